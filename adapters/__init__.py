@@ -1,0 +1,1 @@
+"""podtide.adapters: bytes in, stimuli out; commands in, calls out."""

@@ -1,0 +1,76 @@
+"""Decisions as records: the one form in which they are printed, stored and compared (docs/formats.md).
+
+A record is a flat JSON object that opens with ``at_ms``. Commands carry Spark's own call name; reports carry
+``report``. Facts are numbers under fixed names. Everything here is plain data: no value of the log is in it but
+executor ids.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never
+
+from podtide.domain.commands import Command, Decommission, Departure, Held, Kill, Report, RequestTotal, ScheduleThrew
+
+SCHEMA_VERSION: Final = 1
+"""The version of the records, named in every document that holds them."""
+
+
+def command_record(command: Command) -> dict[str, Any]:
+    """A command: ``at_ms``, ``command``, ``targets`` or ``ids``, ``cause``, ``facts``."""
+    match command:
+        case RequestTotal():
+            facts = dict(command.why.facts)
+            if len(command.changes) == 1:
+                change = command.changes[0]
+                facts = {"profile": change.profile, "before": change.before, "after": change.after, **facts}
+            record = {
+                "at_ms": command.at,
+                "command": "requestTotalExecutors",
+                "targets": {str(profile): command.targets[profile] for profile in sorted(command.targets)},
+                "cause": command.why.cause.value,
+                "facts": facts,
+            }
+            if len(command.changes) > 1:
+                record["changes"] = [
+                    {"profile": c.profile, "before": c.before, "after": c.after, "cause": c.why.cause.value,
+                     "facts": dict(sorted(c.why.facts.items()))}
+                    for c in command.changes
+                ]  # fmt: skip
+            return record
+        case Kill():
+            return _departure_record("killExecutors", command.at, command.departures)
+        case Decommission():
+            return _departure_record("decommissionExecutors", command.at, command.departures)
+        case _:
+            assert_never(command)
+
+
+def _departure_record(call: str, at: int, departures: tuple[Departure, ...]) -> dict[str, Any]:
+    why = departures[0].why
+    return {
+        "at_ms": at,
+        "command": call,
+        "ids": [d.executor for d in departures],
+        "cause": why.cause.value,
+        "facts": {"executors": len(departures), **dict(sorted(why.facts.items()))},
+        "causes": [d.why.cause.value for d in departures],
+    }
+
+
+def report_record(report: Report) -> dict[str, Any]:
+    """A report: ``at_ms``, ``report``, and for a bound ``phase``, ``bound``, ``profile``, ``ids``, ``facts``."""
+    match report:
+        case Held():
+            return {
+                "at_ms": report.at,
+                "report": "held",
+                "phase": report.phase.value,
+                "bound": report.bound.value,
+                "profile": report.profile,
+                "ids": list(report.executors),
+                "facts": dict(sorted(report.facts.items())),
+            }
+        case ScheduleThrew():
+            return {"at_ms": report.at, "report": "schedule threw", "what": report.what, "repeated": report.repeated}
+        case _:
+            assert_never(report)

@@ -1,0 +1,1 @@
+"""podtide.domain: the decisions."""

@@ -1,0 +1,993 @@
+"""Which executors have been idle for long enough: a pure ExecutorMonitor.
+
+The idleness tracks every executor it has heard of: running tasks, since when it is idle, cached blocks, shuffle
+data, and whether it is on its way out. From these follow the deadline of each executor and the list that
+``schedule()`` is offered. The rules are section 7 of the dynamic allocation spec; where two apply:
+
+- an executor with a running task has no deadline; an idle one has ``idle since + max(idle timeout, cached timeout
+  if it holds cached blocks, shuffle timeout if it holds shuffle data)``;
+- an executor whose shuffle data a running job may need is passed over, whatever its deadline;
+- the list of timed-out executors is *cached*: it is drawn up anew only when ``next_timeout`` has come, and until
+  then the same executors are offered again and again. When that happens follows Spark to the letter, because a
+  stale list is visible in what gets killed.
+
+Spark walks over all executors whenever it looks. Here a look costs what changed since the last one: deadlines wait
+in a heap, executors that were touched are noted and re-examined at the next look, shuffles and RDDs know their
+holders. All of that is derived and can be rebuilt from the trackers.
+
+Besides, the idleness notes when data keeps an executor alive that would otherwise be let go (``kept``), which
+Spark does not say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from pyrsistent import pmap
+
+from podtide.domain.commands import Bound, Held, Phase
+from podtide.domain.config import ScalingConfig
+from podtide.domain.stimuli import (
+    BlockUpdated,
+    ExecutorAdded,
+    ExecutorRemoved,
+    ExecutorsActive,
+    ExecutorsInactive,
+    JobEnd,
+    JobStart,
+    KillDisproved,
+    RddBlock,
+    ShuffleCleaned,
+    ShuffleDataBlock,
+    Stimulus,
+    TaskEnd,
+    TaskOutcome,
+    TaskStart,
+    UnpersistRDD,
+)
+from podtide.domain.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.versions import JournalEntry, Versioned
+
+DECOMMISSION_FINISHED: Final = "Finished decommissioning"
+"""ExecutorLossMessage.decommissionFinished."""
+
+DECOMMISSION_PREFIX: Final = "Executor decommission: "
+"""ExecutorDecommission.msgPrefix."""
+
+
+class Limits(NamedTuple):
+    """The part of ScalingConfig that deadlines depend on; milliseconds."""
+
+    idle: Millis
+    cached: Millis
+    shuffle: Millis
+    tracking: bool
+    rdd_from_service: bool
+
+
+class Removals(NamedTuple):
+    """How executors left: the counters of ExecutorAllocationManagerSource."""
+
+    gracefully_decommissioned: int = 0
+    decommission_unfinished: int = 0
+    killed_by_driver: int = 0
+    exited_unexpectedly: int = 0
+
+
+class Roster:
+    """Counts of one profile's executors, kept up to date."""
+
+    __slots__ = ("busy", "count", "decommissioning", "pending_removal")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.busy = 0
+        self.pending_removal = 0
+        self.decommissioning = 0
+
+    @property
+    def remaining(self) -> int:
+        """Executors that no removal is under way for, as removeExecutors counts them."""
+        return self.count - self.pending_removal - self.decommissioning
+
+
+class Tracker:
+    """ExecutorMonitor.Tracker: one executor."""
+
+    __slots__ = (
+        "active_shuffle",
+        "cached",
+        "decommissioning",
+        "hold",
+        "id",
+        "idle_start",
+        "kept",
+        "pending_removal",
+        "profile",
+        "roster",
+        "running",
+        "shuffles",
+        "timed_out",
+        "timeout_at",
+    )
+
+    def __init__(self, executor: ExecutorId, profile: ProfileId) -> None:
+        self.id = executor
+        self.profile = profile
+        self.running = 0
+        self.idle_start: Millis = -1
+        self.timeout_at: Millis = NEVER
+        self.timed_out = False
+        self.pending_removal = False
+        self.decommissioning = False
+        self.active_shuffle = False
+        self.cached: dict[int, frozenset[int]] = {}
+        self.shuffles: set[int] = set()
+        # Derived: whether it is reported as kept by data, the timeout that applies once idle, its profile's counts.
+        self.kept = False
+        self.hold: Millis = 0
+        self.roster: Roster = _NOWHERE
+
+    @property
+    def eligible(self) -> bool:
+        """Whether a look at the deadlines takes the executor into account."""
+        return not (self.pending_removal or self.active_shuffle or self.decommissioning)
+
+    def copy(self) -> Tracker:
+        """Return an independent tracker; what is derived is left to ``recount``."""
+        twin = Tracker(self.id, self.profile)
+        for name in _SCALARS:
+            setattr(twin, name, getattr(self, name))
+        twin.cached = dict(self.cached)
+        twin.shuffles = set(self.shuffles)
+        return twin
+
+
+_NOWHERE: Final = Roster()
+_SCALARS: Final = (
+    "running",
+    "idle_start",
+    "timeout_at",
+    "timed_out",
+    "pending_removal",
+    "decommissioning",
+    "active_shuffle",
+)
+
+# Journal codes. An entry names the executor by id: undoing works on a copy.
+_RAN: Final = 0  # (code, id, running, idle_start, timeout_at)
+_SET: Final = 1  # (code, id, field, old value)
+_SHUFFLE_JOINED: Final = 2  # (code, id, shuffle)
+_SHUFFLE_LEFT: Final = 3  # (code, id, shuffle)
+_BORN: Final = 4  # (code, id)
+_DIED: Final = 5  # (code, id, tracker)
+_BOOK: Final = 6  # (code, field, old value): a field of the books themselves
+_KEY: Final = 7  # (code, field, key, old value or None): an entry of a dict of the books
+_TURN: Final = 8  # (code, id, was active)
+
+Log: TypeAlias = Callable[[JournalEntry], None]
+
+
+class IdlenessBooks:
+    """The mutable inside of an Idleness. Only this module touches it."""
+
+    __slots__ = (
+        "active",
+        "dirty",
+        "heap",
+        "holders",
+        "idle_shuffles",
+        "job_shuffles",
+        "job_stages",
+        "kept",
+        "kept_heap",
+        "kept_touched",
+        "limits",
+        "listed",
+        "lists",
+        "next_report",
+        "next_timeout",
+        "rdd_holders",
+        "removals",
+        "rosters",
+        "shuffle_jobs",
+        "stage_shuffle",
+        "suspects",
+        "trackers",
+        "unseen",
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.trackers: dict[ExecutorId, Tracker] = {}
+        self.active: set[ExecutorId] = set()
+        self.next_timeout: Millis = NEVER
+        self.listed: dict[ExecutorId, ProfileId] = {}  # the cached list, with the profile it had when listed
+        self.shuffle_jobs: dict[int, tuple[int, ...]] = {}
+        self.stage_shuffle: dict[int, int] = {}
+        self.job_stages: dict[int, tuple[int, ...]] = {}
+        self.removals = Removals()
+        self.kept: dict[ExecutorId, tuple[Bound, ProfileId]] = {}  # reported as kept by data, and by which
+        self.recount()
+
+    # -- versions ---------------------------------------------------------------------------------------------
+
+    def copy(self) -> IdlenessBooks:
+        """Return independent books with the same content; what is derived is left to ``recount``."""
+        twin = IdlenessBooks(self.limits)
+        twin.trackers = {executor: tracker.copy() for executor, tracker in self.trackers.items()}
+        twin.active = set(self.active)
+        twin.next_timeout = self.next_timeout
+        twin.listed = dict(self.listed)
+        twin.shuffle_jobs = dict(self.shuffle_jobs)
+        twin.stage_shuffle = dict(self.stage_shuffle)
+        twin.job_stages = dict(self.job_stages)
+        twin.removals = self.removals
+        twin.kept = dict(self.kept)
+        return twin
+
+    def undo(self, journal: list[JournalEntry]) -> None:
+        """Take one step's changes back, the last one first."""
+        entry: Any
+        for entry in reversed(journal):
+            code = entry[0]
+            if code == _RAN:
+                tracker = self.trackers[entry[1]]
+                _, _, tracker.running, tracker.idle_start, tracker.timeout_at = entry
+            elif code == _SET:
+                setattr(self.trackers[entry[1]], entry[2], entry[3])
+            elif code == _SHUFFLE_JOINED:
+                self.trackers[entry[1]].shuffles.discard(entry[2])
+            elif code == _SHUFFLE_LEFT:
+                self.trackers[entry[1]].shuffles.add(entry[2])
+            elif code == _BORN:
+                del self.trackers[entry[1]]
+            elif code == _DIED:
+                self.trackers[entry[1]] = entry[2].copy()
+            elif code == _BOOK:
+                setattr(self, entry[1], entry[2])
+            elif code == _KEY:
+                table = getattr(self, entry[1])
+                if entry[3] is None:
+                    table.pop(entry[2], None)
+                else:
+                    table[entry[2]] = entry[3]
+            elif entry[2]:
+                self.active.add(entry[1])
+            else:
+                self.active.discard(entry[1])
+
+    def recount(self) -> None:
+        """Derive anew what is derived: counts, heaps, holders, sorted lists."""
+        self.rosters: dict[ProfileId, Roster] = {}
+        self.heap: list[tuple[Millis, ExecutorId]] = []
+        self.kept_heap: list[tuple[Millis, ExecutorId]] = []
+        self.dirty: dict[ExecutorId, None] = dict.fromkeys([*self.trackers, *self.kept])  # since the last pass
+        self.unseen: dict[ExecutorId, None] = dict.fromkeys(self.listed)  # touched since the last look
+        self.kept_touched = True
+        self.next_report: Millis = NEVER
+        self.holders: dict[int, set[ExecutorId]] = {}
+        self.rdd_holders: dict[int, set[ExecutorId]] = {}
+        self.idle_shuffles = 0
+        self.job_shuffles: dict[int, list[int]] = {}
+        self.suspects: set[ExecutorId] = set()
+        self.lists: dict[ProfileId, list[ExecutorId]] = {}
+        for executor in sorted(self.listed):
+            self.lists.setdefault(self.listed[executor], []).append(executor)
+        for shuffle, jobs in self.shuffle_jobs.items():
+            self.idle_shuffles += not jobs
+            for job in jobs:
+                self.job_shuffles.setdefault(job, []).append(shuffle)
+        for executor, tracker in self.trackers.items():
+            tracker.roster = self.roster(tracker.profile)
+            tracker.kept = executor in self.kept
+            self.enlist(tracker, 1)
+            tracker.hold = self.hold(tracker)
+            for shuffle in tracker.shuffles:
+                self.holders.setdefault(shuffle, set()).add(executor)
+            for rdd in tracker.cached:
+                self.rdd_holders.setdefault(rdd, set()).add(executor)
+            if tracker.active_shuffle and not self.needed(tracker):
+                self.suspects.add(executor)
+            self.expect_report(tracker)
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def roster(self, profile: ProfileId) -> Roster:
+        """The counts of a profile, begun if it has none."""
+        roster = self.rosters.get(profile)
+        if roster is None:
+            roster = self.rosters[profile] = Roster()
+        return roster
+
+    def enlist(self, tracker: Tracker, sign: int) -> None:
+        """Count a tracker in its roster, or out of it."""
+        roster = tracker.roster
+        roster.count += sign
+        roster.busy += sign * (tracker.running > 0)
+        roster.pending_removal += sign * tracker.pending_removal
+        roster.decommissioning += sign * tracker.decommissioning
+
+    def hold(self, tracker: Tracker) -> Millis:
+        """The timeout that applies to an idle executor: the longest that has a reason."""
+        limits = self.limits
+        return max(
+            limits.idle,
+            limits.cached if tracker.cached else 0,
+            limits.shuffle if tracker.shuffles else 0,
+        )
+
+    def needed(self, tracker: Tracker) -> bool:
+        """Whether a running job may read shuffle data of the executor."""
+        return any(s in tracker.shuffles for shuffles in self.job_shuffles.values() for s in shuffles)
+
+    def keeper(self, tracker: Tracker | None, now: Millis) -> Bound | None:
+        """What data, if any, keeps an executor that has been idle for the plain idle timeout."""
+        if (
+            tracker is None
+            or tracker.idle_start < 0
+            or tracker.pending_removal
+            or tracker.decommissioning
+            or tracker.idle_start + self.limits.idle > now
+        ):
+            return None
+        if tracker.active_shuffle:
+            return Bound.ACTIVE_SHUFFLE
+        if tracker.timeout_at <= now:
+            return None
+        if tracker.shuffles and (not tracker.cached or self.limits.shuffle >= self.limits.cached):
+            return Bound.SHUFFLE_DATA
+        return Bound.CACHED_DATA
+
+    def expect_report(self, tracker: Tracker, now: Millis = -1) -> None:
+        """Note when, after ``now``, an idle executor comes to be kept by data alone."""
+        if tracker.idle_start >= 0 and not tracker.kept and (tracker.active_shuffle or tracker.hold != self.limits.idle):
+            plain = tracker.idle_start + self.limits.idle
+            if plain > now:
+                heappush(self.kept_heap, (plain, tracker.id))
+                self.next_report = min(self.next_report, plain)
+
+    # -- changing ---------------------------------------------------------------------------------------------
+
+    def set(self, tracker: Tracker, field: str, value: object, log: Log) -> None:
+        """Change a scalar of a tracker, journalled, and have it looked at again."""
+        if getattr(tracker, field) != value:
+            log((_SET, tracker.id, field, getattr(tracker, field)))
+            setattr(tracker, field, value)
+            self.touch(tracker)
+
+    def touch(self, tracker: Tracker) -> None:
+        """Have the executor re-examined at the next pass."""
+        self.dirty[tracker.id] = None
+        if tracker.kept:
+            self.kept_touched = True
+        elif tracker.idle_start >= 0:
+            self.next_report = min(self.next_report, tracker.idle_start + self.limits.idle)
+
+    def book(self, field: str, value: object, log: Log) -> None:
+        """Change a field of the books, journalled."""
+        old = getattr(self, field)
+        if old != value:
+            log((_BOOK, field, old))
+            setattr(self, field, value)
+
+    def entry(self, table: str, key: int | ExecutorId, value: object, log: Log) -> None:
+        """Set an entry of one of the dicts (or drop it: None), journalled."""
+        entries = getattr(self, table)
+        log((_KEY, table, key, entries.get(key)))
+        if value is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = value
+
+    def turn(self, executor: ExecutorId, active: bool, log: Log) -> None:
+        """Note what the scheduler backend holds of an executor."""
+        was = executor in self.active
+        if was != active:
+            log((_TURN, executor, was))
+            if active:
+                self.active.add(executor)
+            else:
+                self.active.discard(executor)
+
+    def track(self, executor: ExecutorId, profile: ProfileId, log: Log) -> Tracker:
+        """ensureExecutorIsTracked: begin a tracker, or give an unknown profile its name."""
+        tracker = self.trackers.get(executor)
+        if tracker is None:
+            tracker = Tracker(executor, profile)
+            tracker.hold = self.limits.idle
+            tracker.roster = self.roster(profile)
+            tracker.kept = executor in self.kept
+            log((_BORN, executor))
+            self.trackers[executor] = tracker
+            self.enlist(tracker, 1)
+        elif tracker.profile == UNKNOWN_PROFILE and profile != UNKNOWN_PROFILE:
+            self.enlist(tracker, -1)
+            self.set(tracker, "profile", profile, log)
+            tracker.roster = self.roster(profile)
+            self.enlist(tracker, 1)
+        return tracker
+
+    def run(self, tracker: Tracker, delta: int, now: Millis, log: Log) -> None:
+        """updateRunningTasks: idle from now on whenever no task is left, even if none ran before."""
+        log((_RAN, tracker.id, tracker.running, tracker.idle_start, tracker.timeout_at))
+        running = max(0, tracker.running + delta)
+        tracker.roster.busy += (running > 0) - (tracker.running > 0)
+        tracker.running = running
+        tracker.idle_start = -1 if running else now
+        self.renew(tracker, log)
+
+    def renew(self, tracker: Tracker, log: Log) -> None:
+        """updateTimeout: the deadline from when the executor fell idle; a later one unlists it."""
+        old = tracker.timeout_at
+        new = NEVER if tracker.idle_start < 0 else _deadline(tracker.idle_start, tracker.hold)
+        if new != old:
+            log((_RAN, tracker.id, tracker.running, tracker.idle_start, old))
+            tracker.timeout_at = new
+        self.touch(tracker)
+        if new > old and tracker.timed_out:
+            self.book("next_timeout", ALWAYS, log)
+        elif new < self.next_timeout:
+            self.book("next_timeout", new, log)
+
+    def add_shuffle(self, tracker: Tracker, shuffle: int, log: Log) -> None:
+        """addShuffle: new shuffle data makes the executor shuffle-active, needed or not; no deadline moves."""
+        if shuffle not in tracker.shuffles:
+            log((_SHUFFLE_JOINED, tracker.id, shuffle))
+            tracker.shuffles.add(shuffle)
+            self.holders.setdefault(shuffle, set()).add(tracker.id)
+            tracker.hold = self.hold(tracker)
+            self.set(tracker, "active_shuffle", True, log)
+            if not self.shuffle_jobs.get(shuffle):
+                self.suspects.add(tracker.id)
+
+    def weigh_shuffles(self, tracker: Tracker, active: Sequence[int] | None, log: Log) -> None:
+        """updateActiveShuffles against the given shuffles, or against all that a job needs (None)."""
+        had = tracker.active_shuffle
+        now_active = self.needed(tracker) if active is None else any(s in tracker.shuffles for s in active)
+        self.set(tracker, "active_shuffle", now_active, log)
+        if had and tracker.idle_start >= 0 and not now_active:
+            self.renew(tracker, log)
+
+
+def _deadline(start: Millis, timeout: Millis) -> Millis:
+    """The end of a timeout, in 64-bit nanoseconds: one that overflows never comes."""
+    end = start + timeout
+    return end if timeout <= LAST_MS and end <= LAST_MS else NEVER
+
+
+class Idleness(Versioned[IdlenessBooks]):
+    """All executors at a moment, as far as letting them go is concerned."""
+
+    __slots__ = ()
+
+    def roster(self, profile: ProfileId) -> Roster:
+        """The counts of one profile; read only."""
+        return self.books.rosters.get(profile, _NOWHERE)
+
+    def rosters(self) -> dict[ProfileId, Roster]:
+        """The counts of every profile that has or had executors; read only."""
+        return self.books.rosters
+
+    def total(self) -> int:
+        """executorCount: every tracked executor, those on their way out included."""
+        return len(self.books.trackers)
+
+    def timed_out(self) -> dict[ProfileId, list[ExecutorId]]:
+        """The cached list: per profile (as of the last look) the ids sorted as strings; read only."""
+        return self.books.lists
+
+    def tracker(self, executor: ExecutorId) -> Tracker | None:
+        """One executor; read only."""
+        return self.books.trackers.get(executor)
+
+    def trackers(self) -> dict[ExecutorId, Tracker]:
+        """All executors; read only."""
+        return self.books.trackers
+
+    def removals(self) -> Removals:
+        """How executors left so far."""
+        return self.books.removals
+
+    def stale(self) -> bool:
+        """Whether the cached list is known to be out of date: the next look draws it up anew, whenever it comes."""
+        return self.books.next_timeout == ALWAYS
+
+    def due(self) -> Millis:
+        """When a pass could list, unlist or report an executor; ALWAYS for at once."""
+        books = self.books
+        return ALWAYS if books.kept_touched else min(books.next_timeout, books.next_report)
+
+
+def limits_of(config: ScalingConfig) -> Limits:
+    """The limits that a config sets."""
+    return Limits(
+        config.idle_timeout_ms,
+        config.cached_idle_timeout_ms,
+        config.shuffle_timeout_ms,
+        config.shuffle_tracking,
+        config.rdd_from_service,
+    )
+
+
+def empty(config: ScalingConfig) -> Idleness:
+    """No executor has been heard of."""
+    idleness = Idleness(IdlenessBooks(limits_of(config)))
+    idleness.books.kept_touched = False
+    return idleness
+
+
+def _begin(idleness: Idleness, limits: Limits, log: Log) -> IdlenessBooks:
+    """The books, under the limits of the config that this step was given."""
+    books = idleness.books
+    if books.limits != limits:
+        books.book("limits", limits, log)
+        for tracker in books.trackers.values():
+            tracker.hold = books.hold(tracker)
+    return books
+
+
+def fold(idleness: Idleness, events: Sequence[Stimulus], config: ScalingConfig) -> Idleness:
+    """Reflect a batch of stimuli, in order, at the times they carry. ``idleness`` still answers as before."""
+    journal: list[JournalEntry] = []
+    log = journal.append
+    books = _begin(idleness, limits_of(config), log)
+    trackers, active, dirty, stage_shuffle = books.trackers, books.active, books.dirty, books.stage_shuffle
+    tracking, idle = books.limits.tracking, books.limits.idle
+    success = TaskOutcome.SUCCESS
+    event: Any
+    for event in events:
+        kind = type(event)
+        if kind is TaskStart:
+            executor = event[4]
+            tracker = trackers.get(executor)
+            if executor not in active:
+                continue
+            if tracker is None or tracker.timed_out or tracker.kept:
+                books.run(books.track(executor, UNKNOWN_PROFILE, log), 1, event[0], log)
+                continue
+            log((_RAN, executor, tracker.running, tracker.idle_start, tracker.timeout_at))
+            if not tracker.running:
+                tracker.roster.busy += 1
+                tracker.idle_start = -1
+                tracker.timeout_at = NEVER
+            tracker.running += 1
+        elif kind is TaskEnd:
+            tracker = trackers.get(event[4])
+            if tracker is None:
+                continue
+            if tracking and event[6] is success and event[1] in stage_shuffle:
+                shuffle = stage_shuffle[event[1]]
+                if shuffle not in tracker.shuffles:
+                    books.add_shuffle(tracker, shuffle, log)
+            running = tracker.running
+            if running > 1:
+                log((_RAN, tracker.id, running, -1, NEVER))
+                tracker.running = running - 1
+                continue
+            if not running or tracker.timed_out or tracker.kept:
+                books.run(tracker, -1, event[0], log)
+                continue
+            at = event[0]
+            log((_RAN, tracker.id, 1, tracker.idle_start, tracker.timeout_at))
+            tracker.roster.busy -= 1
+            tracker.running = 0
+            tracker.idle_start = at
+            hold = tracker.hold
+            end = at + hold
+            if hold > LAST_MS or end > LAST_MS:
+                end = NEVER
+            tracker.timeout_at = end
+            if end < books.next_timeout:
+                log((_BOOK, "next_timeout", books.next_timeout))
+                books.next_timeout = end
+            dirty[tracker.id] = None
+            if hold != idle or tracker.active_shuffle:
+                plain = at + idle
+                if plain < books.next_report:
+                    books.next_report = plain
+        else:
+            _reflect(books, event, log)
+    successor = Idleness(books)
+    idleness.hand_over(successor, journal)
+    return successor
+
+
+def _reflect(books: IdlenessBooks, event: Stimulus, log: Log) -> None:
+    """Reflect every stimulus but the two hot ones; those that concern tasks alone pass through."""
+    match event:
+        case ExecutorAdded():
+            books.turn(event.executor, True, log)
+            books.run(books.track(event.executor, event.profile, log), 0, event.at, log)
+        case ExecutorRemoved():
+            books.turn(event.executor, False, log)
+            _removed(books, event, log)
+        case ExecutorsActive():
+            for executor in event.executors:
+                books.turn(executor, True, log)
+        case ExecutorsInactive():
+            for executor in event.executors:
+                books.turn(executor, False, log)
+        case JobStart():
+            if books.limits.tracking:
+                _job_started(books, event, log)
+        case JobEnd():
+            if books.limits.tracking:
+                _job_ended(books, event, log)
+        case BlockUpdated():
+            if event.executor in books.active:
+                _block_updated(books, event, log)
+        case UnpersistRDD():
+            _unpersisted(books, event.rdd, log)
+        case ShuffleCleaned():
+            if books.limits.tracking:
+                _shuffle_cleaned(books, event.shuffle, log)
+        case KillDisproved():
+            _kill_disproved(books, event, log)
+        case _:
+            pass  # tasks, stages and profiles concern the load alone
+
+
+def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:
+    """onExecutorRemoved: forget the executor and count why it went."""
+    tracker = books.trackers.get(event.executor)
+    if tracker is None:
+        return
+    books.touch(tracker)
+    books.enlist(tracker, -1)
+    log((_DIED, event.executor, tracker))
+    del books.trackers[event.executor]
+    for shuffle in tracker.shuffles:
+        books.holders[shuffle].discard(event.executor)
+    for rdd in tracker.cached:
+        books.rdd_holders[rdd].discard(event.executor)
+    books.suspects.discard(event.executor)
+    counts = books.removals
+    if event.reason == DECOMMISSION_FINISHED or event.reason.startswith(DECOMMISSION_PREFIX):
+        counts = counts._replace(gracefully_decommissioned=counts.gracefully_decommissioned + 1)
+    elif tracker.decommissioning:
+        counts = counts._replace(decommission_unfinished=counts.decommission_unfinished + 1)
+    elif tracker.pending_removal:
+        counts = counts._replace(killed_by_driver=counts.killed_by_driver + 1)
+    else:
+        counts = counts._replace(exited_unexpectedly=counts.exited_unexpectedly + 1)
+    books.book("removals", counts, log)
+    if not (tracker.pending_removal and tracker.decommissioning):
+        books.book("next_timeout", ALWAYS, log)
+
+
+def _job_started(books: IdlenessBooks, event: JobStart, log: Log) -> None:
+    """onJobStart: the job needs its shuffles; executors that hold re-used ones are needed again."""
+    writers = [(s.stage, s.shuffle) for s in event.stages if s.shuffle is not None]
+    reused = False
+    for _, shuffle in writers:
+        jobs = books.shuffle_jobs.get(shuffle)
+        reused |= jobs is not None
+        books.idle_shuffles -= jobs == ()
+        books.entry("shuffle_jobs", shuffle, (*(jobs or ()), event.job), log)
+        books.job_shuffles.setdefault(event.job, []).append(shuffle)
+    if reused:
+        shuffles = [shuffle for _, shuffle in writers]
+        woken = False
+        for executor in sorted(set().union(*(books.holders.get(s, ()) for s in shuffles))):
+            tracker = books.trackers[executor]
+            if not tracker.active_shuffle:
+                books.weigh_shuffles(tracker, shuffles, log)
+                woken = True
+        if woken:
+            books.book("next_timeout", ALWAYS, log)
+    for stage, shuffle in writers:
+        books.entry("stage_shuffle", stage, shuffle, log)
+    books.entry("job_stages", event.job, tuple(stage for stage, _ in writers), log)
+
+
+def _job_ended(books: IdlenessBooks, event: JobEnd, log: Log) -> None:
+    """onJobEnd: its shuffles lose a job; executors whose data no job needs fall back to their idle timer.
+
+    Spark re-examines every shuffle-active executor once any shuffle has no job. Only those can change that
+    hold a shuffle which lost its last job just now, or that were active without a reason (suspects).
+    """
+    left = books.job_shuffles.pop(event.job, [])
+    candidates: set[ExecutorId] = set()
+    again = []
+    for shuffle in dict.fromkeys(left):
+        jobs = list(books.shuffle_jobs.get(shuffle, ()))
+        if event.job in jobs:
+            jobs.remove(event.job)
+            books.entry("shuffle_jobs", shuffle, tuple(jobs), log)
+            again.extend(shuffle for job in jobs if job == event.job)
+            if not jobs:
+                books.idle_shuffles += 1
+                candidates |= books.holders.get(shuffle, set())
+    if again:
+        books.job_shuffles[event.job] = again
+    if books.idle_shuffles:
+        candidates |= books.suspects
+        books.suspects = set()
+        for executor in sorted(candidates):
+            tracker = books.trackers.get(executor)
+            if tracker is not None and tracker.active_shuffle:
+                books.weigh_shuffles(tracker, None, log)
+    for stage in books.job_stages.get(event.job, ()):
+        if stage in books.stage_shuffle:
+            books.entry("stage_shuffle", stage, None, log)
+    if event.job in books.job_stages:
+        books.entry("job_stages", event.job, None, log)
+
+
+def _block_updated(books: IdlenessBooks, event: BlockUpdated, log: Log) -> None:
+    """onBlockUpdated: cached RDD blocks come and go, shuffle data arrives by migration."""
+    tracker = books.track(event.executor, UNKNOWN_PROFILE, log)
+    block = event.block
+    if block is None:
+        return
+    if isinstance(block, ShuffleDataBlock):
+        if books.limits.tracking:
+            books.add_shuffle(tracker, block.shuffle, log)
+        return
+    blocks = tracker.cached.get(block.rdd)
+    if event.valid and not (books.limits.rdd_from_service and event.on_disk):
+        had = bool(tracker.cached)
+        _cache(books, tracker, block, (blocks or frozenset()) | {block.split}, log)
+        if not had:
+            books.renew(tracker, log)
+    elif blocks is not None:
+        _cache(books, tracker, block, blocks - {block.split}, log)
+        if not tracker.cached:
+            books.renew(tracker, log)
+
+
+def _cache(books: IdlenessBooks, tracker: Tracker, block: RddBlock, splits: frozenset[int], log: Log) -> None:
+    cached = {**tracker.cached, block.rdd: splits}
+    if not splits:
+        del cached[block.rdd]
+        books.rdd_holders[block.rdd].discard(tracker.id)
+    else:
+        books.rdd_holders.setdefault(block.rdd, set()).add(tracker.id)
+    log((_SET, tracker.id, "cached", tracker.cached))
+    tracker.cached = cached
+    tracker.hold = books.hold(tracker)
+
+
+def _unpersisted(books: IdlenessBooks, rdd: int, log: Log) -> None:
+    """onUnpersistRDD: every executor drops the RDD, and every one without cached blocks renews its deadline.
+
+    The latter is Spark's and touches the whole fleet; only who holds the RDD, or is idle with shuffle data that
+    came without a renewal, can get another deadline. The rest may only pull the next look forward.
+    """
+    holders = books.rdd_holders.pop(rdd, set())
+    for executor in sorted(holders):
+        tracker = books.trackers[executor]
+        log((_SET, executor, "cached", tracker.cached))
+        tracker.cached = {k: v for k, v in tracker.cached.items() if k != rdd}
+        tracker.hold = books.hold(tracker)
+        books.touch(tracker)
+    soonest = NEVER
+    for tracker in books.trackers.values():
+        if tracker.idle_start >= 0 and not tracker.cached:
+            if tracker.timeout_at != _deadline(tracker.idle_start, tracker.hold):
+                books.renew(tracker, log)
+            soonest = min(soonest, tracker.timeout_at)
+    if soonest < books.next_timeout:
+        books.book("next_timeout", soonest, log)
+
+
+def _shuffle_cleaned(books: IdlenessBooks, shuffle: int, log: Log) -> None:
+    """cleanupShuffle: the shuffle is forgotten; an executor without any other is no longer shuffle-active."""
+    jobs = books.shuffle_jobs.get(shuffle)
+    if jobs is not None:
+        books.idle_shuffles -= not jobs
+        books.entry("shuffle_jobs", shuffle, None, log)
+        for job in dict.fromkeys(jobs):
+            books.job_shuffles[job] = [s for s in books.job_shuffles[job] if s != shuffle]
+    for executor in sorted(books.holders.pop(shuffle, ())):
+        tracker = books.trackers[executor]
+        log((_SHUFFLE_LEFT, executor, shuffle))
+        tracker.shuffles.discard(shuffle)
+        tracker.hold = books.hold(tracker)
+        if tracker.shuffles:
+            books.suspects.add(executor)  # active for this shuffle alone, perhaps
+        else:
+            books.set(tracker, "active_shuffle", False, log)
+            if tracker.idle_start >= 0:
+                books.renew(tracker, log)
+
+
+def _kill_disproved(books: IdlenessBooks, event: KillDisproved, log: Log) -> None:
+    """The kill did not happen: the executor is active again and neither pending removal nor decommissioning."""
+    for executor in event.executors:
+        tracker = books.trackers.get(executor)
+        if tracker is not None:
+            books.turn(executor, True, log)
+            books.enlist(tracker, -1)
+            books.set(tracker, "pending_removal", False, log)
+            books.set(tracker, "decommissioning", False, log)
+            books.enlist(tracker, 1)
+            books.renew(tracker, log)
+
+
+def look(idleness: Idleness, now: Millis) -> tuple[Idleness, tuple[Held, ...]]:
+    """timedOutExecutors() at ``now``, and what data keeps alive; the same idleness when nothing is due."""
+    books = idleness.books
+    if now < books.next_timeout and now < books.next_report and not books.kept_touched:
+        return idleness, ()
+    journal: list[JournalEntry] = []
+    log = journal.append
+    touched = books.dirty
+    books.dirty = {}
+    books.unseen.update(touched)
+    if now >= books.next_timeout:
+        touched |= _relist(books, now, log)
+    reports = _rekeep(books, touched, now, log)
+    successor = Idleness(books)
+    idleness.hand_over(successor, journal)
+    return successor, reports
+
+
+def _relist(books: IdlenessBooks, now: Millis, log: Log) -> dict[ExecutorId, None]:
+    """Draw the cached list up anew; returns the executors listed. Costs what was touched since the last time."""
+    listed: dict[ExecutorId, None] = {}
+    trackers = books.trackers
+    for executor in books.unseen:
+        tracker = trackers.get(executor)
+        if tracker is None or not tracker.eligible:
+            _unlist(books, executor, log)
+        elif tracker.timeout_at <= now:
+            if books.listed.get(executor) != tracker.profile:
+                _unlist(books, executor, log)
+                _list(books, tracker, log)
+            listed[executor] = None
+        else:
+            _unlist(books, executor, log)
+            if tracker.timed_out:
+                log((_SET, executor, "timed_out", True))
+                tracker.timed_out = False
+            if tracker.timeout_at != NEVER:
+                heappush(books.heap, (tracker.timeout_at, executor))
+    books.unseen = {}
+    heap = books.heap
+    soonest = NEVER
+    while heap:
+        end, executor = heap[0]
+        tracker = trackers.get(executor)
+        if tracker is not None and tracker.timeout_at == end and tracker.eligible:
+            if end > now:
+                soonest = end
+                break
+            if executor not in books.listed:
+                _list(books, tracker, log)
+                listed[executor] = None
+        heappop(heap)
+    if len(heap) > 4 * len(trackers) + 64:  # entries of deadlines that have moved on
+        alive = {e for e in heap if (t := trackers.get(e[1])) is not None and t.timeout_at == e[0]}
+        books.heap = sorted(alive)
+    books.book("next_timeout", soonest, log)
+    return listed
+
+
+def _list(books: IdlenessBooks, tracker: Tracker, log: Log) -> None:
+    if not tracker.timed_out:
+        log((_SET, tracker.id, "timed_out", False))
+        tracker.timed_out = True
+    books.entry("listed", tracker.id, tracker.profile, log)
+    insort(books.lists.setdefault(tracker.profile, []), tracker.id)
+
+
+def _unlist(books: IdlenessBooks, executor: ExecutorId, log: Log) -> None:
+    profile = books.listed.get(executor)
+    if profile is not None:
+        books.entry("listed", executor, None, log)
+        ids = books.lists[profile]
+        del ids[bisect_left(ids, executor)]
+        if not ids:
+            del books.lists[profile]
+
+
+def _rekeep(books: IdlenessBooks, touched: dict[ExecutorId, None], now: Millis, log: Log) -> tuple[Held, ...]:
+    """Compare what data keeps alive with what was reported before."""
+    heap = books.kept_heap
+    while heap and heap[0][0] <= now:
+        touched[heappop(heap)[1]] = None
+    books.kept_touched = False
+    changes: dict[tuple[Phase, Bound, ProfileId], list[ExecutorId]] = {}
+    for executor in touched:
+        tracker = books.trackers.get(executor)
+        before = books.kept.get(executor)
+        keeper = books.keeper(tracker, now)
+        after = None if keeper is None or tracker is None else (keeper, tracker.profile)
+        if after != before:
+            if after is None:
+                assert before is not None
+                changes.setdefault((Phase.ENDED, *before), []).append(executor)
+            else:
+                phase = Phase.BEGAN if before is None else Phase.CHANGED
+                changes.setdefault((phase, *after), []).append(executor)
+            books.entry("kept", executor, after, log)
+            if tracker is not None:
+                tracker.kept = after is not None
+        if tracker is not None:
+            if after is None:
+                books.expect_report(tracker, now)
+            elif tracker.timeout_at != NEVER and keeper is not Bound.ACTIVE_SHUFFLE:
+                heappush(heap, (tracker.timeout_at, executor))
+    books.next_report = heap[0][0] if heap else NEVER
+    return tuple(
+        Held(now, phase, bound, profile, tuple(sorted(ids)), pmap({"executors": len(ids)}))
+        for (phase, bound, profile), ids in sorted(
+            changes.items(), key=lambda change: (change[0][2], change[0][0].value, change[0][1].value)
+        )
+    )
+
+
+def mark(idleness: Idleness, executors: Sequence[ExecutorId], *, decommissioned: bool) -> Idleness:
+    """executorsKilled or executorsDecommissioned: these are on their way out; look again at once."""
+    books = idleness.books
+    journal: list[JournalEntry] = []
+    log = journal.append
+    for executor in executors:
+        books.turn(executor, False, log)
+        tracker = books.trackers.get(executor)
+        if tracker is not None:
+            books.enlist(tracker, -1)
+            books.set(tracker, "decommissioning" if decommissioned else "pending_removal", True, log)
+            books.enlist(tracker, 1)
+    books.book("next_timeout", ALWAYS, log)
+    successor = Idleness(books)
+    idleness.hand_over(successor, journal)
+    return successor
+
+
+def reset(idleness: Idleness) -> Idleness:
+    """ExecutorMonitor.reset(): every executor is forgotten; shuffles and jobs are not."""
+    books = idleness.books.copy()
+    books.trackers = {}
+    books.listed = {}
+    books.next_timeout = NEVER
+    books.recount()
+    return Idleness(books)
+
+
+def to_plain(idleness: Idleness) -> dict[str, Any]:
+    """The idleness as dicts, lists and scalars, for a codec."""
+    books = idleness.books
+    return {
+        "limits": list(books.limits),
+        "trackers": [
+            [t.id, t.profile, t.running, t.idle_start, t.timeout_at, t.timed_out, t.pending_removal, t.decommissioning,
+             t.active_shuffle, [[rdd, sorted(splits)] for rdd, splits in t.cached.items()], sorted(t.shuffles)]
+            for t in books.trackers.values()
+        ],
+        "active": sorted(books.active),
+        "next_timeout": books.next_timeout,
+        "listed": [[e, p] for e, p in books.listed.items()],
+        "shuffle_jobs": [[s, list(jobs)] for s, jobs in books.shuffle_jobs.items()],
+        "stage_shuffle": [list(pair) for pair in books.stage_shuffle.items()],
+        "job_stages": [[job, list(stages)] for job, stages in books.job_stages.items()],
+        "removals": list(books.removals),
+        "kept": [[e, bound.value, p] for e, (bound, p) in books.kept.items()],
+    }  # fmt: skip
+
+
+def from_plain(plain: dict[str, Any]) -> Idleness:
+    """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError on anything else."""
+    books = IdlenessBooks(Limits(*plain["limits"]))
+    for row in plain["trackers"]:
+        executor, profile, *scalars, cached, shuffles = row
+        tracker = books.trackers[ExecutorId(executor)] = Tracker(ExecutorId(executor), ProfileId(profile))
+        for name, value in zip(_SCALARS, scalars, strict=True):
+            setattr(tracker, name, value)
+        tracker.cached = {rdd: frozenset(splits) for rdd, splits in cached}
+        tracker.shuffles = set(shuffles)
+    books.active = {ExecutorId(e) for e in plain["active"]}
+    books.next_timeout = plain["next_timeout"]
+    books.listed = {ExecutorId(e): ProfileId(p) for e, p in plain["listed"]}
+    books.shuffle_jobs = {s: tuple(jobs) for s, jobs in plain["shuffle_jobs"]}
+    books.stage_shuffle = dict(plain["stage_shuffle"])
+    books.job_stages = {job: tuple(stages) for job, stages in plain["job_stages"]}
+    books.removals = Removals(*plain["removals"])
+    books.kept = {ExecutorId(e): (Bound(bound), ProfileId(p)) for e, bound, p in plain["kept"]}
+    books.recount()
+    return Idleness(books)

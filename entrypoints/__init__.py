@@ -1,0 +1,1 @@
+"""podtide.entrypoints: everything wired together."""
