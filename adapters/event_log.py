@@ -21,6 +21,7 @@ from podtide.adapters import spark_events as wire
 from podtide.adapters.log_errors import LogError, escaped
 from podtide.adapters.log_lines import Chunk, Fault, FaultKind
 from podtide.adapters.log_reading import LogSource
+from podtide.adapters.log_world import Fleet
 from podtide.domain.stimuli import (
     BlockUpdated,
     ExecutorAdded,
@@ -120,6 +121,7 @@ class EventLogSensor:
         self.faults: list[Fault] = []
         self.clock: Millis = -1
         self.unneeded: dict[int, tuple[int, ...]] = {}
+        self.fleet = Fleet()
         self._pieces = source.pieces()
         self._held: list[Stimulus] = []
         self._shuffle_jobs: dict[int, set[int]] = {}
@@ -256,6 +258,9 @@ class EventLogSensor:
                 self._job_end(stimulus.job)
             case ExecutorAdded():
                 seen.executors += 1
+                self.fleet.add(stimulus.executor, line.time, at)
+            case ExecutorRemoved():
+                self.fleet.remove(stimulus.executor, line.time, at)
             case BlockUpdated():
                 seen.block_updates += 1
             case UnpersistRDD():
@@ -284,9 +289,11 @@ class EventLogSensor:
             case wire.BlockManagerAddedLine(manager):
                 seen.block_managers += 1
                 if not seen.executors and manager.executor not in DRIVERS and manager.executor:
+                    self.fleet.add(manager.executor, line.time, at)
                     out.append(ExecutorAdded(at, ExecutorId(manager.executor), ProfileId(0)))
             case wire.BlockManagerRemovedLine(manager):
                 if not seen.executors and manager.executor not in DRIVERS and manager.executor:
+                    self.fleet.remove(manager.executor, line.time, at)
                     out.append(ExecutorRemoved(at, ExecutorId(manager.executor), "block manager removed"))
             case _:
                 self.counts.skipped += 1

@@ -1,0 +1,57 @@
+# Everything that a fresh machine needs is set up by the targets themselves: Python 3.11+ with venv, git and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
+
+.PHONY: help demo test check lint types contracts unit conformance truth-check bench wheel clean
+
+help:
+	@echo "make demo         replay the event log that ships with the project"
+	@echo "make test         every check: lint, types, import contracts, tests, coverage, wheel"
+	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17)"
+	@echo "make truth-check  replay real runs and compare with what their drivers decided"
+	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/podtide replay $(DEMO)
+
+test: check
+
+check: lint types contracts unit wheel
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+contracts: $(STAMP)
+	PYTHONPATH=.typing $(BIN)/lint-imports
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest --cov --cov-report=term --benchmark-disable
+	PYRSISTENT_NO_C_EXTENSION=1 $(BIN)/python -m pytest -q tests/domain tests/properties tests/conformance --benchmark-disable
+
+wheel: $(STAMP)
+	$(BIN)/python scripts/check_wheel.py
+
+conformance: $(STAMP)
+	$(BIN)/python scripts/conformance.py
+
+truth-check: $(STAMP)
+	$(BIN)/python scripts/truth_check.py
+
+bench: $(STAMP)
+	$(BIN)/python -m pytest benchmarks --benchmark-only
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache out

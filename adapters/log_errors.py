@@ -1,0 +1,120 @@
+"""What can go wrong with a log before anything in it is understood, one class per answer to the user.
+
+Every class is one situation that calls for another action: give another path, ask for permission, choose one
+of several logs, install a package, fetch the file again. All of them carry the path as it was given and read
+as one line - ``path: what is wrong and what was expected`` - with nothing in it that could move a terminal's
+cursor: file names and the messages of other libraries are input like any other, so whatever is not printable
+is escaped the way ``repr`` escapes it, and anything long is cut in the middle. Credentials and signatures
+inside a URL (``user:secret@``, ``?X-Amz-Signature=...``) are never shown.
+"""
+
+# ruff: noqa: N818 - LogMissing already says that something is wrong, and what; LogMissingError adds nothing
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+SHOWN_MAX: Final = 300
+"""Characters of one name or foreign message that are shown; a ZIP member's name may have 65,535."""
+
+LISTED_MAX: Final = 10
+"""Candidates that are listed by name; a history folder may hold a hundred thousand."""
+
+_USERINFO: Final = re.compile(r"(?<=://)[^/@\s]*@")
+_QUERY: Final = re.compile(r"(://[^?\s]*)\?\S*")
+
+
+def escaped(text: str, shown_max: int = SHOWN_MAX) -> str:
+    r"""``text`` fit for one terminal line: unprintable characters as ``\x1b``, the middle of long text cut."""
+    if len(text) > shown_max:
+        half = (shown_max - 1) // 2
+        text = f"{text[:half]}…{text[-half:]}"
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def display(path: str) -> str:
+    """A path or URL as it is shown: escaped, without the credentials and a URL's signature."""
+    if "://" in path:
+        path = _QUERY.sub(r"\1?…", _USERINFO.sub("…@", path))
+    return escaped(path)
+
+
+def cause(problem: BaseException) -> str:
+    """Another library's exception in a few words: its first line, or its class where it has no text."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return display(problem.strerror)
+    text = str(problem).strip()
+    return display(text.splitlines()[0]) if text else type(problem).__name__
+
+
+class LogError(Exception):
+    """A log cannot be read. ``path`` is what was asked for, as it was given; the message is one printable
+    line."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{display(path)}: {why}")
+        self.path = path
+        self.why = why
+
+
+class LogMissing(LogError):
+    """Nothing is at that path."""
+
+
+class LogUnreadable(LogError):
+    """Something is there, but the operating system refuses: permission, a failing disk, a socket."""
+
+
+class LogEmpty(LogError):
+    """There is a log, but not one byte of events in it."""
+
+
+class LogNotFound(LogError):
+    """A folder or a ZIP is there, but nothing in it is an event log."""
+
+
+class LogAmbiguous(LogError):
+    """Several logs answer to the path: ``candidates`` are paths, each of which may be given instead."""
+
+    def __init__(self, path: str, why: str, candidates: Iterable[str]) -> None:
+        self.candidates = tuple(candidates)
+        listed = ", ".join(display(one) for one in self.candidates[:LISTED_MAX])
+        more = len(self.candidates) - LISTED_MAX
+        super().__init__(path, f"{why}: {listed}" + (f" and {more} more" if more > 0 else ""))
+
+
+class LogUndecodable(LogError):
+    """The file is something that event logs are not written in (xz, tar, Parquet, UTF-16, ...)."""
+
+
+class LogCorrupt(LogError):
+    """The compressed stream is damaged at byte ``offset`` of ``file``; whatever came before was delivered."""
+
+    def __init__(self, path: str, file: str, offset: int, why: str) -> None:
+        where = "" if display(file) == display(path) else f"{display(file)}: "
+        super().__init__(path, f"{where}damaged at byte {offset:,}: {why}")
+        self.file = file
+        self.offset = offset
+
+
+class CodecMissing(LogError):
+    """The codec is known, its package is not installed: ``package`` is what to install."""
+
+    def __init__(self, path: str, codec: str, package: str) -> None:
+        super().__init__(path, f"reading {codec} needs the package {package}: pip install {package}")
+        self.package = package
+
+
+class RemoteMissing(LogError):
+    """The URL needs a client that is not installed: ``extra`` is the extra (or package) that brings it."""
+
+    def __init__(self, path: str, scheme: str, extra: str) -> None:
+        super().__init__(path, f"reading {scheme}:// needs a client that is not installed: pip install '{extra}'")
+        self.extra = extra
+
+
+class RemoteFailed(LogError):
+    """The remote store answered with an error, or not at all."""

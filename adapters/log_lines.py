@@ -1,0 +1,202 @@
+"""Blocks of decoded bytes in, whole lines out, a megabyte or so at a time.
+
+An event log is one JSON object a line. A decoder is fastest when it is given many whole lines in one piece of memory,
+so blocks are cut at their last newline and the rest is carried over: every byte is copied once, lines are neither
+split nor searched one by one. Line numbers count from 1 in every file.
+
+A line longer than ``line_max`` is not held: it is passed over as it streams by and reported as a ``Fault`` with its
+length. What follows the last newline of a file is delivered as a chunk of its own, ``unterminated``: it may be a
+whole event whose newline was never written, or half of one; only a decoder can tell.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+CHUNK_BYTES: Final = 1024 * 1024
+"""A chunk is delivered once it holds this much; it stays in the second-level cache while it is decoded."""
+
+LINE_MAX: Final = 64 * 1024 * 1024
+"""Longest line that is delivered, in bytes; real logs have lines of up to 1 MB."""
+
+LONG_AVERAGE: Final = 512
+"""Bytes a line beyond which it pays to jump from newline to newline instead of looking at every byte."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class FaultKind(enum.StrEnum):
+    """What is wrong with a place in a log."""
+
+    LONG_LINE = "long line"
+    """The line was passed over unread."""
+    CUT = "cut off"
+    """The compressed stream ends inside a frame: the log is incomplete from here on."""
+    GAP = "gap"
+    """Files of a rolled log are missing before this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """``lines`` whole lines of ``file``, the first of them number ``line``; all end in a newline.
+
+    ``unterminated``: a single line, the last of its file, that does not end in a newline.
+    """
+
+    data: bytes
+    file: str
+    line: int
+    lines: int
+    unterminated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A place in a log that could not be used: file, line (1 is the first), kind, and why in words for people."""
+
+    file: str
+    line: int
+    kind: FaultKind
+    why: str
+
+
+Piece: TypeAlias = Chunk | Fault
+"""What reading a log yields, in the log's order."""
+
+
+def cut_lines(
+    blocks: Iterable[bytes], file: str, *, chunk_bytes: int = CHUNK_BYTES, line_max: int = LINE_MAX
+) -> Iterator[Piece]:
+    """Yield the lines of one file as chunks of about ``chunk_bytes`` and the lines over ``line_max`` as faults.
+
+    Holds at most a block, a chunk and a line. What ``blocks`` raises is raised after everything before it was
+    yielded, the unterminated rest included.
+    """
+    cutter = _Cutter(file, chunk_bytes, line_max)
+    failure: Exception | None = None
+    stream = iter(blocks)
+    first = True
+    while True:
+        try:
+            block = next(stream)
+        except StopIteration:
+            break
+        except Exception as problem:  # raised again below, after what came before it
+            failure = problem
+            break
+        if first:
+            block = block.removeprefix(_BYTE_ORDER_MARK)
+            first = False
+        if len(block) <= line_max:
+            yield from cutter.add(block)
+        else:
+            # A line inside one block would otherwise escape the measure.
+            for at in range(0, len(block), line_max):
+                yield from cutter.add(block[at : at + line_max])
+    yield from cutter.end()
+    if failure is not None:
+        raise failure
+
+
+def count_lines(data: bytes, *, long_lines: bool) -> int:
+    """Newlines in ``data``; ``long_lines`` chooses the faster of two ways and never changes the answer.
+
+    ``bytes.count`` looks at one byte a cycle (3 GB/s, more than all other work of reading a plain log); ``find`` runs
+    at memory speed but costs a call a line. Task lines of about 2 kB: 3 against 10 GB/s.
+    """
+    if not long_lines:
+        return data.count(b"\n")
+    lines = 0
+    find = data.find
+    at = find(b"\n") + 1
+    while at:
+        lines += 1
+        at = find(b"\n", at) + 1
+    return lines
+
+
+class _Cutter:
+    """Whole lines that wait to become a chunk, the beginning of a line, or the length of one that is passed over."""
+
+    __slots__ = (
+        "_chunk_bytes",
+        "_file",
+        "_line",
+        "_line_max",
+        "_long_lines",
+        "_over",
+        "_ready",
+        "_ready_size",
+        "_tail",
+        "_tail_size",
+    )
+
+    def __init__(self, file: str, chunk_bytes: int, line_max: int) -> None:
+        self._file = file
+        self._chunk_bytes = chunk_bytes
+        self._line_max = line_max
+        self._line = 1
+        self._long_lines = False
+        self._ready: list[bytes | memoryview] = []
+        self._ready_size = 0
+        self._tail: list[bytes] = []
+        self._tail_size = 0
+        self._over = 0
+
+    def add(self, block: bytes) -> Iterator[Piece]:
+        """Take a block of at most ``line_max`` bytes; yield what it completes."""
+        first = block.find(b"\n")
+        if self._over or self._tail_size + (first if first >= 0 else len(block)) > self._line_max:
+            yield from self._flush()
+            self._over += self._tail_size
+            self._tail.clear()
+            self._tail_size = 0
+            if first < 0:
+                self._over += len(block)
+                return
+            yield self._long_line(self._over + first)
+            block = block[first + 1 :]
+            first = block.find(b"\n")
+        if first < 0:
+            if block:
+                self._tail.append(block)
+                self._tail_size += len(block)
+            return
+        end = block.rfind(b"\n") + 1
+        self._ready.extend(self._tail)
+        self._ready.append(block if end == len(block) else memoryview(block)[:end])
+        self._ready_size += self._tail_size + end
+        self._tail = [block[end:]] if end < len(block) else []
+        self._tail_size = len(block) - end
+        if self._ready_size >= self._chunk_bytes:
+            yield from self._flush()
+
+    def end(self) -> Iterator[Piece]:
+        """Yield what is left: whole lines, then the unterminated one, or the report of a long one without an end."""
+        yield from self._flush()
+        if self._over:
+            yield self._long_line(self._over)
+        elif self._tail:
+            yield Chunk(b"".join(self._tail), self._file, self._line, 1, unterminated=True)
+
+    def _flush(self) -> Iterator[Chunk]:
+        if not self._ready:
+            return
+        data = b"".join(self._ready)
+        self._ready.clear()
+        self._ready_size = 0
+        lines = count_lines(data, long_lines=self._long_lines)
+        self._long_lines = len(data) > LONG_AVERAGE * lines
+        chunk = Chunk(data, self._file, self._line, lines)
+        self._line += lines
+        yield chunk
+
+    def _long_line(self, size: int) -> Fault:
+        why = f"a line of {size:,} bytes; at most {self._line_max:,} are read"
+        fault = Fault(self._file, self._line, FaultKind.LONG_LINE, why)
+        self._line += 1
+        self._over = 0
+        return fault

@@ -1,0 +1,80 @@
+"""The command line. Commands are imported when they are called: ``podtide --help`` loads click and nothing else.
+
+Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 130
+interrupted (docs/formats.md).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import click
+
+COMMANDS: Final = {
+    "replay": ("podtide.entrypoints.replay_command", "Every scaling decision that Spark would take over an event log."),
+    "conf": ("podtide.entrypoints.conf_command", "Check a configuration and show what is in force, and why."),
+    "conform": ("podtide.entrypoints.conform_command", "Re-decide recorded scenarios and compare with real Spark."),
+}
+"""Command name to module and one line of help. The module holds a click command of the command's name."""
+
+INTERRUPTED: Final = 130
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of the command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="podtide", message="podtide %(version)s (decides as Spark 4.3.0)")
+def podtide() -> None:
+    """Apache Spark's executor allocation as pure functions: replay it, check it, argue with it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; ends the process with one of the documented exit codes."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; nothing but the code tells success."""
+    try:
+        result: Any = podtide.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as refusal:
+        refusal.show()
+        return refusal.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (``| head``): nobody is left to tell, and flushing would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code

@@ -1,0 +1,193 @@
+"""A replay, put together: a log in, everything that can be said about it out (docs/formats.md, "replay").
+
+``Replay`` opens the log, settles the configuration, runs the loop over one lane or two and collects. It prints
+nothing: the command does, from the document that ``Replay.document`` returns and the records that the sink was
+given on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from podtide.adapters.decision_records import SCHEMA_VERSION
+from podtide.adapters.event_log import Application, EventLogSensor
+from podtide.adapters.log_world import LogWorld, Meter, Sink
+from podtide.domain import scaling
+from podtide.domain.config import ScalingConfig
+from podtide.domain.profiles import SparkFault
+from podtide.domain.stimuli import JobEnd, Stimulus
+from podtide.domain.units import Millis
+from podtide.entrypoints.replay_settings import Settled, settle
+from podtide.entrypoints.runtime import Loop
+
+BEHAVIOUR: Final = "4.3.0"
+"""The Spark whose decision logic runs, whatever Spark wrote the log; only defaults follow the log's version."""
+
+
+class NothingToReplay(Exception):
+    """The log is an event log, but holds nothing to decide upon; the text says what is missing."""
+
+
+@dataclass
+class Replay:
+    """One replay. ``sink`` is given every record of the main lane as it comes."""
+
+    sensor: EventLogSensor
+    sink: Sink
+    overrides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    spark_version: str | None = None
+    bounds: bool = True
+    progress: Callable[[], None] | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Replay the whole log. Raises LogError, SettingsError or NothingToReplay."""
+        sensor = self.sensor
+        application = sensor.prologue()
+        self.settled = settle(application, self.overrides, self.spark_version)
+        config = self.settled.config
+        start = sensor.clock if application.started_ms is None else max(0, application.started_ms)
+        self.meter = Meter(start)
+        self.world = LogWorld(self.sink)
+        self.cleaned: LogWorld | None = None
+        self.loop = Loop(config, start, self.world, self._observe)
+        for batch in sensor.batches():
+            self._take(batch)
+            if self.progress is not None:
+                self.progress()
+        end = sensor.clock if application.ended_ms is None else max(sensor.clock, application.ended_ms)
+        if not (sensor.seen.tasks or sensor.seen.stages or sensor.fleet.added):
+            raise NothingToReplay("no stage, task or executor in it: there is nothing to decide upon")
+        self.loop.finish(end)
+        self._observe(end)
+        return self._document(application, config, start, end)
+
+    def _take(self, batch: list[Stimulus]) -> None:
+        """One batch to the loop; the second bound begins with the first shuffle that nobody needs any more."""
+        sensor, loop = self.sensor, self.loop
+        if self.cleaned is None and self.bounds and sensor.unneeded and loop.config.shuffle_tracking:
+            for place, event in enumerate(batch):
+                if isinstance(event, JobEnd) and event.job in sensor.unneeded:
+                    if place:
+                        loop.take(batch[:place])
+                        batch = batch[place:]
+                    self.cleaned = self.world.fork(_nowhere, sensor.unneeded)
+                    loop.fork(loop.lanes[0], self.cleaned)
+                    break
+        elif self.cleaned is None:
+            sensor.unneeded.clear()
+        loop.take(batch)
+
+    def _observe(self, now: Millis) -> None:
+        if now <= self.meter.last:
+            return
+        loop = self.loop
+        state = loop.lanes[0].state
+        need = 0
+        for profile in state.order:
+            needed = scaling.needed_executors(state, loop.load, loop.config, profile)
+            need += 0 if isinstance(needed, SparkFault) else max(0, needed)
+        busy = sum(roster.busy for roster in state.idleness.rosters().values())
+        executors = state.idleness.total()
+        self.meter.observe(now, self.world.target, need, executors, busy, waiting=loop.load.tasks_wait())
+
+    def _document(self, application: Application, config: ScalingConfig, start: Millis, end: Millis) -> dict[str, Any]:
+        sensor, meter, settled = self.sensor, self.meter, self.settled
+        counts, fleet = sensor.counts, sensor.fleet
+        return {
+            "podtide": SCHEMA_VERSION,
+            "app": {
+                "id": application.id,
+                "name": application.name,
+                "attempt": application.attempt,
+                "spark_version": application.spark_version,
+                "started_ms": application.started_ms,
+                "ended_ms": application.ended_ms,
+                "first_ms": start,
+                "last_ms": end,
+                "tasks": sensor.seen.tasks,
+                "stages": sensor.seen.stages,
+                "jobs": sensor.seen.jobs,
+            },
+            "log": {
+                "files": [file.name for file in sensor.source.files],
+                "codecs": [str(codec.value) for codec in sensor.source.codecs],
+                "in_progress": sensor.source.in_progress,
+                "rolled": sensor.source.rolled,
+                "compacted": sensor.source.compacted,
+            },
+            "events": {
+                "read": counts.read,
+                "skipped": counts.skipped,
+                "malformed": counts.malformed,
+                "cut": counts.cut,
+                "malformed_lines": [m._asdict() for m in counts.first_malformed],
+                "faults": [{"file": f.file, "line": f.line, "kind": f.kind.value, "why": f.why} for f in sensor.faults],
+            },
+            "conf": settled.shown(),
+            "behaviour": BEHAVIOUR,
+            "defaults": settled.defaults,
+            "actual": {
+                "added": fleet.added,
+                "removed": fleet.removed,
+                "peak": fleet.peak,
+                "peak_ms": fleet.peak_ms,
+                "executor_seconds": fleet.executor_ms(end) / 1000,
+                "idle_executor_seconds": meter.idle_ms / 1000,
+                "backlog_seconds": meter.backlog_ms / 1000,
+                "backlog_waited_for_executors_seconds": meter.short_ms / 1000,
+            },
+            "replayed": {
+                **_lane(self.world),
+                "peak_need": meter.peak_need,
+                "bounds": None if self.cleaned is None else {"shuffles_never_cleaned": _lane(self.world),
+                                                             "shuffles_cleaned_at_once": _lane(self.cleaned)},
+            },
+            "notes": [*settled.notes, *_limits(sensor, settled, self.cleaned is not None)],
+        }  # fmt: skip
+
+
+def _nowhere(_record: dict[str, Any]) -> None:
+    """The second bound is counted, not recorded."""
+
+
+def _lane(world: LogWorld) -> dict[str, Any]:
+    tally = world.tally
+    return {
+        "decisions": tally.decisions,
+        "peak_target": tally.peak_target,
+        "peak_target_ms": tally.peak_target_ms,
+        "target_changes": tally.target_changes,
+        "kills_proposed": tally.kills_proposed,
+        "kills_confirmed": tally.kills_confirmed,
+        "kills_disproved": tally.kills_disproved,
+        "kills_unconfirmed": len(world.proposed),
+        "schedule_threw": tally.threw,
+        "by_cause": dict(sorted(tally.by_cause.items())),
+        "held": dict(sorted(tally.held.items())),
+    }
+
+
+def _limits(sensor: EventLogSensor, settled: Settled, bounded: bool) -> list[str]:
+    """What this log cannot tell, and what follows from that."""
+    seen, config = sensor.seen, settled.config
+    notes = []
+    if not seen.executors and seen.block_managers:
+        notes.append("The log has no executor events: block managers stand for executors.")
+    elif not sensor.fleet.added and seen.tasks:
+        notes.append("The log names no executors: targets are replayed, removals cannot be.")
+    if config.shuffle_tracking:
+        if seen.map_stages:
+            text = "Shuffle ids are not logged: map stages are inferred from stage parents."
+            if bounded:
+                text += " When Spark cleaned a shuffle is not logged: shown as if never; the other bound is as if at once."
+            notes.append(text)
+        elif seen.jobs and seen.parentless:
+            notes.append("Stage parents are not logged: shuffle data is not seen, so executors may go earlier here.")
+    if seen.persisted_rdds and not seen.block_updates:
+        notes.append("RDDs were persisted but block updates are not logged: executors with cached data may go earlier here.")
+    if sensor.source.compacted:
+        notes.append("The log was compacted: tasks of finished jobs are missing, and so are the decisions they led to.")
+    notes.append("Localities, speculation requests and unschedulable task sets are not logged: no hints, no demand from them.")
+    return notes
