@@ -106,7 +106,6 @@ class Seen:
     parentless: bool = True
     environments: int = 0
     speculative: int = 0
-    unknown_events: dict[str, int] = field(default_factory=dict)
 
 
 class EventLogSensor:
@@ -123,6 +122,7 @@ class EventLogSensor:
         self.unneeded: dict[int, tuple[int, ...]] = {}
         self.fleet = Fleet()
         self._pieces = source.pieces()
+        self._decoder = wire.LineDecoder()
         self._held: list[Stimulus] = []
         self._shuffle_jobs: dict[int, set[int]] = {}
         self._job_shuffles: dict[int, tuple[int, ...]] = {}
@@ -175,7 +175,7 @@ class EventLogSensor:
 
     def _chunk(self, chunk: Chunk) -> None:
         try:
-            lines = wire.decode_lines(chunk.data)
+            lines = self._decoder.lines(chunk.data)
         except (wire.DecodeError, RecursionError, UnicodeDecodeError):
             self._line_by_line(chunk)
             return
@@ -183,7 +183,7 @@ class EventLogSensor:
         self._translate(lines)
 
     def _line_by_line(self, chunk: Chunk) -> None:
-        decode, lines = wire.decode_line, []
+        decode, lines = self._decoder.line, []
         for number, text in enumerate(chunk.data.split(b"\n"), start=chunk.line):
             if not text or text.isspace():
                 continue
@@ -225,7 +225,8 @@ class EventLogSensor:
                     clock = info.finish
                 reason = line.reason.reason
                 outcome = success if reason == "Success" else outcome_of(reason)
-                append(make(end, (clock, line.stage, line.attempt, info.index, info.executor, info.speculative, outcome)))
+                task = (clock, line.stage, line.attempt, info.index, info.executor, info.speculative, outcome)
+                append(make(end, task))
             elif kind is start_line:
                 info = line.info
                 if info.launch > clock:
@@ -297,10 +298,6 @@ class EventLogSensor:
                     out.append(ExecutorRemoved(at, ExecutorId(manager.executor), "block manager removed"))
             case _:
                 self.counts.skipped += 1
-                if isinstance(line, wire.Skipped):
-                    name = line.event
-                    if name in seen.unknown_events or len(seen.unknown_events) < 50:
-                        seen.unknown_events[name] = seen.unknown_events.get(name, 0) + 1
 
     def _job_start(self, line: wire.JobStartLine, at: Millis) -> JobStart:
         """JobStart with inferred shuffles (or those that the line carries, if it does)."""

@@ -89,6 +89,7 @@ class Runner:
         self.cluster = ScriptedCluster(always_active=header.get("options", {}).get("active") == "always")
         self.now: Millis = header.get("startAt", 0)
         self.lines: list[dict[str, Any]] = []
+        self._decoder = spark_events.LineDecoder()
         self.state: State | None = None
         active = self.cluster.apply(header.get("client", {}), self.now)
         reliable = bool(header.get("options", {}).get("reliableShuffleStorage", False))
@@ -128,7 +129,7 @@ class Runner:
         return self.lines
 
     def _event(self, event: dict[str, Any]) -> None:
-        stimulus = spark_events.stimulus(spark_events.decode_line(json.dumps(event).encode()), self.now)
+        stimulus = spark_events.stimulus(self._decoder.line(json.dumps(event).encode()), self.now)
         if stimulus is None:
             return
         if self.cluster.always_active and isinstance(stimulus, TaskStart | BlockUpdated):

@@ -272,49 +272,6 @@ def _ignored(name: str) -> type[Struct]:
     return msgspec.defstruct("Ignored", [], tag=name, tag_field="Event", frozen=True)
 
 
-# Events of Spark itself that say nothing about executor allocation. Naming them keeps a whole chunk on the fast
-# path; an event that is not named here is skipped all the same, more slowly.
-_IGNORED = tuple(
-    _ignored(name)
-    for name in (
-        *(
-            f"SparkListener{event}"
-            for event in (
-                "ExecutorMetricsUpdate",
-                "StageExecutorMetrics",
-                "TaskGettingResult",
-                "BlockManagerAddedForDriver",
-            )
-        ),
-        *(
-            f"org.apache.spark.scheduler.SparkListener{event}"
-            for event in (
-                "ExecutorExcluded",
-                "ExecutorUnexcluded",
-                "ExecutorExcludedForStage",
-                "NodeExcluded",
-                "NodeUnexcluded",
-                "NodeExcludedForStage",
-                "ExecutorBlacklisted",
-                "ExecutorUnblacklisted",
-                "NodeBlacklisted",
-                "NodeUnblacklisted",
-                "MiscellaneousProcessAdded",
-            )
-        ),
-        *(
-            f"org.apache.spark.sql.execution.ui.SparkListener{event}"
-            for event in (
-                "SQLExecutionStart",
-                "SQLExecutionEnd",
-                "DriverAccumUpdates",
-                "SQLAdaptiveExecutionUpdate",
-                "SQLAdaptiveSQLMetricUpdates",
-            )
-        ),
-    )
-)
-
 Line: TypeAlias = (
     TaskStartLine
     | TaskEndLine
@@ -346,41 +303,57 @@ class Skipped(Struct, frozen=True):
     event: str = field(name="Event")
 
 
-_union: Any = Line
-for _one in _IGNORED:
-    _union |= _one
-
-_decoder = msgspec.json.Decoder(_union)
 _any_event = msgspec.json.Decoder(Skipped)
+_KNOWN = frozenset(struct.__struct_config__.tag for struct in Line.__args__)
 
 DecodeError = msgspec.DecodeError
 """What the decoders raise; ``ValidationError`` is one of them."""
 
-
-def decode_lines(chunk: bytes | bytearray | memoryview) -> list[Any]:
-    """Decode a run of whole lines at once. Raises DecodeError if any of them is malformed or unknown."""
-    lines: list[Any] = _decoder.decode_lines(chunk)
-    return lines
+_LEARNED_MAX = 100
+_NAME_MAX = 200
 
 
-def decode_line(line: bytes | bytearray | memoryview) -> Any:
-    """Decode one line: a ``Line``, or a ``Skipped`` for an event that plays no role.
+class LineDecoder:
+    """Decodes lines, and learns the names of events that play no role.
 
-    Raises DecodeError, with the reason, when it is not JSON, no event, or a known event with unusable fields.
+    A run of lines is decoded at once as long as every event in it is known. An event that is not known is decoded
+    by itself, once: its name is learnt (so many at most, for a log may be hostile), and lines with it take the fast
+    path from then on. ``Skipped`` stands for all of them.
     """
-    try:
-        return _decoder.decode(line)
-    except msgspec.ValidationError as refusal:
-        event = _any_event.decode(line)
-        if event.event in _KNOWN:
-            raise
-        del refusal
+
+    def __init__(self) -> None:
+        self._union: Any = Line
+        self._learned: set[str] = set()
+        self._decoder = msgspec.json.Decoder(self._union)
+
+    def lines(self, chunk: bytes | bytearray | memoryview) -> list[Any]:
+        """Decode a run of whole lines. Raises DecodeError if any of them is malformed or not known yet."""
+        lines: list[Any] = self._decoder.decode_lines(chunk)
+        return lines
+
+    def line(self, line: bytes | bytearray | memoryview) -> Any:
+        """Decode one line: a ``Line``, or a kind of ``Skipped`` for an event that plays no role.
+
+        Raises DecodeError, with the reason, when it is not JSON, no event, or a known event with unusable fields;
+        RecursionError when it is nested beyond what can be read.
+        """
+        try:
+            return self._decoder.decode(line)
+        except msgspec.ValidationError:
+            event = _any_event.decode(line)
+            if event.event in _KNOWN:
+                raise
+        self._learn(event.event)
         return event
 
+    def _learn(self, name: str) -> None:
+        if len(self._learned) < _LEARNED_MAX and len(name) <= _NAME_MAX and name not in self._learned:
+            self._learned.add(name)
+            self._union |= msgspec.defstruct("Ignored", [], tag=name, tag_field="Event", frozen=True)
+            self._decoder = msgspec.json.Decoder(self._union)
 
-_KNOWN = frozenset(
-    struct.__struct_config__.tag for struct in Line.__args__  # type: ignore[attr-defined]
-)
+
+
 
 _OUTCOMES = {"Success": TaskOutcome.SUCCESS, "TaskKilled": TaskOutcome.KILLED}
 

@@ -23,7 +23,8 @@ class ProfileRules:
     ``executor_cores``: spark.executor.cores (1 when unset). ``cores_limit_known``: the cores really bound the
     tasks of an executor: spark.executor.cores was set, or the master is Kubernetes or "yarn".
     ``task_cpus``: spark.task.cpus. ``executor_resources`` and ``task_resources``: the custom resources of the
-    default profile (spark.executor.resource.NAME.amount, spark.task.resource.NAME.amount).
+    default profile (spark.executor.resource.NAME.amount, spark.task.resource.NAME.amount), in the order in which
+    Spark looks at them. ``profiles_supported``: the master takes profiles other than the default one.
     """
 
     executor_cores: int = 1
@@ -31,6 +32,7 @@ class ProfileRules:
     task_cpus: Decimal = Decimal(1)
     executor_resources: tuple[tuple[str, int], ...] = ()
     task_resources: tuple[tuple[str, float], ...] = ()
+    profiles_supported: bool = True
 
 
 @dataclass(frozen=True, slots=True)

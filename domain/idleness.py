@@ -22,11 +22,9 @@ Spark does not say.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple, TypeAlias
-
-from pyrsistent import pmap
+from typing import Any, Final
 
 from podtide.domain.commands import Bound, Held, Phase
 from podtide.domain.config import ScalingConfig
@@ -48,415 +46,31 @@ from podtide.domain.stimuli import (
     TaskStart,
     UnpersistRDD,
 )
+from podtide.domain.trackers import (
+    J_BOOK,
+    J_DIED,
+    J_RAN,
+    J_SET,
+    J_SHUFFLE_LEFT,
+    NOWHERE,
+    SCALARS,
+    IdlenessBooks,
+    Limits,
+    Log,
+    Removals,
+    Roster,
+    Tracker,
+    deadline,
+)
 from podtide.domain.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.versions import JournalEntry, Versioned
+from pyrsistent import pmap
 
 DECOMMISSION_FINISHED: Final = "Finished decommissioning"
 """ExecutorLossMessage.decommissionFinished."""
 
 DECOMMISSION_PREFIX: Final = "Executor decommission: "
 """ExecutorDecommission.msgPrefix."""
-
-
-class Limits(NamedTuple):
-    """The part of ScalingConfig that deadlines depend on; milliseconds."""
-
-    idle: Millis
-    cached: Millis
-    shuffle: Millis
-    tracking: bool
-    rdd_from_service: bool
-
-
-class Removals(NamedTuple):
-    """How executors left: the counters of ExecutorAllocationManagerSource."""
-
-    gracefully_decommissioned: int = 0
-    decommission_unfinished: int = 0
-    killed_by_driver: int = 0
-    exited_unexpectedly: int = 0
-
-
-class Roster:
-    """Counts of one profile's executors, kept up to date."""
-
-    __slots__ = ("busy", "count", "decommissioning", "pending_removal")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.busy = 0
-        self.pending_removal = 0
-        self.decommissioning = 0
-
-    @property
-    def remaining(self) -> int:
-        """Executors that no removal is under way for, as removeExecutors counts them."""
-        return self.count - self.pending_removal - self.decommissioning
-
-
-class Tracker:
-    """ExecutorMonitor.Tracker: one executor."""
-
-    __slots__ = (
-        "active_shuffle",
-        "cached",
-        "decommissioning",
-        "hold",
-        "id",
-        "idle_start",
-        "kept",
-        "pending_removal",
-        "profile",
-        "roster",
-        "running",
-        "shuffles",
-        "timed_out",
-        "timeout_at",
-    )
-
-    def __init__(self, executor: ExecutorId, profile: ProfileId) -> None:
-        self.id = executor
-        self.profile = profile
-        self.running = 0
-        self.idle_start: Millis = -1
-        self.timeout_at: Millis = NEVER
-        self.timed_out = False
-        self.pending_removal = False
-        self.decommissioning = False
-        self.active_shuffle = False
-        self.cached: dict[int, frozenset[int]] = {}
-        self.shuffles: set[int] = set()
-        # Derived: whether it is reported as kept by data, the timeout that applies once idle, its profile's counts.
-        self.kept = False
-        self.hold: Millis = 0
-        self.roster: Roster = _NOWHERE
-
-    @property
-    def eligible(self) -> bool:
-        """Whether a look at the deadlines takes the executor into account."""
-        return not (self.pending_removal or self.active_shuffle or self.decommissioning)
-
-    def copy(self) -> Tracker:
-        """Return an independent tracker; what is derived is left to ``recount``."""
-        twin = Tracker(self.id, self.profile)
-        for name in _SCALARS:
-            setattr(twin, name, getattr(self, name))
-        twin.cached = dict(self.cached)
-        twin.shuffles = set(self.shuffles)
-        return twin
-
-
-_NOWHERE: Final = Roster()
-_SCALARS: Final = (
-    "running",
-    "idle_start",
-    "timeout_at",
-    "timed_out",
-    "pending_removal",
-    "decommissioning",
-    "active_shuffle",
-)
-
-# Journal codes. An entry names the executor by id: undoing works on a copy.
-_RAN: Final = 0  # (code, id, running, idle_start, timeout_at)
-_SET: Final = 1  # (code, id, field, old value)
-_SHUFFLE_JOINED: Final = 2  # (code, id, shuffle)
-_SHUFFLE_LEFT: Final = 3  # (code, id, shuffle)
-_BORN: Final = 4  # (code, id)
-_DIED: Final = 5  # (code, id, tracker)
-_BOOK: Final = 6  # (code, field, old value): a field of the books themselves
-_KEY: Final = 7  # (code, field, key, old value or None): an entry of a dict of the books
-_TURN: Final = 8  # (code, id, was active)
-
-Log: TypeAlias = Callable[[JournalEntry], None]
-
-
-class IdlenessBooks:
-    """The mutable inside of an Idleness. Only this module touches it."""
-
-    __slots__ = (
-        "active",
-        "dirty",
-        "heap",
-        "holders",
-        "idle_shuffles",
-        "job_shuffles",
-        "job_stages",
-        "kept",
-        "kept_heap",
-        "kept_touched",
-        "limits",
-        "listed",
-        "lists",
-        "next_report",
-        "next_timeout",
-        "rdd_holders",
-        "removals",
-        "rosters",
-        "shuffle_jobs",
-        "stage_shuffle",
-        "suspects",
-        "trackers",
-        "unseen",
-    )
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.trackers: dict[ExecutorId, Tracker] = {}
-        self.active: set[ExecutorId] = set()
-        self.next_timeout: Millis = NEVER
-        self.listed: dict[ExecutorId, ProfileId] = {}  # the cached list, with the profile it had when listed
-        self.shuffle_jobs: dict[int, tuple[int, ...]] = {}
-        self.stage_shuffle: dict[int, int] = {}
-        self.job_stages: dict[int, tuple[int, ...]] = {}
-        self.removals = Removals()
-        self.kept: dict[ExecutorId, tuple[Bound, ProfileId]] = {}  # reported as kept by data, and by which
-        self.recount()
-
-    # -- versions ---------------------------------------------------------------------------------------------
-
-    def copy(self) -> IdlenessBooks:
-        """Return independent books with the same content; what is derived is left to ``recount``."""
-        twin = IdlenessBooks(self.limits)
-        twin.trackers = {executor: tracker.copy() for executor, tracker in self.trackers.items()}
-        twin.active = set(self.active)
-        twin.next_timeout = self.next_timeout
-        twin.listed = dict(self.listed)
-        twin.shuffle_jobs = dict(self.shuffle_jobs)
-        twin.stage_shuffle = dict(self.stage_shuffle)
-        twin.job_stages = dict(self.job_stages)
-        twin.removals = self.removals
-        twin.kept = dict(self.kept)
-        return twin
-
-    def undo(self, journal: list[JournalEntry]) -> None:
-        """Take one step's changes back, the last one first."""
-        entry: Any
-        for entry in reversed(journal):
-            code = entry[0]
-            if code == _RAN:
-                tracker = self.trackers[entry[1]]
-                _, _, tracker.running, tracker.idle_start, tracker.timeout_at = entry
-            elif code == _SET:
-                setattr(self.trackers[entry[1]], entry[2], entry[3])
-            elif code == _SHUFFLE_JOINED:
-                self.trackers[entry[1]].shuffles.discard(entry[2])
-            elif code == _SHUFFLE_LEFT:
-                self.trackers[entry[1]].shuffles.add(entry[2])
-            elif code == _BORN:
-                del self.trackers[entry[1]]
-            elif code == _DIED:
-                self.trackers[entry[1]] = entry[2].copy()
-            elif code == _BOOK:
-                setattr(self, entry[1], entry[2])
-            elif code == _KEY:
-                table = getattr(self, entry[1])
-                if entry[3] is None:
-                    table.pop(entry[2], None)
-                else:
-                    table[entry[2]] = entry[3]
-            elif entry[2]:
-                self.active.add(entry[1])
-            else:
-                self.active.discard(entry[1])
-
-    def recount(self) -> None:
-        """Derive anew what is derived: counts, heaps, holders, sorted lists."""
-        self.rosters: dict[ProfileId, Roster] = {}
-        self.heap: list[tuple[Millis, ExecutorId]] = []
-        self.kept_heap: list[tuple[Millis, ExecutorId]] = []
-        self.dirty: dict[ExecutorId, None] = dict.fromkeys([*self.trackers, *self.kept])  # since the last pass
-        self.unseen: dict[ExecutorId, None] = dict.fromkeys(self.listed)  # touched since the last look
-        self.kept_touched = True
-        self.next_report: Millis = NEVER
-        self.holders: dict[int, set[ExecutorId]] = {}
-        self.rdd_holders: dict[int, set[ExecutorId]] = {}
-        self.idle_shuffles = 0
-        self.job_shuffles: dict[int, list[int]] = {}
-        self.suspects: set[ExecutorId] = set()
-        self.lists: dict[ProfileId, list[ExecutorId]] = {}
-        for executor in sorted(self.listed):
-            self.lists.setdefault(self.listed[executor], []).append(executor)
-        for shuffle, jobs in self.shuffle_jobs.items():
-            self.idle_shuffles += not jobs
-            for job in jobs:
-                self.job_shuffles.setdefault(job, []).append(shuffle)
-        for executor, tracker in self.trackers.items():
-            tracker.roster = self.roster(tracker.profile)
-            tracker.kept = executor in self.kept
-            self.enlist(tracker, 1)
-            tracker.hold = self.hold(tracker)
-            for shuffle in tracker.shuffles:
-                self.holders.setdefault(shuffle, set()).add(executor)
-            for rdd in tracker.cached:
-                self.rdd_holders.setdefault(rdd, set()).add(executor)
-            if tracker.active_shuffle and not self.needed(tracker):
-                self.suspects.add(executor)
-            self.expect_report(tracker)
-
-    # -- reading ----------------------------------------------------------------------------------------------
-
-    def roster(self, profile: ProfileId) -> Roster:
-        """The counts of a profile, begun if it has none."""
-        roster = self.rosters.get(profile)
-        if roster is None:
-            roster = self.rosters[profile] = Roster()
-        return roster
-
-    def enlist(self, tracker: Tracker, sign: int) -> None:
-        """Count a tracker in its roster, or out of it."""
-        roster = tracker.roster
-        roster.count += sign
-        roster.busy += sign * (tracker.running > 0)
-        roster.pending_removal += sign * tracker.pending_removal
-        roster.decommissioning += sign * tracker.decommissioning
-
-    def hold(self, tracker: Tracker) -> Millis:
-        """The timeout that applies to an idle executor: the longest that has a reason."""
-        limits = self.limits
-        return max(
-            limits.idle,
-            limits.cached if tracker.cached else 0,
-            limits.shuffle if tracker.shuffles else 0,
-        )
-
-    def needed(self, tracker: Tracker) -> bool:
-        """Whether a running job may read shuffle data of the executor."""
-        return any(s in tracker.shuffles for shuffles in self.job_shuffles.values() for s in shuffles)
-
-    def keeper(self, tracker: Tracker | None, now: Millis) -> Bound | None:
-        """What data, if any, keeps an executor that has been idle for the plain idle timeout."""
-        if (
-            tracker is None
-            or tracker.idle_start < 0
-            or tracker.pending_removal
-            or tracker.decommissioning
-            or tracker.idle_start + self.limits.idle > now
-        ):
-            return None
-        if tracker.active_shuffle:
-            return Bound.ACTIVE_SHUFFLE
-        if tracker.timeout_at <= now:
-            return None
-        if tracker.shuffles and (not tracker.cached or self.limits.shuffle >= self.limits.cached):
-            return Bound.SHUFFLE_DATA
-        return Bound.CACHED_DATA
-
-    def expect_report(self, tracker: Tracker, now: Millis = -1) -> None:
-        """Note when, after ``now``, an idle executor comes to be kept by data alone."""
-        if tracker.idle_start >= 0 and not tracker.kept and (tracker.active_shuffle or tracker.hold != self.limits.idle):
-            plain = tracker.idle_start + self.limits.idle
-            if plain > now:
-                heappush(self.kept_heap, (plain, tracker.id))
-                self.next_report = min(self.next_report, plain)
-
-    # -- changing ---------------------------------------------------------------------------------------------
-
-    def set(self, tracker: Tracker, field: str, value: object, log: Log) -> None:
-        """Change a scalar of a tracker, journalled, and have it looked at again."""
-        if getattr(tracker, field) != value:
-            log((_SET, tracker.id, field, getattr(tracker, field)))
-            setattr(tracker, field, value)
-            self.touch(tracker)
-
-    def touch(self, tracker: Tracker) -> None:
-        """Have the executor re-examined at the next pass."""
-        self.dirty[tracker.id] = None
-        if tracker.kept:
-            self.kept_touched = True
-        elif tracker.idle_start >= 0:
-            self.next_report = min(self.next_report, tracker.idle_start + self.limits.idle)
-
-    def book(self, field: str, value: object, log: Log) -> None:
-        """Change a field of the books, journalled."""
-        old = getattr(self, field)
-        if old != value:
-            log((_BOOK, field, old))
-            setattr(self, field, value)
-
-    def entry(self, table: str, key: int | ExecutorId, value: object, log: Log) -> None:
-        """Set an entry of one of the dicts (or drop it: None), journalled."""
-        entries = getattr(self, table)
-        log((_KEY, table, key, entries.get(key)))
-        if value is None:
-            entries.pop(key, None)
-        else:
-            entries[key] = value
-
-    def turn(self, executor: ExecutorId, active: bool, log: Log) -> None:
-        """Note what the scheduler backend holds of an executor."""
-        was = executor in self.active
-        if was != active:
-            log((_TURN, executor, was))
-            if active:
-                self.active.add(executor)
-            else:
-                self.active.discard(executor)
-
-    def track(self, executor: ExecutorId, profile: ProfileId, log: Log) -> Tracker:
-        """ensureExecutorIsTracked: begin a tracker, or give an unknown profile its name."""
-        tracker = self.trackers.get(executor)
-        if tracker is None:
-            tracker = Tracker(executor, profile)
-            tracker.hold = self.limits.idle
-            tracker.roster = self.roster(profile)
-            tracker.kept = executor in self.kept
-            log((_BORN, executor))
-            self.trackers[executor] = tracker
-            self.enlist(tracker, 1)
-        elif tracker.profile == UNKNOWN_PROFILE and profile != UNKNOWN_PROFILE:
-            self.enlist(tracker, -1)
-            self.set(tracker, "profile", profile, log)
-            tracker.roster = self.roster(profile)
-            self.enlist(tracker, 1)
-        return tracker
-
-    def run(self, tracker: Tracker, delta: int, now: Millis, log: Log) -> None:
-        """updateRunningTasks: idle from now on whenever no task is left, even if none ran before."""
-        log((_RAN, tracker.id, tracker.running, tracker.idle_start, tracker.timeout_at))
-        running = max(0, tracker.running + delta)
-        tracker.roster.busy += (running > 0) - (tracker.running > 0)
-        tracker.running = running
-        tracker.idle_start = -1 if running else now
-        self.renew(tracker, log)
-
-    def renew(self, tracker: Tracker, log: Log) -> None:
-        """updateTimeout: the deadline from when the executor fell idle; a later one unlists it."""
-        old = tracker.timeout_at
-        new = NEVER if tracker.idle_start < 0 else _deadline(tracker.idle_start, tracker.hold)
-        if new != old:
-            log((_RAN, tracker.id, tracker.running, tracker.idle_start, old))
-            tracker.timeout_at = new
-        self.touch(tracker)
-        if new > old and tracker.timed_out:
-            self.book("next_timeout", ALWAYS, log)
-        elif new < self.next_timeout:
-            self.book("next_timeout", new, log)
-
-    def add_shuffle(self, tracker: Tracker, shuffle: int, log: Log) -> None:
-        """addShuffle: new shuffle data makes the executor shuffle-active, needed or not; no deadline moves."""
-        if shuffle not in tracker.shuffles:
-            log((_SHUFFLE_JOINED, tracker.id, shuffle))
-            tracker.shuffles.add(shuffle)
-            self.holders.setdefault(shuffle, set()).add(tracker.id)
-            tracker.hold = self.hold(tracker)
-            self.set(tracker, "active_shuffle", True, log)
-            if not self.shuffle_jobs.get(shuffle):
-                self.suspects.add(tracker.id)
-
-    def weigh_shuffles(self, tracker: Tracker, active: Sequence[int] | None, log: Log) -> None:
-        """updateActiveShuffles against the given shuffles, or against all that a job needs (None)."""
-        had = tracker.active_shuffle
-        now_active = self.needed(tracker) if active is None else any(s in tracker.shuffles for s in active)
-        self.set(tracker, "active_shuffle", now_active, log)
-        if had and tracker.idle_start >= 0 and not now_active:
-            self.renew(tracker, log)
-
-
-def _deadline(start: Millis, timeout: Millis) -> Millis:
-    """The end of a timeout, in 64-bit nanoseconds: one that overflows never comes."""
-    end = start + timeout
-    return end if timeout <= LAST_MS and end <= LAST_MS else NEVER
 
 
 class Idleness(Versioned[IdlenessBooks]):
@@ -466,7 +80,7 @@ class Idleness(Versioned[IdlenessBooks]):
 
     def roster(self, profile: ProfileId) -> Roster:
         """The counts of one profile; read only."""
-        return self.books.rosters.get(profile, _NOWHERE)
+        return self.books.rosters.get(profile, NOWHERE)
 
     def rosters(self) -> dict[ProfileId, Roster]:
         """The counts of every profile that has or had executors; read only."""
@@ -549,7 +163,7 @@ def fold(idleness: Idleness, events: Sequence[Stimulus], config: ScalingConfig) 
             if tracker is None or tracker.timed_out or tracker.kept:
                 books.run(books.track(executor, UNKNOWN_PROFILE, log), 1, event[0], log)
                 continue
-            log((_RAN, executor, tracker.running, tracker.idle_start, tracker.timeout_at))
+            log((J_RAN, executor, tracker.running, tracker.idle_start, tracker.timeout_at))
             if not tracker.running:
                 tracker.roster.busy += 1
                 tracker.idle_start = -1
@@ -565,14 +179,14 @@ def fold(idleness: Idleness, events: Sequence[Stimulus], config: ScalingConfig) 
                     books.add_shuffle(tracker, shuffle, log)
             running = tracker.running
             if running > 1:
-                log((_RAN, tracker.id, running, -1, NEVER))
+                log((J_RAN, tracker.id, running, -1, NEVER))
                 tracker.running = running - 1
                 continue
             if not running or tracker.timed_out or tracker.kept:
                 books.run(tracker, -1, event[0], log)
                 continue
             at = event[0]
-            log((_RAN, tracker.id, 1, tracker.idle_start, tracker.timeout_at))
+            log((J_RAN, tracker.id, 1, tracker.idle_start, tracker.timeout_at))
             tracker.roster.busy -= 1
             tracker.running = 0
             tracker.idle_start = at
@@ -582,13 +196,12 @@ def fold(idleness: Idleness, events: Sequence[Stimulus], config: ScalingConfig) 
                 end = NEVER
             tracker.timeout_at = end
             if end < books.next_timeout:
-                log((_BOOK, "next_timeout", books.next_timeout))
+                log((J_BOOK, "next_timeout", books.next_timeout))
                 books.next_timeout = end
             dirty[tracker.id] = None
             if hold != idle or tracker.active_shuffle:
                 plain = at + idle
-                if plain < books.next_report:
-                    books.next_report = plain
+                books.next_report = min(books.next_report, plain)
         else:
             _reflect(books, event, log)
     successor = Idleness(books)
@@ -638,7 +251,7 @@ def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:
         return
     books.touch(tracker)
     books.enlist(tracker, -1)
-    log((_DIED, event.executor, tracker))
+    log((J_DIED, event.executor, tracker))
     del books.trackers[event.executor]
     for shuffle in tracker.shuffles:
         books.holders[shuffle].discard(event.executor)
@@ -692,7 +305,7 @@ def _job_ended(books: IdlenessBooks, event: JobEnd, log: Log) -> None:
     """
     left = books.job_shuffles.pop(event.job, [])
     candidates: set[ExecutorId] = set()
-    again = []
+    again: list[int] = []
     for shuffle in dict.fromkeys(left):
         jobs = list(books.shuffle_jobs.get(shuffle, ()))
         if event.job in jobs:
@@ -747,7 +360,7 @@ def _cache(books: IdlenessBooks, tracker: Tracker, block: RddBlock, splits: froz
         books.rdd_holders[block.rdd].discard(tracker.id)
     else:
         books.rdd_holders.setdefault(block.rdd, set()).add(tracker.id)
-    log((_SET, tracker.id, "cached", tracker.cached))
+    log((J_SET, tracker.id, "cached", tracker.cached))
     tracker.cached = cached
     tracker.hold = books.hold(tracker)
 
@@ -761,14 +374,14 @@ def _unpersisted(books: IdlenessBooks, rdd: int, log: Log) -> None:
     holders = books.rdd_holders.pop(rdd, set())
     for executor in sorted(holders):
         tracker = books.trackers[executor]
-        log((_SET, executor, "cached", tracker.cached))
+        log((J_SET, executor, "cached", tracker.cached))
         tracker.cached = {k: v for k, v in tracker.cached.items() if k != rdd}
         tracker.hold = books.hold(tracker)
         books.touch(tracker)
     soonest = NEVER
     for tracker in books.trackers.values():
         if tracker.idle_start >= 0 and not tracker.cached:
-            if tracker.timeout_at != _deadline(tracker.idle_start, tracker.hold):
+            if tracker.timeout_at != deadline(tracker.idle_start, tracker.hold):
                 books.renew(tracker, log)
             soonest = min(soonest, tracker.timeout_at)
     if soonest < books.next_timeout:
@@ -785,7 +398,7 @@ def _shuffle_cleaned(books: IdlenessBooks, shuffle: int, log: Log) -> None:
             books.job_shuffles[job] = [s for s in books.job_shuffles[job] if s != shuffle]
     for executor in sorted(books.holders.pop(shuffle, ())):
         tracker = books.trackers[executor]
-        log((_SHUFFLE_LEFT, executor, shuffle))
+        log((J_SHUFFLE_LEFT, executor, shuffle))
         tracker.shuffles.discard(shuffle)
         tracker.hold = books.hold(tracker)
         if tracker.shuffles:
@@ -843,7 +456,7 @@ def _relist(books: IdlenessBooks, now: Millis, log: Log) -> dict[ExecutorId, Non
         else:
             _unlist(books, executor, log)
             if tracker.timed_out:
-                log((_SET, executor, "timed_out", True))
+                log((J_SET, executor, "timed_out", True))
                 tracker.timed_out = False
             if tracker.timeout_at != NEVER:
                 heappush(books.heap, (tracker.timeout_at, executor))
@@ -870,7 +483,7 @@ def _relist(books: IdlenessBooks, now: Millis, log: Log) -> dict[ExecutorId, Non
 
 def _list(books: IdlenessBooks, tracker: Tracker, log: Log) -> None:
     if not tracker.timed_out:
-        log((_SET, tracker.id, "timed_out", False))
+        log((J_SET, tracker.id, "timed_out", False))
         tracker.timed_out = True
     books.entry("listed", tracker.id, tracker.profile, log)
     insort(books.lists.setdefault(tracker.profile, []), tracker.id)
@@ -977,7 +590,7 @@ def from_plain(plain: dict[str, Any]) -> Idleness:
     for row in plain["trackers"]:
         executor, profile, *scalars, cached, shuffles = row
         tracker = books.trackers[ExecutorId(executor)] = Tracker(ExecutorId(executor), ProfileId(profile))
-        for name, value in zip(_SCALARS, scalars, strict=True):
+        for name, value in zip(SCALARS, scalars, strict=True):
             setattr(tracker, name, value)
         tracker.cached = {rdd: frozenset(splits) for rdd, splits in cached}
         tracker.shuffles = set(shuffles)

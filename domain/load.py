@@ -471,10 +471,10 @@ def _start_rare(books: LoadBooks, event: TaskStart, log: Log) -> None:
     attempt = _opened(books, (event.stage, event.attempt), log)
     _assign(attempt, "running", attempt.running + 1, log)
     if event.speculative:
-        _join(attempt, "spec_started", event.index, log)
-        _leave(attempt, "spec_pending", event.index, log)
+        _join(attempt, "spec_started", event.task_index, log)
+        _leave(attempt, "spec_pending", event.task_index, log)
     else:
-        _join(attempt, "started", event.index, log)
+        _join(attempt, "started", event.task_index, log)
     books.lay(attempt)
 
 
@@ -487,9 +487,9 @@ def _end_rare(books: LoadBooks, event: TaskEnd, log: Log) -> Backlogged | None:
             if not attempt.running:
                 _forget_if_unused(books, attempt, log)
         if event.speculative:
-            _leave(attempt, "spec_started", event.index, log)
+            _leave(attempt, "spec_started", event.task_index, log)
         if event.outcome is TaskOutcome.SUCCESS:
-            _leave(attempt, "spec_pending", event.index, log)
+            _leave(attempt, "spec_pending", event.task_index, log)
         _settle(books, attempt)
     if event.outcome is not TaskOutcome.FAILED:
         return None
@@ -497,7 +497,7 @@ def _end_rare(books: LoadBooks, event: TaskEnd, log: Log) -> Backlogged | None:
     signal = None if books.waiting or books.spec_waiting else Backlogged(event.at)
     if attempt is not None and not event.speculative and attempt.key in books.attempts:
         books.lift(attempt)
-        _leave(attempt, "started", event.index, log)
+        _leave(attempt, "started", event.task_index, log)
         books.lay(attempt)
     return signal
 
@@ -513,7 +513,7 @@ def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal])
                 signals.append(QueueEmptied(event.at))
         case SpeculativeTaskSubmitted():
             attempt = _opened(books, (event.stage, event.attempt), log)
-            _join(attempt, "spec_pending", event.index, log)
+            _join(attempt, "spec_pending", event.task_index, log)
             books.lay(attempt)
             signals.append(Backlogged(event.at))
         case UnschedulableTaskSetAdded():

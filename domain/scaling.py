@@ -21,11 +21,9 @@ Spark's business and therefore a report (``ScheduleThrew``); what had changed be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, isnan
-from typing import Any, Final, NamedTuple, TypeAlias, assert_never
-
-from pyrsistent import PMap, pmap
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from podtide.domain import idleness as idle_executors
 from podtide.domain.commands import (
@@ -53,13 +51,13 @@ from podtide.domain.stimuli import Answer, Reset, Stop, Tick
 from podtide.domain.units import (
     ALWAYS,
     DEFAULT_PROFILE,
-    LAST_MS,
     NEVER,
     UNKNOWN_PROFILE,
     ExecutorId,
     Millis,
     ProfileId,
 )
+from pyrsistent import PMap, pmap
 
 _INT_MAX: Final = 2**31 - 1
 _INT_MIN: Final = -(2**31)
@@ -113,7 +111,8 @@ class ScalingState:
 
     ``order``: the profiles with a target in the order in which Scala's HashMap would walk them. ``sustained``:
     the backlog timer was last set by an increase. ``thrown``: what the last round ended in, if it threw.
-    ``holds``: the profile bounds in force, as last reported. ``slots``: tasks per executor under ``rules``, worked out once.
+    ``holds``: the profile bounds in force, as last reported. ``slots``: tasks per executor under ``rules``, worked out
+    once.
     """
 
     targets: PMap[ProfileId, int]
@@ -127,8 +126,8 @@ class ScalingState:
     serial: int = 0
     awaiting: Awaiting | None = None
     thrown: str | None = None
-    holds: PMap[tuple[Bound, ProfileId], Hold] = pmap()
-    slots: PMap[ProfileId, int] = pmap()
+    holds: PMap[tuple[Bound, ProfileId], Hold] = field(default_factory=pmap)
+    slots: PMap[ProfileId, int] = field(default_factory=pmap)
     rules: ProfileRules | None = None
 
 
@@ -164,7 +163,10 @@ def start(load: Load, config: ScalingConfig, now: Millis) -> Step[ScalingState]:
 
 
 def scale(
-    state: ScalingState, snapshots: Sequence[Load], config: ScalingConfig, now: Millis
+    state: ScalingState,
+    snapshots: Sequence[Load],
+    config: ScalingConfig,
+    now: Millis,  # noqa: ARG001 - every decision takes the same four; here each signal carries its own time
 ) -> Step[ScalingState]:
     """Act upon what each load signals, in order: the timer, the backlog, new stages, answers.
 
@@ -222,10 +224,10 @@ def due(state: ScalingState, load: Load, config: ScalingConfig) -> Millis:
         return at
     if lists and state.initializing:
         return ALWAYS
-    plan = _plan(state, load, config, expired=False, now=0)
+    plan = _plan(state, load, config, expired=False)
     if _moves(state, plan):
         return ALWAYS
-    if state.add_time != NEVER and _moves(state, _plan(state, load, config, expired=True, now=0)):
+    if state.add_time != NEVER and _moves(state, _plan(state, load, config, expired=True)):
         at = min(at, state.add_time)
     fault = plan.fault
     if fault is None and lists:
@@ -328,7 +330,7 @@ def _schedule(state: ScalingState, load: Load, config: ScalingConfig, now: Milli
             return Step(state, (), reports)
         state = replace(state, initializing=False)
     expired = state.add_time != NEVER and now >= state.add_time
-    plan = _plan(state, load, config, expired=expired, now=now)
+    plan = _plan(state, load, config, expired=expired)
     if _moves(state, plan) or plan.slots is not state.slots:
         state = replace(state, targets=plan.targets, to_add=plan.to_add, slots=plan.slots)
     if plan.fault is not None:
@@ -378,9 +380,7 @@ def _accepted(answer: Answer, departures: tuple[Departure, ...]) -> tuple[Execut
     return tuple(d.executor for d in departures) if answer.acked else ()
 
 
-def _acknowledged(
-    state: ScalingState, updates: tuple[Update, ...], config: ScalingConfig, now: Millis
-) -> ScalingState:
+def _acknowledged(state: ScalingState, updates: tuple[Update, ...], config: ScalingConfig, now: Millis) -> ScalingState:
     """The request was taken: increments double or start over, the timer starts anew after an increase."""
     to_add = state.to_add
     add_time, sustained = state.add_time, state.sustained
@@ -476,9 +476,7 @@ def _threw(state: ScalingState, now: Millis, what: str, reports: tuple[Report, .
 # ------------------------------------------------------------------------------------------------------- the rules
 
 
-def need(
-    demand: Demand, slots: int, executors: int, ratio: float
-) -> int:
+def need(demand: Demand, slots: int, executors: int, ratio: float) -> int:
     """maxNumExecutorsNeededPerResourceProfile: executors that all tasks of a profile could keep busy.
 
     ``slots``: tasks per executor. ``executors``: those the profile has, which unschedulable task sets need more
@@ -494,9 +492,7 @@ def need(
     return needed
 
 
-def needed_executors(
-    state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId
-) -> int | SparkFault:
+def needed_executors(state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId) -> int | SparkFault:
     """The need of one profile, or the exception that Spark ends in when it asks."""
     slots = _slots(state, load, config, profile)
     if isinstance(slots, SparkFault):
@@ -515,18 +511,17 @@ def _slots(state: ScalingState, load: Load, config: ScalingConfig, profile: Prof
     return tasks_per_executor(resources, rules)
 
 
-def _plan(state: ScalingState, load: Load, config: ScalingConfig, *, expired: bool, now: Millis) -> Plan:
+def _plan(state: ScalingState, load: Load, config: ScalingConfig, *, expired: bool) -> Plan:
     """updateAndSyncNumExecutorsTarget without its call: profile by profile, in Scala's order."""
     targets, to_add, slots_known = state.targets, state.to_add, state.slots
     updates: list[Update] = []
     for profile in state.order:
-        slots = slots_known.get(profile)
-        if slots is None:
-            slots = _slots(state, load, config, profile)
-            if not isinstance(slots, SparkFault):  # a profile that is unknown now may be announced yet
-                slots_known = slots_known.set(profile, slots)
-        if isinstance(slots, SparkFault):
+        known = slots_known.get(profile)
+        slots = _slots(state, load, config, profile) if known is None else known
+        if isinstance(slots, SparkFault):  # not kept: a profile that is unknown now may be announced yet
             return Plan(targets, to_add, (), slots_known, slots)
+        if known is None:
+            slots_known = slots_known.set(profile, slots)
         demand = load.demand(profile)
         executors = state.idleness.roster(profile).count
         needed = need(demand, slots, executors, config.ratio)
@@ -564,7 +559,14 @@ def _cause(state: ScalingState, needed: int, target: int, after: int) -> Cause:
 
 
 def _facts(
-    demand: Demand, slots: int, executors: int, needed: int, before: int, after: int, increment: int, config: ScalingConfig
+    demand: Demand,
+    slots: int,
+    executors: int,
+    needed: int,
+    before: int,
+    after: int,
+    increment: int,
+    config: ScalingConfig,
 ) -> PMap[str, Fact]:
     """The numbers behind a move of a target; ``bound``: what kept it from going further."""
     if needed < before:
@@ -594,9 +596,7 @@ def _facts(
     )
 
 
-def _departures(
-    state: ScalingState, config: ScalingConfig
-) -> tuple[tuple[Departure, ...], SparkFault | None]:
+def _departures(state: ScalingState, config: ScalingConfig) -> tuple[tuple[Departure, ...], SparkFault | None]:
     """removeExecutors' choice among the timed-out executors, or the exception that it ends in.
 
     Spark walks the ids in string order and lets one go while its profile has more executors left than minimum
@@ -619,8 +619,7 @@ def _departures(
             faults.append((ids[0], fault))
             continue
         surplus = remaining - max(config.executors_min, target)
-        for executor in ids[: max(0, surplus)]:
-            chosen.append(Departure(executor, profile, _why_idle(state, executor, config)))
+        chosen.extend(Departure(e, profile, _why_idle(state, e, config)) for e in ids[: max(0, surplus)])
     if faults:
         return (), min(faults, key=lambda fault: fault[0])[1]
     chosen.sort(key=lambda departure: departure.executor)

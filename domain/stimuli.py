@@ -25,12 +25,12 @@ class TaskOutcome(Enum):
 
 
 class TaskStart(NamedTuple):
-    """SparkListenerTaskStart. ``index`` is the task's index within its stage attempt."""
+    """SparkListenerTaskStart. ``task_index`` is the task's index within its stage attempt."""
 
     at: Millis
     stage: int
     attempt: int
-    index: int
+    task_index: int
     executor: ExecutorId
     speculative: bool = False
 
@@ -41,7 +41,7 @@ class TaskEnd(NamedTuple):
     at: Millis
     stage: int
     attempt: int
-    index: int
+    task_index: int
     executor: ExecutorId
     speculative: bool = False
     outcome: TaskOutcome = TaskOutcome.SUCCESS
@@ -67,12 +67,12 @@ class StageCompleted(NamedTuple):
 
 
 class SpeculativeTaskSubmitted(NamedTuple):
-    """SparkListenerSpeculativeTaskSubmitted. ``index`` is the task index, as of Spark 3.4."""
+    """SparkListenerSpeculativeTaskSubmitted. ``task_index`` is the task index, as of Spark 3.4."""
 
     at: Millis
     stage: int
     attempt: int
-    index: int
+    task_index: int
 
 
 class UnschedulableTaskSetAdded(NamedTuple):
