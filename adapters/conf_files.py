@@ -23,13 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyrsistent import pmap
-from returns.pipeline import is_successful
-from returns.result import Failure, Result, Success
-
 from podtide.adapters.log_errors import escaped
 from podtide.domain.sparkconf import Setting, SparkConf
 from podtide.domain.sparkversions import DEFAULT_VERSION, SparkVersion
+from pyrsistent import pmap
+from returns.pipeline import is_successful
+from returns.result import Failure, Result, Success
 
 FILE_BYTES_MAX: Final = 8 * 1024 * 1024
 REMARKS_MAX: Final = 50
@@ -87,7 +86,7 @@ def read_properties_file(
         reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
         return Failure(ConfFileError(str(path), f"cannot be read ({reason})"))
     if len(raw) > FILE_BYTES_MAX:
-        return Failure(ConfFileError(str(path), f"is larger than {FILE_BYTES_MAX // 1024**2} MiB, no properties file is"))
+        return Failure(ConfFileError(str(path), f"larger than {FILE_BYTES_MAX // 1024**2} MiB: no properties file"))
     if b"\0" in raw[:4096]:
         return Failure(ConfFileError(str(path), "is not a text file"))
     return parse_properties(raw.decode("utf-8", "replace"), str(path), version)
@@ -154,7 +153,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         parts = []
         if whole:
             yield begun, whole
-    if any(parts):  # the file ends in a continuation
+    # The file ends in a continuation. (After a lone backslash Java reports an empty key; nobody asks for it.)
+    if any(parts):
         yield begun, "".join(parts)
 
 

@@ -19,7 +19,7 @@ def command_record(command: Command) -> dict[str, Any]:
     """A command: ``at_ms``, ``command``, ``targets`` or ``ids``, ``cause``, ``facts``."""
     match command:
         case RequestTotal():
-            facts = dict(command.why.facts)
+            facts = dict(sorted(command.why.facts.items()))
             if len(command.changes) == 1:
                 change = command.changes[0]
                 facts = {"profile": change.profile, "before": change.before, "after": change.after, **facts}

@@ -199,7 +199,7 @@ def key(
         options,
         upper,
         fallback,
-        tuple((old, until and release(until)) for old, until in (alternatives or {}).items()),
+        tuple((old, release(until) if until else None) for old, until in (alternatives or {}).items()),
         internal,
     )
 

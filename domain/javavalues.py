@@ -38,7 +38,7 @@ TIME_UNITS: Final = {
 }
 """Microseconds of each time suffix."""
 
-BYTE_UNITS: Final = {
+BYTE_UNITS: Final[dict[str, int]] = {
     suffix: 1024**power
     for power, letter in enumerate("bkmgtp")
     for suffix in ([letter] if letter == "b" else [letter, letter + "i", letter + "b", letter + "ib"])
@@ -156,7 +156,7 @@ def parse_size(text: str, unit: str) -> int:
     amount, suffix = _integer(found[1], 0, LONG_MAX), found[2] or unit
     if suffix not in BYTE_UNITS:
         raise ValueError(text)
-    converted = amount * BYTE_UNITS[suffix] // BYTE_UNITS[unit]
+    converted: int = amount * BYTE_UNITS[suffix] // BYTE_UNITS[unit]
     if converted > LONG_MAX:
         raise ValueError(text)
     return converted

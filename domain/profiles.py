@@ -152,17 +152,16 @@ def cpus_in_range(amount: float) -> bool:
 
 def cpus_out_of_range(amount: float) -> str:
     """The message of the requirement that ``cpus_in_range`` checks."""
-    return f"requirement failed: The cpus amount {double_text(amount)} must be at least 1e-9 and at most {INT_MAX}"
+    return f"requirement failed: The cpus amount {double_text(amount)} must be at least 1e-9 and at most {INT_MAX}."
 
 
 def _impossible(profile: ResourceProfile) -> SparkFault | None:
     """The assertions of the constructors: a profile with such a request does not come to be in Spark."""
-    shares = [(name, amount) for name, amount in profile.task if name != CPUS]
-    for _, amount in shares:  # TaskResourceRequest
-        if not (amount <= 1.0 or _whole(amount)):
+    for name, amount in profile.task:  # TaskResourceRequest
+        if name != CPUS and not (amount <= 1.0 or _whole(amount)):
             return _assertion(f"The resource amount {double_text(amount)} must be either <= 1.0, or a whole number.")
-    for _, amount in _in_map_order(profile, shares, len(profile.task)):  # ResourceProfile.validate
-        if not (amount <= 0.5 or _whole(amount)):
+    for name, amount in _in_map_order(profile, list(profile.task), len(profile.task)):  # ResourceProfile.validate
+        if name != CPUS and not (amount <= 0.5 or _whole(amount)):
             text = double_text(amount)
             return _assertion(f"The task resource amount {text} must be either <= 0.5, or a whole number.")
     return None

@@ -22,14 +22,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from pyrsistent import PMap, pmap
-from returns.pipeline import is_successful
-from returns.result import Failure, Result, Success
-
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import ENUM, Key, Value
 from podtide.domain.profiles import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.sparkversions import DEFAULT_VERSION, SparkVersion
+from pyrsistent import PMap, pmap
+from returns.pipeline import is_successful
+from returns.result import Failure, Result, Success
 
 SPARK_ILLEGAL_ARGUMENT: Final = "org.apache.spark.SparkIllegalArgumentException"
 
@@ -211,7 +210,7 @@ def _fault(problem: str, row: Key, text: str, demand: str) -> SparkFault:
     )
 
 
-class _UnboundedReference(Exception):  # noqa: N818 - never leaves this module
+class _UnboundedReference(Exception):
     """References that lead back to themselves, or expand beyond all bounds."""
 
     def __init__(self, message: str, raised: SparkFault | None = None) -> None:

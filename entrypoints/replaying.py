@@ -7,16 +7,18 @@ given on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from podtide.adapters.decision_records import SCHEMA_VERSION
 from podtide.adapters.event_log import Application, EventLogSensor
+from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_world import LogWorld, Meter, Sink
 from podtide.domain import scaling
 from podtide.domain.config import ScalingConfig
 from podtide.domain.profiles import SparkFault
+from podtide.domain.sparkconf import SparkConf
 from podtide.domain.stimuli import JobEnd, Stimulus
 from podtide.domain.units import Millis
 from podtide.entrypoints.replay_settings import Settled, settle
@@ -34,9 +36,9 @@ class NothingToReplay(Exception):
 class Replay:
     """One replay. ``sink`` is given every record of the main lane as it comes."""
 
-    sensor: EventLogSensor
+    sensor: EventLogSensor | SecondProcess
     sink: Sink
-    overrides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    overrides: Sequence[SparkConf] = ()
     spark_version: str | None = None
     bounds: bool = True
     progress: Callable[[], None] | None = None
@@ -128,6 +130,8 @@ class Replay:
             "conf": settled.shown(),
             "behaviour": BEHAVIOUR,
             "defaults": settled.defaults,
+            "dynamic_allocation": settled.enabled,
+            "platform": settled.platform,
             "actual": {
                 "added": fleet.added,
                 "removed": fleet.removed,
@@ -169,7 +173,7 @@ def _lane(world: LogWorld) -> dict[str, Any]:
     }
 
 
-def _limits(sensor: EventLogSensor, settled: Settled, bounded: bool) -> list[str]:
+def _limits(sensor: EventLogSensor | SecondProcess, settled: Settled, bounded: bool) -> list[str]:
     """What this log cannot tell, and what follows from that."""
     seen, config = sensor.seen, settled.config
     notes = []
