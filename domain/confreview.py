@@ -10,13 +10,18 @@ from __future__ import annotations
 from typing import Final
 
 from podtide.domain.confkeys import KEYS, RENAMED, suspect
-from podtide.domain.redaction import redactor
+from podtide.domain.javavalues import INT_MAX
+from podtide.domain.profiles import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.redaction import redaction_of
 from podtide.domain.settings import Level, Notice
-from podtide.domain.sparkconf import SparkConf, read, unresolved
+from podtide.domain.sparkconf import ConfError, SparkConf, read, unresolved
 from returns.pipeline import is_successful
 
 NOTICES_MAX: Final = 100
 """A conf may come from a hostile log: a hundred mistakes are shown, the rest is counted."""
+
+PENDING: Final = "spark.kubernetes.allocation.maxPendingPods"
+PENDING_PER_PROFILE: Final = "spark.kubernetes.allocation.maxPendingPodsPerRp"
 
 DEPRECATED: Final = {
     "spark.executor.port": ("2.0.0", "Not used anymore"),
@@ -39,10 +44,29 @@ def review(conf: SparkConf) -> tuple[Notice, ...]:
             notices.append(Notice(Level.WARNING, f"More remarks than {NOTICES_MAX}: the others are not shown."))
             return tuple(notices)
         notices += _about(conf, name)
-    if redactor(conf).closed:
-        text = "The redaction pattern is too involved to be run safely: only numbers, sizes, times and switches are shown."
+    if redaction_of(conf).cautious:
+        text = (
+            "A redaction pattern is too involved to be run safely: only numbers, sizes, times and switches are shown."
+        )
         notices.append(Notice(Level.WARNING, text))
     return tuple(notices)
+
+
+def conflicts(conf: SparkConf) -> tuple[ConfError, ...]:
+    """Settings that can be read one by one but not used together, outside of dynamic allocation's own checks."""
+    each, total = (read(conf, name) for name in (PENDING_PER_PROFILE, PENDING))
+    if not is_successful(each) or not is_successful(total):
+        return ()
+    limit, origin = each.unwrap().value, each.unwrap().origin
+    most = total.unwrap().value
+    if not isinstance(limit, int) or not isinstance(most, int) or limit in (INT_MAX, most) or limit < most:
+        return ()
+    message = (
+        f"requirement failed: Maximum pending pods per resource profile ID ({limit}) must be less than or equal to "
+        f"maximum pending pods ({most})."
+    )
+    expected = f"at most {PENDING} ({most})"
+    return (ConfError(PENDING_PER_PROFILE, str(limit), origin, expected, SparkFault(ILLEGAL_ARGUMENT, message)),)
 
 
 def _about(conf: SparkConf, name: str) -> list[Notice]:

@@ -202,9 +202,7 @@ def _resource_bound(available: int, wanted: float) -> int:
     return to_int(quotient if product >= 0 else -quotient)
 
 
-def _in_map_order(
-    profile: ResourceProfile, requests: list[tuple[str, Amount]], size: int
-) -> list[tuple[str, Amount]]:
+def _in_map_order(profile: ResourceProfile, requests: list[tuple[str, Amount]], size: int) -> list[tuple[str, Amount]]:
     """``requests`` as Spark's immutable map of ``size`` of them is walked: up to four keep their order.
 
     The default profile's requests come in the order of the walk already (``ProfileRules``).

@@ -290,4 +290,3 @@ def _references(text: str) -> Iterable[tuple[int, int, str]]:
             continue
         yield start, close + 1, text[inside:close]
         start = text.find("${", close + 1)
-

@@ -20,7 +20,7 @@ from podtide.domain.config import ScalingConfig
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import Use
 from podtide.domain.redaction import Redaction, redaction_of
-from podtide.domain.settings import REQUIRED_CONDITIONS, SERVICE, TRACKING, Refused, ScalingSettings, scaling_config
+from podtide.domain.settings import INSTANCES, REQUIRED_CONDITIONS, SERVICE, TRACKING, Refused, ScalingSettings, scaling_config
 from podtide.domain.sparkconf import EVENT_LOG, ConfError, SparkConf, from_mapping, layered, read
 from podtide.domain.sparkversions import SparkVersion, parse_version
 
@@ -108,7 +108,13 @@ def settle(
         notes.append(_without(properties))
     elif properties.get("spark.streaming.dynamicAllocation.enabled") == "true":
         notes.append("Streaming's own dynamic allocation was on: this is what Spark core's would have asked for.")
-    notes.extend(notice.text for notice in settings.notices if notice.level is scaling_settings.Level.WARNING)
+    notes.extend(
+        notice.text
+        for notice in settings.notices
+        if notice.level is scaling_settings.Level.WARNING
+        # Spark warns of unset instances too, as soon as there is a minimum.
+        and not (notice.text.startswith(INSTANCES) and conf.setting(INSTANCES) is None)
+    )
     if settings.backend_fault is not None:
         notes.append(f"The scheduler backend of Spark {version.name} may refuse this: {settings.backend_fault.message}")
     return Settled(settings.config, conf, version, settings.enabled, platform, tuple(dict.fromkeys(notes)))

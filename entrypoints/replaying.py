@@ -113,6 +113,7 @@ class Replay:
                 "jobs": sensor.seen.jobs,
             },
             "log": {
+                "name": sensor.source.name,
                 "files": [file.name for file in sensor.source.files],
                 "codecs": [str(codec.value) for codec in sensor.source.codecs],
                 "in_progress": sensor.source.in_progress,
@@ -148,7 +149,14 @@ class Replay:
                 "bounds": None if self.cleaned is None else {"shuffles_never_cleaned": _lane(self.world),
                                                              "shuffles_cleaned_at_once": _lane(self.cleaned)},
             },
-            "notes": [*settled.notes, *_limits(sensor, settled, self.cleaned is not None)],
+            "series": {
+                "start_ms": meter.series.start,
+                "width_ms": meter.series.width,
+                "fields": ["target", "need", "executors", "busy"],
+                "bins": meter.series.bins,
+            },
+            "notes": [*sensor.source.notes, *settled.notes],
+            "limits": _limits(sensor, settled, self.cleaned is not None),
         }  # fmt: skip
 
 

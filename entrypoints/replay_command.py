@@ -1,0 +1,307 @@
+"""``podtide replay``: every scaling decision that Spark would take over an event log, when and why.
+
+The command opens the log, hands the records of the replay to whoever wants them as they come (the timeline, a file of
+decisions, an expectation, the temporary store behind ``--json``), and prints when the log has ended. None of them holds
+more than a bounded part of it. Standard output carries the answer alone: progress and errors go to standard error,
+progress only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+from returns.pipeline import is_successful
+
+from podtide.adapters.conf_files import read_properties_file
+from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionReader, DecisionWriter
+from podtide.adapters.event_log import EventLogSensor
+from podtide.adapters.expectation import Expectation
+from podtide.adapters.log_decoder import WORTH_BYTES, SecondProcess
+from podtide.adapters.log_errors import LogError, display, escaped
+from podtide.adapters.log_source import LogSource, open_log
+from podtide.adapters.progress import Progress
+from podtide.adapters.record_spool import RecordSpool
+from podtide.adapters.timeline import Timeline
+from podtide.domain.sparkconf import SparkConf, from_arguments
+from podtide.entrypoints.replay_settings import SettingsError
+from podtide.entrypoints.replaying import NothingToReplay, Replay
+
+if TYPE_CHECKING:
+    from podtide.adapters.replay_view import ReplayView
+
+DIFFERS: Final = 1
+MISUSED: Final = 2
+UNREADABLE: Final = 3
+
+ERRORS_SHOWN: Final = 20
+ERROR_CHARS_MAX: Final = 2_000
+
+_VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
+
+Sink = Callable[[dict[str, Any]], None]
+
+
+class Refusal(click.ClickException):
+    """An end before the answer: lines for standard error and an exit code."""
+
+    def __init__(self, code: int, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+        self.exit_code = code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the lines, each under the program's name."""
+        for line in self.lines[:ERRORS_SHOWN]:
+            click.echo(f"podtide: {escaped(line, ERROR_CHARS_MAX)}", file=file, err=file is None)
+        if (more := len(self.lines) - ERRORS_SHOWN) > 0:
+            click.echo(f"podtide: and {more} more", file=file, err=file is None)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    log: str
+    conf: tuple[str, ...]
+    properties_file: str | None
+    spark_version: str | None
+    as_json: bool
+    decisions: str | None
+    expect: str | None
+    strict: bool
+    whole: bool
+    bounds: bool
+
+
+@click.command()
+@click.argument("log")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Replay under another setting; may be repeated.")
+@click.option("--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it.")
+@click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark (the log's own otherwise).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@click.option("--decisions", metavar="FILE", help="Write the decisions as JSON lines; - for standard output, without a report.")
+@click.option("--expect", metavar="FILE", help="Compare with an earlier file of decisions; exit code 1 at a difference.")
+@click.option("--strict", is_flag=True, help="Stop at the first line that cannot be used.")
+@click.option("--all", "whole", is_flag=True, help="Show every decision in the timeline, not the weightiest.")
+@click.option("--no-bounds", is_flag=True, help="Do not also replay as if shuffles were cleaned at once (a little faster).")
+def replay(
+    log: str,
+    conf: tuple[str, ...],
+    properties_file: str | None,
+    spark_version: str | None,
+    as_json: bool,
+    decisions: str | None,
+    expect: str | None,
+    strict: bool,
+    whole: bool,
+    no_bounds: bool,
+) -> int:
+    """Replay the event log LOG through dynamic allocation: what it wanted, what it let go, when and why.
+
+    LOG is a file (plain, .gz, .zstd, .lz4, .snappy, .lzf), the folder of a rolled log, the zip of a History Server,
+    a URL, or - for standard input. Its own configuration applies, with the defaults of the Spark that wrote it; the
+    decisions are those of Spark 4.3.0.
+
+    \b
+    Exit codes: 0 done, 1 not as expected (--expect), 2 usage or configuration,
+    3 the log or the expectation cannot be read, 130 interrupted.
+    """
+    options = Options(
+        log, conf, properties_file, spark_version, as_json, decisions, expect, strict, whole, not no_bounds
+    )
+    if as_json and decisions == STDOUT:
+        raise click.UsageError("--json and --decisions - both write to standard output; choose one.")
+    if as_json and whole:
+        raise click.UsageError("--all belongs to the report; --json holds every decision anyway.")
+    try:
+        with contextlib.ExitStack() as resources:
+            return _Run(options, resources).done()
+    except (LogError, NothingToReplay) as refused:
+        text = str(refused) if isinstance(refused, LogError) else f"{display(log)}: {refused}"
+        raise Refusal(UNREADABLE, text) from None
+    except SettingsError as refused:
+        raise Refusal(MISUSED, *(str(error) for error in refused.errors)) from None
+
+
+class _Run:
+    """One run of the command: who gets the records, and what is printed in the end."""
+
+    def __init__(self, options: Options, resources: contextlib.ExitStack) -> None:
+        self.options = options
+        self.overrides, self.remarks = _overrides(options)
+        self.timeline: Timeline | None = None
+        self.expectation: Expectation | None = None
+        self.writer: DecisionWriter | None = None
+        self.decided: RecordSpool | None = None
+        self.reported: RecordSpool | None = None
+        self._resources = resources
+        self._sinks: list[Sink] = []
+        # Whatever may be refused at once is opened before the log is read for an hour.
+        if options.expect is not None:
+            with _unreadable():
+                reader = resources.enter_context(DecisionReader(options.expect))
+                self.expectation = Expectation(reader)
+            self._sinks.append(self.expectation.take)
+        self.source = resources.enter_context(contextlib.closing(open_log(options.log)))
+        if options.decisions is not None:
+            with _misused():
+                self.writer = resources.enter_context(DecisionWriter(options.decisions))
+            self._sinks.append(_decisions_to(self.writer))
+        if options.as_json:
+            self.decided = resources.enter_context(RecordSpool())
+            self.reported = resources.enter_context(RecordSpool())
+            self._sinks.append(_split(self.decided, self.reported))
+        elif options.decisions != STDOUT and options.expect is None:
+            self.timeline = Timeline()
+            self._sinks.append(self.timeline.take)
+            if options.whole:
+                self.decided = resources.enter_context(RecordSpool())
+                self._sinks.append(self.decided.put)
+
+    def done(self) -> int:
+        """Replay, then print. Returns the exit code."""
+        options = self.options
+        progress = self._resources.enter_context(Progress(sys.stderr, self.source.size))
+        sensor = self._sensor(self.source)
+        where = sensor if isinstance(sensor, SecondProcess) else self.source
+        work = Replay(
+            sensor, self._sink, self.overrides, options.spark_version, options.bounds, lambda: progress.show(where.bytes_read)
+        )
+        with _unreadable():
+            document = work.run()
+            if self.expectation is not None:
+                self.expectation.finish()
+        document["notes"] = [*self.remarks, *document["notes"]]
+        progress.close()
+        if self.writer is not None:
+            self.writer.commit()
+        self._answer(work, document)
+        return DIFFERS if self.expectation is not None and self.expectation.difference is not None else 0
+
+    def _sink(self, record: dict[str, Any]) -> None:
+        for sink in self._sinks:
+            sink(record)
+
+    def _sensor(self, source: LogSource) -> EventLogSensor | SecondProcess:
+        """The reader of the log: a process of its own where that pays."""
+        again = source.size is not None and not options_read_stdin(self.options)
+        if again and source.size is not None and source.size >= WORTH_BYTES:
+            return self._resources.enter_context(SecondProcess(source, strict=self.options.strict))
+        return EventLogSensor(source, strict=self.options.strict)
+
+    def _answer(self, work: Replay, document: dict[str, Any]) -> None:
+        if self.decided is not None and self.reported is not None:
+            _print_json(document, self.decided, self.reported, self.expectation)
+        if self.expectation is not None:
+            # The verdict belongs to the answer, unless standard output is taken by a machine's.
+            taken = self.options.as_json or self.options.decisions == STDOUT
+            from podtide.adapters.expectation_view import verdict  # noqa: PLC0415 - rich costs a tenth of a second
+
+            view = _view(sys.stderr if taken else sys.stdout, work, document)
+            verdict(view, self.expectation, document)
+        elif self.timeline is not None:
+            self.timeline.finish(document["app"]["last_ms"], work.world.proposed)
+            view = _view(sys.stdout, work, document)
+            view.report(self.timeline, self.decided.records() if self.decided is not None else None)
+
+
+def options_read_stdin(options: Options) -> bool:
+    """Whether the log is standard input, which cannot be opened a second time."""
+    return options.log == "-" or options.log.startswith("-!")
+
+
+def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayView:
+    from podtide.adapters.replay_view import ReplayView  # noqa: PLC0415 - rich costs a tenth of a second
+    from podtide.adapters.text_layout import Page  # noqa: PLC0415 - the same
+
+    config = work.settled.config
+    waits = {"backlog": config.backlog_timeout_ms, "sustained backlog": config.sustained_backlog_timeout_ms}
+    return ReplayView(Page(stream), document, waits)
+
+
+def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
+    """The settings that the user gave, in rising precedence, and what is odd about them."""
+    overrides: list[SparkConf] = []
+    remarks: list[str] = []
+    if options.properties_file is not None:
+        read = read_properties_file(options.properties_file)
+        if not is_successful(read):
+            raise Refusal(MISUSED, str(read.failure()))
+        overrides.append(read.unwrap().conf)
+        remarks += read.unwrap().remarks
+    if options.conf:
+        given = from_arguments(options.conf)
+        if not is_successful(given):
+            raise Refusal(MISUSED, *(f"--conf {error}" for error in given.failure()))
+        overrides.append(given.unwrap())
+    version = options.spark_version
+    if version is not None and not _VERSION.match(version):
+        raise Refusal(MISUSED, f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
+    return overrides, remarks
+
+
+def _decisions_to(writer: DecisionWriter) -> Sink:
+    def sink(record: dict[str, Any]) -> None:
+        if "command" in record:
+            with _misused():
+                writer.put(record)
+
+    return sink
+
+
+def _split(decided: RecordSpool, reported: RecordSpool) -> Sink:
+    def sink(record: dict[str, Any]) -> None:
+        (decided if "command" in record else reported).put(record)
+
+    return sink
+
+
+def _print_json(
+    document: Mapping[str, Any], decided: RecordSpool, reported: RecordSpool, expectation: Expectation | None
+) -> None:
+    """One object, a decision a line, so that it can be read by machines as a whole and by people with ``grep``."""
+    out = sys.stdout
+
+    def entry(key: str, value: Any) -> str:
+        return f"{json.dumps(key)}: {json.dumps(value)}"
+
+    lead = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
+    out.write("{\n" + ",\n".join(entry(key, document[key]) for key in lead if key in document))
+    for key, spool in (("decisions", decided), ("reports", reported)):
+        out.write(f",\n{json.dumps(key)}: [")
+        separator = "\n"
+        for line in spool.lines():
+            out.write(separator)
+            out.write(line.decode())
+            separator = ",\n"
+        out.write("]" if separator == "\n" else "\n]")
+    rest = {key: value for key, value in document.items() if key not in lead}
+    if expectation is not None:
+        rest["expectation"] = expectation.document()
+    out.write("".join(",\n" + entry(key, value) for key, value in rest.items()) + "\n}\n")
+    out.flush()
+
+
+@contextlib.contextmanager
+def _unreadable() -> Iterator[None]:
+    """A file of decisions that cannot be read ends the run."""
+    try:
+        yield
+    except DecisionFileError as problem:
+        raise Refusal(UNREADABLE, str(problem)) from None
+
+
+@contextlib.contextmanager
+def _misused() -> Iterator[None]:
+    """A file of decisions that cannot be written ends the run."""
+    try:
+        yield
+    except DecisionFileError as problem:
+        raise Refusal(MISUSED, str(problem)) from None

@@ -1,0 +1,48 @@
+"""Build the wheel, install it into an empty environment and replay the demo's log with it: part of ``make test``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+from typing import Final
+
+PROJECT: Final = Path(__file__).resolve().parent.parent
+PACKAGES: Final = ("podtide/domain/", "podtide/adapters/", "podtide/entrypoints/")
+
+
+def main() -> int:
+    """Build, install, run; says what was wrong and returns 1 otherwise."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        _run(sys.executable, "-m", "build", "--quiet", "--wheel", "--outdir", folder, str(PROJECT))
+        (wheel,) = place.glob("podtide-*.whl")
+        with zipfile.ZipFile(wheel) as zipped:
+            names = zipped.namelist()
+        strays = [n for n in names if not n.startswith(PACKAGES) and ".dist-info/" not in n]
+        missing = [p for p in PACKAGES if f"{p}py.typed" not in names]
+        if strays or missing:
+            print(f"{wheel.name}: stray files {strays}, packages without py.typed {missing}", file=sys.stderr)
+            return 1
+        environment = place / "venv"
+        venv.create(environment, with_pip=True)
+        python = environment / "bin" / "python"
+        _run(str(python), "-m", "pip", "install", "--quiet", str(wheel))
+        (log,) = (PROJECT / "demo").glob("eventlog_v2_*")
+        shown = _run(str(environment / "bin" / "podtide"), "replay", str(log), "--json", folder=place)
+        if '"peak_target":5' not in shown.replace(" ", ""):
+            print(f"{wheel.name}: the installed podtide replays the demo's log differently", file=sys.stderr)
+            return 1
+        print(f"{wheel.name}: {len(names)} files, installed into an empty environment, replays the demo's log")
+    return 0
+
+
+def _run(*command: str, folder: Path | None = None) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
