@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import msgspec
-
 from podtide.adapters.log_errors import cause, display
 
 STDOUT: Final = "-"

@@ -20,24 +20,30 @@ from podtide.domain import engine
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
 from podtide.domain.config import ScalingConfig
 from podtide.domain.engine import State
-from podtide.domain.profiles import SparkFault
+from podtide.domain.profiles import SparkFault, from_added, tasks_per_executor
 from podtide.domain.scaling import needed_executors
-from podtide.domain.settings import ConstructFailure, oracle_config
+from podtide.domain.settings import scaling_config
+from podtide.domain.sparkconf import from_mapping
 from podtide.domain.stimuli import (
     Answer,
     BlockUpdated,
     ExecutorsActive,
     ExecutorsInactive,
     Reset,
+    ResourceProfileAdded,
     ShuffleCleaned,
     Stimulus,
     TaskStart,
     Tick,
 )
 from podtide.domain.units import NEVER, ExecutorId, Millis
+from returns.pipeline import is_successful
 
 REQUEST_FAILED: Final = "java.lang.RuntimeException: scripted: request failed"
 KILL_FAILED: Final = "java.lang.RuntimeException: scripted: kill failed"
+
+JUDGE_CONF: Final = {"spark.master": "k8s://http://oracle", "spark.dynamicAllocation.enabled": "true"}
+"""What the judge sets before the scenario's own conf."""
 
 _KEYS: Final = frozenset({"at", "event", "tick", "client", "shuffleCleaned", "reset", "state"})
 
@@ -93,12 +99,14 @@ class Runner:
         self.state: State | None = None
         active = self.cluster.apply(header.get("client", {}), self.now)
         reliable = bool(header.get("options", {}).get("reliableShuffleStorage", False))
-        config = oracle_config(header.get("conf", {}), reliable_shuffle_storage=reliable)
-        if isinstance(config, ConstructFailure):
-            self.lines.append({"error": f"construct: {config}"})
+        conf = from_mapping({**JUDGE_CONF, **{k: _text(v) for k, v in header["conf"].items()}}, "scenario")
+        settled = scaling_config(conf, reliable_shuffle_storage=reliable)
+        if not is_successful(settled):
+            refused = settled.failure().construct
+            self.lines.append({"error": f"construct: {refused.exception_class}: {refused.message}"})
             return
-        self.config: ScalingConfig = config
-        begun = engine.start(config, self.now)
+        self.config: ScalingConfig = settled.unwrap().config
+        begun = engine.start(self.config, self.now)
         if self.cluster.throw_on_request:  # start() does not catch it: there is no manager
             self._call(begun.commands[0])
             self.lines.append({"error": f"construct: {REQUEST_FAILED}"})
@@ -132,6 +140,10 @@ class Runner:
         stimulus = spark_events.stimulus(self._decoder.line(json.dumps(event).encode()), self.now)
         if stimulus is None:
             return
+        if isinstance(stimulus, ResourceProfileAdded):
+            refusal = tasks_per_executor(from_added(stimulus), self.config.profile_rules)
+            if isinstance(refusal, SparkFault):
+                self.lines.append({"at": self.now, "call": "error", "what": str(refusal)})
         if self.cluster.always_active and isinstance(stimulus, TaskStart | BlockUpdated):
             self._take(ExecutorsActive(self.now, (stimulus.executor,)))
         self._take(stimulus)
@@ -175,6 +187,10 @@ class Runner:
                      "triggeredByExecutor": False, "messages": [command.message] * len(ids), "acked": list(granted)}
                 )  # fmt: skip
                 return [ExecutorsInactive(self.now, granted), Answer(self.now, command.serial, granted)]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _totals(command: RequestTotal) -> dict[str, Any]:

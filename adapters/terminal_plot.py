@@ -83,7 +83,9 @@ def draw(series: Mapping[str, Any], span_ms: Millis, width: int, glyphs: Glyphs)
     for row in range(rows - 1, -1, -1):
         labelled = row % every == 0
         label = f"{round(row * top / (rows - 1)):,}" if labelled else ""
-        lines.append([Span(f"{label:>{margin - 1}} {glyphs.tick if labelled else glyphs.side}", "axis"), *_runs(grid[row])])
+        lines.append(
+            [Span(f"{label:>{margin - 1}} {glyphs.tick if labelled else glyphs.side}", "axis"), *_runs(grid[row])]
+        )
     lines.extend(_time_axis(span_ms, columns, margin, glyphs))
     return lines
 
@@ -130,9 +132,9 @@ def _grid(points: Sequence[tuple[int, ...]], top: int, rows: int, glyphs: Glyphs
                 grid[row][column] = Span(glyphs.edges[max(0, min(7, round(share * 8) - 1))], style)
             elif share >= 0.5:
                 grid[row][column] = Span(glyphs.busy if style == "busy" else glyphs.idle, style)
-        if need > 0:
-            needed = round(level(need))
-            grid[needed][column] = Span(glyphs.need, f"need on {grid[needed][column].style}")
+        needed = round(level(need))
+        if need > 0 and grid[needed][column].style == "blank":  # where executors are, the line says enough
+            grid[needed][column] = Span(glyphs.need, "need")
         line = round(level(target))
         _line(grid, column, line if before is None else before, line, glyphs)
         before = line

@@ -73,8 +73,9 @@ class Moment:
     """One thing that happened, from ``at`` to ``end``. Which fields are filled depends on ``kind``.
 
     ``steps``: the first moves of a target, ``moves`` how many there were; ``last`` the latest. ``ids``: the first
-    executors concerned, ``executors`` how many. ``disproved`` of them ran tasks afterwards, ``unconfirmed`` were
-    not removed before the log ended. ``peak``: the most that a bound held at once, ``ended`` whether it let go.
+    executors concerned, ``executors`` how many. ``disproved`` of them ran tasks afterwards, ``unconfirmed`` were not
+    removed before the log ended; ``settled`` whether the log was asked. ``peak``: the most that a bound held at once,
+    ``ended`` whether it let go.
     """
 
     kind: Kind
@@ -95,6 +96,7 @@ class Moment:
     disproved: int = 0
     disproved_ids: list[str] = field(default_factory=list)
     unconfirmed: int = 0
+    settled: bool = True
     peak: int = 0
     now: int = 0
     since: Millis = 0
@@ -297,16 +299,16 @@ class Timeline:
         self._keep(moment)
 
 
-def single(record: Mapping[str, Any], number: int) -> list[Moment]:
+def single(record: Mapping[str, Any]) -> list[Moment]:
     """One record by itself, as moments: a request that moves several profiles is several."""
     at, command = record["at_ms"], record.get("command")
     if command == "requestTotalExecutors":
         moved = changes(record)
         if not moved:
-            return [Moment(Kind.REQUESTED, number, at, at, cause=record["cause"], facts=record["facts"])]
+            return [Moment(Kind.REQUESTED, 0, at, at, cause=record["cause"], facts=record["facts"])]
         return [
             Moment(
-                Kind.RAISED if c.after >= c.before else Kind.LOWERED, number, at, at,
+                Kind.RAISED if c.after >= c.before else Kind.LOWERED, 0, at, at,
                 profile=c.profile, before=c.before, steps=[c], moves=1, last=c,
             )
             for c in moved
@@ -315,8 +317,9 @@ def single(record: Mapping[str, Any], number: int) -> list[Moment]:
         executors = record["ids"]
         return [
             Moment(
-                Kind.KILLED, number, at, at, command=command, cause=record["cause"], facts=record["facts"],
+                Kind.KILLED, 0, at, at, command=command, cause=record["cause"], facts=record["facts"],
                 ids=executors, executors=len(executors),
+                settled=False,
             )
         ]  # fmt: skip
     match record["report"]:
@@ -324,14 +327,14 @@ def single(record: Mapping[str, Any], number: int) -> list[Moment]:
             peak = len(record["ids"]) or peak_of(record["bound"], record["facts"])
             return [
                 Moment(
-                    Kind.HELD, number, at, at, profile=record["profile"], cause=record["bound"], facts=record["facts"],
+                    Kind.HELD, 0, at, at, profile=record["profile"], cause=record["bound"], facts=record["facts"],
                     ids=record["ids"], peak=peak, what=record["phase"],
                 )
             ]  # fmt: skip
         case "kill disproved":
-            return [Moment(Kind.DISPROVED, number, at, at, ids=record["ids"], executors=len(record["ids"]))]
+            return [Moment(Kind.DISPROVED, 0, at, at, ids=record["ids"], executors=len(record["ids"]))]
         case "schedule threw":
-            return [Moment(Kind.THREW, number, at, at, moves=1, what=record["what"])]
+            return [Moment(Kind.THREW, 0, at, at, moves=1, what=record["what"])]
         case _:
             return []
 

@@ -14,27 +14,33 @@ from typing import Any, Final, NamedTuple
 from podtide.adapters import wording
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.timeline import Change, Kind, Moment
-from podtide.adapters.wording import count, ids, joined, lasting
-from podtide.domain.units import DEFAULT_PROFILE, Millis
+from podtide.adapters.wording import count, ids, lasting
+from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, Millis
 
 IDS_WIDTH: Final = 12
 """Characters up to which the ids of a kill stand in for their number."""
 
 
 class Row(NamedTuple):
-    """``mark``: raised, lowered, killed, proposed, held, threw or quiet."""
+    """``mark``: raised, lowered, killed, proposed, held, threw or quiet. ``why`` in parts."""
 
     at: Millis
     mark: str
     what: str
-    why: str
+    why: list[str]
 
 
 class Rows:
-    """Turns moments into rows. ``waits``: cause to the timeout behind it; ``profiles``: those that have a target."""
+    """Turns moments into rows. ``waits``: cause to the timeout behind it; ``profiles``: those that have a target.
 
-    def __init__(self, waits: Mapping[str, Millis], profiles: set[int]) -> None:
+    ``proposed``: for single records, the executors whose kill the log left open, and when it was decided.
+    """
+
+    def __init__(
+        self, waits: Mapping[str, Millis], profiles: set[int], proposed: Mapping[ExecutorId, Millis] | None = None
+    ) -> None:
         self._waits = waits
+        self._proposed: Mapping[Any, Millis] = proposed or {}
         self._named = profiles - {DEFAULT_PROFILE} != set()
 
     def of(self, moment: Moment, *, steps: bool) -> list[Row]:
@@ -46,20 +52,37 @@ class Rows:
                     if (left := moment.moves - len(moment.steps)) > 0:
                         rows.append(self._ramp(moment, moment.steps[-1].after, left))
                     return rows
-                return [self._raised(moment.steps[0]) if moment.moves == 1 else self._ramp(moment, moment.before, moment.moves)]
+                return [
+                    self._raised(moment.steps[0])
+                    if moment.moves == 1
+                    else self._ramp(moment, moment.before, moment.moves)
+                ]
             case Kind.LOWERED:
                 return [self._lowered(moment)]
             case Kind.KILLED:
+                if not moment.settled:
+                    moment.unconfirmed = sum(self._proposed.get(one) == moment.at for one in moment.ids)
                 return [_killed(moment)]
             case Kind.HELD:
                 return [_single_hold(moment) if moment.what else _held(moment)]
             case Kind.THREW:
-                times = f" ({moment.moves:,} times until {lasting(moment.end - moment.at)} later)" if moment.moves > 1 else ""
-                return [Row(moment.at, "threw", "schedule() threw", escaped(moment.what) + times)]
+                times = (
+                    f" ({moment.moves:,} times until {lasting(moment.end - moment.at)} later)"
+                    if moment.moves > 1
+                    else ""
+                )
+                return [Row(moment.at, "threw", "schedule() threw", [escaped(moment.what) + times])]
             case Kind.DISPROVED:
-                return [Row(moment.at, "proposed", f"{ids(moment.ids)} lives", "it started a task: its kill was only proposed")]
+                return [
+                    Row(
+                        moment.at,
+                        "proposed",
+                        f"{ids(moment.ids)} lives",
+                        ["it started a task: its kill was only proposed"],
+                    )
+                ]
             case Kind.REQUESTED:
-                return [Row(moment.at, "quiet", "asked again", _again(moment))]
+                return [Row(moment.at, "quiet", "asked again", [_again(moment)])]
 
     def left_out(self, kinds: Counter[Kind]) -> str:
         """What is not shown between two rows."""
@@ -74,21 +97,20 @@ class Rows:
         elif step.cause == "initial":
             what = self._target(step.profile, None, step.after)
         why = wording.why_raised(step.cause, step.facts, step.before, step.after, self._waits)
-        return Row(step.at, "raised", what, joined(why))
+        return Row(step.at, "raised", what, why)
 
     def _ramp(self, moment: Moment, before: int, moves: int) -> Row:
         last = moment.last
         assert last is not None
-        why = wording.why_raised(last.cause, last.facts, before, last.after, self._waits)
-        why[0] += f" ({moves:,} steps in {lasting(moment.end - moment.at)})"
-        return Row(moment.at, "raised", self._target(moment.profile, before, last.after), joined(why))
+        why = wording.why_ramped(last.facts, before, last.after, moves, moment.end - moment.at)
+        return Row(moment.at, "raised", self._target(moment.profile, before, last.after), why)
 
     def _lowered(self, moment: Moment) -> Row:
         last = moment.last
         assert last is not None
         span = moment.end - moment.at
         why = wording.why_lowered(last.cause, last.facts, moment.before, last.after, moment.moves, span)
-        return Row(moment.at, "lowered", self._target(moment.profile, moment.before, last.after), joined(why))
+        return Row(moment.at, "lowered", self._target(moment.profile, moment.before, last.after), why)
 
     def _target(self, profile: int, before: int | None, after: int) -> str:
         name = f"profile {profile}:" if self._named else "target"
@@ -107,29 +129,28 @@ def _killed(moment: Moment) -> Row:
         more = moment.executors - len(moment.ids)
         parts.append(f"ids {ids(moment.ids)}" + (f" and {more:,} more" if more > 0 else ""))
     open_ends = moment.disproved + moment.unconfirmed
-    confirmed = moment.executors - open_ends
-    if not open_ends:
-        parts.append("confirmed")
-    else:
-        parts.append(f"{confirmed:,} confirmed" if confirmed > 0 else "only proposed")
+    if moment.settled:
+        confirmed = moment.executors - open_ends
+        told = "confirmed" if not open_ends else f"{confirmed:,} confirmed" if confirmed > 0 else "only proposed"
+        parts.append(told)
     if moment.disproved:
         parts.append(f"{moment.disproved:,} disproved: {ids(moment.disproved_ids)} ran another task")
     if moment.unconfirmed:
         parts.append(f"{moment.unconfirmed:,} still there when the log ends")
-    return Row(moment.at, "proposed" if open_ends else "killed", what, joined(parts))
+    return Row(moment.at, "proposed" if open_ends else "killed", what, parts)
 
 
 def _held(moment: Moment) -> Row:
     what, why = wording.holding(moment.cause, moment.facts, moment.peak)
     span = lasting(moment.end - moment.at)
-    return Row(moment.at, "held", what, joined([why, f"for {span}" if moment.ended else f"to the end, {span}"]))
+    return Row(moment.at, "held", what, [*why, f"for {span}" if moment.ended else f"to the end, {span}"])
 
 
 def _single_hold(moment: Moment) -> Row:
     what, why = wording.holding(moment.cause, moment.facts, moment.peak)
     if moment.ids:
-        why += f" · {'id' if len(moment.ids) == 1 else 'ids'} {ids(moment.ids)}"
-    return Row(moment.at, "quiet" if moment.what == "ended" else "held", what, f"{moment.what}: {why}")
+        why = [*why, f"{'id' if len(moment.ids) == 1 else 'ids'} {ids(moment.ids)}"]
+    return Row(moment.at, "quiet" if moment.what == "ended" else "held", what, [moment.what, *why])
 
 
 def _again(moment: Moment) -> str:

@@ -96,27 +96,39 @@ def why_raised(cause: str, facts: Mapping[str, Any], before: int, after: int, wa
         case "reset":
             return [_of_bounds("starts over: the cluster manager was lost", facts)]
         case "minimum":
-            return [f"{after - before:+,}: minimum {after:,}", *_demand(facts)]
+            return [f"{after - before:+,}: minimum {after:,}", *_tasks(facts), *_needed(facts)]
         case "backlog":
-            lead = f"tasks waited {lasting(wait)}" if wait else "tasks wait"
+            lead = f"backlog for {lasting(wait)}" if wait else "backlog"
         case "sustained backlog":
-            lead = f"{lasting(wait)} later they still wait" if wait else "they still wait"
+            lead = f"backlog {lasting(wait)} more" if wait else "backlog still"
         case _:
             lead = escaped(cause)
-    return [f"{after - before:+,}: {lead}", *_demand(facts), *_bounded(facts, before, after)]
+    return [f"{after - before:+,}: {lead}", *_tasks(facts), *_needed(facts), *_bounded(facts, before, after)]
 
 
-def why_lowered(cause: str, facts: Mapping[str, Any], before: int, after: int, steps: int, span_ms: Millis) -> list[str]:
+def why_ramped(facts: Mapping[str, Any], before: int, after: int, moves: int, span_ms: Millis) -> list[str]:
+    """Why a target rose in several steps, in parts; the numbers are those of the last."""
+    parts = [f"{after - before:+,}: {moves:,} steps in {lasting(span_ms)} of backlog", *_tasks(facts), *_needed(facts)]
+    if facts.get("bound") == "maximum":
+        parts.append(f"maximum {after:,}")
+    return parts
+
+
+def why_lowered(
+    cause: str, facts: Mapping[str, Any], before: int, after: int, steps: int, span_ms: Millis
+) -> list[str]:
     """Why a target fell, in parts; a run of ``steps`` within ``span_ms`` is told as one."""
     if cause in ("initial", "new profile", "reset"):
         return why_raised(cause, facts, before, after, {})
-    lead = f"−{before - after:,}: " + ("need fell" if cause == "lowered need" else escaped(cause))
-    if steps > 1:
-        lead += f" in {steps:,} steps" + (f" over {lasting(span_ms)}" if span_ms else "")
-    parts = [lead, *_demand(facts)]
+    needed = facts.get("need")
+    fell = f"need fell to {needed:,}" if isinstance(needed, int) else "need fell"
+    lead = f"−{before - after:,}: " + (fell if cause == "lowered need" else escaped(cause))
     if facts.get("bound") == "minimum":
-        parts.append(f"kept at minimum {after:,}")
-    return parts
+        lead += f", minimum {after:,}"
+    parts = [lead]
+    if steps > 1:
+        parts.append(f"{steps:,} steps" + (f" in {lasting(span_ms)}" if span_ms else ""))
+    return [*parts, *_tasks(facts)]
 
 
 def why_killed(cause: str, facts: Mapping[str, Any], at: Millis) -> str:
@@ -144,24 +156,24 @@ BOUNDS: Final = {
 """Bounds as people name them."""
 
 
-def holding(bound: str, facts: Mapping[str, Any], peak: int) -> tuple[str, str]:
-    """What a bound did: in a word or two, and by what, with its numbers. ``peak``: the most it held at once."""
+def holding(bound: str, facts: Mapping[str, Any], peak: int) -> tuple[str, list[str]]:
+    """What a bound did in a word or two, and by what, in parts with its numbers. ``peak``: the most it held at once."""
     by = BOUNDS.get(bound, escaped(bound))
     match bound:
         case "maximum":
-            return f"held at {_number(facts, 'maximum')}", f"by {by} · need up to {peak:,}"
+            return f"held at {_number(facts, 'maximum')}", [f"by {by}", f"need up to {peak:,}"]
         case "ratio":
-            return f"held at {_number(facts, 'need')}", f"by {by} · without it {peak:,}"
+            return f"held at {_number(facts, 'need')}", [f"by {by}", f"without it {peak:,}"]
         case "minimum":
-            return f"kept {peak:,} idle", f"by {by} {_number(facts, 'minimum')}"
+            return f"kept {peak:,} idle", [f"by {by} {_number(facts, 'minimum')}"]
         case "target":
-            return f"kept {peak:,} idle", f"by {by} {_number(facts, 'target')}: need is not lower"
+            return f"kept {peak:,} idle", [f"by {by} {_number(facts, 'target')}: need is not lower"]
         case "running task":
-            return f"kept {peak:,} busy", f"above the target, by {by}"
+            return f"kept {peak:,} busy", [f"above the target, by {by}"]
         case "refused kill":
-            return f"kept {peak:,}", f"by {by}"
+            return f"kept {peak:,}", [f"by {by}"]
         case _:
-            return f"kept {peak:,} idle", f"by {by}"
+            return f"kept {peak:,} idle", [f"by {by}"]
 
 
 def peak_of(bound: str, facts: Mapping[str, Any]) -> int:
@@ -176,9 +188,9 @@ def joined(parts: Iterable[str], separator: str = " · ") -> str:
     return separator.join(part for part in parts if part)
 
 
-def _demand(facts: Mapping[str, Any]) -> list[str]:
-    """What the tasks asked for: those that wait and run, and how many executors that makes."""
-    waiting, running, needed = facts.get("pending_tasks"), facts.get("running_tasks"), facts.get("need")
+def _tasks(facts: Mapping[str, Any]) -> list[str]:
+    """The tasks that wait and run, and what else asks for executors."""
+    waiting, running = facts.get("pending_tasks"), facts.get("running_tasks")
     parts = []
     if isinstance(waiting, int) and isinstance(running, int):
         speculative = facts.get("speculative_tasks") or 0
@@ -186,10 +198,15 @@ def _demand(facts: Mapping[str, Any]) -> list[str]:
         parts.append(f"{waiting:,} wait, {running:,} run{extra}")
     if facts.get("unschedulable_task_sets"):
         parts.append(count(facts["unschedulable_task_sets"], "unschedulable task set"))
-    if isinstance(needed, int):
-        slots = facts.get("tasks_per_executor")
-        parts.append(f"need {needed:,}" + (f" ({slots:,} a piece)" if isinstance(slots, int) and slots > 1 else ""))
     return parts
+
+
+def _needed(facts: Mapping[str, Any]) -> list[str]:
+    """How many executors that makes."""
+    needed, slots = facts.get("need"), facts.get("tasks_per_executor")
+    if not isinstance(needed, int):
+        return []
+    return [f"need {needed:,}" + (f" ({slots:,} tasks each)" if isinstance(slots, int) and slots > 1 else "")]
 
 
 def _bounded(facts: Mapping[str, Any], before: int, after: int) -> list[str]:
@@ -199,14 +216,14 @@ def _bounded(facts: Mapping[str, Any], before: int, after: int) -> list[str]:
     if isinstance(executors, int) and executors > before:
         parts.append(f"{executors:,} exist already")
     match facts.get("bound"):
-        case "ramp":
+        case "ramp" if increment != after - before:
             parts.append(f"ramp +{increment:,}" if isinstance(increment, int) else "ramp")
         case "maximum":
-            parts.append(f"cut by maximum {after:,}")
+            parts.append(f"maximum {after:,}")
         case "minimum":
-            parts.append(f"lifted to minimum {after:,}")
+            parts.append(f"minimum {after:,}")
         case "ratio":
-            parts.append("cut by executorAllocationRatio")
+            parts.append("cut by ratio")
         case _:
             pass
     return parts

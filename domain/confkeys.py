@@ -291,10 +291,18 @@ def suspect(name: str) -> str | None:
     lower = name.lower()
     if lower in _NAMES:
         return _NAMES[lower]
-    closed = lower.startswith(CLOSED_FAMILIES)
-    if not closed and not lower.startswith(OPEN_FAMILIES):
+    closed = True
+    family = next((prefix for prefix in CLOSED_FAMILIES if lower.startswith(prefix)), None)
+    if family is None:
+        closed = False
+        family = next((prefix for prefix in OPEN_FAMILIES if lower.startswith(prefix)), None)
+    if family is None:
         return None
     near: list[str] = []
     if len(name) <= SUGGESTED_CHARS_MAX:
-        near = get_close_matches(lower, _NAMES, n=1, cutoff=0.8 if closed else 0.92)
+        # The family alone would make any two of its keys look alike.
+        relatives = {known[len(family) :]: known for known in _NAMES if known.startswith(family)}
+        near = [
+            relatives[rest] for rest in get_close_matches(lower[len(family) :], relatives, 1, 0.75 if closed else 0.85)
+        ]
     return _NAMES[near[0]] if near else ("" if closed else None)

@@ -535,13 +535,23 @@ def _rekeep(books: IdlenessBooks, touched: dict[ExecutorId, None], now: Millis, 
     )
 
 
+def deactivate(idleness: Idleness, executors: Sequence[ExecutorId]) -> Idleness:
+    """The scheduler backend granted the removal of these: it no longer holds them for active."""
+    books = idleness.books
+    journal: list[JournalEntry] = []
+    for executor in executors:
+        books.turn(executor, False, journal.append)
+    successor = Idleness(books)
+    idleness.hand_over(successor, journal)
+    return successor
+
+
 def mark(idleness: Idleness, executors: Sequence[ExecutorId], *, decommissioned: bool) -> Idleness:
     """executorsKilled or executorsDecommissioned: these are on their way out; look again at once."""
     books = idleness.books
     journal: list[JournalEntry] = []
     log = journal.append
     for executor in executors:
-        books.turn(executor, False, log)
         tracker = books.trackers.get(executor)
         if tracker is not None:
             books.enlist(tracker, -1)

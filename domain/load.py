@@ -163,6 +163,9 @@ class Hint(NamedTuple):
     profile: ProfileId
 
 
+ANNOUNCED_MAX: Final = 16
+"""Profiles under one id that are remembered; Spark announces each id once."""
+
 # Journal codes. An entry names the attempt by key: undoing works on a copy.
 _STARTED: Final = 0  # (code, key, index): running + 1, index joined started
 _RESTARTED: Final = 1  # (code, key): running + 1
@@ -199,7 +202,7 @@ class LoadBooks:
         self.hints: dict[AttemptKey, Hint] = {}
         self.hinted = False  # updateExecutorPlacementHints ran at least once
         self.seen: frozenset[ProfileId] = frozenset()  # profiles a stage was submitted with
-        self.profiles: dict[ProfileId, ResourceProfile] = {}
+        self.profiles: dict[ProfileId, tuple[ResourceProfile, ...]] = {}  # as announced, under one id
         # Derived from the attempts.
         self.tallies: dict[ProfileId, Tally] = {}
         self.waiting = 0  # registrations (attempt, profile) with pending > 0
@@ -332,9 +335,9 @@ class Load(Versioned[LoadBooks]):
         """The locality hints that go with a request."""
         return self.books.placement()
 
-    def resource_profile(self, profile: ProfileId) -> ResourceProfile | None:
-        """The profile as announced by ResourceProfileAdded, if it was."""
-        return self.books.profiles.get(profile)
+    def resource_profiles(self, profile: ProfileId) -> tuple[ResourceProfile, ...]:
+        """The profiles announced under an id by ResourceProfileAdded, in order; nearly always one."""
+        return self.books.profiles.get(profile, ())
 
     def tasks_wait(self) -> bool:
         """Spark's hasPendingTasks: some registered attempt has regular or speculative tasks pending."""
@@ -528,10 +531,11 @@ def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal])
                 _forget_if_unused(books, completed, log)
                 _settle(books, completed)
         case ResourceProfileAdded():
-            # ResourceProfileManager keeps the first profile that it sees under an id; id 0 is its own.
-            if event.profile not in books.profiles and event.profile != DEFAULT_PROFILE:
+            announced = books.profiles.get(event.profile, ())
+            profile = from_added(event)
+            if event.profile != DEFAULT_PROFILE and profile not in announced and len(announced) < ANNOUNCED_MAX:
                 log((_BOOK, "profiles", books.profiles))
-                books.profiles = {**books.profiles, event.profile: from_added(event)}
+                books.profiles = {**books.profiles, event.profile: (*announced, profile)}
         case Tick() | Answer() | Reset() | Stop():
             signals.append(event)
         case _:
@@ -601,7 +605,11 @@ def to_plain(load: Load) -> dict[str, Any]:
         "hints": [[*key, h.tasks, [list(pair) for pair in h.hosts], h.profile] for key, h in books.hints.items()],
         "hinted": books.hinted,
         "seen": sorted(books.seen),
-        "profiles": [[p.id, [list(x) for x in p.executor], [list(x) for x in p.task]] for p in books.profiles.values()],
+        "profiles": [
+            [p.id, [list(x) for x in p.executor], [list(x) for x in p.task]]
+            for announced in books.profiles.values()
+            for p in announced
+        ],
     }  # fmt: skip
 
 
@@ -623,7 +631,8 @@ def from_plain(plain: dict[str, Any]) -> Load:
         added = ResourceProfileAdded(
             0, ProfileId(profile), tuple((n, a) for n, a in executor), tuple((n, a) for n, a in task)
         )
-        books.profiles[ProfileId(profile)] = from_added(added)
+        identity = ProfileId(profile)
+        books.profiles[identity] = (*books.profiles.get(identity, ()), from_added(added))
     books.recount()
     return Load(books)
 

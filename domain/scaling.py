@@ -365,7 +365,10 @@ def _answered(state: ScalingState, load: Load, config: ScalingConfig, answer: An
         case Removing(_, at, departures):
             if answer.threw is not None:
                 return _threw(state, at, answer.threw, ())
-            return _resync(state, load, at, departures, _accepted(answer, departures))
+            accepted = _accepted(answer, departures)
+            if accepted:
+                state = _with_idleness(state, idle_executors.deactivate(state.idleness, accepted))
+            return _resync(state, load, at, departures, accepted)
         case Resyncing(_, at, asked, removed):
             if answer.threw is not None:
                 return _threw(state, at, answer.threw, ())
@@ -505,10 +508,14 @@ def _slots(state: ScalingState, load: Load, config: ScalingConfig, profile: Prof
     if known is not None:
         return known
     rules = config.profile_rules
-    resources = default_profile(rules) if profile == DEFAULT_PROFILE else load.resource_profile(profile)
-    if resources is None:
-        return SparkFault("org.apache.spark.SparkException", f"ResourceProfileId {profile} not found!")
-    return tasks_per_executor(resources, rules)
+    if profile == DEFAULT_PROFILE:
+        return tasks_per_executor(default_profile(rules), rules)
+    # ResourceProfileManager registers the first profile of an id that some task fits, and refuses the others.
+    for announced in load.resource_profiles(profile):
+        slots = tasks_per_executor(announced, rules)
+        if not isinstance(slots, SparkFault):
+            return slots
+    return SparkFault("org.apache.spark.SparkException", f"ResourceProfileId {profile} not found!")
 
 
 def _plan(state: ScalingState, load: Load, config: ScalingConfig, *, expired: bool) -> Plan:

@@ -321,4 +321,5 @@ def _show_table(report: Report) -> None:
         )
     )
     if report.unlisted:
-        console.print(Text(f"{report.unlisted} other settings play no part in this; --all shows them."))
+        others = "1 other setting plays" if report.unlisted == 1 else f"{report.unlisted} other settings play"
+        console.print(Text(f"{others} no part in this; --all shows what is set."))

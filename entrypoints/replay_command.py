@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
-from returns.pipeline import is_successful
-
 from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionReader, DecisionWriter
 from podtide.adapters.event_log import EventLogSensor
@@ -32,13 +30,12 @@ from podtide.adapters.timeline import Timeline
 from podtide.domain.sparkconf import SparkConf, from_arguments
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.replaying import NothingToReplay, Replay
+from returns.pipeline import is_successful
 
 if TYPE_CHECKING:
     from podtide.adapters.replay_view import ReplayView
 
 DIFFERS: Final = 1
-MISUSED: Final = 2
-UNREADABLE: Final = 3
 
 ERRORS_SHOWN: Final = 20
 ERROR_CHARS_MAX: Final = 2_000
@@ -51,10 +48,9 @@ Sink = Callable[[dict[str, Any]], None]
 class Refusal(click.ClickException):
     """An end before the answer: lines for standard error and an exit code."""
 
-    def __init__(self, code: int, *lines: str) -> None:
+    def __init__(self, *lines: str) -> None:
         super().__init__("\n".join(lines))
         self.lines = lines
-        self.exit_code = code
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the lines, each under the program's name."""
@@ -62,6 +58,18 @@ class Refusal(click.ClickException):
             click.echo(f"podtide: {escaped(line, ERROR_CHARS_MAX)}", file=file, err=file is None)
         if (more := len(self.lines) - ERRORS_SHOWN) > 0:
             click.echo(f"podtide: and {more} more", file=file, err=file is None)
+
+
+class Misused(Refusal):
+    """The command line or the configuration cannot be used, or an output cannot be written."""
+
+    exit_code = 2
+
+
+class Unreadable(Refusal):
+    """The log or the expectation cannot be read."""
+
+    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -83,14 +91,22 @@ class Options:
 @click.command()
 @click.argument("log")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Replay under another setting; may be repeated.")
-@click.option("--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it.")
+@click.option(
+    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
+)
 @click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark (the log's own otherwise).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
-@click.option("--decisions", metavar="FILE", help="Write the decisions as JSON lines; - for standard output, without a report.")
-@click.option("--expect", metavar="FILE", help="Compare with an earlier file of decisions; exit code 1 at a difference.")
+@click.option(
+    "--decisions", metavar="FILE", help="Write the decisions as JSON lines; - for standard output, without a report."
+)
+@click.option(
+    "--expect", metavar="FILE", help="Compare with an earlier file of decisions; exit code 1 at a difference."
+)
 @click.option("--strict", is_flag=True, help="Stop at the first line that cannot be used.")
 @click.option("--all", "whole", is_flag=True, help="Show every decision in the timeline, not the weightiest.")
-@click.option("--no-bounds", is_flag=True, help="Do not also replay as if shuffles were cleaned at once (a little faster).")
+@click.option(
+    "--no-bounds", is_flag=True, help="Do not also replay as if shuffles were cleaned at once (a little faster)."
+)
 def replay(
     log: str,
     conf: tuple[str, ...],
@@ -125,9 +141,9 @@ def replay(
             return _Run(options, resources).done()
     except (LogError, NothingToReplay) as refused:
         text = str(refused) if isinstance(refused, LogError) else f"{display(log)}: {refused}"
-        raise Refusal(UNREADABLE, text) from None
+        raise Unreadable(text) from None
     except SettingsError as refused:
-        raise Refusal(MISUSED, *(str(error) for error in refused.errors)) from None
+        raise Misused(*(str(error) for error in refused.errors)) from None
 
 
 class _Run:
@@ -172,7 +188,12 @@ class _Run:
         sensor = self._sensor(self.source)
         where = sensor if isinstance(sensor, SecondProcess) else self.source
         work = Replay(
-            sensor, self._sink, self.overrides, options.spark_version, options.bounds, lambda: progress.show(where.bytes_read)
+            sensor,
+            self._sink,
+            self.overrides,
+            options.spark_version,
+            options.bounds,
+            lambda: progress.show(where.bytes_read),
         )
         with _unreadable():
             document = work.run()
@@ -209,7 +230,9 @@ class _Run:
         elif self.timeline is not None:
             self.timeline.finish(document["app"]["last_ms"], work.world.proposed)
             view = _view(sys.stdout, work, document)
-            view.report(self.timeline, self.decided.records() if self.decided is not None else None)
+            view.report(
+                self.timeline, self.decided.records() if self.decided is not None else None, work.world.proposed
+            )
 
 
 def options_read_stdin(options: Options) -> bool:
@@ -233,17 +256,17 @@ def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
     if options.properties_file is not None:
         read = read_properties_file(options.properties_file)
         if not is_successful(read):
-            raise Refusal(MISUSED, str(read.failure()))
+            raise Misused(str(read.failure()))
         overrides.append(read.unwrap().conf)
         remarks += read.unwrap().remarks
     if options.conf:
         given = from_arguments(options.conf)
         if not is_successful(given):
-            raise Refusal(MISUSED, *(f"--conf {error}" for error in given.failure()))
+            raise Misused(*(f"--conf {error}" for error in given.failure()))
         overrides.append(given.unwrap())
     version = options.spark_version
     if version is not None and not _VERSION.match(version):
-        raise Refusal(MISUSED, f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
+        raise Misused(f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
     return overrides, remarks
 
 
@@ -295,7 +318,7 @@ def _unreadable() -> Iterator[None]:
     try:
         yield
     except DecisionFileError as problem:
-        raise Refusal(UNREADABLE, str(problem)) from None
+        raise Unreadable(str(problem)) from None
 
 
 @contextlib.contextmanager
@@ -304,4 +327,4 @@ def _misused() -> Iterator[None]:
     try:
         yield
     except DecisionFileError as problem:
-        raise Refusal(MISUSED, str(problem)) from None
+        raise Misused(str(problem)) from None

@@ -195,7 +195,7 @@ def _limits(sensor: EventLogSensor | SecondProcess, settled: Settled, bounded: b
             if bounded:
                 text += " When Spark cleaned a shuffle is not logged: shown as if never; the other bound is as if at once."
             notes.append(text)
-        elif seen.jobs and seen.parentless:
+        elif seen.parentless and seen.stages > seen.jobs > 0:
             notes.append("Stage parents are not logged: shuffle data is not seen, so executors may go earlier here.")
     if seen.persisted_rdds and not seen.block_updates:
         notes.append("RDDs were persisted but block updates are not logged: executors with cached data may go earlier here.")
