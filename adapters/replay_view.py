@@ -112,7 +112,7 @@ class ReplayView:
         lines = terminal_plot.draw(self.document["series"], self.span, page.width, glyphs)
         if not lines:
             return
-        page.title("Executors", "over the time since the start")
+        page.title("Executors", "over the time since the start, averaged")
         page.lines([Text.assemble(*((span.text, self._plot_style(span.style)) for span in line)) for line in lines])
         legend = [
             (glyphs.level * 2, "target", "target, replayed"),
@@ -142,13 +142,15 @@ class ReplayView:
             if now is not None:
                 listed += rows.of(now, steps=steps)
             last = now
-        width = max((len(row.what) for row in listed if isinstance(row, Row)), default=0)
+        width = max((len(self.page.plain(row.what)) for row in listed if isinstance(row, Row)), default=0)
         shown: list[Text] = []
         for row in listed:
             if isinstance(row, Row):
                 shown += self._row(row, max(WHAT_MIN, min(WHAT_MAX, width)))
             else:
-                shown += self.page.hanging(self.page.text(f"{'⋯':>{self._time_width}}   "), self.page.text(row, "dim"))
+                shown += self.page.hanging(
+                    self.page.text(f"{self.page.plain('⋯'):>{self._time_width}}   "), self.page.text(row, "dim")
+                )
         self.page.lines(shown)
         if not moments:
             self.page.say("  nothing was decided", "dim")
@@ -293,9 +295,10 @@ class ReplayView:
         """A row as one line or more: time, sign and what in columns, why wrapped beside or below them."""
         page = self.page
         when = page.text(f"{clock(row.at - self.start, tenths=self._tenths):>{self._time_width}}", "dim")
-        lead = Text.assemble(when, page.text(f" {SIGNS[row.mark]} {row.what:<{what_width}} ", row.mark))
+        what = page.plain(row.what)
+        lead = Text.assemble(when, page.text(f" {SIGNS[row.mark]} {what:<{what_width}} ", row.mark))
         why = [page.text(part) for part in row.why]
-        if page.width >= NARROW and len(row.what) <= what_width:
+        if page.width >= NARROW and len(what) <= what_width:
             yield from page.packed(lead, why)
             return
         yield lead

@@ -20,7 +20,7 @@ from podtide.domain import engine
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
 from podtide.domain.config import ScalingConfig
 from podtide.domain.engine import State
-from podtide.domain.profiles import SparkFault, from_added, tasks_per_executor
+from podtide.domain.profiles import SparkFault, from_added, refusal
 from podtide.domain.scaling import needed_executors
 from podtide.domain.settings import scaling_config
 from podtide.domain.sparkconf import from_mapping
@@ -141,9 +141,9 @@ class Runner:
         if stimulus is None:
             return
         if isinstance(stimulus, ResourceProfileAdded):
-            refusal = tasks_per_executor(from_added(stimulus), self.config.profile_rules)
-            if isinstance(refusal, SparkFault):
-                self.lines.append({"at": self.now, "call": "error", "what": str(refusal)})
+            refused = refusal(from_added(stimulus), self.config.profile_rules)
+            if refused is not None:
+                self.lines.append({"at": self.now, "call": "error", "what": str(refused)})
         if self.cluster.always_active and isinstance(stimulus, TaskStart | BlockUpdated):
             self._take(ExecutorsActive(self.now, (stimulus.executor,)))
         self._take(stimulus)

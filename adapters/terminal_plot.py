@@ -2,8 +2,8 @@
 
 The executors are an area, split into those that ran tasks and those that idled; the target is a line drawn over it;
 the need of the tasks is dotted where it fits. Levels, not areas, stand behind the rows: row ``k`` is the value
-``k * top / (rows - 1)``, so that with few executors a line runs exactly at its number. A column shows the highest
-values of its stretch of time, as a short peak matters more than its length.
+``k * top / (rows - 1)``, so that with few executors a line runs exactly at its number. A column shows the averages of
+its stretch of time, so that the area is what it seems to be: executor-seconds.
 
 What comes out are spans of text with the name of a style: colours are the view's business, and without any the plot
 still reads, because area, line and dots are different characters.
@@ -66,18 +66,20 @@ _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 
 def draw(series: Mapping[str, Any], span_ms: Millis, width: int, glyphs: Glyphs) -> list[Line]:
     """The plot as lines of at most ``width`` columns; none if there is no room or nothing to show.
 
-    ``series``: ``width_ms`` of a bin, and ``bins`` of (target, need, executors, busy), from the start on.
+    ``series``: ``width_ms`` of a bin, and under ``mean`` the averages of each bin, from the start on, of target, need,
+    executors and busy executors.
     """
-    bins: Sequence[Sequence[int]] = series["bins"]
-    highest = max((max(b[0], b[2]) for b in bins), default=0)
-    if not bins or highest <= 0 or span_ms <= 0:
+    bins: Sequence[Sequence[float]] = series["mean"]
+    if not bins or span_ms <= 0:
         return []
-    top, rows, every = _scale(highest)
-    margin = len(f"{top:,}") + 2
-    columns = width - margin - 1
+    # The highest point of few columns is no higher than that of many: the margin is known before the points.
+    highest = max(max(one[0], one[2]) for one in bins)
+    columns = width - len(f"{_scale(ceil(highest))[0]:,}") - 3 if highest > 0 else 0
     if columns < COLUMNS_MIN:
         return []
     points = _resampled(bins, series["width_ms"], span_ms, columns)
+    top, rows, every = _scale(ceil(round(max(max(one[0], one[2]) for one in points), 2)) or 1)
+    margin = width - columns - 1
     grid = _grid(points, top, rows, glyphs)
     lines: list[Line] = []
     for row in range(rows - 1, -1, -1):
@@ -104,20 +106,32 @@ def _scale(highest: int) -> tuple[int, int, int]:
     return step * 4, ROWS_MAX, 3
 
 
-def _resampled(bins: Sequence[Sequence[int]], width_ms: Millis, span_ms: Millis, columns: int) -> list[tuple[int, ...]]:
-    """For every column the highest of each value in its stretch of time."""
+def _resampled(
+    bins: Sequence[Sequence[float]], width_ms: Millis, span_ms: Millis, columns: int
+) -> list[tuple[float, ...]]:
+    """For every column the averages over its stretch of time."""
     points = []
     for column in range(columns):
-        first = min(len(bins) - 1, column * span_ms // columns // width_ms)
-        end = max(first + 1, min(len(bins), ceil((column + 1) * span_ms / columns / width_ms)))
-        points.append(tuple(max(values) for values in zip(*bins[first:end], strict=True)))
+        begin, end = column * span_ms / columns, (column + 1) * span_ms / columns
+        first = min(len(bins) - 1, int(begin // width_ms))
+        last = max(first, min(len(bins) - 1, ceil(end / width_ms) - 1))
+        spans = [
+            max(1e-9, min(end, (place + 1) * width_ms) - max(begin, place * width_ms))
+            for place in range(first, last + 1)
+        ]
+        points.append(
+            tuple(
+                sum(value * span for value, span in zip(values, spans, strict=True)) / sum(spans)
+                for values in zip(*bins[first : last + 1], strict=True)
+            )
+        )
     return points
 
 
-def _grid(points: Sequence[tuple[int, ...]], top: int, rows: int, glyphs: Glyphs) -> list[list[Span]]:
+def _grid(points: Sequence[tuple[float, ...]], top: int, rows: int, glyphs: Glyphs) -> list[list[Span]]:
     grid = [[Span(" ", "blank")] * len(points) for _ in range(rows)]
 
-    def level(value: int) -> float:
+    def level(value: float) -> float:
         return min(value, top) * (rows - 1) / top
 
     before: int | None = None

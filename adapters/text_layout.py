@@ -49,11 +49,15 @@ class Page:
         self.unicode = self._encoding.replace("-", "").startswith("utf")
         self.coloured = bool(self._console.color_system) and not self._console.no_color
 
+    def plain(self, text: str) -> str:
+        """Text in signs that the encoding has."""
+        if self.unicode:
+            return text
+        return text.translate(_ASCII).encode(self._encoding, "backslashreplace").decode(self._encoding)
+
     def text(self, text: str, style: str = "") -> Text:
         """Text in a style, in signs that the encoding has."""
-        if not self.unicode:
-            text = text.translate(_ASCII).encode(self._encoding, "backslashreplace").decode(self._encoding)
-        return Text(text, STYLES.get(style, style))
+        return Text(self.plain(text), STYLES.get(style, style))
 
     def lines(self, lines: Sequence[Text]) -> None:
         """Print lines as they are; what does not fit is cut."""

@@ -14,7 +14,7 @@ moment knows how many of each kind came before it, so what lies between two that
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappush, heappushpop
@@ -37,6 +37,9 @@ STEPS_KEPT: Final = 8
 
 KILLS_APART_MAX: Final[Millis] = 30_000
 """Executors let go this long after each other for one cause are told together."""
+
+PROPOSED_MIN: Final = 10_000
+"""Open kills from which those that were confirmed are looked for, to be forgotten."""
 
 _SCATTER: Final = 2_654_435_761
 """Knuth's multiplicative hash."""
@@ -140,6 +143,7 @@ class Timeline:
         self._holding: dict[tuple[str, int], Moment] = {}
         self._keeper: dict[str, tuple[str, int]] = {}
         self._proposed: dict[str, Moment] = {}
+        self._prune_at = PROPOSED_MIN
         self._head: list[Moment] = []
         self._tail: deque[Moment] = deque()
         self._weighty: list[tuple[float, int, int, Moment]] = []
@@ -158,6 +162,12 @@ class Timeline:
             self._disproved(record["ids"])
         elif record["report"] == "schedule threw":
             self._threw(record)
+
+    def prune(self, proposed: Container[str]) -> None:
+        """Forget the kills that are no longer open; ``proposed``: those that are. Cheap enough to be called often."""
+        if len(self._proposed) > self._prune_at:
+            self._proposed = {executor: moment for executor, moment in self._proposed.items() if executor in proposed}
+            self._prune_at = max(PROPOSED_MIN, 2 * len(self._proposed))
 
     def finish(self, end: Millis, proposed: Iterable[str]) -> None:
         """The replay ended; ``proposed`` are the executors whose kill the log neither confirmed nor disproved."""

@@ -21,6 +21,10 @@ IDS_WIDTH: Final = 12
 """Characters up to which the ids of a kill stand in for their number."""
 
 
+NAMED_MAX: Final = 3
+"""Executors up to which those that disprove a kill are named."""
+
+
 class Row(NamedTuple):
     """``mark``: raised, lowered, killed, proposed, held, threw or quiet. ``why`` in parts."""
 
@@ -125,16 +129,16 @@ def _killed(moment: Moment) -> Row:
     parts = [wording.why_killed(moment.cause, moment.facts, moment.at)]
     if moment.moves > 1:
         parts[0] += f", within {lasting(moment.end - moment.at)}"
-    if not short:
-        more = moment.executors - len(moment.ids)
-        parts.append(f"ids {ids(moment.ids)}" + (f" and {more:,} more" if more > 0 else ""))
+    if named and not short:
+        parts.append(f"ids {named}")
     open_ends = moment.disproved + moment.unconfirmed
     if moment.settled:
         confirmed = moment.executors - open_ends
         told = "confirmed" if not open_ends else f"{confirmed:,} confirmed" if confirmed > 0 else "only proposed"
         parts.append(told)
     if moment.disproved:
-        parts.append(f"{moment.disproved:,} disproved: {ids(moment.disproved_ids)} ran another task")
+        named = f": {ids(moment.disproved_ids)}" if moment.disproved <= NAMED_MAX else ", they"
+        parts.append(f"{moment.disproved:,} disproved{named} ran another task")
     if moment.unconfirmed:
         parts.append(f"{moment.unconfirmed:,} still there when the log ends")
     return Row(moment.at, "proposed" if open_ends else "killed", what, parts)

@@ -78,6 +78,7 @@ def _regex(text: str) -> str:
 def _unbalanced(pattern: str) -> bool:
     """Groups and brackets that do not close, a dangling quantifier or backslash: refused by Java as well."""
     depth, bracket, at = 0, False, 0
+    begins = True  # an alternative: nothing is there yet that could be repeated
     while at < len(pattern):
         sign = pattern[at]
         if sign == "\\":
@@ -87,6 +88,7 @@ def _unbalanced(pattern: str) -> bool:
                 end = pattern.find("\\E", at + 2)
                 at = len(pattern) if end < 0 else end
             at += 2
+            begins = False
             continue
         if bracket:
             bracket = sign != "]"
@@ -95,12 +97,14 @@ def _unbalanced(pattern: str) -> bool:
             at += pattern.startswith("^", at + 1)
         elif sign == "(":
             depth += 1
+            at += pattern.startswith("?", at + 1)
         elif sign == ")":
             depth -= 1
             if depth < 0:
                 return True
-        elif sign in "*+?" and (at == 0 or pattern[at - 1] in "(|") and not pattern.startswith("(?", at - 1):
+        elif sign in "*+?" and begins:
             return True
+        begins = sign in "(|" and not bracket
         at += 1
     return bracket or depth != 0
 

@@ -2,8 +2,9 @@
 
 Spark replaces a value by a fixed text when its pattern is found in the key or in the value, and replaces what
 spark.redaction.string.regex finds inside texts. The pattern comes with a log, that is from a stranger, and Python's
-matcher can be sent on an endless search by a pattern that nests repetitions. So a pattern is used only when it repeats
-nothing without bound; with any other, every value is hidden but those of keys known to hold a number or a switch.
+matcher can be sent on an endless search by a pattern that nests repetitions or options. So a pattern is used only when it
+repeats nothing and has few options; with any other, every value is hidden but those of keys known to hold a number or a
+switch. Spark's default pattern is searched for besides whatever a conf sets.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.confkeys import KEYS
 from podtide.domain.sparkconf import SparkConf, read
+from podtide.domain.sparkversions import NEWEST
 
 REDACTED: Final = "*********(redacted)"
 """Utils.REDACTION_REPLACEMENT_TEXT."""
@@ -24,6 +26,9 @@ PATTERN_KEY: Final = "spark.redaction.regex"
 TEXT_PATTERN_KEY: Final = "spark.redaction.string.regex"
 
 _UNBOUNDED: Final = re.compile(r"[*+{]|\(\?[^:i)]|\\[1-9]")
+_OPTIONS: Final = re.compile(r"(?<!\()\?")
+_OPTIONS_MAX: Final = 4
+_DEFAULT: Final = re.compile(KEYS[PATTERN_KEY].default(NEWEST) or "(?!)")
 _HARMLESS: Final = frozenset({"boolean", "int", "long", "double", "decimal", "time", "size", "bytes"})
 
 
@@ -37,7 +42,8 @@ class Redaction:
 
     def shown(self, key: str, value: str) -> str:
         """The value, or what is shown in its place."""
-        if self.pattern is not None and (self.pattern.search(key) or self.pattern.search(value)):
+        patterns = (_DEFAULT,) if self.pattern is None else (_DEFAULT, self.pattern)
+        if any(pattern.search(key) or pattern.search(value) for pattern in patterns):
             return REDACTED
         if self.cautious and not (key in KEYS and _harmless(KEYS[key].type.name)):
             return REDACTED
@@ -62,7 +68,7 @@ def _compiled(conf: SparkConf, key: str) -> tuple[re.Pattern[str] | None, bool]:
     text = reading.unwrap().text
     if not text:
         return None, False
-    if _UNBOUNDED.search(text):
+    if _UNBOUNDED.search(text) or len(_OPTIONS.findall(text)) > _OPTIONS_MAX:
         return None, True
     try:
         return re.compile(text), False

@@ -46,7 +46,7 @@ from podtide.domain.commands import (
 from podtide.domain.config import ProfileRules, ScalingConfig
 from podtide.domain.idleness import Idleness
 from podtide.domain.load import Backlogged, Demand, Load, Placement, QueueEmptied, StageCame
-from podtide.domain.profiles import SparkFault, default_profile, tasks_per_executor
+from podtide.domain.profiles import SparkFault, default_profile, refusal, tasks_per_executor
 from podtide.domain.stimuli import Answer, Reset, Stop, Tick
 from podtide.domain.units import (
     ALWAYS,
@@ -512,9 +512,8 @@ def _slots(state: ScalingState, load: Load, config: ScalingConfig, profile: Prof
         return tasks_per_executor(default_profile(rules), rules)
     # ResourceProfileManager registers the first profile of an id that some task fits, and refuses the others.
     for announced in load.resource_profiles(profile):
-        slots = tasks_per_executor(announced, rules)
-        if not isinstance(slots, SparkFault):
-            return slots
+        if refusal(announced, rules) is None:
+            return tasks_per_executor(announced, rules)
     return SparkFault("org.apache.spark.SparkException", f"ResourceProfileId {profile} not found!")
 
 

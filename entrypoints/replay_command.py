@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionRe
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.expectation import Expectation
 from podtide.adapters.log_decoder import WORTH_BYTES, SecondProcess
-from podtide.adapters.log_errors import LogError, display, escaped
+from podtide.adapters.log_errors import LogError, cause, display, escaped
 from podtide.adapters.log_source import LogSource, open_log
 from podtide.adapters.progress import Progress
 from podtide.adapters.record_spool import RecordSpool
@@ -39,6 +40,9 @@ DIFFERS: Final = 1
 
 ERRORS_SHOWN: Final = 20
 ERROR_CHARS_MAX: Final = 2_000
+
+FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
+"""Keys of the document that are printed before the decisions."""
 
 _VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
@@ -136,9 +140,16 @@ def replay(
         raise click.UsageError("--json and --decisions - both write to standard output; choose one.")
     if as_json and whole:
         raise click.UsageError("--all belongs to the report; --json holds every decision anyway.")
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if sys.stdin is None and _from_stdin(log):
+        raise Unreadable("standard input is closed")
     try:
         with contextlib.ExitStack() as resources:
             return _Run(options, resources).done()
+    except BrokenPipeError:  # of --decisions -, while the log is read
+        _silence()
+        return 0
     except (LogError, NothingToReplay) as refused:
         text = str(refused) if isinstance(refused, LogError) else f"{display(log)}: {refused}"
         raise Unreadable(text) from None
@@ -187,14 +198,15 @@ class _Run:
         progress = self._resources.enter_context(Progress(sys.stderr, self.source.size))
         sensor = self._sensor(self.source)
         where = sensor if isinstance(sensor, SecondProcess) else self.source
-        work = Replay(
-            sensor,
-            self._sink,
-            self.overrides,
-            options.spark_version,
-            options.bounds,
-            lambda: progress.show(where.bytes_read),
-        )
+        timeline = self.timeline
+        work = Replay(sensor, self._sink, self.overrides, options.spark_version, options.bounds)
+
+        def went_on() -> None:
+            progress.show(where.bytes_read)
+            if timeline is not None:
+                timeline.prune(work.world.proposed)
+
+        work.progress = went_on
         with _unreadable():
             document = work.run()
             if self.expectation is not None:
@@ -203,7 +215,9 @@ class _Run:
         progress.close()
         if self.writer is not None:
             self.writer.commit()
-        self._answer(work, document)
+        with _printed():
+            self._answer(work, document)
+            sys.stdout.flush()
         return DIFFERS if self.expectation is not None and self.expectation.difference is not None else 0
 
     def _sink(self, record: dict[str, Any]) -> None:
@@ -212,8 +226,7 @@ class _Run:
 
     def _sensor(self, source: LogSource) -> EventLogSensor | SecondProcess:
         """The reader of the log: a process of its own where that pays."""
-        again = source.size is not None and not options_read_stdin(self.options)
-        if again and source.size is not None and source.size >= WORTH_BYTES:
+        if source.size is not None and source.size >= WORTH_BYTES and not _from_stdin(self.options.log):
             return self._resources.enter_context(SecondProcess(source, strict=self.options.strict))
         return EventLogSensor(source, strict=self.options.strict)
 
@@ -235,9 +248,9 @@ class _Run:
             )
 
 
-def options_read_stdin(options: Options) -> bool:
-    """Whether the log is standard input, which cannot be opened a second time."""
-    return options.log == "-" or options.log.startswith("-!")
+def _from_stdin(log: str) -> bool:
+    """Whether the log is standard input, which no second process can open."""
+    return log == "-" or log.startswith("-!")
 
 
 def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayView:
@@ -262,7 +275,7 @@ def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
     if options.conf:
         given = from_arguments(options.conf)
         if not is_successful(given):
-            raise Misused(*(f"--conf {error}" for error in given.failure()))
+            raise Misused(*map(str, given.failure()))
         overrides.append(given.unwrap())
     version = options.spark_version
     if version is not None and not _VERSION.match(version):
@@ -290,26 +303,42 @@ def _print_json(
     document: Mapping[str, Any], decided: RecordSpool, reported: RecordSpool, expectation: Expectation | None
 ) -> None:
     """One object, a decision a line, so that it can be read by machines as a whole and by people with ``grep``."""
-    out = sys.stdout
+    sys.stdout.flush()
+    out = sys.stdout.buffer  # UTF-8 whatever the terminal speaks
 
-    def entry(key: str, value: Any) -> str:
-        return f"{json.dumps(key)}: {json.dumps(value)}"
+    def entry(key: str, value: Any) -> bytes:
+        return f"{json.dumps(key)}: {json.dumps(value)}".encode()
 
-    lead = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
-    out.write("{\n" + ",\n".join(entry(key, document[key]) for key in lead if key in document))
+    out.write(b"{\n" + b",\n".join(entry(key, document[key]) for key in FIRST if key in document))
     for key, spool in (("decisions", decided), ("reports", reported)):
-        out.write(f",\n{json.dumps(key)}: [")
-        separator = "\n"
+        out.write(f',\n"{key}": ['.encode())
+        separator = b"\n"
         for line in spool.lines():
-            out.write(separator)
-            out.write(line.decode())
-            separator = ",\n"
-        out.write("]" if separator == "\n" else "\n]")
-    rest = {key: value for key, value in document.items() if key not in lead}
+            out.write(separator + line)
+            separator = b",\n"
+        out.write(b"]" if separator == b"\n" else b"\n]")
+    rest = {key: value for key, value in document.items() if key not in FIRST}
     if expectation is not None:
         rest["expectation"] = expectation.document()
-    out.write("".join(",\n" + entry(key, value) for key, value in rest.items()) + "\n}\n")
+    out.write(b"".join(b",\n" + entry(key, value) for key, value in rest.items()) + b"\n}\n")
     out.flush()
+
+
+@contextlib.contextmanager
+def _printed() -> Iterator[None]:
+    """Standard output that refuses (a full disk) ends the run; one that nobody reads any more (``| head``) is no fault."""
+    try:
+        yield
+    except BrokenPipeError:
+        _silence()
+    except OSError as problem:
+        _silence()
+        raise Misused(f"standard output cannot be written: {cause(problem)}") from None
+
+
+def _silence() -> None:
+    """Let go of standard output: what is buffered still would be refused again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager

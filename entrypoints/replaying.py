@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from podtide.adapters.decision_records import SCHEMA_VERSION
 from podtide.adapters.event_log import Application, EventLogSensor
+from podtide.adapters.history import History
 from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_world import LogWorld, Meter, Sink
 from podtide.domain import scaling
@@ -51,6 +52,7 @@ class Replay:
         config = self.settled.config
         start = sensor.clock if application.started_ms is None else max(0, application.started_ms)
         self.meter = Meter(start)
+        self.history = History(start)
         self.world = LogWorld(self.sink)
         self.cleaned: LogWorld | None = None
         self.loop = Loop(config, start, self.world, self._observe)
@@ -92,6 +94,7 @@ class Replay:
             need += 0 if isinstance(needed, SparkFault) else max(0, needed)
         busy = sum(roster.busy for roster in state.idleness.rosters().values())
         executors = state.idleness.total()
+        self.history.hold(self.meter.last, now, (self.world.target, need, executors, busy))
         self.meter.observe(now, self.world.target, need, executors, busy, waiting=loop.load.tasks_wait())
 
     def _document(self, application: Application, config: ScalingConfig, start: Millis, end: Millis) -> dict[str, Any]:
@@ -149,12 +152,7 @@ class Replay:
                 "bounds": None if self.cleaned is None else {"shuffles_never_cleaned": _lane(self.world),
                                                              "shuffles_cleaned_at_once": _lane(self.cleaned)},
             },
-            "series": {
-                "start_ms": meter.series.start,
-                "width_ms": meter.series.width,
-                "fields": ["target", "need", "executors", "busy"],
-                "bins": meter.series.bins,
-            },
+            "series": self.history.document(),
             "notes": [*sensor.source.notes, *settled.notes],
             "limits": _limits(sensor, settled, self.cleaned is not None),
         }  # fmt: skip
