@@ -20,7 +20,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import msgspec
-from podtide.adapters.log_errors import cause, display
+from podtide.adapters.decision_records import SCHEMA_VERSION
+from podtide.adapters.json_lines import encoded
+from podtide.adapters.log_errors import cause, display, escaped
 
 STDOUT: Final = "-"
 
@@ -40,7 +42,6 @@ class DecisionWriter:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._encode = msgspec.json.Encoder().encode
         self._temporary: Path | None = None
         try:
             self._file = self._open()
@@ -50,7 +51,7 @@ class DecisionWriter:
     def put(self, record: dict[str, Any]) -> None:
         """Append a decision. Raises DecisionFileError if the disk refuses, BrokenPipeError if nobody reads."""
         try:
-            self._file.write(self._encode(record) + b"\n")
+            self._file.write(encoded(record))
         except BrokenPipeError:
             raise
         except OSError as problem:
@@ -127,7 +128,7 @@ class DecisionReader:
             raise DecisionFileError(path, f"cannot be read: {cause(problem)}") from None
 
     def decisions(self) -> Iterator[Numbered]:
-        """The decisions in their order; empty lines are passed over."""
+        """The decisions in their order; empty lines are passed over, and so is a header that names the version."""
         decode = msgspec.json.Decoder().decode
         number = 0
         while True:
@@ -146,6 +147,11 @@ class DecisionReader:
                 record = decode(text)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
                 raise DecisionFileError(self.path, f"no JSON: {_words(problem)}", number) from None
+            if number == 1 and isinstance(record, dict) and record.get("kind") == "decisions":
+                if record.get("podtide") != SCHEMA_VERSION:
+                    why = f"version {record.get('podtide')} of the format; {SCHEMA_VERSION} is understood"
+                    raise DecisionFileError(self.path, escaped(why), number)
+                continue
             if why := _no_decision(record):
                 raise DecisionFileError(self.path, why, number)
             yield Numbered(number, record)
@@ -176,4 +182,6 @@ def _no_decision(record: Any) -> str | None:
     for key, kind in (("ids", list), ("targets", dict), ("facts", dict), ("causes", list), ("changes", list)):
         if key in record and not isinstance(record[key], kind):
             return f"{key} is no {'list' if kind is list else 'object'}"
+    if not all(isinstance(change, dict) for change in record.get("changes", ())):
+        return "changes holds something that is no change"
     return None

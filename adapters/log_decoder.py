@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import marshal
+import os
 import pickle
 import signal
 import struct
@@ -89,8 +90,12 @@ class SecondProcess:
         self.clock: Millis = -1
         self.unneeded: dict[int, tuple[int, ...]] = {}
         self.bytes_read = 0
-        command = [sys.executable, "-c", _CHILD, source.path, "strict" if strict else "lenient"]
-        self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=1 << 20)  # noqa: S603 - this very interpreter
+        # -P: the folder that somebody stands in is no place to import from.
+        command = [sys.executable, "-P", "-c", _CHILD, source.path, "strict" if strict else "lenient"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._child = subprocess.Popen(  # noqa: S603 - this very interpreter
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=1 << 20, env=environment
+        )
         assert self._child.stdout is not None
         self._pipe: IO[bytes] = self._child.stdout
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
+from podtide.adapters.json_lines import encoded
 
 MEMORY_MAX: Final = 4 * 1024 * 1024
 """Bytes of records that are kept in memory."""
@@ -23,11 +24,10 @@ class RecordSpool:
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(MEMORY_MAX)  # noqa: SIM115 - closed by __exit__
-        self._encode = msgspec.json.Encoder().encode
 
     def put(self, record: dict[str, Any]) -> None:
         """Append a record."""
-        self._file.write(self._encode(record) + b"\n")
+        self._file.write(encoded(record))
 
     def lines(self) -> Iterator[bytes]:
         """The records in their order, each as one line of JSON without its newline."""

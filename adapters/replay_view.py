@@ -191,7 +191,7 @@ class ReplayView:
             "kills": _kills(replayed),
         }
         if replayed["schedule_threw"]:
-            pairs["schedule() threw"] = count(replayed["schedule_threw"], "time")
+            pairs["schedule() threw"] = f"reported {count(replayed['schedule_threw'], 'time')}"
         width = max(map(len, pairs))
         for label, value in pairs.items():
             lead = self.page.text(f"  {label:<{width}}  ", "bad" if "threw" in label else "dim")

@@ -195,8 +195,8 @@ def _time_axis(span_ms: Millis, columns: int, margin: int, glyphs: Glyphs) -> li
         column = min(columns - 1, at * columns // span_ms)
         floor[column] = glyphs.mark
         label = clock(at, tenths=step_ms < 1000)
-        begin = max(0, margin + column - (len(label) - 1) // 2)
-        if begin >= free and begin + len(label) <= len(labels):
+        begin = max(0, min(margin + column - (len(label) - 1) // 2, len(labels) - 1 - len(label)))
+        if begin >= free:
             labels[begin : begin + len(label)] = label
             free = begin + len(label) + 2
     return [

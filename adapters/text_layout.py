@@ -19,6 +19,12 @@ WIDTH_MAX: Final = 120
 
 WIDTH_MIN: Final = 20
 
+ROOM_MIN: Final = 12
+"""Columns that a text needs beside what leads it; with fewer it goes below."""
+
+INDENT: Final = 4
+"""Columns by which it is indented there."""
+
 STYLES: Final = {
     "raised": "green", "lowered": "cyan", "killed": "red", "proposed": "yellow", "held": "yellow", "threw": "bold red",
     "quiet": "dim", "target": "bold bright_green", "need": "magenta", "busy": "blue", "idle": "bright_black",
@@ -94,20 +100,27 @@ class Page:
     def hanging(self, lead: Text, text: Text) -> Iterator[Text]:
         """``lead``, and beside it ``text``, wrapped to what is left of the width."""
         indent = cell_len(lead.plain)
-        room = max(12, self.width - indent)
+        room = self.width - indent
+        if room < ROOM_MIN and lead.plain.strip():
+            yield lead
+            lead, indent = Text(" " * INDENT), INDENT
+            room = self.width - indent
         for number, line in enumerate(self.wrapped(text, room)):
             yield Text.assemble(lead if not number else " " * indent, line)
 
     def packed(self, lead: Text, parts: Iterable[Text]) -> Iterator[Text]:
         """``lead``, and beside it ``parts`` with dots between them; lines break between two parts where they can."""
         dot = self.text(" · ", "dim")
-        room = max(12, self.width - cell_len(lead.plain))
+        room = self.width - cell_len(lead.plain)
+        if room < ROOM_MIN and lead.plain.strip():
+            yield lead
+            lead, room = Text(" " * INDENT), self.width - INDENT
         line = Text()
         for part in parts:
             if not line.plain:
                 line = part.copy()
                 continue
-            if line.cell_len + dot.cell_len + part.cell_len > room and line.cell_len <= room:
+            if line.cell_len + dot.cell_len + part.cell_len > room:
                 yield from self.hanging(lead, line)
                 lead = Text(" " * cell_len(lead.plain))
                 line = part.copy()
@@ -126,6 +139,8 @@ class Page:
         """Rows in columns as wide as their widest cell; ``right`` says which columns end flush."""
         listed = [list(row) for row in rows]
         widths = [max(cell_len(row[place].plain) for row in listed) for place in range(len(right))]
+        if indent + sum(widths) + gap * (len(widths) - 1) > self.width:
+            return [line for row in listed for line in self._stacked(row, indent)]
         lines = []
         for row in listed:
             line = Text(" " * indent)
@@ -135,6 +150,11 @@ class Page:
             line.rstrip()
             lines.append(line)
         return lines
+
+    def _stacked(self, row: Sequence[Text], indent: int) -> Iterator[Text]:
+        """A row of a table that is too wide: its first cell, and the others below."""
+        yield from self.hanging(Text(" " * indent), row[0])
+        yield from self.packed(Text(" " * (indent + INDENT)), [cell for cell in row[1:] if cell.plain])
 
     def beside(self, left: Sequence[Text], right: Sequence[Text], gap: int = 3) -> list[Text] | None:
         """Two blocks of lines side by side; None where they do not fit."""

@@ -70,12 +70,8 @@ class Rows:
             case Kind.HELD:
                 return [_single_hold(moment) if moment.what else _held(moment)]
             case Kind.THREW:
-                times = (
-                    f" ({moment.moves:,} times until {lasting(moment.end - moment.at)} later)"
-                    if moment.moves > 1
-                    else ""
-                )
-                return [Row(moment.at, "threw", "schedule() threw", [escaped(moment.what) + times])]
+                span = [f"for {lasting(moment.end - moment.at)}"] if moment.end > moment.at else []
+                return [Row(moment.at, "threw", "schedule() threw", [escaped(moment.what), *span])]
             case Kind.DISPROVED:
                 return [
                     Row(

@@ -188,25 +188,31 @@ def joined(parts: Iterable[str], separator: str = " · ") -> str:
     return separator.join(part for part in parts if part)
 
 
+def _whole(facts: Mapping[str, Any], key: str) -> int | None:
+    """A fact that is a whole number; somebody may have written the record by hand."""
+    value = facts.get(key)
+    return value if isinstance(value, int) else None
+
+
 def _tasks(facts: Mapping[str, Any]) -> list[str]:
     """The tasks that wait and run, and what else asks for executors."""
-    waiting, running = facts.get("pending_tasks"), facts.get("running_tasks")
+    waiting, running = _whole(facts, "pending_tasks"), _whole(facts, "running_tasks")
     parts = []
-    if isinstance(waiting, int) and isinstance(running, int):
-        speculative = facts.get("speculative_tasks") or 0
+    if waiting is not None and running is not None:
+        speculative = _whole(facts, "speculative_tasks")
         extra = f", {speculative:,} speculative" if speculative else ""
         parts.append(f"{waiting:,} wait, {running:,} run{extra}")
-    if facts.get("unschedulable_task_sets"):
-        parts.append(count(facts["unschedulable_task_sets"], "unschedulable task set"))
+    if sets := _whole(facts, "unschedulable_task_sets"):
+        parts.append(count(sets, "unschedulable task set"))
     return parts
 
 
 def _needed(facts: Mapping[str, Any]) -> list[str]:
     """How many executors that makes."""
-    needed, slots = facts.get("need"), facts.get("tasks_per_executor")
-    if not isinstance(needed, int):
+    needed, slots = _whole(facts, "need"), _whole(facts, "tasks_per_executor")
+    if needed is None:
         return []
-    return [f"need {needed:,}" + (f" ({slots:,} tasks each)" if isinstance(slots, int) and slots > 1 else "")]
+    return [f"need {needed:,}" + (f" ({slots:,} tasks each)" if slots is not None and slots > 1 else "")]
 
 
 def _bounded(facts: Mapping[str, Any], before: int, after: int) -> list[str]:

@@ -307,7 +307,7 @@ def _print_json(
     out = sys.stdout.buffer  # UTF-8 whatever the terminal speaks
 
     def entry(key: str, value: Any) -> bytes:
-        return f"{json.dumps(key)}: {json.dumps(value)}".encode()
+        return f"{json.dumps(key)}: {json.dumps(value)}".replace("\x7f", "\\u007f").encode()
 
     out.write(b"{\n" + b",\n".join(entry(key, document[key]) for key in FIRST if key in document))
     for key, spool in (("decisions", decided), ("reports", reported)):
@@ -326,7 +326,7 @@ def _print_json(
 
 @contextlib.contextmanager
 def _printed() -> Iterator[None]:
-    """Standard output that refuses (a full disk) ends the run; one that nobody reads any more (``| head``) is no fault."""
+    """Standard output that refuses (a full disk) ends the run; one that nobody reads (``| head``) is no fault."""
     try:
         yield
     except BrokenPipeError:

@@ -97,6 +97,11 @@ class Replay:
         self.history.hold(self.meter.last, now, (self.world.target, need, executors, busy))
         self.meter.observe(now, self.world.target, need, executors, busy, waiting=loop.load.tasks_wait())
 
+    def _cut_short(self) -> list[str]:
+        gaps = self.loop.cut_short
+        text = "the timer would have changed something at every tick, silently: not followed to the end"
+        return [f"In {gaps} gaps between events {text}."] if gaps else []
+
     def _document(self, application: Application, config: ScalingConfig, start: Millis, end: Millis) -> dict[str, Any]:
         sensor, meter, settled = self.sensor, self.meter, self.settled
         counts, fleet = sensor.counts, sensor.fleet
@@ -154,7 +159,7 @@ class Replay:
             },
             "series": self.history.document(),
             "notes": [*sensor.source.notes, *settled.notes],
-            "limits": _limits(sensor, settled, self.cleaned is not None),
+            "limits": [*_limits(sensor, settled, self.cleaned is not None), *self._cut_short()],
         }  # fmt: skip
 
 

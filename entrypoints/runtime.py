@@ -14,17 +14,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 from podtide.domain import load as loads
 from podtide.domain import scaling
-from podtide.domain.commands import Step
+from podtide.domain.commands import ScheduleThrew, Step
 from podtide.domain.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.load import Load
 from podtide.domain.ports import Actuator
 from podtide.domain.scaling import ScalingState
 from podtide.domain.stimuli import Answer, Stimulus, Tick
 from podtide.domain.units import Millis
+
+SILENT_TICKS_MAX: Final = 100_000
+"""Ticks that change something but say nothing which a replay affords, and one more for each event.
+
+Spark can count a target up by one every tick for ever without asking for it (a profile that makes schedule() throw), and
+the clock of a hostile log can jump by a million years.
+"""
 
 _AT: Callable[[Stimulus], Millis] = itemgetter(0)
 
@@ -43,6 +50,7 @@ class Lane:
     def __init__(self, state: ScalingState, world: World) -> None:
         self.state = state
         self.world = world
+        self.said = 0  # commands and reports so far
 
     def take(self, load: Load, config: ScalingConfig, now: Millis) -> None:
         """Decide on what ``load`` signals, carry the commands out and go on with their answers."""
@@ -52,7 +60,9 @@ class Lane:
         """Adopt a step: reports out, commands out, answers back in, until nothing more is asked."""
         self.state = step.state
         for report in step.reports:
+            self.said += not (isinstance(report, ScheduleThrew) and report.repeated)
             self.world.report(report)
+        self.said += len(step.commands)
         for command in step.commands:
             for answer in self.world.apply(command, now):
                 signals = (answer,) if isinstance(answer, Answer) else ()
@@ -67,6 +77,8 @@ class Loop:
         self.load = loads.empty()
         self.now = now
         self.ticks = 0
+        self.cut_short = 0  # gaps between events in which the ticks ran out
+        self._silent_left = SILENT_TICKS_MAX
         self._observe = observe
         self._boundary = now
         begun = scaling.start(self.load, config, now)
@@ -100,6 +112,7 @@ class Loop:
 
     def _reflect(self, batch: Sequence[Stimulus]) -> None:
         now = batch[-1][0]
+        self._silent_left += len(batch)
         self._observe(now)
         load = self.load = loads.fold(self.load, batch)
         for lane in self.lanes:
@@ -121,7 +134,13 @@ class Loop:
                 if lane is self.lanes[0]:
                     self._observe(at)
                 self.ticks += 1
+                said = lane.said
                 lane.take(self.load.saying((), (Tick(at),)), config, at)
                 at += TICK_INTERVAL_MS
+                if lane.said == said:
+                    self._silent_left -= 1
+                    if self._silent_left <= 0:
+                        self.cut_short += 1
+                        break
         self._boundary += max(0, -(-(end - self._boundary) // TICK_INTERVAL_MS)) * TICK_INTERVAL_MS
         self.now = max(self.now, end - 1)
