@@ -149,8 +149,8 @@ class DecisionReader:
                 raise DecisionFileError(self.path, f"no JSON: {_words(problem)}", number) from None
             if number == 1 and isinstance(record, dict) and record.get("kind") == "decisions":
                 if record.get("podtide") != SCHEMA_VERSION:
-                    why = f"version {record.get('podtide')} of the format; {SCHEMA_VERSION} is understood"
-                    raise DecisionFileError(self.path, escaped(why), number)
+                    other = f"version {record.get('podtide')} of the format; {SCHEMA_VERSION} is understood"
+                    raise DecisionFileError(self.path, escaped(other), number)
                 continue
             if why := _no_decision(record):
                 raise DecisionFileError(self.path, why, number)

@@ -40,13 +40,20 @@ class History:
         while len(sums) <= last:
             sums.append([0] * len(FIELDS))
             peaks.append([0] * len(FIELDS))
-        for place in range(begin // width, last + 1):
+        first = begin // width
+        if first == last:  # nearly always: calls come as often as the timer ticks
+            self._add(sums[last], peaks[last], values, end - begin)
+            return
+        for place in range(first, last + 1):
             span = min(end, (place + 1) * width) - max(begin, place * width)
-            total, peak = sums[place], peaks[place]
-            for field, value in enumerate(values):
-                total[field] += value * span
-                if value > peak[field]:
-                    peak[field] = value
+            self._add(sums[place], peaks[place], values, span)
+
+    @staticmethod
+    def _add(total: list[int], peak: list[int], values: Sequence[int], span: Millis) -> None:
+        for field, value in enumerate(values):
+            total[field] += value * span
+            if value > peak[field]:
+                peak[field] = value
 
     def document(self) -> dict[str, Any]:
         """The bins as plain data: averages to a thousandth, and peaks."""

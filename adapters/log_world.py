@@ -168,33 +168,6 @@ class Fleet:
         return self.finished_ms + sum(max(0, end - began) for began in self.alive.values())
 
 
-class Series:
-    """A bounded history: per bin the last values and their peaks; bins double in width as time goes on."""
-
-    def __init__(self, start: Millis, bins_max: int = 480) -> None:
-        self.start = start
-        self.width: Millis = 100
-        self.bins_max = bins_max
-        self.bins: list[tuple[int, ...]] = []
-
-    def put(self, at: Millis, values: tuple[int, ...]) -> None:
-        """Note values that hold from ``at`` on; a bin keeps the highest it saw."""
-        place = max(0, at - self.start) // self.width
-        while place >= self.bins_max:
-            bins = self.bins
-            self.bins = [_peaks(bins[i : i + 2]) for i in range(0, len(bins), 2)]
-            self.width *= 2
-            place = max(0, at - self.start) // self.width
-        bins = self.bins
-        while len(bins) <= place:  # nothing happened in between: the last values went on
-            bins.append(bins[-1] if bins and len(bins) < place else values)
-        bins[place] = _peaks([bins[place], values])
-
-
-def _peaks(bins: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    return tuple(max(values) for values in zip(*bins, strict=True))
-
-
 class Meter:
     """Integrals over the replay: how long executors idled, and how long the backlog waited for them."""
 
@@ -205,18 +178,16 @@ class Meter:
         self.backlog_ms: Millis = 0
         self.short_ms: Millis = 0
         self.peak_need = 0
-        self.series = Series(start)
 
-    def observe(self, now: Millis, target: int, need: int, executors: int, busy: int, *, waiting: bool) -> None:
+    def observe(self, now: Millis, need: int, executors: int, busy: int, *, waiting: bool) -> None:
         """Account the time since the last call to the values that held until ``now``."""
         span = now - self.last
         self.last = now
-        self.peak_need = max(self.peak_need, need)
-        if span > 0:
-            self.executor_ms += span * executors
-            self.idle_ms += span * (executors - busy)
-            if waiting:
-                self.backlog_ms += span
-                if need > executors:
-                    self.short_ms += span
-        self.series.put(now, (target, need, executors, busy))
+        if need > self.peak_need:
+            self.peak_need = need
+        self.executor_ms += span * executors
+        self.idle_ms += span * (executors - busy)
+        if waiting:
+            self.backlog_ms += span
+            if need > executors:
+                self.short_ms += span

@@ -318,7 +318,7 @@ class ReplayView:
 
 def _log(log: Mapping[str, Any], events: Mapping[str, Any]) -> str:
     """The log in a few words."""
-    words = [log["name"].rstrip("/").rsplit("/", 1)[-1], *log["codecs"]]
+    words = [escaped(log["name"].rstrip("/").rsplit("/", 1)[-1]), *log["codecs"]]
     if len(log["files"]) > 1:
         words.append(count(len(log["files"]), "file"))
     words += [word for word in ("rolled", "compacted") if log[word]]

@@ -1,7 +1,7 @@
 """Lines of styled text for a terminal or a pipe: wrapped, in columns, escaped, in ASCII where it must be.
 
 A ``Page`` knows the width, the encoding and the colours of where it prints. It takes plain text and names of styles,
-never markup: what comes from a log is escaped by whoever passes it on. Colours are the terminal's own sixteen, and
+never markup, and escapes whatever is not printable. Colours are the terminal's own sixteen, and
 nothing is told by colour alone. No line ends in blanks, so what a pipe gets can be compared and searched.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Final
 
+from podtide.adapters.log_errors import escaped
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -56,7 +57,9 @@ class Page:
         self.coloured = bool(self._console.color_system) and not self._console.no_color
 
     def plain(self, text: str) -> str:
-        """Text in signs that the encoding has."""
+        """Text in signs that the encoding has and that move no cursor, whoever forgot to escape them."""
+        if not text.isprintable():
+            text = escaped(text, len(text))
         if self.unicode:
             return text
         return text.translate(_ASCII).encode(self._encoding, "backslashreplace").decode(self._encoding)

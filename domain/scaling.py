@@ -129,6 +129,7 @@ class ScalingState:
     holds: PMap[tuple[Bound, ProfileId], Hold] = field(default_factory=pmap)
     slots: PMap[ProfileId, int] = field(default_factory=pmap)
     rules: ProfileRules | None = None
+    memo: list[_Glance | None] = field(default_factory=lambda: [None], compare=False, repr=False)
 
 
 class Plan(NamedTuple):
@@ -174,8 +175,7 @@ def scale(
     """
     commands: list[Command] = []
     reports: list[Report] = []
-    if state.rules is not config.profile_rules:
-        state = replace(state, rules=config.profile_rules, slots=pmap())
+    state = _under_rules(state, config)
     for load in snapshots:
         if load.recent:
             idleness = idle_executors.fold(state.idleness, load.recent, config)
@@ -215,22 +215,60 @@ def due(state: ScalingState, load: Load, config: ScalingConfig) -> Millis:
     Holds until the next stimulus. A tick before that time, and every tick that ``due`` lets pass, changes
     nothing, so skipping it decides exactly what ticking every 100 ms would.
     """
+    return due_and_need(state, load, config)[0]
+
+
+def due_and_need(state: ScalingState, load: Load, config: ScalingConfig) -> tuple[Millis, int | None]:
+    """``due``, and the ``total_need`` where it came up on the way (None where it did not)."""
     if state.stopped or state.awaiting is not None:
-        return NEVER
-    lists = state.idleness.timed_out()
-    initializing = state.initializing and not lists
-    at = state.idleness.due()
-    if initializing:
-        return at
-    if lists and state.initializing:
-        return ALWAYS
+        return NEVER, None
+    state = _under_rules(state, config)
+    idleness = state.idleness
+    at = idleness.due()
+    if at == ALWAYS:
+        return ALWAYS, None
+    if state.initializing:
+        return ALWAYS if idleness.timed_out() else at, None
+    glance = _glance(state)
+    if glance is None or idleness.timed_out() or state.thrown is not None:
+        return _due_in_full(state, load, config, at), None
+    if glance.listed:
+        return ALWAYS, None  # the list is empty: what it held back is held no longer
+    ratio, minimum, maximum = config.ratio, config.executors_min, config.executors_max
+    total = 0
+    for profile, target, increment, slots, at_maximum, by_ratio, running in glance.rows:
+        pending, speculative, unschedulable, active = load.demand(profile)
+        roster = idleness.roster(profile)
+        executors = roster.count
+        tasks = pending + speculative + active
+        needed = _need(tasks, speculative, unschedulable, slots, executors, ratio)
+        if needed > 0:
+            total += needed
+        floor = target if target > minimum else minimum
+        if needed < target:
+            if increment != 1 or target != max(needed, minimum):
+                return ALWAYS, None
+        elif state.add_time < at:
+            after = _grown(target, increment, executors, needed, config)
+            if after != target or increment != 1:
+                at = state.add_time
+        busy_above = roster.busy > 0 and roster.remaining > floor
+        if at_maximum is not (needed > target >= maximum) or running is not busy_above:
+            return ALWAYS, None
+        if by_ratio is not (ratio < 1.0 and _need(tasks, speculative, unschedulable, slots, executors, 1.0) > needed):
+            return ALWAYS, None
+    return at, total
+
+
+def _due_in_full(state: ScalingState, load: Load, config: ScalingConfig, at: Millis) -> Millis:
+    """``due`` where executors are timed out, or schedule() throws: compare with what a tick would do."""
     plan = _plan(state, load, config, expired=False)
     if _moves(state, plan):
         return ALWAYS
     if state.add_time != NEVER and _moves(state, _plan(state, load, config, expired=True)):
         at = min(at, state.add_time)
     fault = plan.fault
-    if fault is None and lists:
+    if fault is None and state.idleness.timed_out():
         departures, fault = _departures(state, config)
         if fault is None and departures:
             return ALWAYS
@@ -239,6 +277,60 @@ def due(state: ScalingState, load: Load, config: ScalingConfig) -> Millis:
     if fault is None and _holds(state, load, config) != state.holds:
         return ALWAYS
     return at
+
+
+class _Glance(NamedTuple):
+    """What ``due`` asks of the state at every batch of events, laid out flat.
+
+    A row: profile, target, increment, tasks per executor, and whether maximum, ratio and running tasks are reported as
+    holding. ``listed``: a bound on timed-out executors is. The first four fields say what it was made from.
+    """
+
+    targets: object
+    to_add: object
+    slots: object
+    holds: object
+    rows: tuple[tuple[ProfileId, int, int, int, bool, bool, bool], ...]
+    listed: bool
+
+
+def _glance(state: ScalingState) -> _Glance | None:
+    """The glance of a state, remembered as long as what it is made from stays; None if a profile is not worked out."""
+    known = state.memo[0]
+    if (
+        known is not None
+        and known.targets is state.targets
+        and known.to_add is state.to_add
+        and known.slots is state.slots
+        and known.holds is state.holds
+    ):
+        return known
+    if any(profile not in state.slots for profile in state.order):
+        return None
+    held = set(state.holds)
+    rows = tuple(
+        (
+            profile,
+            state.targets[profile],
+            state.to_add[profile],
+            state.slots[profile],
+            (Bound.MAXIMUM, profile) in held,
+            (Bound.RATIO, profile) in held,
+            (Bound.RUNNING_TASK, profile) in held,
+        )
+        for profile in state.order
+    )
+    listed = any(bound in _OF_THE_LIST for bound, _ in held)
+    glance = state.memo[0] = _Glance(state.targets, state.to_add, state.slots, state.holds, rows, listed)
+    return glance
+
+
+def _under_rules(state: ScalingState, config: ScalingConfig) -> ScalingState:
+    """The state without what was worked out under other profile rules than the config's."""
+    if state.rules is config.profile_rules:
+        return state
+    slots = state.slots if state.rules == config.profile_rules else pmap()
+    return replace(state, rules=config.profile_rules, slots=slots)
 
 
 def _moves(state: ScalingState, plan: Plan) -> bool:
@@ -265,6 +357,7 @@ def _with_idleness(state: ScalingState, idleness: Idleness) -> ScalingState:
         state.holds,
         state.slots,
         state.rules,
+        state.memo,
     )
 
 
@@ -485,19 +578,35 @@ def need(demand: Demand, slots: int, executors: int, ratio: float) -> int:
     ``slots``: tasks per executor. ``executors``: those the profile has, which unschedulable task sets need more
     than. Doubles and 32-bit sums as in Spark; not cut to minimum or maximum.
     """
-    tasks = _int32(demand.pending + demand.speculative + demand.running)
-    needed = _to_int(tasks * ratio / slots)
-    if slots > 1 and needed == 1 and demand.speculative > 0:
+    pending, speculative, unschedulable, running = demand
+    return _need(pending + speculative + running, speculative, unschedulable, slots, executors, ratio)
+
+
+def _need(tasks: int, speculative: int, unschedulable: int, slots: int, executors: int, ratio: float) -> int:
+    needed = _to_int(_int32(tasks) * ratio / slots)
+    if speculative > 0 and slots > 1 and needed == 1:
         needed += 1  # a speculative copy runs on another host than its original
-    if demand.unschedulable > 0:
-        extra = _to_int(demand.unschedulable * ratio / slots)
-        needed = max(needed, _int32(executors + extra))
+    if unschedulable > 0:
+        needed = max(needed, _int32(executors + _to_int(unschedulable * ratio / slots)))
     return needed
+
+
+def total_need(state: ScalingState, load: Load, config: ScalingConfig) -> int:
+    """The needs of all profiles together; a profile that Spark cannot work out counts nothing."""
+    glance = _glance(state)
+    if glance is None:
+        needs = [needed_executors(state, load, config, profile) for profile in state.order]
+        return sum(max(0, n) for n in needs if not isinstance(n, SparkFault))
+    total = 0
+    for row in glance.rows:
+        executors = state.idleness.roster(row[0]).count
+        total += max(0, need(load.demand(row[0]), row[3], executors, config.ratio))
+    return total
 
 
 def needed_executors(state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId) -> int | SparkFault:
     """The need of one profile, or the exception that Spark ends in when it asks."""
-    slots = _slots(state, load, config, profile)
+    slots = _slots(_under_rules(state, config), load, config, profile)
     if isinstance(slots, SparkFault):
         return slots
     return need(load.demand(profile), slots, state.idleness.roster(profile).count, config.ratio)

@@ -18,7 +18,6 @@ from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_world import LogWorld, Meter, Sink
 from podtide.domain import scaling
 from podtide.domain.config import ScalingConfig
-from podtide.domain.profiles import SparkFault
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.stimuli import JobEnd, Stimulus
 from podtide.domain.units import Millis
@@ -87,15 +86,16 @@ class Replay:
         if now <= self.meter.last:
             return
         loop = self.loop
-        state = loop.lanes[0].state
-        need = 0
-        for profile in state.order:
-            needed = scaling.needed_executors(state, loop.load, loop.config, profile)
-            need += 0 if isinstance(needed, SparkFault) else max(0, needed)
-        busy = sum(roster.busy for roster in state.idleness.rosters().values())
-        executors = state.idleness.total()
+        lane = loop.lanes[0]
+        state, need = lane.state, lane.need
+        if need is None:
+            need = scaling.total_need(state, loop.load, loop.config)
+        busy = executors = 0
+        for roster in state.idleness.rosters().values():
+            busy += roster.busy
+            executors += roster.count
         self.history.hold(self.meter.last, now, (self.world.target, need, executors, busy))
-        self.meter.observe(now, self.world.target, need, executors, busy, waiting=loop.load.tasks_wait())
+        self.meter.observe(now, need, executors, busy, waiting=loop.load.tasks_wait())
 
     def _cut_short(self) -> list[str]:
         gaps = self.loop.cut_short

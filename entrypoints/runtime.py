@@ -51,6 +51,7 @@ class Lane:
         self.state = state
         self.world = world
         self.said = 0  # commands and reports so far
+        self.need: int | None = None  # scaling.total_need, if it is known at this moment
 
     def take(self, load: Load, config: ScalingConfig, now: Millis) -> None:
         """Decide on what ``load`` signals, carry the commands out and go on with their answers."""
@@ -116,6 +117,7 @@ class Loop:
         self._observe(now)
         load = self.load = loads.fold(self.load, batch)
         for lane in self.lanes:
+            lane.need = None
             seen = lane.world.watch(batch)
             lane.take(load if seen is batch else load.saying(seen, load.signals), self.config, now)
         self.now = now
@@ -126,7 +128,7 @@ class Loop:
         for lane in self.lanes:
             at = self._boundary
             while True:
-                due = scaling.due(lane.state, self.load, config)
+                due, lane.need = scaling.due_and_need(lane.state, self.load, config)
                 if due > at:
                     at += -(-(due - at) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
                 if at >= end:

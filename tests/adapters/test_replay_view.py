@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from podtide.adapters import progress, wording
+from podtide.adapters import wording
 from podtide.adapters.decision_records import SCHEMA_VERSION
 from podtide.adapters.expectation import Difference, Expectation, departures
 from podtide.adapters.expectation_view import verdict
@@ -51,7 +51,7 @@ def document(name: str | None = "etl", **more: Any) -> dict[str, Any]:
             "spark.dynamicAllocation.maxExecutors": {"value": "8", "origin": "--conf"},
             "spark.dynamicAllocation.minExecutors": {"value": text, "origin": "event log", "unusable": "a number"},
             "spark.dynamicAllocation.executorIdleTimeout": {"value": "60000ms", "origin": "default of Spark 3.5"},
-            "spark.dynamicAllocation.cachedExecutorIdleTimeout": {"value": "2147483647000ms", "origin": "default of Spark 3.5"},
+            "spark.dynamicAllocation.cachedExecutorIdleTimeout": {"value": "2147483647000ms", "origin": "default of 3"},
             "spark.task.cpus": {"value": None, "origin": "default of Spark 3.5"},
             f"spark.{text}": {"value": text, "origin": f"file {text}:3"},
         },
@@ -139,7 +139,7 @@ def test_every_width_will_do(width: int, name: str) -> None:
 
 def test_the_narrow_report_says_no_less() -> None:
     narrow = shown(document(), 34)
-    for told in ("kills proposed", "3 · 4", "maxExecutors 8", "of them idle", "and 2 more faults"):
+    for told in ("kills proposed", "3 · 4", "maxExecutors 8", "them idle", "and 2 more faults"):
         assert told in narrow
 
 
@@ -213,7 +213,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("podtide.adapters.progress.time.monotonic", lambda: now[0])
     monkeypatch.setenv("TERM", "xterm")
     return now
 

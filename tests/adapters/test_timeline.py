@@ -218,9 +218,16 @@ def test_what_schedule_threw_is_told_once_while_it_lasts() -> None:
 
 def test_every_single_record_has_a_row() -> None:
     records = [
-        request(1, 0, 0, "initial"), request(1, 0, 2, "backlog"), request(1, 2, 1, "lowered need"), resync(1), kill(1, "1"),
-        held(1, "began", "cached data", "1"), held(1, "ended", "target", executors=1, target=2), disproved(1, "1"), threw(1),
-    ]  # fmt: skip
+        request(1, 0, 0, "initial"),
+        request(1, 0, 2, "backlog"),
+        request(1, 2, 1, "lowered need"),
+        resync(1),
+        kill(1, "1"),
+        held(1, "began", "cached data", "1"),
+        held(1, "ended", "target", executors=1, target=2),
+        disproved(1, "1"),
+        threw(1),
+    ]
     found = [row for record in records for one in single(record) for row in Rows(WAITS, {0}).of(one, steps=True)]
     assert [row.what for row in found] == [
         "target 0", "target 0 → 2", "target 2 → 1", "asked again", "kill 1", "kept 1 idle", "kept 1 idle", "1 lives",
@@ -261,15 +268,17 @@ def test_confirmed_kills_are_forgotten() -> None:
 
 names = st.sampled_from(["1", "2", "3"])
 times = st.integers(0, 1000)
+causes = st.sampled_from(["initial", "backlog", "sustained backlog", "lowered need", "minimum", "reset"])
+phases = st.sampled_from(["began", "changed", "ended"])
 records = st.one_of(
-    st.builds(request, times, times, times, st.sampled_from(["initial", "backlog", "sustained backlog", "lowered need", "minimum", "reset"]), st.integers(0, 2)),
+    st.builds(request, times, times, times, causes, st.integers(0, 2)),
     st.builds(resync, times),
     st.builds(kill, times, names, names, cause=st.sampled_from(["idle", "shuffle idle"])),
-    st.builds(held, times, st.sampled_from(["began", "changed", "ended"]), st.sampled_from(["shuffle data", "cached data"]), names, names),
-    st.builds(held, times, st.sampled_from(["began", "changed", "ended"]), st.sampled_from(["maximum", "minimum"])),
+    st.builds(held, times, phases, st.sampled_from(["shuffle data", "cached data"]), names, names),
+    st.builds(held, times, phases, st.sampled_from(["maximum", "minimum"])),
     st.builds(disproved, times, names),
     st.builds(threw, times, repeated=st.booleans()),
-)  # fmt: skip
+)
 
 
 @given(st.lists(records, max_size=120), st.sets(names))

@@ -1,0 +1,18 @@
+"""How hard the properties are tried: the same examples every time, unless asked for more.
+
+``--hypothesis-profile=search`` draws fresh examples, many of them.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+settings.register_profile(
+    "steady", derandomize=True, max_examples=120, deadline=None, database=None, suppress_health_check=_SLOW
+)
+settings.register_profile(
+    "search", max_examples=1_500, deadline=None, database=None, suppress_health_check=_SLOW, print_blob=True
+)
+settings.load_profile("steady")
