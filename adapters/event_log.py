@@ -149,7 +149,7 @@ class EventLogSensor:
             self._read_piece()
         self.application.last_ms = self.clock
         if not self.counts.read:
-            raise NotEventLog(self.source.path, "no Spark event in it (expected one JSON object with \"Event\" a line)")
+            raise NotEventLog(self.source.path, 'no Spark event in it (expected one JSON object with "Event" a line)')
 
     def _settled(self) -> bool:
         application, seen = self.application, self.seen

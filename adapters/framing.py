@@ -37,7 +37,7 @@ def is_bomb(decoded: int, stored: int) -> bool:
     return decoded > EXPANSION_FREE and decoded > EXPANSION_MAX * stored
 
 
-class Cut(Exception):  # noqa: N818 - not an error: the end of a log that is still being written
+class Cut(Exception):
     """The stream stops before it is complete. ``why`` says inside what."""
 
     def __init__(self, why: str) -> None:
@@ -45,7 +45,7 @@ class Cut(Exception):  # noqa: N818 - not an error: the end of a log that is sti
         self.why = why
 
 
-class Damage(Exception):  # noqa: N818 - becomes LogCorrupt where the file's name is known
+class Damage(Exception):
     """The stream is not what its codec prescribes at byte ``at`` of the compressed file."""
 
     def __init__(self, at: int, why: str) -> None:
@@ -54,7 +54,7 @@ class Damage(Exception):  # noqa: N818 - becomes LogCorrupt where the file's nam
         self.why = why
 
 
-class PackageMissing(Exception):  # noqa: N818 - becomes CodecMissing where the file's name is known
+class PackageMissing(Exception):
     """The package that decodes this codec is not installed."""
 
     def __init__(self, package: str) -> None:

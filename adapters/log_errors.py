@@ -8,7 +8,6 @@ is escaped the way ``repr`` escapes it, and anything long is cut in the middle. 
 inside a URL (``user:secret@``, ``?X-Amz-Signature=...``) are never shown.
 """
 
-# ruff: noqa: N818 - LogMissing already says that something is wrong, and what; LogMissingError adds nothing
 from __future__ import annotations
 
 import re

@@ -73,6 +73,8 @@ def open_log(path: str, *, stdin: BinaryIO | None = None) -> LogSource:
     (``LogUnreadable``, ``RemoteFailed``), or a client is missing (``RemoteMissing``).
     """
     if path == STDIN or path.startswith(f"{STDIN}!"):
+        if stdin is None and sys.stdin is None:
+            raise LogUnreadable(path, "standard input is closed")
         raw = stdin if stdin is not None else sys.stdin.buffer
         # read1 gives what a pipe holds, where read would wait until it holds as much as was asked for.
         read = "read1" if hasattr(raw, "read1") else "read"

@@ -15,7 +15,6 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, field
-
 from podtide.domain.stimuli import (
     BlockUpdated,
     ExecutorAdded,
@@ -351,8 +350,6 @@ class LineDecoder:
             self._learned.add(name)
             self._union |= msgspec.defstruct("Ignored", [], tag=name, tag_field="Event", frozen=True)
             self._decoder = msgspec.json.Decoder(self._union)
-
-
 
 
 _OUTCOMES = {"Success": TaskOutcome.SUCCESS, "TaskKilled": TaskOutcome.KILLED}

@@ -34,5 +34,8 @@ def test_help(benchmark: BenchmarkFixture, compared: Callable[[str, str, str, st
         times.append(time.perf_counter() - began)
     ours, theirs = benchmark.stats.stats.median, median(times)
     compared(
-        "podtide --help", f"{ours * 1000:.0f} ms", f"python -c 'import click': {theirs * 1000:.0f} ms", f"{ours / theirs:.2f} times as long"
+        "podtide --help",
+        f"{ours * 1000:.0f} ms",
+        f"python -c 'import click': {theirs * 1000:.0f} ms",
+        f"{ours / theirs:.2f} times as long",
     )

@@ -583,6 +583,9 @@ def need(demand: Demand, slots: int, executors: int, ratio: float) -> int:
 
 
 def _need(tasks: int, speculative: int, unschedulable: int, slots: int, executors: int, ratio: float) -> int:
+    if not slots:
+        needed = _over_zero(_int32(tasks) * ratio)
+        return max(needed, _int32(executors + _over_zero(unschedulable * ratio))) if unschedulable > 0 else needed
     needed = _to_int(_int32(tasks) * ratio / slots)
     if speculative > 0 and slots > 1 and needed == 1:
         needed += 1  # a speculative copy runs on another host than its original
@@ -602,6 +605,11 @@ def total_need(state: ScalingState, load: Load, config: ScalingConfig) -> int:
         executors = state.idleness.roster(row[0]).count
         total += max(0, need(load.demand(row[0]), row[3], executors, config.ratio))
     return total
+
+
+def _over_zero(value: float) -> int:
+    """``math.ceil(value / 0.0).toInt``: an executor whose resources overflowed to nothing takes no task."""
+    return 0 if value == 0 or isnan(value) else _INT_MAX if value > 0 else _INT_MIN
 
 
 def needed_executors(state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId) -> int | SparkFault:
@@ -829,8 +837,9 @@ def scala_hash_order(profiles: Mapping[ProfileId, int]) -> tuple[ProfileId, ...]
     """The order in which scala.collection.mutable.HashMap (2.13) walks Int keys.
 
     The table begins with 16 buckets and doubles before an entry would reach three quarters of it; it never
-    shrinks. The bucket of a key is ``(h ^ h >>> 16)`` modulo the table, and a bucket is sorted by that hash.
-    It matters only when a profile makes schedule() throw: those before it have moved, those after have not.
+    shrinks. The bucket of a key is ``(h ^ h >>> 16)`` modulo the table, and a bucket is sorted by that hash as a
+    signed number. It matters only when a profile makes schedule() throw: those before it have moved, those after
+    have not.
     """
     size = 16
     while len(profiles) >= size * 0.75:
@@ -839,7 +848,7 @@ def scala_hash_order(profiles: Mapping[ProfileId, int]) -> tuple[ProfileId, ...]
     def place(profile: ProfileId) -> tuple[int, int]:
         bits = profile & 0xFFFFFFFF
         hashed = bits ^ (bits >> 16)
-        return hashed & (size - 1), hashed
+        return hashed & (size - 1), _int32(hashed)
 
     return tuple(sorted(profiles, key=place))
 

@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -48,8 +48,23 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
 
 
+def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    from importlib import metadata  # noqa: PLC0415 - only this option needs it
+
+    try:
+        version = metadata.version("podtide")
+    except metadata.PackageNotFoundError:
+        version = "(a checkout, not installed)"
+    click.echo(f"podtide {version}, decides as Spark 4.3.0")
+    context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="podtide", message="podtide %(version)s (decides as Spark 4.3.0)")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."
+)
 def podtide() -> None:
     """Apache Spark's executor allocation as pure functions: replay it, check it, argue with it."""
 
@@ -61,9 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; nothing but the code tells success."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result: Any = podtide.main(args=None if arguments is None else list(arguments), standalone_mode=False)
-        code = result if isinstance(result, int) else 0
+        # Not ``podtide.main``: it turns a closed pipe into exit code 1 by itself.
+        with podtide.make_context("podtide", given) as context:
+            code = podtide.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -77,4 +94,4 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone (``| head``): nobody is left to tell, and flushing would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return code
+    return code if isinstance(code, int) else 0

@@ -294,7 +294,8 @@ def _decisions_to(writer: DecisionWriter) -> Sink:
 
 def _split(decided: RecordSpool, reported: RecordSpool) -> Sink:
     def sink(record: dict[str, Any]) -> None:
-        (decided if "command" in record else reported).put(record)
+        if not record.get("repeated"):  # schedule() may throw ten times a second for hours: counted, not listed
+            (decided if "command" in record else reported).put(record)
 
     return sink
 

@@ -12,17 +12,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from returns.pipeline import is_successful
-
 from podtide.adapters.event_log import Application
 from podtide.domain import settings as scaling_settings
 from podtide.domain.config import ScalingConfig
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import Use
 from podtide.domain.redaction import Redaction, redaction_of
-from podtide.domain.settings import INSTANCES, REQUIRED_CONDITIONS, SERVICE, TRACKING, Refused, ScalingSettings, scaling_config
+from podtide.domain.settings import (
+    INSTANCES,
+    REQUIRED_CONDITIONS,
+    SERVICE,
+    TRACKING,
+    Refused,
+    ScalingSettings,
+    scaling_config,
+)
 from podtide.domain.sparkconf import EVENT_LOG, ConfError, SparkConf, from_mapping, layered, read
 from podtide.domain.sparkversions import SparkVersion, parse_version
+from returns.pipeline import is_successful
 
 ASSUMED: Final = "assumed: dynamic allocation needs it"
 
@@ -91,9 +98,7 @@ def _entry(conf: SparkConf, name: str, redaction: Redaction) -> dict[str, Any]:
     return {"value": None if found.text is None else redaction.shown(name, found.text), "origin": found.origin}
 
 
-def settle(
-    application: Application, overrides: Sequence[SparkConf] = (), spark_version: str | None = None
-) -> Settled:
+def settle(application: Application, overrides: Sequence[SparkConf] = (), spark_version: str | None = None) -> Settled:
     """Settle the configuration. ``overrides`` in rising precedence. Raises SettingsError."""
     version = parse_version(spark_version if spark_version is not None else application.spark_version)
     properties = application.properties or {}
@@ -120,9 +125,7 @@ def settle(
     return Settled(settings.config, conf, version, settings.enabled, platform, tuple(dict.fromkeys(notes)))
 
 
-def _settings(
-    own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str]
-) -> tuple[ScalingSettings, SparkConf]:
+def _settings(own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str]) -> tuple[ScalingSettings, SparkConf]:
     """The settings in force. Only what the user changed may be refused; the log's own conf is made the best of."""
     result = scaling_config(conf)
     if is_successful(result):

@@ -17,7 +17,6 @@ from podtide.adapters.history import History
 from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_world import LogWorld, Meter, Sink
 from podtide.domain import scaling
-from podtide.domain.config import ScalingConfig
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.stimuli import JobEnd, Stimulus
 from podtide.domain.units import Millis
@@ -64,7 +63,7 @@ class Replay:
             raise NothingToReplay("no stage, task or executor in it: there is nothing to decide upon")
         self.loop.finish(end)
         self._observe(end)
-        return self._document(application, config, start, end)
+        return self._document(application, start, end)
 
     def _take(self, batch: list[Stimulus]) -> None:
         """One batch to the loop; the second bound begins with the first shuffle that nobody needs any more."""
@@ -102,7 +101,7 @@ class Replay:
         text = "the timer would have changed something at every tick, silently: not followed to the end"
         return [f"In {gaps} gaps between events {text}."] if gaps else []
 
-    def _document(self, application: Application, config: ScalingConfig, start: Millis, end: Millis) -> dict[str, Any]:
+    def _document(self, application: Application, start: Millis, end: Millis) -> dict[str, Any]:
         sensor, meter, settled = self.sensor, self.meter, self.settled
         counts, fleet = sensor.counts, sensor.fleet
         return {
@@ -196,13 +195,19 @@ def _limits(sensor: EventLogSensor | SecondProcess, settled: Settled, bounded: b
         if seen.map_stages:
             text = "Shuffle ids are not logged: map stages are inferred from stage parents."
             if bounded:
-                text += " When Spark cleaned a shuffle is not logged: shown as if never; the other bound is as if at once."
+                text += (
+                    " When Spark cleaned a shuffle is not logged: shown as if never; the other bound is as if at once."
+                )
             notes.append(text)
         elif seen.parentless and seen.stages > seen.jobs > 0:
             notes.append("Stage parents are not logged: shuffle data is not seen, so executors may go earlier here.")
     if seen.persisted_rdds and not seen.block_updates:
-        notes.append("RDDs were persisted but block updates are not logged: executors with cached data may go earlier here.")
+        notes.append(
+            "RDDs were persisted but block updates are not logged: executors with cached data may go earlier here."
+        )
     if sensor.source.compacted:
         notes.append("The log was compacted: tasks of finished jobs are missing, and so are the decisions they led to.")
-    notes.append("Localities, speculation requests and unschedulable task sets are not logged: no hints, no demand from them.")
+    notes.append(
+        "Localities, speculation requests and unschedulable task sets are not logged: no hints, no demand from them."
+    )
     return notes

@@ -32,7 +32,13 @@ PROJECT: Final = Path(__file__).resolve().parent.parent
 TRUTH: Final = PROJECT.parent / "shared" / "data" / "truth"
 TOLERANCE_MS: Final = 600
 
-LATE_TICKS, PHASE, END, START, UNTIMED = "late ticks", "tick phase", "end of the log", "slow start", "event without time"
+LATE_TICKS, PHASE, END, START, UNTIMED = (
+    "late ticks",
+    "tick phase",
+    "end of the log",
+    "slow start",
+    "event without time",
+)
 EXPLAINED: Final = {
     "w1/C_b1_i10_max16/run2": LATE_TICKS,
     "w2/G_min2_init4_i3_max8/run1": START,

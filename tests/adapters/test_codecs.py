@@ -10,12 +10,12 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import cramjam
 import lz4.block
 import lz4.frame
 import pytest
+import xxhash
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,8 @@ JAVA_ZSTD = bytes.fromhex(
 
 def lz4_block(data: bytes, *, raw: bool = False) -> bytes:
     packed = data if raw else lz4.block.compress(data, store_size=False)
-    return struct.pack("<8sBIII", b"LZ4Block", 0x15 if raw else 0x25, len(packed), len(data), 0) + packed
+    check = xxhash.xxh32_intdigest(data, 0x9747B28C) & 0x0FFFFFFF
+    return struct.pack("<8sBIII", b"LZ4Block", 0x15 if raw else 0x25, len(packed), len(data), check) + packed
 
 
 LZ4_END = struct.pack("<8sBIII", b"LZ4Block", 0x15, 0, 0, 0)
@@ -281,45 +282,7 @@ def test_a_codec_that_is_not_installed_says_what_to_install(
 # --- checksums -------------------------------------------------------------------------------------------------------
 
 
-def xxh32(data: bytes, seed: int) -> int:
-    """xxHash32 by its specification, for data of a few hundred bytes."""
-    p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
-    mask = 0xFFFFFFFF
-
-    def rotated(value: int, bits: int) -> int:
-        value &= mask
-        return (value << bits | value >> (32 - bits)) & mask
-
-    at = 0
-    if len(data) >= 16:
-        lanes = [seed + p1 + p2, seed + p2, seed, seed - p1]
-        for at in range(0, len(data) - 15, 16):
-            words = struct.unpack_from("<4I", data, at)
-            lanes = [rotated(lane + word * p2, 13) * p1 & mask for lane, word in zip(lanes, words, strict=True)]
-        at += 16
-        value = sum(rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True))
-    else:
-        value = seed + p5
-    value += len(data)
-    while at + 4 <= len(data):
-        value = rotated(value + int.from_bytes(data[at : at + 4], "little") * p3, 17) * p4
-        at += 4
-    for byte in data[at:]:
-        value = rotated(value + byte * p5, 11) * p1
-    value &= mask
-    value = (value ^ value >> 15) * p2 & mask
-    value = (value ^ value >> 13) * p3 & mask
-    return value ^ value >> 16
-
-
-@pytest.fixture
-def hashing(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = ModuleType("xxhash")
-    fake.xxh32_intdigest = xxh32  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "xxhash", fake)
-
-
-def test_the_checksum_of_lz4_java_is_verified_where_xxhash_is_installed(hashing: None) -> None:
+def test_the_checksum_of_lz4_java_is_verified() -> None:
     assert decode(JAVA_LZ4, Codec.LZ4_BLOCK) == (TEXT, None)
     # A literal of the block: without the checksum this would be other text.
     at = JAVA_LZ4.index(b"Listener")
@@ -330,7 +293,8 @@ def test_the_checksum_of_lz4_java_is_verified_where_xxhash_is_installed(hashing:
 
 def test_without_xxhash_the_checksum_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xxhash", None)
-    assert decode(lz4_block(TEXT) + LZ4_END, Codec.LZ4_BLOCK) == (TEXT, None)
+    unchecked = lz4_block(TEXT)
+    assert decode(unchecked[:17] + b"\0\0\0\0" + unchecked[21:] + LZ4_END, Codec.LZ4_BLOCK) == (TEXT, None)
 
 
 # --- hostile lengths and bombs ---------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from podtide.adapters.event_log import EventLogSensor, LogStrict, NotEventLog
 from podtide.adapters.log_source import open_log
 from podtide.domain.stimuli import (
@@ -20,6 +19,7 @@ from podtide.domain.stimuli import (
     TaskOutcome,
     TaskStart,
 )
+from podtide.domain.units import DEFAULT_PROFILE, ExecutorId
 
 from . import lines as log
 from .lines import START, line
@@ -60,8 +60,8 @@ def test_an_executor_lives_by_its_own_word_even_if_it_is_heard_of_late(tmp_path:
 def test_how_a_task_ended(tmp_path: Path, reason: str, outcome: TaskOutcome) -> None:
     _, stimuli = read(tmp_path, [*log.begun(), log.task(0, 3, "1", 10), log.task(0, 3, "1", 10, 50, reason)])
     assert stimuli == [
-        TaskStart(START + 10, 0, 0, 3, "1", False),
-        TaskEnd(START + 50, 0, 0, 3, "1", False, outcome),
+        TaskStart(START + 10, 0, 0, 3, ExecutorId("1"), False),
+        TaskEnd(START + 50, 0, 0, 3, ExecutorId("1"), False, outcome),
     ]
 
 
@@ -98,7 +98,7 @@ def test_block_managers_stand_for_executors_before_spark_13(tmp_path: Path) -> N
 def test_old_lines_lack_fields_and_take_sparks_own_defaults(tmp_path: Path) -> None:
     old = {"Stage ID": 0, "Number of Tasks": 3}
     _, stimuli = read(tmp_path, [*log.begun("1.4.0"), line("StageSubmitted", Stage_Info=old)])
-    assert stimuli == [StageSubmitted(START, 0, 0, 3, 0, None)]
+    assert stimuli == [StageSubmitted(START, 0, 0, 3, DEFAULT_PROFILE, None)]
 
 
 def test_unknown_events_are_skipped_however_many_kinds_there_are(tmp_path: Path) -> None:

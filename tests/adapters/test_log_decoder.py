@@ -5,24 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.log_decoder import SecondProcess, packed, unpacked
 from podtide.adapters.log_errors import LogError
 from podtide.adapters.log_source import open_log
 from podtide.domain.stimuli import JobEnd, Stimulus, TaskEnd, TaskOutcome, TaskStart
+from podtide.domain.units import ExecutorId
 
 from . import lines as log
 
+X = ExecutorId("x")
 DEMO = next((Path(__file__).resolve().parents[2] / "demo").glob("eventlog_v2_*"))
 
 
 def test_a_batch_travels_whole() -> None:
     batch: list[Stimulus] = [
-        TaskStart(1, 2, 0, 3, "x", True),
+        TaskStart(1, 2, 0, 3, X, True),
         JobEnd(4, 5),
-        *(TaskEnd(6, 2, 0, 3, "x", False, outcome) for outcome in TaskOutcome),
-        TaskStart(7, 2, 1, 4, "y", False),
+        *(TaskEnd(6, 2, 0, 3, X, False, outcome) for outcome in TaskOutcome),
+        TaskStart(7, 2, 1, 4, X, False),
     ]
     received = unpacked(*packed(batch))
     assert received == batch

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from podtide.domain import idleness as idle_executors
 from podtide.domain.commands import Bound, Held, Phase
 from podtide.domain.config import ScalingConfig

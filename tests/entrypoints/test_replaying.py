@@ -10,7 +10,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_errors import LogError
@@ -18,6 +17,7 @@ from podtide.adapters.log_source import open_log
 from podtide.domain.sparkconf import COMMAND_LINE, SparkConf, from_mapping
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.replaying import NothingToReplay, Replay
+
 from tests.adapters import lines as log
 
 PROJECT = Path(__file__).resolve().parents[2]

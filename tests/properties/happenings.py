@@ -16,7 +16,6 @@ from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
-
 from podtide.domain import engine
 from podtide.domain.commands import Command, Report, ScheduleThrew
 from podtide.domain.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
@@ -72,7 +71,7 @@ several = st.lists(executors, min_size=1, max_size=3, unique=True).map(tuple)
 stages = st.integers(0, 2)
 attempts = st.sampled_from([0, 0, 0, 1])
 indices = st.integers(0, 3)
-profiles = st.sampled_from([0, 0, 0, 0, 0, 0, 1, 1, 2, 3]).map(ProfileId)
+profiles = st.sampled_from([*[0] * 12, 1, 1, 1, 1, 2, 2, 3, 16, -1]).map(ProfileId)
 outcomes = st.sampled_from([TaskOutcome.SUCCESS, TaskOutcome.SUCCESS, TaskOutcome.FAILED, TaskOutcome.KILLED])
 jobs = st.integers(0, 2)
 shuffles = st.integers(0, 2)
@@ -88,6 +87,8 @@ offers = st.sampled_from(
         ((("cores", 1.0),), (("cpus", 2.0),)),  # no task fits
         ((("cores", 4.0), ("gpu", 1.0)), (("cpus", 1.0), ("gpu", 0.5))),
         ((), (("gpu", 1.0),)),  # no executor has one
+        ((("cores", 4.0), ("gpu", 2.0**32)), (("cpus", 1.0), ("gpu", 1.0))),  # overflows to no task at all
+        ((("cores", 4.0), ("gpu", 2.0**31)), (("cpus", 1.0), ("gpu", 1.0))),  # overflows to fewer than none
     ]
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hypothesis import given
-
 from podtide.adapters.scenarios import state_line
 from podtide.domain.config import ScalingConfig
 
