@@ -9,7 +9,7 @@ from podtide.domain.metrics import metrics
 from podtide.domain.stimuli import ExecutorAdded, StageSubmitted, Stop, TaskStart, Tick
 from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId
 
-from .play import CHORE, Play
+from .play import Play
 
 CONFIG = ScalingConfig(
     executors_min=1,
@@ -60,14 +60,17 @@ def test_metrics_of_an_application_under_way() -> None:
     play.join(*range(4), busy=True)
     play.stage(0, 3)
     play.add()
-    assert play.offer(0, 1) == ["0", "1"]
+    assert play.offer(0) == ["0"]
+    play.complete(0)
+    play.tick()
+    assert play.offer(1) == ["1"]
     play.leave(0)
     assert metrics(play.state, CONFIG) == {
         "executors.numberExecutorsToAdd": 1,
         "executors.numberExecutorsPendingToRemove": 1,
         "executors.numberAllExecutors": 3,
-        "executors.numberTargetExecutors": 3,
-        "executors.numberMaxNeededExecutors": 3,
+        "executors.numberTargetExecutors": 1,
+        "executors.numberMaxNeededExecutors": 0,
         "executors.numberDecommissioningExecutors": 0,
         "executors.numberExecutorsGracefullyDecommissioned": 0,
         "executors.numberExecutorsDecommissionUnfinished": 0,
@@ -81,4 +84,3 @@ def test_metrics_with_an_unknown_profile_show_no_need() -> None:
     play.stage(0, 3)
     play.stage(1, 3, profile=1)
     assert metrics(play.state, CONFIG)["executors.numberMaxNeededExecutors"] == 0
-    play.run(CHORE, [0])
