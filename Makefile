@@ -38,7 +38,7 @@ contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest --cov --cov-report=term --benchmark-disable
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95 --benchmark-disable
 	PYRSISTENT_NO_C_EXTENSION=1 $(BIN)/python -m pytest -q tests/domain tests/properties tests/conformance --benchmark-disable
 
 wheel: $(STAMP)

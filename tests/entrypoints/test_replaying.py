@@ -15,6 +15,7 @@ from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_errors import LogError
 from podtide.adapters.log_source import open_log
 from podtide.domain.sparkconf import COMMAND_LINE, SparkConf, from_mapping
+from podtide.entrypoints.cli import podtide
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.replaying import NothingToReplay, Replay
 
@@ -134,6 +135,15 @@ def test_every_record_is_as_documented() -> None:
         jsonschema.validate(record, SCHEMA)
     assert document["replayed"]["decisions"] == sum("command" in r for r in records)
     assert [r["at_ms"] for r in records] == sorted(r["at_ms"] for r in records)
+
+
+def test_the_document_is_as_documented() -> None:
+    schema = json.loads((PROJECT / "docs" / "schema" / "replay.json").read_text(encoding="utf-8"))
+    printed = CliRunner().invoke(podtide, ["replay", str(DEMO), "--json"], standalone_mode=False)
+    document = json.loads(printed.stdout_bytes)
+    jsonschema.validate(document, schema)
+    for record in (*document["decisions"], *document["reports"]):
+        jsonschema.validate(record, SCHEMA)
 
 
 def test_the_demo_reaches_what_its_driver_reached() -> None:
