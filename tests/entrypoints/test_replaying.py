@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from click.testing import CliRunner
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_errors import LogError
