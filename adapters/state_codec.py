@@ -326,6 +326,9 @@ def _check(part: StatePart) -> None:
     _expect(bool(targets), "state.scaling.targets: expected at least one profile, got none")
     for profile in sorted(targets - increments):
         _expect(False, f"state.scaling.to_add: expected an increment for profile {profile}, got none")
+    if scaling.rules is not None:
+        cpus = scaling.rules.task_cpus
+        _expect(cpus.is_finite(), f"state.scaling.rules.task_cpus: expected a number, got {cpus}")
     if isinstance(scaling.awaiting, UpdatingPart):
         _expect(bool(scaling.awaiting.updates), "state.scaling.awaiting.updates: expected at least one, got none")
         for update in scaling.awaiting.updates:

@@ -596,6 +596,7 @@ def _need(tasks: int, speculative: int, unschedulable: int, slots: int, executor
 
 def total_need(state: ScalingState, load: Load, config: ScalingConfig) -> int:
     """The needs of all profiles together; a profile that Spark cannot work out counts nothing."""
+    state = _under_rules(state, config)
     glance = _glance(state)
     if glance is None:
         needs = [needed_executors(state, load, config, profile) for profile in state.order]

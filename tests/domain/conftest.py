@@ -33,9 +33,7 @@ def manager(request: pytest.FixtureRequest) -> Callable[..., Play]:
     without, with a cluster that grants everything. Both decide the same.
     """
 
-    def begin(
-        low: int = 1, high: int = 5, initial: int | None = None, *, now: int = 0, **changes: object
-    ) -> Play:
+    def begin(low: int = 1, high: int = 5, initial: int | None = None, *, now: int = 0, **changes: object) -> Play:
         config = replace(
             SUITE,
             executors_min=low,

@@ -42,8 +42,9 @@ CHORE = 10_000
 
 @dataclass
 class Cluster:
-    """What the scheduler backend answers, from now on."""
+    """What the scheduler backend answers, from now on; ``silent``: nothing, the test does that."""
 
+    silent: bool = False
     acks: bool = True
     request_throws: str | None = None
     kill_throws: str | None = None
@@ -52,6 +53,8 @@ class Cluster:
 
     def answers(self, command: Command, now: Millis) -> tuple[Stimulus, ...]:
         """What comes back for a command. An executor that goes is no longer active before the answer is read."""
+        if self.silent:
+            return ()
         if isinstance(command, RequestTotal):
             return (Answer(now, command.serial, self.acks, self.request_throws),)
         granted = () if self.refuses_all else tuple(e for e in command.executors if e not in self.refused)
@@ -104,9 +107,7 @@ class Play:
 
     def announce(self, profile: int, *, executor: dict[str, float], task: dict[str, float]) -> None:
         """Make a resource profile known."""
-        self.feed(
-            ResourceProfileAdded(self.now, ProfileId(profile), tuple(executor.items()), tuple(task.items()))
-        )
+        self.feed(ResourceProfileAdded(self.now, ProfileId(profile), tuple(executor.items()), tuple(task.items())))
 
     def stage(
         self,
@@ -169,7 +170,7 @@ class Play:
         for executor in names:
             self.end(CHORE, [0], executor)
         said = self.tick(self.config.idle_timeout_ms)
-        gone = [e for c in said if isinstance(c, Kill | Decommission) for e in c.executors]
+        gone: list[str] = [e for c in said if isinstance(c, Kill | Decommission) for e in c.executors]
         if self.config.testing:  # no command is given then, the executors are marked all the same
             gone = [e for e in names if e in self.pending_removal or e in self.decommissioning]
         for executor in names:

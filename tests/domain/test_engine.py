@@ -6,7 +6,7 @@ from podtide.domain import engine
 from podtide.domain.commands import Cause, RequestTotal
 from podtide.domain.config import ScalingConfig
 from podtide.domain.metrics import metrics
-from podtide.domain.stimuli import ExecutorAdded, StageSubmitted, Stop, TaskStart, Tick
+from podtide.domain.stimuli import ExecutorAdded, StageSubmitted, Stimulus, Stop, TaskStart, Tick
 from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId
 
 from .play import Play
@@ -33,7 +33,7 @@ def test_the_first_command_asks_for_the_initial_executors() -> None:
 
 def test_a_batch_may_hold_ticks() -> None:
     state = engine.start(CONFIG, 0).state
-    batch = [
+    batch: list[Stimulus] = [
         ExecutorAdded(0, ExecutorId("1"), DEFAULT_PROFILE),
         StageSubmitted(10, 0, 0, 5, DEFAULT_PROFILE),
         Tick(1_009),

@@ -67,9 +67,7 @@ FAILED, KILLED = TaskOutcome.FAILED, TaskOutcome.KILLED
         pytest.param([submitted(), ended(outcome=FAILED)], Demand(pending=3), id="a failure without a start"),
         pytest.param([submitted(), copy(), copy()], Demand(3, speculative=1), id="copies are a set of indices"),
         pytest.param([submitted(), copy(), copy(1)], Demand(3, speculative=2), id="two copies wait"),
-        pytest.param(
-            [submitted(), copy(), started(speculative=True)], Demand(pending=3, running=1), id="a copy runs"
-        ),
+        pytest.param([submitted(), copy(), started(speculative=True)], Demand(pending=3, running=1), id="a copy runs"),
         pytest.param(
             [submitted(), copy(), started(), ended()], Demand(pending=2), id="the original ends before its copy"
         ),
@@ -88,9 +86,7 @@ FAILED, KILLED = TaskOutcome.FAILED, TaskOutcome.KILLED
             Demand(pending=-1, running=2),
             id="a task of a finished attempt that starts late counts below nothing",
         ),
-        pytest.param(
-            [submitted(), started(), completed], Demand(running=1), id="tasks of a finished attempt count"
-        ),
+        pytest.param([submitted(), started(), completed], Demand(running=1), id="tasks of a finished attempt count"),
         pytest.param([submitted(), started(), completed, ended()], Demand(), id="until they end"),
         pytest.param(
             [submitted(), completed, started()], Demand(), id="a finished attempt without tasks is unregistered"

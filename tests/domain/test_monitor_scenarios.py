@@ -79,9 +79,7 @@ class Monitor:
         self.feed(ShuffleCleaned(self.now, shuffle))
 
     def killed(self, *executors: str) -> None:
-        self.idleness = idle_executors.mark(
-            self.idleness, tuple(map(ExecutorId, executors)), decommissioned=False
-        )
+        self.idleness = idle_executors.mark(self.idleness, tuple(map(ExecutorId, executors)), decommissioned=False)
 
     def look(self) -> list[str]:
         """timedOutExecutors() now, for good."""

@@ -7,11 +7,11 @@ from math import inf, nan
 
 import pytest
 from podtide.domain import engine
-from podtide.domain.commands import Bound, Cause, Decommission, Held, Kill, Phase, RequestTotal, ScheduleThrew
+from podtide.domain.commands import Bound, Cause, Decommission, Held, Kill, Phase, RequestTotal, ScheduleThrew, Why
 from podtide.domain.config import ProfileRules, ScalingConfig
 from podtide.domain.load import Demand
 from podtide.domain.profiles import SparkFault
-from podtide.domain.scaling import need, needed_executors, scala_hash_order, timer_end
+from podtide.domain.scaling import due_and_need, need, needed_executors, scala_hash_order, timer_end, total_need
 from podtide.domain.stimuli import (
     Answer,
     BlockUpdated,
@@ -210,15 +210,8 @@ def idle_fleet(size: int, *, cached: bool = False, cluster: Cluster | None = Non
 # -------------------------------------------------------------------------------------------------- waiting for answers
 
 
-class Silent(Cluster):
-    """A cluster that never answers: the test does."""
-
-    def answers(self, command: object, now: int) -> tuple[()]:
-        return ()
-
-
 def test_a_round_waits_for_the_answer_to_a_moved_target() -> None:
-    play = Play(CONFIG, cluster=Silent())
+    play = Play(CONFIG, cluster=Cluster(silent=True))
     play.stage(0, 5)
     play.tick(SECOND)
     request = play.requests()[-1]
@@ -237,7 +230,7 @@ def test_a_round_waits_for_the_answer_to_a_moved_target() -> None:
 
 @pytest.mark.parametrize("threw", [None, "java.io.IOException: gone"], ids=["refused", "threw"])
 def test_a_request_that_was_not_taken_restores_the_target_alone(threw: str | None) -> None:
-    play = Play(CONFIG, cluster=Silent())
+    play = Play(CONFIG, cluster=Cluster(silent=True))
     play.stage(0, 5)
     due = play.add_time
     play.tick(SECOND)
@@ -264,7 +257,7 @@ def test_a_request_that_was_not_taken_restores_the_target_alone(threw: str | Non
 def test_only_executors_that_were_granted_are_on_their_way_out(
     acked: bool | tuple[ExecutorId, ...], pending: set[str], decommission: bool
 ) -> None:
-    play = idle_fleet(3, cluster=Silent(), decommission=decommission)
+    play = idle_fleet(3, cluster=Cluster(silent=True), decommission=decommission)
     play.tick(3 * SECOND)
     order = play.commands[-1]
     assert isinstance(order, Decommission if decommission else Kill)
@@ -300,9 +293,19 @@ def test_due_while_a_listed_executor_that_would_go_has_left() -> None:
     assert play.kills()[-1] == ("2",)
 
 
+def test_an_executor_that_leaves_while_an_answer_is_awaited_is_let_go_all_the_same() -> None:
+    play = idle_fleet(2, cluster=Cluster(silent=True), executors_initial=2)
+    play.tick(3 * SECOND)  # the target is lowered, and both are timed out
+    play.leave(1)
+    play.feed(Answer(play.now, play.requests()[-1].serial))
+    (kill,) = [command for command in play.commands if isinstance(command, Kill)]
+    assert kill.executors == ("1",)
+    assert kill.departures[0].why == Why(Cause.IDLE)
+
+
 @pytest.mark.parametrize("which", [1, 2], ids=["the kill", "the request after it"])
 def test_an_exception_in_a_removal_ends_the_round_and_is_told(which: int) -> None:
-    play = idle_fleet(2, cluster=Silent())
+    play = idle_fleet(2, cluster=Cluster(silent=True))
     play.tick(3 * SECOND)
     if which == 2:
         play.feed(Answer(play.now, play.commands[-1].serial))
@@ -317,7 +320,7 @@ def test_an_exception_in_a_removal_ends_the_round_and_is_told(which: int) -> Non
 
 
 def test_a_reset_ends_the_waiting() -> None:
-    play = idle_fleet(2, cluster=Silent())
+    play = idle_fleet(2, cluster=Cluster(silent=True))
     play.tick(3 * SECOND)
     kill = play.commands[-1]
     play.feed(Reset(play.now))
@@ -362,7 +365,7 @@ def test_an_unknown_profile_makes_every_round_throw_until_it_is_known() -> None:
 
 
 def test_a_profile_that_comes_while_an_answer_is_awaited_holds_nothing_yet() -> None:
-    play = Play(CONFIG, cluster=Silent())
+    play = Play(CONFIG, cluster=Cluster(silent=True))
     play.stage(0, 20)
     play.tick(SECOND)
     play.stage(1, 1, profile=GPU)
@@ -511,3 +514,20 @@ def test_a_tick_with_nothing_to_do_changes_nothing() -> None:
     step = engine.step(play.state, Tick(play.now + 100), play.config, play.now + 100)
     assert step.state.scaling == before
     assert (step.commands, step.reports) == ((), ())
+
+
+def test_the_total_need_leaves_out_what_cannot_be_known() -> None:
+    play = Play(CONFIG)
+    play.announce(GPU, executor={"cores": 1}, task={"cpus": 1.0})
+    play.stage(0, 3)
+    play.stage(1, 2, profile=GPU)
+    assert total_need(play.state.scaling, play.state.load, CONFIG) == 5  # before any tick
+    play.stage(2, 7, profile=9)
+    assert total_need(play.state.scaling, play.state.load, CONFIG) == 5
+    known = Play(CONFIG)
+    known.stage(0, 3)
+    known.tick()
+    assert total_need(known.state.scaling, known.state.load, CONFIG) == 3
+    assert due_and_need(known.state.scaling, known.state.load, CONFIG) == (SECOND, 3)
+    wide = replace(CONFIG, profile_rules=ProfileRules(executor_cores=4))
+    assert total_need(known.state.scaling, known.state.load, wide) == 1

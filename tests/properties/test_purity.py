@@ -142,9 +142,7 @@ extreme: st.SearchStrategy[Stimulus] = st.one_of(
     st.builds(SpeculativeTaskSubmitted, zero, ints, ints, ints),
     st.builds(ExecutorAdded, zero, names, ints.map(ProfileId)),
     st.builds(ExecutorRemoved, zero, names, st.text(max_size=5)),
-    st.builds(
-        JobStart, zero, ints, st.lists(st.builds(JobStage, ints, ints | st.none()), max_size=4).map(tuple)
-    ),
+    st.builds(JobStart, zero, ints, st.lists(st.builds(JobStage, ints, ints | st.none()), max_size=4).map(tuple)),
     st.builds(JobEnd, zero, ints),
     st.builds(BlockUpdated, zero, names, st.builds(RddBlock, ints, ints), st.booleans(), st.booleans()),
     st.builds(UnpersistRDD, zero, ints),

@@ -45,7 +45,9 @@ def decisive(state: State) -> dict[str, Any]:
 
 
 @given(configs(), happenings, st.data())
-def test_a_state_comes_back_from_bytes_whole(config: ScalingConfig, story: list[Happening], data: st.DataObject) -> None:
+def test_a_state_comes_back_from_bytes_whole(
+    config: ScalingConfig, story: list[Happening], data: st.DataObject
+) -> None:
     cut = data.draw(st.integers(0, len(story)))
     run = Run(config).live(story[:cut])
     stored = encode(run.state)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from hypothesis import given
+from podtide.domain import engine
 from podtide.domain import idleness as idle_executors
 from podtide.domain.config import ScalingConfig
 from podtide.domain.idleness import Idleness
 from podtide.domain.load import LoadBooks
+from podtide.domain.profiles import SparkFault
+from podtide.domain.scaling import due_and_need, needed_executors, total_need
 from podtide.domain.trackers import IdlenessBooks
 from podtide.domain.units import ALWAYS, NEVER, ExecutorId, Millis
 
@@ -32,6 +35,20 @@ def test_sums_of_the_load(config: ScalingConfig, story: list[Happening]) -> None
         counted = books.copy()
         counted.recount()
         assert sums(counted) == sums(books)
+
+
+@given(configs(), happenings)
+def test_the_total_need_is_the_sum_of_the_needs(config: ScalingConfig, story: list[Happening]) -> None:
+    run = Run(config)
+    for happening in story:
+        run.happen(happening)
+        load, scaling = run.state
+        needs = [needed_executors(scaling, load, config, profile) for profile in scaling.order]
+        total = sum(max(0, need) for need in needs if not isinstance(need, SparkFault))
+        assert total_need(scaling, load, config) == total
+        due, needed = due_and_need(scaling, load, config)
+        assert needed in (None, total)
+        assert due == engine.due(run.state, config)
 
 
 def derived(books: IdlenessBooks) -> tuple[object, ...]:
