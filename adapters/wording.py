@@ -149,7 +149,6 @@ BOUNDS: Final = {
     "running task": "running tasks",
     "cached data": "cached data",
     "shuffle data": "shuffle data",
-    "active shuffle": "shuffle data of a running job",
     "unknown profile": "an unknown resource profile",
     "refused kill": "a refused kill",
 }

@@ -47,7 +47,6 @@ class Bound(Enum):
     RUNNING_TASK = "running task"
     CACHED_DATA = "cached data"
     SHUFFLE_DATA = "shuffle data"
-    ACTIVE_SHUFFLE = "active shuffle"
     UNKNOWN_PROFILE = "unknown profile"
     REFUSED_KILL = "refused kill"
 

@@ -37,7 +37,6 @@ from podtide.domain.stimuli import (
     JobEnd,
     JobStart,
     KillDisproved,
-    RddBlock,
     ShuffleCleaned,
     ShuffleDataBlock,
     Stimulus,
@@ -47,9 +46,12 @@ from podtide.domain.stimuli import (
     UnpersistRDD,
 )
 from podtide.domain.trackers import (
+    J_BLOCK_JOINED,
+    J_BLOCK_LEFT,
     J_BOOK,
     J_DIED,
     J_RAN,
+    J_RDD_LEFT,
     J_SET,
     J_SHUFFLE_LEFT,
     NOWHERE,
@@ -149,7 +151,8 @@ def fold(idleness: Idleness, events: Sequence[Stimulus], config: ScalingConfig) 
     journal: list[JournalEntry] = []
     log = journal.append
     books = _begin(idleness, limits_of(config), log)
-    trackers, active, dirty, stage_shuffle = books.trackers, books.active, books.dirty, books.stage_shuffle
+    trackers, active, dirty = books.trackers, books.active, books.dirty
+    stage_shuffle, holders = books.stage_shuffle, books.holders
     tracking, idle = books.limits.tracking, books.limits.idle
     success = TaskOutcome.SUCCESS
     event: Any
@@ -175,7 +178,7 @@ def fold(idleness: Idleness, events: Sequence[Stimulus], config: ScalingConfig) 
                 continue
             if tracking and event[6] is success and event[1] in stage_shuffle:
                 shuffle = stage_shuffle[event[1]]
-                if shuffle not in tracker.shuffles:
+                if not holders.get(shuffle, 0) & tracker.mark:
                     books.add_shuffle(tracker, shuffle, log)
             running = tracker.running
             if running > 1:
@@ -253,8 +256,6 @@ def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:
     books.enlist(tracker, -1)
     log((J_DIED, event.executor, tracker))
     del books.trackers[event.executor]
-    for shuffle in tracker.shuffles:
-        books.holders[shuffle].discard(event.executor)
     for rdd in tracker.cached:
         books.rdd_holders[rdd].discard(event.executor)
     books.suspects.discard(event.executor)
@@ -285,8 +286,7 @@ def _job_started(books: IdlenessBooks, event: JobStart, log: Log) -> None:
     if reused:
         shuffles = [shuffle for _, shuffle in writers]
         woken = False
-        for executor in sorted(set().union(*(books.holders.get(s, ()) for s in shuffles))):
-            tracker = books.trackers[executor]
+        for tracker in {t.id: t for shuffle in shuffles for t in books.holders_of(shuffle)}.values():
             if not tracker.active_shuffle:
                 books.weigh_shuffles(tracker, shuffles, log)
                 woken = True
@@ -314,7 +314,7 @@ def _job_ended(books: IdlenessBooks, event: JobEnd, log: Log) -> None:
             again.extend(shuffle for job in jobs if job == event.job)
             if not jobs:
                 books.idle_shuffles += 1
-                candidates |= books.holders.get(shuffle, set())
+                candidates.update(tracker.id for tracker in books.holders_of(shuffle))
     if again:
         books.job_shuffles[event.job] = again
     if books.idle_shuffles:
@@ -341,28 +341,28 @@ def _block_updated(books: IdlenessBooks, event: BlockUpdated, log: Log) -> None:
         if books.limits.tracking:
             books.add_shuffle(tracker, block.shuffle, log)
         return
-    blocks = tracker.cached.get(block.rdd)
+    splits = tracker.cached.get(block.rdd)
     if event.valid and not (books.limits.rdd_from_service and event.on_disk):
         had = bool(tracker.cached)
-        _cache(books, tracker, block, (blocks or frozenset()) | {block.split}, log)
+        if splits is None:
+            splits = tracker.cached[block.rdd] = set()
+            books.rdd_holders.setdefault(block.rdd, set()).add(tracker.id)
+        if block.split not in splits:
+            log((J_BLOCK_JOINED, tracker.id, block.rdd, block.split))
+            splits.add(block.split)
         if not had:
+            tracker.hold = books.hold(tracker)
             books.renew(tracker, log)
-    elif blocks is not None:
-        _cache(books, tracker, block, blocks - {block.split}, log)
+    elif splits is not None:
+        if block.split in splits:
+            log((J_BLOCK_LEFT, tracker.id, block.rdd, block.split))
+            splits.discard(block.split)
+        if not splits:
+            del tracker.cached[block.rdd]
+            books.rdd_holders[block.rdd].discard(tracker.id)
         if not tracker.cached:
+            tracker.hold = books.hold(tracker)
             books.renew(tracker, log)
-
-
-def _cache(books: IdlenessBooks, tracker: Tracker, block: RddBlock, splits: frozenset[int], log: Log) -> None:
-    cached = {**tracker.cached, block.rdd: splits}
-    if not splits:
-        del cached[block.rdd]
-        books.rdd_holders[block.rdd].discard(tracker.id)
-    else:
-        books.rdd_holders.setdefault(block.rdd, set()).add(tracker.id)
-    log((J_SET, tracker.id, "cached", tracker.cached))
-    tracker.cached = cached
-    tracker.hold = books.hold(tracker)
 
 
 def _unpersisted(books: IdlenessBooks, rdd: int, log: Log) -> None:
@@ -374,8 +374,7 @@ def _unpersisted(books: IdlenessBooks, rdd: int, log: Log) -> None:
     holders = books.rdd_holders.pop(rdd, set())
     for executor in sorted(holders):
         tracker = books.trackers[executor]
-        log((J_SET, executor, "cached", tracker.cached))
-        tracker.cached = {k: v for k, v in tracker.cached.items() if k != rdd}
+        log((J_RDD_LEFT, executor, rdd, tracker.cached.pop(rdd)))
         tracker.hold = books.hold(tracker)
         books.touch(tracker)
     soonest = NEVER
@@ -396,13 +395,15 @@ def _shuffle_cleaned(books: IdlenessBooks, shuffle: int, log: Log) -> None:
         books.entry("shuffle_jobs", shuffle, None, log)
         for job in dict.fromkeys(jobs):
             books.job_shuffles[job] = [s for s in books.job_shuffles[job] if s != shuffle]
-    for executor in sorted(books.holders.pop(shuffle, ())):
-        tracker = books.trackers[executor]
-        log((J_SHUFFLE_LEFT, executor, shuffle))
-        tracker.shuffles.discard(shuffle)
+    holding = list(books.holders_of(shuffle))
+    if shuffle in books.holders:
+        books.entry("holders", shuffle, None, log)
+    for tracker in holding:
+        log((J_SHUFFLE_LEFT, tracker.id, shuffle))
+        tracker.shuffles -= 1
         tracker.hold = books.hold(tracker)
         if tracker.shuffles:
-            books.suspects.add(executor)  # active for this shuffle alone, perhaps
+            books.suspects.add(tracker.id)  # active for this shuffle alone, perhaps
         else:
             books.set(tracker, "active_shuffle", False, log)
             if tracker.idle_start >= 0:
@@ -524,7 +525,7 @@ def _rekeep(books: IdlenessBooks, touched: dict[ExecutorId, None], now: Millis, 
         if tracker is not None:
             if after is None:
                 books.expect_report(tracker, now)
-            elif tracker.timeout_at != NEVER and keeper is not Bound.ACTIVE_SHUFFLE:
+            elif tracker.timeout_at != NEVER and not tracker.active_shuffle:
                 heappush(heap, (tracker.timeout_at, executor))
     books.next_report = heap[0][0] if heap else NEVER
     return tuple(
@@ -567,6 +568,8 @@ def reset(idleness: Idleness) -> Idleness:
     """ExecutorMonitor.reset(): every executor is forgotten; shuffles and jobs are not."""
     books = idleness.books.copy()
     books.trackers = {}
+    books.holders = {}
+    books.names = []
     books.listed = {}
     books.next_timeout = NEVER
     books.recount()
@@ -576,11 +579,15 @@ def reset(idleness: Idleness) -> Idleness:
 def to_plain(idleness: Idleness) -> dict[str, Any]:
     """The idleness as dicts, lists and scalars, for a codec."""
     books = idleness.books
+    shuffles: dict[ExecutorId, list[int]] = {executor: [] for executor in books.trackers}
+    for shuffle in sorted(books.holders):
+        for tracker in books.holders_of(shuffle):
+            shuffles[tracker.id].append(shuffle)
     return {
         "limits": list(books.limits),
         "trackers": [
             [t.id, t.profile, t.running, t.idle_start, t.timeout_at, t.timed_out, t.pending_removal, t.decommissioning,
-             t.active_shuffle, [[rdd, sorted(splits)] for rdd, splits in t.cached.items()], sorted(t.shuffles)]
+             t.active_shuffle, [[rdd, sorted(splits)] for rdd, splits in t.cached.items()], shuffles[t.id]]
             for t in books.trackers.values()
         ],
         "active": sorted(books.active),
@@ -602,8 +609,11 @@ def from_plain(plain: dict[str, Any]) -> Idleness:
         tracker = books.trackers[ExecutorId(executor)] = Tracker(ExecutorId(executor), ProfileId(profile))
         for name, value in zip(SCALARS, scalars, strict=True):
             setattr(tracker, name, value)
-        tracker.cached = {rdd: frozenset(splits) for rdd, splits in cached}
-        tracker.shuffles = set(shuffles)
+        tracker.cached = {rdd: set(splits) for rdd, splits in cached}
+        tracker.shuffles = len(shuffles)
+        books.name(tracker)
+        for shuffle in shuffles:
+            books.holders[shuffle] = books.holders.get(shuffle, 0) | tracker.mark
     books.active = {ExecutorId(e) for e in plain["active"]}
     books.next_timeout = plain["next_timeout"]
     books.listed = {ExecutorId(e): ProfileId(p) for e, p in plain["listed"]}

@@ -9,7 +9,7 @@ shuffle and which RDD, which executors were touched since somebody looked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappush
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -65,6 +65,7 @@ class Tracker:
         "id",
         "idle_start",
         "kept",
+        "mark",
         "pending_removal",
         "profile",
         "roster",
@@ -84,8 +85,9 @@ class Tracker:
         self.pending_removal = False
         self.decommissioning = False
         self.active_shuffle = False
-        self.cached: dict[int, frozenset[int]] = {}
-        self.shuffles: set[int] = set()
+        self.cached: dict[int, set[int]] = {}
+        self.shuffles = 0  # how many it holds data of; which ones, the books know by its mark
+        self.mark = 0
         # Derived: whether it is reported as kept by data, the timeout that applies once idle, its profile's counts.
         self.kept = False
         self.hold: Millis = 0
@@ -101,8 +103,9 @@ class Tracker:
         twin = Tracker(self.id, self.profile)
         for name in SCALARS:
             setattr(twin, name, getattr(self, name))
-        twin.cached = dict(self.cached)
-        twin.shuffles = set(self.shuffles)
+        twin.cached = {rdd: set(splits) for rdd, splits in self.cached.items()}
+        twin.shuffles = self.shuffles
+        twin.mark = self.mark
         return twin
 
 
@@ -127,6 +130,9 @@ J_DIED: Final = 5  # (code, id, tracker)
 J_BOOK: Final = 6  # (code, field, old value): a field of the books themselves
 J_KEY: Final = 7  # (code, field, key, old value or None): an entry of a dict of the books
 J_TURN: Final = 8  # (code, id, was active)
+J_BLOCK_JOINED: Final = 9  # (code, id, rdd, split)
+J_BLOCK_LEFT: Final = 10  # (code, id, rdd, split)
+J_RDD_LEFT: Final = 11  # (code, id, rdd, splits)
 
 Log: TypeAlias = Callable[[JournalEntry], None]
 
@@ -148,6 +154,7 @@ class IdlenessBooks:
         "limits",
         "listed",
         "lists",
+        "names",
         "next_report",
         "next_timeout",
         "rdd_holders",
@@ -166,6 +173,10 @@ class IdlenessBooks:
         self.active: set[ExecutorId] = set()
         self.next_timeout: Millis = NEVER
         self.listed: dict[ExecutorId, ProfileId] = {}  # the cached list, with the profile it had when listed
+        # Who holds data of a shuffle: a bit for each executor that ever was, by its place in ``names``. Long
+        # applications leave thousands of shuffles on hundreds of executors; sets of pairs would outgrow the rest.
+        self.holders: dict[int, int] = {}
+        self.names: list[ExecutorId] = []
         self.shuffle_jobs: dict[int, tuple[int, ...]] = {}
         self.stage_shuffle: dict[int, int] = {}
         self.job_stages: dict[int, tuple[int, ...]] = {}
@@ -182,6 +193,8 @@ class IdlenessBooks:
         twin.active = set(self.active)
         twin.next_timeout = self.next_timeout
         twin.listed = dict(self.listed)
+        twin.holders = dict(self.holders)
+        twin.names = list(self.names)
         twin.shuffle_jobs = dict(self.shuffle_jobs)
         twin.stage_shuffle = dict(self.stage_shuffle)
         twin.job_stages = dict(self.job_stages)
@@ -200,9 +213,20 @@ class IdlenessBooks:
             elif code == J_SET:
                 setattr(self.trackers[entry[1]], entry[2], entry[3])
             elif code == J_SHUFFLE_JOINED:
-                self.trackers[entry[1]].shuffles.discard(entry[2])
+                tracker = self.trackers[entry[1]]
+                tracker.shuffles -= 1
+                self.holders[entry[2]] &= ~tracker.mark
             elif code == J_SHUFFLE_LEFT:
-                self.trackers[entry[1]].shuffles.add(entry[2])
+                self.trackers[entry[1]].shuffles += 1  # the holders are restored as a whole
+            elif code == J_BLOCK_JOINED:
+                cached = self.trackers[entry[1]].cached
+                cached[entry[2]].discard(entry[3])
+                if not cached[entry[2]]:
+                    del cached[entry[2]]
+            elif code == J_BLOCK_LEFT:
+                self.trackers[entry[1]].cached.setdefault(entry[2], set()).add(entry[3])
+            elif code == J_RDD_LEFT:
+                self.trackers[entry[1]].cached[entry[2]] = set(entry[3])
             elif code == J_BORN:
                 del self.trackers[entry[1]]
             elif code == J_DIED:
@@ -229,7 +253,6 @@ class IdlenessBooks:
         self.unseen: dict[ExecutorId, None] = dict.fromkeys(self.listed)  # touched since the last look
         self.kept_touched = True
         self.next_report: Millis = NEVER
-        self.holders: dict[int, set[ExecutorId]] = {}
         self.rdd_holders: dict[int, set[ExecutorId]] = {}
         self.idle_shuffles = 0
         self.job_shuffles: dict[int, list[int]] = {}
@@ -246,8 +269,6 @@ class IdlenessBooks:
             tracker.kept = executor in self.kept
             self.enlist(tracker, 1)
             tracker.hold = self.hold(tracker)
-            for shuffle in tracker.shuffles:
-                self.holders.setdefault(shuffle, set()).add(executor)
             for rdd in tracker.cached:
                 self.rdd_holders.setdefault(rdd, set()).add(executor)
             if tracker.active_shuffle and not self.needed(tracker):
@@ -282,7 +303,18 @@ class IdlenessBooks:
 
     def needed(self, tracker: Tracker) -> bool:
         """Whether a running job may read shuffle data of the executor."""
-        return any(s in tracker.shuffles for shuffles in self.job_shuffles.values() for s in shuffles)
+        holders, mark = self.holders, tracker.mark
+        return any(holders.get(s, 0) & mark for shuffles in self.job_shuffles.values() for s in shuffles)
+
+    def holders_of(self, shuffle: int) -> Iterator[Tracker]:
+        """The executors that hold data of a shuffle, in the order in which they came."""
+        bits = self.holders.get(shuffle, 0)
+        while bits:
+            mark = bits & -bits
+            bits ^= mark
+            tracker = self.trackers.get(self.names[mark.bit_length() - 1])
+            if tracker is not None and tracker.mark == mark:  # not one that has gone since
+                yield tracker
 
     def keeper(self, tracker: Tracker | None, now: Millis) -> Bound | None:
         """What data, if any, keeps an executor that has been idle for the plain idle timeout."""
@@ -295,7 +327,7 @@ class IdlenessBooks:
         ):
             return None
         if tracker.active_shuffle:
-            return Bound.ACTIVE_SHUFFLE
+            return Bound.SHUFFLE_DATA
         if tracker.timeout_at <= now:
             return None
         if tracker.shuffles and (not tracker.cached or self.limits.shuffle >= self.limits.cached):
@@ -365,6 +397,7 @@ class IdlenessBooks:
             tracker.hold = self.limits.idle
             tracker.roster = self.roster(profile)
             tracker.kept = executor in self.kept
+            self.name(tracker)
             log((J_BORN, executor))
             self.trackers[executor] = tracker
             self.enlist(tracker, 1)
@@ -374,6 +407,11 @@ class IdlenessBooks:
             tracker.roster = self.roster(profile)
             self.enlist(tracker, 1)
         return tracker
+
+    def name(self, tracker: Tracker) -> None:
+        """Give a tracker the mark by which shuffles know it."""
+        tracker.mark = 1 << len(self.names)
+        self.names.append(tracker.id)
 
     def run(self, tracker: Tracker, delta: int, now: Millis, log: Log) -> None:
         """updateRunningTasks: idle from now on whenever no task is left, even if none ran before."""
@@ -399,10 +437,11 @@ class IdlenessBooks:
 
     def add_shuffle(self, tracker: Tracker, shuffle: int, log: Log) -> None:
         """addShuffle: new shuffle data makes the executor shuffle-active, needed or not; no deadline moves."""
-        if shuffle not in tracker.shuffles:
+        held = self.holders.get(shuffle, 0)
+        if not held & tracker.mark:
             log((J_SHUFFLE_JOINED, tracker.id, shuffle))
-            tracker.shuffles.add(shuffle)
-            self.holders.setdefault(shuffle, set()).add(tracker.id)
+            tracker.shuffles += 1
+            self.holders[shuffle] = held | tracker.mark
             tracker.hold = self.hold(tracker)
             self.set(tracker, "active_shuffle", True, log)
             if not self.shuffle_jobs.get(shuffle):
@@ -411,7 +450,9 @@ class IdlenessBooks:
     def weigh_shuffles(self, tracker: Tracker, active: Sequence[int] | None, log: Log) -> None:
         """updateActiveShuffles against the given shuffles, or against all that a job needs (None)."""
         had = tracker.active_shuffle
-        now_active = self.needed(tracker) if active is None else any(s in tracker.shuffles for s in active)
+        now_active = (
+            self.needed(tracker) if active is None else any(self.holders.get(s, 0) & tracker.mark for s in active)
+        )
         self.set(tracker, "active_shuffle", now_active, log)
         if had and tracker.idle_start >= 0 and not now_active:
             self.renew(tracker, log)

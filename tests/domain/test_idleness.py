@@ -248,6 +248,15 @@ def needed(idleness: Idleness, executor: ExecutorId = A) -> bool:
     return tracker.active_shuffle
 
 
+TWO_JOBS: tuple[Stimulus, ...] = (
+    job(),
+    job(1, shuffle=5, stage=1),
+    ended(),
+    TaskEnd(0, 1, 0, 0, A),
+)
+"""Two jobs run; the executor holds data of the shuffle of each."""
+
+
 @pytest.mark.parametrize(
     ("events", "active"),
     [
@@ -265,6 +274,12 @@ def needed(idleness: Idleness, executor: ExecutorId = A) -> bool:
         pytest.param([job(), ended(), ShuffleCleaned(0, 0)], False, id="cleaned while the job runs"),
         pytest.param([job(), ended(), ShuffleCleaned(0, 0), JobEnd(0, 0)], False, id="and the job ends"),
         pytest.param([job(), ended(), shuffled(shuffle=7), ShuffleCleaned(0, 0)], True, id="one of two is cleaned"),
+        pytest.param(
+            [*TWO_JOBS, JobEnd(0, 1), ShuffleCleaned(0, 0)], True, id="the needed one of two is cleaned: still active"
+        ),
+        pytest.param(
+            [*TWO_JOBS, JobEnd(0, 1), ShuffleCleaned(0, 0), JobEnd(0, 0)], False, id="until its job ends as well"
+        ),
         pytest.param(
             [job(), ended(), shuffled(shuffle=7), ShuffleCleaned(0, 0), job(1, shuffle=8), JobEnd(0, 1)],
             False,
@@ -309,14 +324,23 @@ def test_the_data_that_keeps_an_executor_longest_is_the_reason() -> None:
         assert told(idleness, 100) == [(100, Phase.BEGAN, bound, (A,))]
 
 
-def test_a_change_of_reason_is_told() -> None:
+def test_shuffle_data_is_one_reason_whether_a_job_needs_it_or_not() -> None:
     idleness, reports = idle_executors.look(after(job(), added(), ended()), 200)
-    assert [(r.phase, r.bound) for r in reports] == [(Phase.BEGAN, Bound.ACTIVE_SHUFFLE)]
+    assert [(r.phase, r.bound) for r in reports] == [(Phase.BEGAN, Bound.SHUFFLE_DATA)]
     idleness = idle_executors.fold(idleness, [JobEnd(250, 0)], CONFIG)
+    assert told(idleness, 300, 1_000) == [(1_000, Phase.ENDED, Bound.SHUFFLE_DATA, (A,))]
+
+
+def test_a_change_of_reason_is_told() -> None:
+    config = replace(CONFIG, shuffle_timeout_ms=300)
+    idle = after(job(), added(), ended(), JobEnd(0, 0), cached(), config=config)
+    idleness, reports = idle_executors.look(idle, 200)
+    assert [(r.phase, r.bound) for r in reports] == [(Phase.BEGAN, Bound.CACHED_DATA)]
+    idleness = idle_executors.fold(idleness, [cached(250, valid=False)], config)
     assert idleness.due() == ALWAYS
-    assert told(idleness, 300, 1_000) == [
-        (300, Phase.CHANGED, Bound.SHUFFLE_DATA, (A,)),
-        (1_000, Phase.ENDED, Bound.SHUFFLE_DATA, (A,)),
+    assert told(idleness, 260, 300) == [
+        (260, Phase.CHANGED, Bound.SHUFFLE_DATA, (A,)),
+        (300, Phase.ENDED, Bound.SHUFFLE_DATA, (A,)),
     ]
 
 

@@ -329,6 +329,34 @@ def test_a_reset_ends_the_waiting() -> None:
     assert play.requests()[-1].serial < kill.serial
 
 
+def test_a_reset_starts_every_increment_over() -> None:
+    play = Play(CONFIG)
+    play.announce(GPU, executor={"cores": 1}, task={"cpus": 1.0})
+    play.stage(0, 9)
+    play.stage(1, 9, profile=GPU)
+    play.add()
+    assert (play.increment(), play.increment(GPU)) == (2, 2)
+    play.feed(Reset(play.now))
+    assert (play.increment(), play.increment(GPU)) == (1, 1)
+    assert (play.target(), play.target(GPU)) == (0, 0)
+
+
+def test_a_need_below_the_minimum_starts_the_increment_over_and_is_due() -> None:
+    """Here under another minimum than the one that the target grew under: as a what-if goes on from a state."""
+    play = Play(CONFIG)
+    play.stage(0, 9)
+    play.add()
+    play.add()
+    play.run(0, range(7))
+    play.end(0, range(7))
+    assert (play.target(), play.need(), play.increment()) == (3, 2, 4)
+    play.config = replace(CONFIG, executors_min=3)
+    assert engine.due(play.state, play.config) == ALWAYS
+    assert play.tick(100) == []
+    assert (play.target(), play.increment()) == (3, 1)
+    assert engine.due(play.state, play.config) > play.now
+
+
 def test_nothing_follows_a_stop() -> None:
     play = idle_fleet(2)
     play.feed(Stop(play.now))

@@ -58,10 +58,9 @@ def derived(books: IdlenessBooks) -> tuple[object, ...]:
         if r.count or r.busy or r.pending_removal or r.decommissioning
     }
     holds = {executor: (t.hold, t.kept, t.profile) for executor, t in books.trackers.items()}
-    holders = {shuffle: sorted(held) for shuffle, held in books.holders.items() if held}
     rdd_holders = {rdd: sorted(held) for rdd, held in books.rdd_holders.items() if held}
     job_shuffles = {job: sorted(shuffles) for job, shuffles in books.job_shuffles.items() if shuffles}
-    return rosters, holds, holders, rdd_holders, job_shuffles, books.idle_shuffles, books.lists
+    return rosters, holds, rdd_holders, job_shuffles, books.idle_shuffles, books.lists
 
 
 @given(configs(), happenings)
@@ -73,6 +72,8 @@ def test_counts_of_the_idleness(config: ScalingConfig, story: list[Happening]) -
         counted = books.copy()
         counted.recount()
         assert derived(counted) == derived(books)
+        for tracker in books.trackers.values():
+            assert tracker.shuffles == sum(tracker in books.holders_of(shuffle) for shuffle in books.holders)
         # Who is shuffle-active without a job that needs it is looked at again when a job ends.
         assert counted.suspects <= books.suspects
 
