@@ -105,6 +105,9 @@ class Seen:
     map_stages: int = 0
     parentless: bool = True
     environments: int = 0
+    applications: int = 0
+    jump_ms: Millis = 0
+    jump_at: tuple[str, int] = ("", 0)
     speculative: int = 0
 
 
@@ -118,7 +121,7 @@ class EventLogSensor:
         self.application = Application()
         self.seen = Seen()
         self.faults: list[Fault] = []
-        self.clock: Millis = -1
+        self.clock: Millis = 0  # until an event has a time
         self.unneeded: dict[int, tuple[int, ...]] = {}
         self.fleet = Fleet()
         self._pieces = source.pieces()
@@ -133,9 +136,6 @@ class EventLogSensor:
         application = self.application
         while not self._ended and not self._settled():
             self._read_piece()
-        if self.clock < 0:
-            self.clock = 0
-        application.first_ms = self.clock if application.started_ms is None else application.started_ms
         return application
 
     def batches(self) -> Iterator[list[Stimulus]]:
@@ -174,6 +174,13 @@ class EventLogSensor:
             self.faults.append(fault)
 
     def _chunk(self, chunk: Chunk) -> None:
+        before = self.clock
+        self._decode(chunk)
+        jump = self.clock - before
+        if before > 0 and jump > self.seen.jump_ms:
+            self.seen.jump_ms, self.seen.jump_at = jump, (chunk.file, chunk.line)
+
+    def _decode(self, chunk: Chunk) -> None:
         try:
             lines = self._decoder.lines(chunk.data)
         except (wire.DecodeError, RecursionError, UnicodeDecodeError):
@@ -211,6 +218,9 @@ class EventLogSensor:
 
     def _translate(self, lines: list[Any]) -> None:
         clock = self.clock
+        if not clock:
+            timed = (wire.time_of(line) for line in lines)
+            self.application.first_ms = next((time for time in timed if time > 0), None)
         out = self._held
         append = out.append
         make = tuple.__new__
@@ -244,7 +254,7 @@ class EventLogSensor:
 
     def _rare(self, line: Any, at: Millis, out: list[Stimulus]) -> None:
         stimulus = wire.stimulus(line, at)
-        seen, application = self.seen, self.application
+        seen = self.seen
         match stimulus:
             case None:
                 self._about(line, at, out)
@@ -269,8 +279,6 @@ class EventLogSensor:
             case _:
                 pass
         out.append(stimulus)
-        if application.first_ms is None and at >= 0:
-            application.first_ms = at
 
     def _about(self, line: Any, at: Millis, out: list[Stimulus]) -> None:
         """Events about the application, and those that mean nothing here."""
@@ -281,12 +289,14 @@ class EventLogSensor:
             case wire.EnvironmentLine(properties):
                 seen.environments += 1
                 if application.properties is None:
-                    application.properties = properties
+                    application.properties = {key: text for key, text in properties.items() if text is not None}
             case wire.ApplicationStartLine(name, identity, attempt, time):
-                application.name, application.id, application.attempt = name, identity, attempt
-                application.started_ms = time if time >= 0 else None
+                seen.applications += 1
+                if seen.applications == 1:  # logs that were put together hold several: the first one names the log
+                    application.name, application.id, application.attempt = name, identity, attempt
+                    application.started_ms = time if time >= 0 else None
             case wire.ApplicationEndLine(time):
-                application.ended_ms = time if time >= 0 else at
+                application.ended_ms = max(time, at, application.ended_ms or 0)
             case wire.BlockManagerAddedLine(manager):
                 seen.block_managers += 1
                 if not seen.executors and manager.executor not in DRIVERS and manager.executor:
@@ -328,7 +338,7 @@ class EventLogSensor:
                 del self._shuffle_jobs[shuffle]
                 unneeded.append(shuffle)
         if unneeded:
-            self.unneeded[job] = tuple(unneeded)
+            self.unneeded[job] = (*self.unneeded.get(job, ()), *unneeded)
 
 
 def _stores(level: wire.StorageLevel) -> bool:

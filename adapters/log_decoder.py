@@ -87,7 +87,7 @@ class SecondProcess:
         self.seen = Seen()
         self.faults: list[Fault] = []
         self.fleet = Fleet()
-        self.clock: Millis = -1
+        self.clock: Millis = 0
         self.unneeded: dict[int, tuple[int, ...]] = {}
         self.bytes_read = 0
         # -P: the folder that somebody stands in is no place to import from.

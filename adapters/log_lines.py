@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 CHUNK_BYTES: Final = 1024 * 1024
 """A chunk is delivered once it holds this much; it stays in the second-level cache while it is decoded."""
 
-LINE_MAX: Final = 64 * 1024 * 1024
+LINE_MAX: Final = 16 * 1024 * 1024
 """Longest line that is delivered, in bytes; real logs have lines of up to 1 MB."""
 
 LONG_AVERAGE: Final = 512

@@ -41,6 +41,9 @@ from podtide.domain.units import LAST_MS, ExecutorId, Millis, ProfileId
 Int: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 """Scala's Int."""
 
+Name: TypeAlias = Annotated[str, Meta(max_length=1_000)]
+"""An executor id. Spark's are numbers; whatever is longer than this is no id."""
+
 Time: TypeAlias = Annotated[int, Meta(ge=-1, le=LAST_MS)]
 """Milliseconds since the epoch; -1 where Spark had none to write."""
 
@@ -49,7 +52,7 @@ class TaskInfo(Struct, gc=False, frozen=True):
     """The part of Task Info that dynamic allocation reads, and the times."""
 
     index: Int = field(name="Index")
-    executor: str = field(name="Executor ID")
+    executor: Name = field(name="Executor ID")
     launch: Time = field(name="Launch Time", default=-1)
     finish: Time = field(name="Finish Time", default=-1)
     speculative: bool = field(name="Speculative", default=False)
@@ -138,14 +141,13 @@ class JobEndLine(Struct, frozen=True, tag="SparkListenerJobEnd", tag_field="Even
 class ExecutorInfo(Struct, frozen=True):
     """Executor Info."""
 
-    cores: Int = field(name="Total Cores", default=0)
-    profile: Int = field(name="Resource Profile Id", default=0)
+    profile: Int | None = field(name="Resource Profile Id", default=None)
 
 
 class ExecutorAddedLine(Struct, frozen=True, tag="SparkListenerExecutorAdded", tag_field="Event"):
     """SparkListenerExecutorAdded."""
 
-    executor: str = field(name="Executor ID")
+    executor: Name = field(name="Executor ID")
     time: Time = field(name="Timestamp", default=-1)
     info: ExecutorInfo = field(name="Executor Info", default_factory=ExecutorInfo)
 
@@ -153,7 +155,7 @@ class ExecutorAddedLine(Struct, frozen=True, tag="SparkListenerExecutorAdded", t
 class ExecutorRemovedLine(Struct, frozen=True, tag="SparkListenerExecutorRemoved", tag_field="Event"):
     """SparkListenerExecutorRemoved."""
 
-    executor: str = field(name="Executor ID")
+    executor: Name = field(name="Executor ID")
     time: Time = field(name="Timestamp", default=-1)
     reason: str | None = field(name="Removed Reason", default=None)
 
@@ -249,7 +251,7 @@ class LogStartLine(Struct, frozen=True, tag="SparkListenerLogStart", tag_field="
 class EnvironmentLine(Struct, frozen=True, tag="SparkListenerEnvironmentUpdate", tag_field="Event"):
     """SparkListenerEnvironmentUpdate; may come several times."""
 
-    properties: dict[str, str] = field(name="Spark Properties", default_factory=dict)
+    properties: dict[str, str | None] = field(name="Spark Properties", default_factory=dict)
 
 
 class ApplicationStartLine(Struct, frozen=True, tag="SparkListenerApplicationStart", tag_field="Event"):
@@ -406,7 +408,7 @@ def stimulus(line: Any, at: Millis) -> Stimulus | None:
         case JobEndLine(job):
             return JobEnd(at, job)
         case ExecutorAddedLine(executor, _, executor_info):
-            return ExecutorAdded(at, ExecutorId(executor), ProfileId(executor_info.profile))
+            return ExecutorAdded(at, ExecutorId(executor), ProfileId(executor_info.profile or 0))
         case ExecutorRemovedLine(executor, _, why):
             return ExecutorRemoved(at, ExecutorId(executor), why or "")
         case BlockUpdatedLine(update):

@@ -184,8 +184,6 @@ def scale(
                 continue
             state = replace(state, idleness=idleness)
         for signal in load.signals:
-            if state.stopped:
-                break
             match signal:
                 case StageCame():
                     step = _stage_came(state, signal, config)
@@ -194,7 +192,8 @@ def scale(
                 case QueueEmptied():
                     step = Step(_queue_emptied(state))
                 case Tick():
-                    step = Step(state) if state.awaiting else _schedule(state, load, config, signal.at)
+                    idle = state.awaiting is not None or state.stopped
+                    step = Step(state) if idle else _schedule(state, load, config, signal.at)
                 case Answer():
                     step = _answered(state, load, config, signal)
                 case Reset():

@@ -234,7 +234,7 @@ class Reset(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """ExecutorAllocationManager.stop(): no decision follows."""
+    """ExecutorAllocationManager.stop(): the timer stops. The listener goes on, as Spark's does."""
 
     at: Millis
 

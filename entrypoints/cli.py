@@ -6,10 +6,13 @@ interrupted (docs/formats.md).
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Final, NoReturn
 
 import click
@@ -21,7 +24,24 @@ COMMANDS: Final = {
 }
 """Command name to module and one line of help. The module holds a click command of the command's name."""
 
+CANNOT_WRITE: Final = 2
 INTERRUPTED: Final = 130
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP: temporary files are removed and the child is ended on the way out, as on Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    raise Terminated(number)
+
+
+def _silence() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class LazyGroup(click.Group):
@@ -76,6 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; nothing but the code tells success."""
+    with contextlib.suppress(ValueError):  # only the main thread may
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _terminated)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Not ``podtide.main``: it turns a closed pipe into exit code 1 by itself.
@@ -90,8 +113,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
+    except Terminated as end:
+        return 128 + end.number
     except BrokenPipeError:
         # The reader of our output has gone (``| head``): nobody is left to tell, and flushing would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return 0
+    except OSError as refusal:  # a full disk under standard output
+        _silence()
+        click.echo(f"podtide: the output cannot be written: {refusal.strerror or refusal}", err=True)
+        return CANNOT_WRITE
     return code if isinstance(code, int) else 0

@@ -214,7 +214,8 @@ class _Run:
         document["notes"] = [*self.remarks, *document["notes"]]
         progress.close()
         if self.writer is not None:
-            self.writer.commit()
+            with _misused():
+                self.writer.commit()
         with _printed():
             self._answer(work, document)
             sys.stdout.flush()

@@ -9,7 +9,7 @@ as what Spark's would have asked for. Every such departure is a note.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from podtide.adapters.event_log import Application
@@ -110,7 +110,7 @@ def settle(application: Application, overrides: Sequence[SparkConf] = (), spark_
     settings, conf = _settings(own, conf, bool(overrides), notes)
     platform = _platform(properties, application.spark_version, notes)
     if not settings.enabled:
-        notes.append(_without(properties))
+        notes.append(_without(redaction_of(conf).shown("spark.master", properties.get("spark.master", ""))))
     elif properties.get("spark.streaming.dynamicAllocation.enabled") == "true":
         notes.append("Streaming's own dynamic allocation was on: this is what Spark core's would have asked for.")
     notes.extend(
@@ -149,8 +149,12 @@ def _settings(own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str
         before = _errors(scaling_config(own))
         new = [error for error in refused.errors if error not in before]
         if new:
-            raise SettingsError(new)
-    notes.extend(f"In the log's configuration: {error}; replayed without it." for error in refused.errors)
+            redaction = redaction_of(conf)
+            raise SettingsError([_shown(error, redaction) for error in new])
+    redaction = redaction_of(conf)
+    notes.extend(
+        f"In the log's configuration: {_shown(error, redaction)}; replayed without it." for error in refused.errors
+    )
     return refused.settings, conf
 
 
@@ -172,7 +176,12 @@ def _platform(properties: dict[str, str], version: str | None, notes: list[str])
     return None
 
 
-def _without(properties: dict[str, str]) -> str:
-    master = properties.get("spark.master", "")
+def _shown(error: ConfError, redaction: Redaction) -> ConfError:
+    """An error without the secret that its value may be. What Spark would have thrown repeats the value: left out."""
+    value = redaction.shown(error.key, error.value)
+    return error if value == error.value else replace(error, value=value, raised=None)
+
+
+def _without(master: str) -> str:
     where = f" (master {master})" if master.startswith("local") else ""
     return f"The application ran without dynamic allocation{where}: this is what it would have asked for."

@@ -27,6 +27,10 @@ BEHAVIOUR: Final = "4.3.0"
 """The Spark whose decision logic runs, whatever Spark wrote the log; only defaults follow the log's version."""
 
 
+JUMP_MS: Final[Millis] = 30 * 86_400_000
+"""A gap in a log's times from which on it is worth a word."""
+
+
 class NothingToReplay(Exception):
     """The log is an event log, but holds nothing to decide upon; the text says what is missing."""
 
@@ -48,7 +52,8 @@ class Replay:
         application = sensor.prologue()
         self.settled = settle(application, self.overrides, self.spark_version)
         config = self.settled.config
-        start = sensor.clock if application.started_ms is None else max(0, application.started_ms)
+        times = [t for t in (application.started_ms, application.first_ms) if t is not None]
+        start = max(0, min(times, default=sensor.clock))
         self.meter = Meter(start)
         self.history = History(start)
         self.world = LogWorld(self.sink)
@@ -60,7 +65,11 @@ class Replay:
                 self.progress()
         end = sensor.clock if application.ended_ms is None else max(sensor.clock, application.ended_ms)
         if not (sensor.seen.tasks or sensor.seen.stages or sensor.fleet.added):
-            raise NothingToReplay("no stage, task or executor in it: there is nothing to decide upon")
+            text = "no stage, task or executor in it: there is nothing to decide upon"
+            if sensor.counts.malformed:
+                first = sensor.counts.first_malformed[0]
+                text += f" ({sensor.counts.malformed} malformed lines; line {first.line}: {first.why})"
+            raise NothingToReplay(text)
         self.loop.finish(end)
         self._observe(end)
         return self._document(application, start, end)
@@ -205,6 +214,11 @@ def _limits(sensor: EventLogSensor | SecondProcess, settled: Settled, bounded: b
         notes.append(
             "RDDs were persisted but block updates are not logged: executors with cached data may go earlier here."
         )
+    if seen.applications > 1:
+        notes.append(f"The log holds {seen.applications} applications: they are replayed as one, named by the first.")
+    if seen.jump_ms > JUMP_MS:
+        days, (file, number) = seen.jump_ms // 86_400_000, seen.jump_at
+        notes.append(f"The log's clock jumps by {days} days in or after {file}:{number}: later times may mean nothing.")
     if sensor.source.compacted:
         notes.append("The log was compacted: tasks of finished jobs are missing, and so are the decisions they led to.")
     notes.append(

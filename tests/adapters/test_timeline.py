@@ -201,9 +201,7 @@ def test_executors_kept_by_data_are_counted_in_and_out() -> None:
 
 
 def test_an_executor_may_pass_from_one_bound_to_another() -> None:
-    timeline, _ = told(
-        held(0, "began", "cached data", "1"), held(10_000, "changed", "shuffle data", "1"), end=15_000
-    )
+    timeline, _ = told(held(0, "began", "cached data", "1"), held(10_000, "changed", "shuffle data", "1"), end=15_000)
     assert {bound: total.held_ms for bound, total in timeline.held.items()} == {
         "cached data": 10_000,
         "shuffle data": 5_000,

@@ -12,7 +12,9 @@ def shown(key: str, value: str, **conf: str) -> str:
     return redaction_of(from_mapping(settings, "a test")).shown(key, value)
 
 
-@pytest.mark.parametrize("key", ["spark.hadoop.fs.s3a.secret.key", "spark.my.PASSWORD", "x.access.key", "y.accesskey", "a.token"])
+@pytest.mark.parametrize(
+    "key", ["spark.hadoop.fs.s3a.secret.key", "spark.my.PASSWORD", "x.access.key", "y.accesskey", "a.token"]
+)
 def test_values_under_keys_of_sparks_default_pattern(key: str) -> None:
     assert shown(key, "abc") == REDACTED
 
