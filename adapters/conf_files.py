@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from podtide.adapters.log_errors import escaped
-from podtide.domain.sparkconf import Setting, SparkConf
-from podtide.domain.sparkversions import DEFAULT_VERSION, SparkVersion
 from pyrsistent import pmap
 from returns.pipeline import is_successful
 from returns.result import Failure, Result, Success
+
+from podtide.adapters.log_errors import escaped
+from podtide.domain.sparkconf import Setting, SparkConf
+from podtide.domain.sparkversions import DEFAULT_VERSION, SparkVersion
 
 FILE_BYTES_MAX: Final = 8 * 1024 * 1024
 REMARKS_MAX: Final = 50

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import msgspec
+
 from podtide.adapters.decision_records import SCHEMA_VERSION
 from podtide.adapters.json_lines import encoded
 from podtide.adapters.log_errors import cause, display, escaped

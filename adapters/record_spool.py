@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
+
 from podtide.adapters.json_lines import encoded
 
 MEMORY_MAX: Final = 4 * 1024 * 1024

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from rich.text import Text
+
 from podtide.adapters import terminal_plot, wording
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.text_layout import STYLES, Page
@@ -21,7 +23,6 @@ from podtide.adapters.timeline import HeldTotal, Kind, Moment, Timeline, between
 from podtide.adapters.timeline_rows import Row, Rows
 from podtide.adapters.wording import clock, count, lasting, moment
 from podtide.domain.units import ExecutorId, Millis
-from rich.text import Text
 
 NARROW: Final = 64
 """Columns below which what and why of a row stand under each other."""

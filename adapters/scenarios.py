@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from returns.pipeline import is_successful
+
 from podtide.adapters import spark_events
 from podtide.domain import engine
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
@@ -36,8 +38,7 @@ from podtide.domain.stimuli import (
     TaskStart,
     Tick,
 )
-from podtide.domain.units import NEVER, ExecutorId, Millis
-from returns.pipeline import is_successful
+from podtide.domain.units import NEVER, ExecutorId, Millis, java_order
 
 REQUEST_FAILED: Final = "java.lang.RuntimeException: scripted: request failed"
 KILL_FAILED: Final = "java.lang.RuntimeException: scripted: kill failed"
@@ -221,9 +222,9 @@ def state_line(state: State, config: ScalingConfig) -> dict[str, Any]:
         "running": {str(p): d.running for p, d in demands.items()},
         "executorCount": idleness.total(),
         "executorsPerRp": {str(p): idleness.roster(p).count for p in profiles},
-        "pendingRemoval": sorted(t.id for t in trackers if t.pending_removal),
-        "decommissioning": sorted(t.id for t in trackers if t.decommissioning),
-        "timedOut": sorted(e for ids in idleness.timed_out().values() for e in ids),
+        "pendingRemoval": sorted((t.id for t in trackers if t.pending_removal), key=java_order),
+        "decommissioning": sorted((t.id for t in trackers if t.decommissioning), key=java_order),
+        "timedOut": sorted((e for ids in idleness.timed_out().values() for e in ids), key=java_order),
     }
 
 

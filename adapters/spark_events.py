@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, field
+
 from podtide.domain.stimuli import (
     BlockUpdated,
     ExecutorAdded,

@@ -20,6 +20,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
+from pyrsistent import pmap
+
 from podtide.domain import idleness as idle_executors
 from podtide.domain import load as loads
 from podtide.domain.commands import Bound, Cause, Departure, Fact, Why
@@ -35,7 +37,6 @@ from podtide.domain.scaling import (
     scala_hash_order,
 )
 from podtide.domain.units import ExecutorId, ProfileId
-from pyrsistent import pmap
 
 STATE_VERSION: Final = 1
 """The version of the form that ``encode`` writes and ``decode`` reads."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Final
 
-from podtide.adapters.log_errors import escaped
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+
+from podtide.adapters.log_errors import escaped
 
 WIDTH_MAX: Final = 120
 """Columns that are used of a wide terminal; longer lines are hard to read."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
 from podtide.domain import (
     DEFAULT_PROFILE,
     Answer,
@@ -19,7 +21,6 @@ from podtide.domain import (
     start,
     step,
 )
-from pytest_benchmark.fixture import BenchmarkFixture
 
 SLOTS = 4
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_source import open_log
 from podtide.entrypoints.replaying import Replay
-from pytest_benchmark.fixture import BenchmarkFixture
 
 
 def _one_process(log: Path) -> int:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from podtide.domain.units import ExecutorId, Millis, ProfileId
 from pyrsistent import PMap, pmap
+
+from podtide.domain.units import ExecutorId, Millis, ProfileId
 
 Fact: TypeAlias = int | float | str | None
 """One number (or name) behind a decision; times in milliseconds, executors and tasks as counts."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from returns.pipeline import is_successful
+
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import Value
 from podtide.domain.profiles import SparkFault
 from podtide.domain.sparkconf import ConfError, Setting, SparkConf, read
-from returns.pipeline import is_successful
 
 
 class Reads:

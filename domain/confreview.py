@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from returns.pipeline import is_successful
+
 from podtide.domain.confkeys import KEYS, RENAMED, suspect
 from podtide.domain.javavalues import INT_MAX
 from podtide.domain.profiles import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.redaction import redaction_of
 from podtide.domain.settings import Level, Notice
 from podtide.domain.sparkconf import ConfError, SparkConf, read, unresolved
-from returns.pipeline import is_successful
 
 NOTICES_MAX: Final = 100
 """A conf may come from a hostile log: a hundred mistakes are shown, the rest is counted."""

@@ -42,6 +42,9 @@ def step(state: State, stimulus: Stimulus | Sequence[Stimulus], config: ScalingC
     Events may be given many at a time: they are reflected in one fold, each at the time that it carries. The
     timer, answers, reset and stop take effect in their place in the batch. ``now`` is the time of the step, not
     before that of any stimulus. Never raises on any sequence of well-typed stimuli.
+
+    Answer what a step asks before the next stimulus: in Spark the listener waits for the lock that schedule() holds
+    during a call. Events that come in between are reflected at once, which Spark would do after the round.
     """
     batch: Sequence[Stimulus] = (stimulus,) if hasattr(stimulus, "_fields") else stimulus  # type: ignore[assignment]
     if _TURNS.isdisjoint(map(type, batch)):

@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
+from pyrsistent import pmap
+
 from podtide.domain.commands import Bound, Held, Phase
 from podtide.domain.config import ScalingConfig
 from podtide.domain.stimuli import (
@@ -64,9 +66,8 @@ from podtide.domain.trackers import (
     Tracker,
     deadline,
 )
-from podtide.domain.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId, java_order
 from podtide.domain.versions import JournalEntry, Versioned
-from pyrsistent import pmap
 
 DECOMMISSION_FINISHED: Final = "Finished decommissioning"
 """ExecutorLossMessage.decommissionFinished."""
@@ -487,7 +488,7 @@ def _list(books: IdlenessBooks, tracker: Tracker, log: Log) -> None:
         log((J_SET, tracker.id, "timed_out", False))
         tracker.timed_out = True
     books.entry("listed", tracker.id, tracker.profile, log)
-    insort(books.lists.setdefault(tracker.profile, []), tracker.id)
+    insort(books.lists.setdefault(tracker.profile, []), tracker.id, key=java_order)
 
 
 def _unlist(books: IdlenessBooks, executor: ExecutorId, log: Log) -> None:
@@ -495,7 +496,7 @@ def _unlist(books: IdlenessBooks, executor: ExecutorId, log: Log) -> None:
     if profile is not None:
         books.entry("listed", executor, None, log)
         ids = books.lists[profile]
-        del ids[bisect_left(ids, executor)]
+        del ids[bisect_left(ids, java_order(executor), key=java_order)]
         if not ids:
             del books.lists[profile]
 

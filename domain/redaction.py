@@ -13,10 +13,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from returns.pipeline import is_successful
+
 from podtide.domain.confkeys import KEYS
 from podtide.domain.sparkconf import SparkConf, read
 from podtide.domain.sparkversions import NEWEST
-from returns.pipeline import is_successful
 
 REDACTED: Final = "*********(redacted)"
 """Utils.REDACTION_REPLACEMENT_TEXT."""

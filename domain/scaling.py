@@ -25,6 +25,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, isnan
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
+from pyrsistent import PMap, pmap
+
 from podtide.domain import idleness as idle_executors
 from podtide.domain.commands import (
     Bound,
@@ -56,8 +58,8 @@ from podtide.domain.units import (
     ExecutorId,
     Millis,
     ProfileId,
+    java_order,
 )
-from pyrsistent import PMap, pmap
 
 _INT_MAX: Final = 2**31 - 1
 _INT_MIN: Final = -(2**31)
@@ -744,8 +746,8 @@ def _departures(state: ScalingState, config: ScalingConfig) -> tuple[tuple[Depar
         surplus = remaining - max(config.executors_min, target)
         chosen.extend(Departure(e, profile, _why_idle(state, e, config)) for e in ids[: max(0, surplus)])
     if faults:
-        return (), min(faults, key=lambda fault: fault[0])[1]
-    chosen.sort(key=lambda departure: departure.executor)
+        return (), min(faults, key=lambda fault: java_order(fault[0]))[1]
+    chosen.sort(key=lambda departure: java_order(departure.executor))
     return tuple(chosen), None
 
 

@@ -24,6 +24,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from returns.pipeline import is_successful
+from returns.result import Failure, Result, Success
+
 from podtide.domain.config import ScalingConfig
 from podtide.domain.confreads import Reads, master_of
 from podtide.domain.defaultprofile import profile_rules
@@ -32,8 +35,6 @@ from podtide.domain.profiles import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFaul
 from podtide.domain.sparkconf import ConfError, SparkConf, from_mapping
 from podtide.domain.sparkversions import SparkVersion
 from podtide.domain.units import NEVER, Millis
-from returns.pipeline import is_successful
-from returns.result import Failure, Result, Success
 
 ENABLED: Final = "spark.dynamicAllocation.enabled"
 TESTING: Final = "spark.dynamicAllocation.testing"

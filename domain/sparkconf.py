@@ -22,13 +22,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from pyrsistent import PMap, pmap
+from returns.pipeline import is_successful
+from returns.result import Failure, Result, Success
+
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import ENUM, Key, Value
 from podtide.domain.profiles import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.sparkversions import DEFAULT_VERSION, SparkVersion
-from pyrsistent import PMap, pmap
-from returns.pipeline import is_successful
-from returns.result import Failure, Result, Success
 
 SPARK_ILLEGAL_ARGUMENT: Final = "org.apache.spark.SparkIllegalArgumentException"
 

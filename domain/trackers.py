@@ -14,7 +14,7 @@ from heapq import heappush
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from podtide.domain.commands import Bound
-from podtide.domain.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId, java_order
 from podtide.domain.versions import JournalEntry
 
 
@@ -258,7 +258,7 @@ class IdlenessBooks:
         self.job_shuffles: dict[int, list[int]] = {}
         self.suspects: set[ExecutorId] = set()
         self.lists: dict[ProfileId, list[ExecutorId]] = {}
-        for executor in sorted(self.listed):
+        for executor in sorted(self.listed, key=java_order):
             self.lists.setdefault(self.listed[executor], []).append(executor)
         for shuffle, jobs in self.shuffle_jobs.items():
             self.idle_shuffles += not jobs

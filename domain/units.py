@@ -22,6 +22,12 @@ Millis: TypeAlias = int
 AttemptKey: TypeAlias = tuple[int, int]
 """One attempt of a stage: (stage id, attempt number)."""
 
+
+def java_order(text: str) -> bytes:
+    """The key by which Java and Scala order strings: UTF-16 code units. Python's own order is by code points."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
 DEFAULT_PROFILE: Final = ProfileId(0)
 """ResourceProfile.DEFAULT_RESOURCE_PROFILE_ID."""
 

@@ -91,7 +91,12 @@ def podtide() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; ends the process with one of the documented exit codes."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    try:
+        sys.stdout.flush()
+    except OSError:  # what could not be written has been told; the interpreter would fail over it again
+        _silence()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

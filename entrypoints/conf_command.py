@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
+from returns.pipeline import is_successful
+
 from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.log_errors import escaped
 from podtide.domain.confkeys import KEYS, RENAMED
@@ -26,7 +28,6 @@ from podtide.domain.redaction import Redaction, redaction_of
 from podtide.domain.settings import INITIAL, Level, Notice, ScalingSettings, scaling_config
 from podtide.domain.sparkconf import ConfError, SparkConf, check, from_arguments, from_mapping, layered, read
 from podtide.domain.sparkversions import DEFAULT_VERSION, SparkVersion, parse_version
-from returns.pipeline import is_successful
 
 FORMAT: Final = 1
 BAD_CONFIG: Final = 2

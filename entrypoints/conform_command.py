@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+
 from podtide.adapters.scenarios import ScenarioError, UnknownKind, find
 
 SHOWN_MAX = 2_000

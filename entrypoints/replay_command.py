@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
+from returns.pipeline import is_successful
+
 from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionReader, DecisionWriter
 from podtide.adapters.event_log import EventLogSensor
@@ -31,7 +33,6 @@ from podtide.adapters.timeline import Timeline
 from podtide.domain.sparkconf import SparkConf, from_arguments
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.replaying import NothingToReplay, Replay
-from returns.pipeline import is_successful
 
 if TYPE_CHECKING:
     from podtide.adapters.replay_view import ReplayView

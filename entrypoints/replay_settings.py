@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from returns.pipeline import is_successful
+
 from podtide.adapters.event_log import Application
 from podtide.domain import settings as scaling_settings
 from podtide.domain.config import ScalingConfig
@@ -29,7 +31,6 @@ from podtide.domain.settings import (
 )
 from podtide.domain.sparkconf import EVENT_LOG, ConfError, SparkConf, from_mapping, layered, read
 from podtide.domain.sparkversions import SparkVersion, parse_version
-from returns.pipeline import is_successful
 
 ASSUMED: Final = "assumed: dynamic allocation needs it"
 

@@ -19,6 +19,7 @@ import xxhash
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+
 from podtide.adapters.codecs import Codec, Decoded, foreign, sniff, suffix_codec
 from podtide.adapters.framing import BLOCK_MAX, Damage, Intake
 from podtide.adapters.java_streams import lz4_blocks, lzf_block, lzf_chunks, xerial_blocks

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from returns.pipeline import is_successful
+
 from podtide.adapters.conf_files import FILE_BYTES_MAX, parse_properties, properties, read_properties_file
 from podtide.domain.sparkversions import parse_version
-from returns.pipeline import is_successful
 
 READINGS = json.loads(Path(__file__).with_name("properties.json").read_text())[1:]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from podtide.adapters import decision_file
 from podtide.adapters.decision_file import DecisionFileError, DecisionReader, DecisionWriter
 from podtide.adapters.expectation import ABSENT, Departing, Expectation, departures

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from podtide.adapters.event_log import EventLogSensor, LogStrict, NotEventLog
 from podtide.adapters.log_source import open_log
 from podtide.domain.stimuli import (

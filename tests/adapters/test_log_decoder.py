@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.log_decoder import SecondProcess, packed, unpacked
 from podtide.adapters.log_errors import LogError

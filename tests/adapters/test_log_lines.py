@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from podtide.adapters.log_lines import Chunk, Fault, FaultKind, Piece, count_lines, cut_lines
 
 

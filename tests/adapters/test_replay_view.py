@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from podtide.adapters import wording
 from podtide.adapters.decision_records import SCHEMA_VERSION
 from podtide.adapters.expectation import Difference, Expectation, departures

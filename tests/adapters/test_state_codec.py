@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from podtide.adapters.state_codec import STATE_VERSION, StateError, decode, encode
 from podtide.domain import engine
 from podtide.domain.config import ProfileRules, ScalingConfig

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from podtide.adapters.history import BINS_MAX, History
 from podtide.adapters.terminal_plot import ASCII, COLOURED, PLAIN, Glyphs, Line, draw
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+
 from podtide.domain.config import ScalingConfig
 
 from .play import Play

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from podtide.domain import idleness as idle_executors
 from podtide.domain.commands import Bound, Held, Phase
 from podtide.domain.config import ScalingConfig
@@ -371,6 +372,10 @@ STORY: list[Stimulus] = [
     ended(6),
     cached(7, B),
     cached(8, B, rdd=1),
+    BlockUpdated(8, B, RddBlock(0, 1), True, False),
+    BlockUpdated(8, B, RddBlock(0, 1), False, False),
+    cached(8, B, rdd=2),
+    cached(8, B, rdd=2, valid=False),
     JobEnd(9, 0),
     ended(10, B),
     UnpersistRDD(11, 1),

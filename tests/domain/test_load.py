@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from podtide.domain import load as loads
 from podtide.domain.load import Backlogged, Demand, QueueEmptied, StageCame
 from podtide.domain.stimuli import (

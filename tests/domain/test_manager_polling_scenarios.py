@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from podtide.domain.commands import Cause, Decommission, Kill
 from podtide.domain.stimuli import Reset, TaskOutcome
 

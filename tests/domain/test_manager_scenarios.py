@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from podtide.domain.commands import Kill
 from podtide.domain.config import ProfileRules
 from podtide.domain.settings import ConstructFailure, oracle_config

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from podtide.domain.config import ProfileRules
 from podtide.domain.profiles import (
     ResourceProfile,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from podtide.domain.redaction import REDACTED, redaction_of
 from podtide.domain.sparkconf import from_mapping
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
+
 from podtide.domain import engine
 from podtide.domain.commands import Bound, Cause, Decommission, Held, Kill, Phase, RequestTotal, ScheduleThrew, Why
 from podtide.domain.config import ProfileRules, ScalingConfig

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from returns.pipeline import is_successful
+
 from podtide.domain.confkeys import KEYS, is_known, suspect
 from podtide.domain.confreview import conflicts, review
 from podtide.domain.conftypes import release
@@ -29,7 +31,6 @@ from podtide.domain.sparkconf import (
 )
 from podtide.domain.sparkversions import parse_version
 from podtide.domain.units import NEVER
-from returns.pipeline import is_successful
 
 HERE = Path(__file__).parent
 READINGS = json.loads((HERE / "conf_readings.json").read_text())

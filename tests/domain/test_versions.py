@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
+
 from podtide.domain.versions import JournalEntry, Versioned
 
 

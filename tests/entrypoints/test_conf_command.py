@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
 from podtide.entrypoints.conf_command import conf
 
 DA = "spark.dynamicAllocation."

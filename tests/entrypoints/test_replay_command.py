@@ -17,6 +17,7 @@ import click
 import jsonschema
 import pytest
 from click.testing import CliRunner
+
 from podtide.entrypoints.cli import podtide
 from podtide.entrypoints.replay_command import replay
 

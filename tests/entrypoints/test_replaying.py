@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_errors import LogError
@@ -19,7 +20,6 @@ from podtide.domain.sparkconf import COMMAND_LINE, SparkConf, from_mapping
 from podtide.entrypoints.cli import podtide
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.replaying import NothingToReplay, Replay
-
 from tests.adapters import lines as log
 
 PROJECT = Path(__file__).resolve().parents[2]

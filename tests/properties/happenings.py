@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
+
 from podtide.domain import engine
 from podtide.domain.commands import Command, Report, ScheduleThrew
 from podtide.domain.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig

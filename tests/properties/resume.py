@@ -11,7 +11,6 @@ import sys
 
 from podtide.adapters.scenarios import state_line
 from podtide.adapters.state_codec import decode, encode
-
 from tests.properties.happenings import Run
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hypothesis import given
+
 from podtide.domain.commands import Bound, Held, Phase, Report, RequestTotal
 from podtide.domain.config import ScalingConfig
 from podtide.domain.units import ExecutorId, ProfileId

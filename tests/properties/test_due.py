@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given
+
 from podtide.adapters.scenarios import state_line
 from podtide.domain.config import ScalingConfig
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from podtide.adapters.scenarios import state_line
 from podtide.domain import engine
 from podtide.domain.config import ScalingConfig

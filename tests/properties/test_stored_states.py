@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from podtide.adapters.scenarios import state_line
 from podtide.adapters.state_codec import decode, encode
 from podtide.domain import engine

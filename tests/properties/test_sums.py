@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given
+
 from podtide.domain import engine
 from podtide.domain import idleness as idle_executors
 from podtide.domain.config import ScalingConfig
