@@ -27,6 +27,7 @@ from podtide.domain import load as loads
 from podtide.domain.commands import Bound, Cause, Departure, Fact, Why
 from podtide.domain.config import ProfileRules
 from podtide.domain.engine import State
+from podtide.domain.scalamaps import walk_order
 from podtide.domain.scaling import (
     Awaiting,
     Removing,
@@ -34,7 +35,6 @@ from podtide.domain.scaling import (
     ScalingState,
     Update,
     Updating,
-    scala_hash_order,
 )
 from podtide.domain.units import ExecutorId, ProfileId
 
@@ -159,7 +159,7 @@ class RulesPart(_Strict, frozen=True):
 
 
 class ScalingPart(_Strict, frozen=True):
-    """The fields of ``ScalingState``. The order of the profiles follows from their numbers."""
+    """The fields of ``ScalingState``. The order of the profiles follows from their numbers and the buckets."""
 
     targets: Pairs
     to_add: Pairs
@@ -174,6 +174,7 @@ class ScalingPart(_Strict, frozen=True):
     holds: list[tuple[Bound, int, list[tuple[str, FactValue]]]]
     slots: Pairs
     rules: RulesPart | None
+    buckets: int
 
 
 class StatePart(_Strict, frozen=True):
@@ -213,6 +214,7 @@ def encode(state: State) -> bytes:
             "holds": [[bound.value, profile, facts] for (bound, profile), facts in scaling.holds.items()],
             "slots": list(scaling.slots.items()),
             "rules": None if scaling.rules is None else _rules_part(scaling.rules),
+            "buckets": scaling.buckets,
         },
     }
     for table in ("targets", "to_add", "holds", "slots"):
@@ -292,7 +294,8 @@ def decode(data: bytes) -> State:
         ScalingState(
             targets=targets,
             to_add=pmap(_profiles(scaling.to_add)),
-            order=scala_hash_order(targets),
+            order=walk_order(targets, scaling.buckets),
+            buckets=scaling.buckets,
             idleness=idleness,
             add_time=scaling.add_time,
             initializing=scaling.initializing,

@@ -49,6 +49,7 @@ from podtide.domain.config import ProfileRules, ScalingConfig
 from podtide.domain.idleness import Idleness
 from podtide.domain.load import Backlogged, Demand, Load, Placement, QueueEmptied, StageCame
 from podtide.domain.profiles import SparkFault, default_profile, refusal, tasks_per_executor
+from podtide.domain.scalamaps import BUCKETS, Walk, grown, walk_order
 from podtide.domain.stimuli import Answer, Reset, Stop, Tick
 from podtide.domain.units import (
     ALWAYS,
@@ -114,7 +115,7 @@ class ScalingState:
     ``order``: the profiles with a target in the order in which Scala's HashMap would walk them. ``sustained``:
     the backlog timer was last set by an increase. ``thrown``: what the last round ended in, if it threw.
     ``holds``: the profile bounds in force, as last reported. ``slots``: tasks per executor under ``rules``, worked out
-    once.
+    once. ``buckets``: the size of Scala's table of targets, which decides the order.
     """
 
     targets: PMap[ProfileId, int]
@@ -131,6 +132,7 @@ class ScalingState:
     holds: PMap[tuple[Bound, ProfileId], Hold] = field(default_factory=pmap)
     slots: PMap[ProfileId, int] = field(default_factory=pmap)
     rules: ProfileRules | None = None
+    buckets: int = BUCKETS
     memo: list[_Glance | None] = field(default_factory=lambda: [None], compare=False, repr=False)
 
 
@@ -145,6 +147,7 @@ class Plan(NamedTuple):
     updates: tuple[Update, ...]
     slots: PMap[ProfileId, int]
     fault: SparkFault | None
+    buckets: int
 
 
 # ------------------------------------------------------------------------------------------------------- decisions
@@ -308,6 +311,8 @@ def _glance(state: ScalingState) -> _Glance | None:
         return known
     if any(profile not in state.slots for profile in state.order):
         return None
+    if grown(len(state.order), state.buckets) != state.buckets:
+        return None  # the next update makes the table grow, and that is a change
     held = set(state.holds)
     rows = tuple(
         (
@@ -335,7 +340,7 @@ def _under_rules(state: ScalingState, config: ScalingConfig) -> ScalingState:
 
 
 def _moves(state: ScalingState, plan: Plan) -> bool:
-    return plan.targets is not state.targets or plan.to_add is not state.to_add
+    return plan.targets is not state.targets or plan.to_add is not state.to_add or plan.buckets != state.buckets
 
 
 # --------------------------------------------------------------------------------------------------------- signals
@@ -358,6 +363,7 @@ def _with_idleness(state: ScalingState, idleness: Idleness) -> ScalingState:
         state.holds,
         state.slots,
         state.rules,
+        state.buckets,
         state.memo,
     )
 
@@ -372,7 +378,8 @@ def _stage_came(state: ScalingState, signal: StageCame, config: ScalingConfig) -
         return Step(state)
     initial = config.executors_initial
     targets = state.targets.set(profile, initial)
-    state = replace(state, targets=targets, order=scala_hash_order(targets))
+    buckets = grown(len(state.targets), state.buckets)
+    state = replace(state, targets=targets, order=walk_order(targets, buckets), buckets=buckets)
     if initial <= 0 or signal.placement is None:
         return Step(state)
     state = replace(state, serial=state.serial + 1)
@@ -400,8 +407,11 @@ def _queue_emptied(state: ScalingState) -> ScalingState:
 
 def _reset(state: ScalingState, config: ScalingConfig) -> ScalingState:
     """reset(): initial targets, increments of 1, no executors; the timer is at 0, i.e. expired, not unset."""
+    buckets = grown(len(state.targets), state.buckets)
     return replace(
         state,
+        buckets=buckets,
+        order=state.order if buckets == state.buckets else walk_order(state.targets, buckets),
         add_time=0,
         sustained=False,
         targets=pmap(dict.fromkeys(state.targets, config.executors_initial)),
@@ -427,6 +437,8 @@ def _schedule(state: ScalingState, load: Load, config: ScalingConfig, now: Milli
     plan = _plan(state, load, config, expired=expired)
     if _moves(state, plan) or plan.slots is not state.slots:
         state = replace(state, targets=plan.targets, to_add=plan.to_add, slots=plan.slots)
+        if plan.buckets != state.buckets:
+            state = replace(state, buckets=plan.buckets, order=walk_order(state.targets, plan.buckets))
     if plan.fault is not None:
         return _threw(state, now, str(plan.fault), reports)
     if not plan.updates:
@@ -640,11 +652,13 @@ def _plan(state: ScalingState, load: Load, config: ScalingConfig, *, expired: bo
     """updateAndSyncNumExecutorsTarget without its call: profile by profile, in Scala's order."""
     targets, to_add, slots_known = state.targets, state.to_add, state.slots
     updates: list[Update] = []
-    for profile in state.order:
+    walk = Walk(state.order, state.buckets)
+    grows = grown(len(state.order), state.buckets) != state.buckets
+    for profile in walk if grows else state.order:
         known = slots_known.get(profile)
         slots = _slots(state, load, config, profile) if known is None else known
         if isinstance(slots, SparkFault):  # not kept: a profile that is unknown now may be announced yet
-            return Plan(targets, to_add, (), slots_known, slots)
+            return Plan(targets, to_add, (), slots_known, slots, walk.buckets)
         if known is None:
             slots_known = slots_known.set(profile, slots)
         demand = load.demand(profile)
@@ -653,7 +667,10 @@ def _plan(state: ScalingState, load: Load, config: ScalingConfig, *, expired: bo
         target, increment = targets[profile], to_add[profile]
         if needed < target:
             after, next_increment = max(needed, config.executors_min), 1
+            walk.put()
         elif expired:
+            if target < config.executors_max:
+                walk.put()
             after = _grown(target, increment, executors, needed, config)
             next_increment = 1 if after == target else increment
         else:
@@ -665,7 +682,7 @@ def _plan(state: ScalingState, load: Load, config: ScalingConfig, *, expired: bo
             facts = _facts(demand, slots, executors, needed, target, after, increment, config)
             cause = _cause(state, needed, target, after)
             updates.append(Update(profile, target, after, Why(cause, facts)))
-    return Plan(targets, to_add, tuple(updates), slots_known, None)
+    return Plan(targets, to_add, tuple(updates), slots_known, None, walk.buckets)
 
 
 def _grown(target: int, increment: int, executors: int, needed: int, config: ScalingConfig) -> int:
@@ -833,26 +850,6 @@ def _compared(
 
 
 # -------------------------------------------------------------------------------------------------------- numbers
-
-
-def scala_hash_order(profiles: Mapping[ProfileId, int]) -> tuple[ProfileId, ...]:
-    """The order in which scala.collection.mutable.HashMap (2.13) walks Int keys.
-
-    The table begins with 16 buckets and doubles before an entry would reach three quarters of it; it never
-    shrinks. The bucket of a key is ``(h ^ h >>> 16)`` modulo the table, and a bucket is sorted by that hash as a
-    signed number. It matters only when a profile makes schedule() throw: those before it have moved, those after
-    have not.
-    """
-    size = 16
-    while len(profiles) >= size * 0.75:
-        size *= 2
-
-    def place(profile: ProfileId) -> tuple[int, int]:
-        bits = profile & 0xFFFFFFFF
-        hashed = bits ^ (bits >> 16)
-        return hashed & (size - 1), _int32(hashed)
-
-    return tuple(sorted(profiles, key=place))
 
 
 def timer_end(at: Millis, timeout_ms: Millis) -> Millis:

@@ -12,7 +12,7 @@ from podtide.domain.commands import Bound, Cause, Decommission, Held, Kill, Phas
 from podtide.domain.config import ProfileRules, ScalingConfig
 from podtide.domain.load import Demand
 from podtide.domain.profiles import SparkFault
-from podtide.domain.scaling import due_and_need, need, needed_executors, scala_hash_order, timer_end, total_need
+from podtide.domain.scaling import due_and_need, need, needed_executors, timer_end, total_need
 from podtide.domain.stimuli import (
     Answer,
     BlockUpdated,
@@ -87,23 +87,6 @@ def test_need(demand: Demand, slots: int, executors: int, ratio: float, needed: 
 )
 def test_timer_end(at: int, timeout: int, end: int) -> None:
     assert timer_end(at, timeout) == end
-
-
-@pytest.mark.parametrize(
-    ("profiles", "order"),
-    [
-        ([0], [0]),
-        ([5, 0, 3], [0, 3, 5]),
-        ([17, 16, 1, 0], [0, 16, 1, 17]),  # 16 buckets
-        (list(range(11, 22)), [16, 17, 18, 19, 20, 21, 11, 12, 13, 14, 15]),
-        (list(range(11, 23)), list(range(11, 23))),  # the twelfth entry doubles the table
-        ([65_536, 1, 0], [0, 1, 65_536]),  # the upper half of the bits is folded in
-        ([0, 16, -1], [-1, 0, 16]),  # a signed number
-    ],
-)
-def test_scala_hash_order(profiles: list[int], order: list[int]) -> None:
-    targets = dict.fromkeys(map(ProfileId, profiles), 0)
-    assert list(scala_hash_order(targets)) == order
 
 
 # ------------------------------------------------------------------------------------------------ causes and numbers
