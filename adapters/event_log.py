@@ -34,7 +34,6 @@ from podtide.domain.stimuli import (
     TaskEnd,
     TaskOutcome,
     TaskStart,
-    UnpersistRDD,
 )
 from podtide.domain.units import ExecutorId, Millis, ProfileId
 
@@ -87,7 +86,6 @@ class Application:
     ended_ms: Millis | None = None
     properties: dict[str, str] | None = None
     first_ms: Millis | None = None
-    last_ms: Millis | None = None
 
 
 @dataclass
@@ -101,14 +99,11 @@ class Seen:
     block_managers: int = 0
     block_updates: int = 0
     persisted_rdds: bool = False
-    unpersists: int = 0
     map_stages: int = 0
     parentless: bool = True
-    environments: int = 0
     applications: int = 0
     jump_ms: Millis = 0
     jump_at: tuple[str, int] = ("", 0)
-    speculative: int = 0
 
 
 class EventLogSensor:
@@ -147,7 +142,6 @@ class EventLogSensor:
             if self._ended:
                 break
             self._read_piece()
-        self.application.last_ms = self.clock
         if not self.counts.read:
             raise NotEventLog(self.source.path, 'no Spark event in it (expected one JSON object with "Event" a line)')
 
@@ -274,8 +268,6 @@ class EventLogSensor:
                 self.fleet.remove(stimulus.executor, line.time, at)
             case BlockUpdated():
                 seen.block_updates += 1
-            case UnpersistRDD():
-                seen.unpersists += 1
             case _:
                 pass
         out.append(stimulus)
@@ -287,7 +279,6 @@ class EventLogSensor:
             case wire.LogStartLine(version):
                 application.spark_version = version or application.spark_version
             case wire.EnvironmentLine(properties):
-                seen.environments += 1
                 if application.properties is None:
                     application.properties = {key: text for key, text in properties.items() if text is not None}
             case wire.ApplicationStartLine(name, identity, attempt, time):

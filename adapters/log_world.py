@@ -38,10 +38,8 @@ class Tally:
     """What a lane decided, counted."""
 
     decisions: int = 0
-    reports: int = 0
     peak_target: int = 0
     peak_target_ms: Millis | None = None
-    requests: int = 0
     target_changes: int = 0
     kills_proposed: int = 0
     kills_confirmed: int = 0
@@ -107,7 +105,6 @@ class LogWorld:
         self._sink(command_record(command))
         match command:
             case RequestTotal():
-                tally.requests += 1
                 tally.target_changes += len(command.changes)
                 self.target = sum(command.targets.values())
                 if self.target > tally.peak_target or tally.peak_target_ms is None:
@@ -122,7 +119,6 @@ class LogWorld:
     def report(self, report: Report) -> None:
         """Record the report."""
         record = report_record(report)
-        self.tally.reports += 1
         if record["report"] != "held":
             self.tally.threw += 1
         elif record["phase"] == "began":
@@ -174,7 +170,6 @@ class Meter:
     def __init__(self, start: Millis) -> None:
         self.last = start
         self.idle_ms: Millis = 0
-        self.executor_ms: Millis = 0
         self.backlog_ms: Millis = 0
         self.short_ms: Millis = 0
         self.peak_need = 0
@@ -185,7 +180,6 @@ class Meter:
         self.last = now
         if need > self.peak_need:
             self.peak_need = need
-        self.executor_ms += span * executors
         self.idle_ms += span * (executors - busy)
         if waiting:
             self.backlog_ms += span

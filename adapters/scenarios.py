@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from returns.pipeline import is_successful
-
 from podtide.adapters import spark_events
 from podtide.domain import engine
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
@@ -24,8 +22,7 @@ from podtide.domain.config import ScalingConfig
 from podtide.domain.engine import State
 from podtide.domain.profiles import SparkFault, from_added, refusal
 from podtide.domain.scaling import needed_executors
-from podtide.domain.settings import scaling_config
-from podtide.domain.sparkconf import from_mapping
+from podtide.domain.settings import ConstructFailure, oracle_config
 from podtide.domain.stimuli import (
     Answer,
     BlockUpdated,
@@ -42,9 +39,6 @@ from podtide.domain.units import NEVER, ExecutorId, Millis, java_order
 
 REQUEST_FAILED: Final = "java.lang.RuntimeException: scripted: request failed"
 KILL_FAILED: Final = "java.lang.RuntimeException: scripted: kill failed"
-
-JUDGE_CONF: Final = {"spark.master": "k8s://http://oracle", "spark.dynamicAllocation.enabled": "true"}
-"""What the judge sets before the scenario's own conf."""
 
 _KEYS: Final = frozenset({"at", "event", "tick", "client", "shuffleCleaned", "reset", "state"})
 
@@ -100,13 +94,11 @@ class Runner:
         self.state: State | None = None
         active = self.cluster.apply(header.get("client", {}), self.now)
         reliable = bool(header.get("options", {}).get("reliableShuffleStorage", False))
-        conf = from_mapping({**JUDGE_CONF, **{k: _text(v) for k, v in header["conf"].items()}}, "scenario")
-        settled = scaling_config(conf, reliable_shuffle_storage=reliable)
-        if not is_successful(settled):
-            refused = settled.failure().construct
-            self.lines.append({"error": f"construct: {refused.exception_class}: {refused.message}"})
+        config = oracle_config(header["conf"], reliable_shuffle_storage=reliable)
+        if isinstance(config, ConstructFailure):
+            self.lines.append({"error": f"construct: {config}"})
             return
-        self.config: ScalingConfig = settled.unwrap().config
+        self.config: ScalingConfig = config
         begun = engine.start(self.config, self.now)
         if self.cluster.throw_on_request:  # start() does not catch it: there is no manager
             self._call(begun.commands[0])
@@ -188,10 +180,6 @@ class Runner:
                      "triggeredByExecutor": False, "messages": [command.message] * len(ids), "acked": list(granted)}
                 )  # fmt: skip
                 return [ExecutorsInactive(self.now, granted), Answer(self.now, command.serial, granted)]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _totals(command: RequestTotal) -> dict[str, Any]:

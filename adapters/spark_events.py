@@ -270,10 +270,6 @@ class ApplicationEndLine(Struct, frozen=True, tag="SparkListenerApplicationEnd",
     time: Time = field(name="Timestamp", default=-1)
 
 
-def _ignored(name: str) -> type[Struct]:
-    return msgspec.defstruct("Ignored", [], tag=name, tag_field="Event", frozen=True)
-
-
 Line: TypeAlias = (
     TaskStartLine
     | TaskEndLine

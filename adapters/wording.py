@@ -93,8 +93,6 @@ def why_raised(cause: str, facts: Mapping[str, Any], before: int, after: int, wa
             return [_of_bounds("initial executors", facts)]
         case "new profile":
             return [_of_bounds("initial executors of a new profile", facts)]
-        case "reset":
-            return [_of_bounds("starts over: the cluster manager was lost", facts)]
         case "minimum":
             return [f"{after - before:+,}: minimum {after:,}", *_tasks(facts), *_needed(facts)]
         case "backlog":
@@ -118,7 +116,7 @@ def why_lowered(
     cause: str, facts: Mapping[str, Any], before: int, after: int, steps: int, span_ms: Millis
 ) -> list[str]:
     """Why a target fell, in parts; a run of ``steps`` within ``span_ms`` is told as one."""
-    if cause in ("initial", "new profile", "reset"):
+    if cause in ("initial", "new profile"):
         return why_raised(cause, facts, before, after, {})
     needed = facts.get("need")
     fell = f"need fell to {needed:,}" if isinstance(needed, int) else "need fell"

@@ -27,7 +27,6 @@ class Cause(Enum):
     NEW_PROFILE = "new profile"
     BACKLOG = "backlog"
     SUSTAINED_BACKLOG = "sustained backlog"
-    RESET = "reset"
     LOWERED_NEED = "lowered need"
     MINIMUM = "minimum"
     RESYNC = "resync after removal"

@@ -77,7 +77,6 @@ class Loop:
         self.config = config
         self.load = loads.empty()
         self.now = now
-        self.ticks = 0
         self.cut_short = 0  # gaps between events in which the ticks ran out
         self._silent_left = SILENT_TICKS_MAX
         self._observe = observe
@@ -135,7 +134,6 @@ class Loop:
                     break
                 if lane is self.lanes[0]:
                     self._observe(at)
-                self.ticks += 1
                 said = lane.said
                 lane.take(self.load.saying((), (Tick(at),)), config, at)
                 at += TICK_INTERVAL_MS
