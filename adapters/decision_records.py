@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Final, assert_never
 
-from podtide.domain.commands import Command, Decommission, Departure, Held, Kill, Report, RequestTotal, ScheduleThrew
+from podtide.domain.commands import Decommission, Departure, Kill, Report, RequestTotal, ScalingCommand, ScheduleThrew
+from podtide.domain.reasons import Held, Remark, Threw
 
 SCHEMA_VERSION: Final = 1
 """The version of the records, named in every document that holds them."""
 
 
-def command_record(command: Command) -> dict[str, Any]:
+def command_record(command: ScalingCommand) -> dict[str, Any]:
     """A command: ``at_ms``, ``command``, ``targets`` or ``ids``, ``cause``, ``facts``."""
     match command:
         case RequestTotal():
@@ -72,5 +73,22 @@ def report_record(report: Report) -> dict[str, Any]:
             }
         case ScheduleThrew():
             return {"at_ms": report.at, "report": "schedule threw", "what": report.what, "repeated": report.repeated}
+        case Threw():
+            return {
+                "at_ms": report.at,
+                "report": "round threw",
+                "machine": report.machine,
+                "what": report.what,
+                "fatal": report.fatal,
+            }
+        case Remark():
+            facts = dict(sorted(report.facts.items()))
+            return {
+                "at_ms": report.at,
+                "report": "remark",
+                "machine": report.machine,
+                "topic": report.topic,
+                "facts": facts,
+            }
         case _:
             assert_never(report)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from podtide.adapters.decision_records import command_record, report_record
-from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal
+from podtide.domain.commands import Decommission, Kill, Report, RequestTotal, ScalingCommand
 from podtide.domain.stimuli import (
     Answer,
     ExecutorRemoved,
@@ -97,7 +97,7 @@ class LogWorld:
         self._sink({"at_ms": at, "report": "kill disproved", "ids": [executor]})
         return KillDisproved(at, (executor,))
 
-    def apply(self, command: Command, now: Millis) -> Sequence[Stimulus]:
+    def apply(self, command: ScalingCommand, now: Millis) -> Sequence[Stimulus]:
         """Record the command and grant it."""
         tally = self.tally
         tally.decisions += 1
@@ -126,7 +126,7 @@ class LogWorld:
         self._sink(record)
 
 
-def _cause_of(command: Command) -> str:
+def _cause_of(command: ScalingCommand) -> str:
     if isinstance(command, RequestTotal):
         return command.why.cause.value
     return command.departures[0].why.cause.value

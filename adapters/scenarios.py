@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from podtide.adapters import spark_events
 from podtide.domain import engine
-from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
+from podtide.domain.commands import Decommission, Kill, RequestTotal, ScalingCommand, ScheduleThrew, Step
 from podtide.domain.config import ScalingConfig
 from podtide.domain.engine import State
 from podtide.domain.profiles import SparkFault, from_added, refusal
@@ -146,7 +146,7 @@ class Runner:
         for stimulus in stimuli:
             self._carry_out(engine.step(self.state, stimulus, self.config, self.now))
 
-    def _carry_out(self, step: Step[State]) -> None:
+    def _carry_out(self, step: Step[State, ScalingCommand]) -> None:
         self.state = step.state
         for command in step.commands:
             self._take(*self._call(command))
@@ -154,7 +154,7 @@ class Runner:
             if isinstance(report, ScheduleThrew):
                 self.lines.append({"at": report.at, "call": "scheduleThrew", "what": report.what})
 
-    def _call(self, command: Command) -> list[Stimulus]:
+    def _call(self, command: ScalingCommand) -> list[Stimulus]:
         """Carry a command out as the scenario scripts it: the line of the call, and what came back."""
         cluster = self.cluster
         match command:

@@ -24,9 +24,10 @@ from pyrsistent import pmap
 
 from podtide.domain import idleness as idle_executors
 from podtide.domain import load as loads
-from podtide.domain.commands import Bound, Cause, Departure, Fact, Why
+from podtide.domain.commands import Departure
 from podtide.domain.config import ProfileRules
 from podtide.domain.engine import State
+from podtide.domain.reasons import Bound, Cause, Fact, Why
 from podtide.domain.scalamaps import walk_order
 from podtide.domain.scaling import (
     Awaiting,

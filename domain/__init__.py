@@ -6,26 +6,22 @@ something is answered by an ``Answer`` with its ``serial``. ``scaling_config`` m
 """
 
 from podtide.domain.commands import (
-    Bound,
-    Cause,
     Command,
     Decommission,
     Departure,
-    Held,
     Kill,
-    Phase,
     Report,
     RequestTotal,
     ScheduleThrew,
     Step,
     TargetChange,
-    Why,
 )
 from podtide.domain.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
 from podtide.domain.engine import State, due, start, step
 from podtide.domain.load import Load
 from podtide.domain.metrics import metrics
 from podtide.domain.profiles import ResourceProfile, SparkFault, tasks_per_executor
+from podtide.domain.reasons import Bound, Cause, Held, Phase, Why
 from podtide.domain.scaling import ScalingState, need, scale
 from podtide.domain.settings import Refused, ScalingSettings, scaling_config
 from podtide.domain.sparkconf import ConfError, SparkConf, from_arguments, from_mapping, layered

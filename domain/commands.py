@@ -8,63 +8,14 @@ nothing was held. Reasons are values: a cause from a closed list and the numbers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from pyrsistent import PMap, pmap
+from pyrsistent import PMap
 
+from podtide.domain.pod_commands import PodCommand
+from podtide.domain.reasons import Held, Remark, Threw, Why
 from podtide.domain.units import ExecutorId, Millis, ProfileId
-
-Fact: TypeAlias = int | float | str | None
-"""One number (or name) behind a decision; times in milliseconds, executors and tasks as counts."""
-
-
-class Cause(Enum):
-    """Why a command was given. The texts are the names in every output."""
-
-    INITIAL = "initial"
-    NEW_PROFILE = "new profile"
-    BACKLOG = "backlog"
-    SUSTAINED_BACKLOG = "sustained backlog"
-    LOWERED_NEED = "lowered need"
-    MINIMUM = "minimum"
-    RESYNC = "resync after removal"
-    IDLE = "idle"
-    CACHED_IDLE = "cached idle"
-    SHUFFLE_IDLE = "shuffle idle"
-
-
-class Bound(Enum):
-    """What held executors back, kept them alive, or cut an increase. The texts are the names in every output."""
-
-    NEED = "need"
-    RAMP = "ramp"
-    RATIO = "ratio"
-    MAXIMUM = "maximum"
-    MINIMUM = "minimum"
-    TARGET = "target"
-    RUNNING_TASK = "running task"
-    CACHED_DATA = "cached data"
-    SHUFFLE_DATA = "shuffle data"
-    UNKNOWN_PROFILE = "unknown profile"
-    REFUSED_KILL = "refused kill"
-
-
-class Phase(Enum):
-    """A report's place in the life of what it reports."""
-
-    BEGAN = "began"
-    CHANGED = "changed"
-    ENDED = "ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """A cause and the numbers behind it."""
-
-    cause: Cause
-    facts: Mapping[str, Fact] = field(default_factory=pmap)
 
 
 class TargetChange(NamedTuple):
@@ -130,24 +81,11 @@ class Decommission:
         return tuple(d.executor for d in self.departures)
 
 
-Command: TypeAlias = RequestTotal | Kill | Decommission
+ScalingCommand: TypeAlias = RequestTotal | Kill | Decommission
 """Everything dynamic allocation tells the scheduler backend (all of the notify family)."""
 
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A bound holds something back (or no longer): growth of a profile, or executors that could have gone.
-
-    ``executors`` names the executors where the bound is theirs (cached data, shuffle data); where it is the
-    profile's (minimum, maximum, target, ...) ``facts["executors"]`` counts them.
-    """
-
-    at: Millis
-    phase: Phase
-    bound: Bound
-    profile: ProfileId
-    executors: tuple[ExecutorId, ...] = ()
-    facts: Mapping[str, Fact] = field(default_factory=pmap)
+Command: TypeAlias = ScalingCommand | PodCommand
+"""Everything that is told to somebody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +100,16 @@ class ScheduleThrew:
     repeated: bool = False
 
 
-Report: TypeAlias = Held | ScheduleThrew
+Report: TypeAlias = Held | ScheduleThrew | Threw | Remark
 """What happened inside, for people and records; nobody has to act upon it."""
 
 S = TypeVar("S")
+C = TypeVar("C")
 
 
-class Step(NamedTuple, Generic[S]):
+class Step(NamedTuple, Generic[S, C]):
     """One step forward: the new state, what to do, and what was held back."""
 
     state: S
-    commands: tuple[Command, ...] = ()
+    commands: tuple[C, ...] = ()
     reports: tuple[Report, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from podtide.domain import load as loads
 from podtide.domain import scaling
-from podtide.domain.commands import Command, Report, Step
+from podtide.domain.commands import Report, ScalingCommand, Step
 from podtide.domain.config import ScalingConfig
 from podtide.domain.load import Load
 from podtide.domain.scaling import ScalingState
@@ -29,14 +29,16 @@ class State(NamedTuple):
     scaling: ScalingState
 
 
-def start(config: ScalingConfig, now: Millis) -> Step[State]:
+def start(config: ScalingConfig, now: Millis) -> Step[State, ScalingCommand]:
     """The state of an application that begins at ``now``, and the request for its initial executors."""
     load = loads.empty()
     begun = scaling.start(load, config, now)
     return Step(State(load, begun.state), begun.commands, begun.reports)
 
 
-def step(state: State, stimulus: Stimulus | Sequence[Stimulus], config: ScalingConfig, now: Millis) -> Step[State]:
+def step(
+    state: State, stimulus: Stimulus | Sequence[Stimulus], config: ScalingConfig, now: Millis
+) -> Step[State, ScalingCommand]:
     """Take one stimulus, or a batch of them in order, and decide.
 
     Events may be given many at a time: they are reflected in one fold, each at the time that it carries. The
@@ -59,8 +61,10 @@ def step(state: State, stimulus: Stimulus | Sequence[Stimulus], config: ScalingC
     return Step(State(state.load, decided.state), decided.commands, decided.reports)
 
 
-def _one_by_one(state: State, batch: Sequence[Stimulus], config: ScalingConfig, now: Millis) -> Step[State]:
-    commands: list[Command] = []
+def _one_by_one(
+    state: State, batch: Sequence[Stimulus], config: ScalingConfig, now: Millis
+) -> Step[State, ScalingCommand]:
+    commands: list[ScalingCommand] = []
     reports: list[Report] = []
     for one in batch:
         state, more, news = step(state, (one,), config, now)

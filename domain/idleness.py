@@ -28,8 +28,8 @@ from typing import Any, Final
 
 from pyrsistent import pmap
 
-from podtide.domain.commands import Bound, Held, Phase
 from podtide.domain.config import ScalingConfig
+from podtide.domain.reasons import Bound, Held, Phase
 from podtide.domain.stimuli import (
     BlockUpdated,
     ExecutorAdded,

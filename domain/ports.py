@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from podtide.domain.commands import Command, Report
+from podtide.domain.commands import Report, ScalingCommand
 from podtide.domain.stimuli import Stimulus
 from podtide.domain.units import Millis
 
@@ -21,7 +21,7 @@ class Sensor(Protocol):
 class Actuator(Protocol):
     """Applies a command and says what came of it."""
 
-    def apply(self, command: Command, now: Millis) -> Sequence[Stimulus]:
+    def apply(self, command: ScalingCommand, now: Millis) -> Sequence[Stimulus]:
         """Carry the command out; the answer comes back as stimuli of the same ``now``."""
         ...
 

@@ -29,26 +29,21 @@ from pyrsistent import PMap, pmap
 
 from podtide.domain import idleness as idle_executors
 from podtide.domain.commands import (
-    Bound,
-    Cause,
-    Command,
     Decommission,
     Departure,
-    Fact,
-    Held,
     Kill,
-    Phase,
     Report,
     RequestTotal,
+    ScalingCommand,
     ScheduleThrew,
     Step,
     TargetChange,
-    Why,
 )
 from podtide.domain.config import ProfileRules, ScalingConfig
 from podtide.domain.idleness import Idleness
 from podtide.domain.load import Backlogged, Demand, Load, Placement, QueueEmptied, StageCame
 from podtide.domain.profiles import SparkFault, default_profile, refusal, tasks_per_executor
+from podtide.domain.reasons import Bound, Cause, Fact, Held, Phase, Why
 from podtide.domain.scalamaps import BUCKETS, Walk, grown, walk_order
 from podtide.domain.stimuli import Answer, Reset, Stop, Tick
 from podtide.domain.units import (
@@ -153,7 +148,7 @@ class Plan(NamedTuple):
 # ------------------------------------------------------------------------------------------------------- decisions
 
 
-def start(load: Load, config: ScalingConfig, now: Millis) -> Step[ScalingState]:
+def start(load: Load, config: ScalingConfig, now: Millis) -> Step[ScalingState, ScalingCommand]:
     """start(): ask for the initial executors. The answer to this request changes nothing."""
     initial = config.executors_initial
     state = ScalingState(
@@ -173,12 +168,12 @@ def scale(
     snapshots: Sequence[Load],
     config: ScalingConfig,
     now: Millis,  # noqa: ARG001 - every decision takes the same four; here each signal carries its own time
-) -> Step[ScalingState]:
+) -> Step[ScalingState, ScalingCommand]:
     """Act upon what each load signals, in order: the timer, the backlog, new stages, answers.
 
     ``now`` is the time of the step; signals carry their own, not later than that. Never raises.
     """
-    commands: list[Command] = []
+    commands: list[ScalingCommand] = []
     reports: list[Report] = []
     state = _under_rules(state, config)
     for load in snapshots:
@@ -368,7 +363,7 @@ def _with_idleness(state: ScalingState, idleness: Idleness) -> ScalingState:
     )
 
 
-def _stage_came(state: ScalingState, signal: StageCame, config: ScalingConfig) -> Step[ScalingState]:
+def _stage_came(state: ScalingState, signal: StageCame, config: ScalingConfig) -> Step[ScalingState, ScalingCommand]:
     """onStageSubmitted: initializing ends, the backlog begins; a new profile gets the initial target at once."""
     profile = signal.profile
     state = replace(_backlogged(state, signal.at, config), initializing=False)
@@ -424,7 +419,9 @@ def _reset(state: ScalingState, config: ScalingConfig) -> ScalingState:
 # ------------------------------------------------------------------------------------------------------- the round
 
 
-def _schedule(state: ScalingState, load: Load, config: ScalingConfig, now: Millis) -> Step[ScalingState]:
+def _schedule(
+    state: ScalingState, load: Load, config: ScalingConfig, now: Millis
+) -> Step[ScalingState, ScalingCommand]:
     """schedule(): first part, up to the request that moves targets."""
     idleness, reports = idle_executors.look(state.idleness, now)
     if idleness is not state.idleness:
@@ -453,7 +450,9 @@ def _schedule(state: ScalingState, load: Load, config: ScalingConfig, now: Milli
     return Step(state, (request,), reports)
 
 
-def _answered(state: ScalingState, load: Load, config: ScalingConfig, answer: Answer) -> Step[ScalingState]:
+def _answered(
+    state: ScalingState, load: Load, config: ScalingConfig, answer: Answer
+) -> Step[ScalingState, ScalingCommand]:
     """The round goes on where it stopped. An answer that nobody waits for is let pass."""
     awaiting = state.awaiting
     if awaiting is None or awaiting.serial != answer.serial:
@@ -507,9 +506,9 @@ def _remove(
     load: Load,
     config: ScalingConfig,
     now: Millis,
-    commands: tuple[Command, ...],
+    commands: tuple[ScalingCommand, ...],
     reports: tuple[Report, ...],
-) -> Step[ScalingState]:
+) -> Step[ScalingState, ScalingCommand]:
     """schedule(): second part, removeExecutors."""
     departures, fault = _departures(state, config)
     if fault is not None:
@@ -521,13 +520,15 @@ def _remove(
         return Step(step.state, (*commands, *step.commands), reports)
     serial = state.serial + 1
     state = replace(state, serial=serial, awaiting=Removing(serial, now, departures))
-    order: Command = Decommission(now, serial, departures) if config.decommission else Kill(now, serial, departures)
+    order: ScalingCommand = (
+        Decommission(now, serial, departures) if config.decommission else Kill(now, serial, departures)
+    )
     return Step(state, (*commands, order), reports)
 
 
 def _resync(
     state: ScalingState, load: Load, now: Millis, asked: tuple[Departure, ...], removed: tuple[ExecutorId, ...]
-) -> Step[ScalingState]:
+) -> Step[ScalingState, ScalingCommand]:
     """After every removal, granted or not, Spark repeats the totals; only then are executors marked."""
     serial = state.serial + 1
     state = replace(state, serial=serial, awaiting=Resyncing(serial, now, asked, removed))
@@ -542,7 +543,7 @@ def _close_removal(
     now: Millis,
     asked: tuple[Departure, ...],
     removed: tuple[ExecutorId, ...],
-) -> Step[ScalingState]:
+) -> Step[ScalingState, ScalingCommand]:
     if removed:
         idleness = idle_executors.mark(state.idleness, removed, decommissioned=config.decommission)
         state = _with_idleness(state, idleness)
@@ -559,10 +560,10 @@ def _close(
     load: Load,
     config: ScalingConfig,
     now: Millis,
-    commands: tuple[Command, ...],
+    commands: tuple[ScalingCommand, ...],
     reports: tuple[Report, ...],
     refused: Mapping[ProfileId, int] | None = None,
-) -> Step[ScalingState]:
+) -> Step[ScalingState, ScalingCommand]:
     """The end of a round: report what holds, if that is news."""
     holds = _holds(state, load, config)
     if refused:
@@ -577,7 +578,9 @@ def _close(
     return Step(state, commands, reports)
 
 
-def _threw(state: ScalingState, now: Millis, what: str, reports: tuple[Report, ...]) -> Step[ScalingState]:
+def _threw(
+    state: ScalingState, now: Millis, what: str, reports: tuple[Report, ...]
+) -> Step[ScalingState, ScalingCommand]:
     threw = ScheduleThrew(now, what, repeated=state.thrown == what)
     return Step(replace(state, thrown=what), (), (*reports, threw))
 

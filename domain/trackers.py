@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappush
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from podtide.domain.commands import Bound
+from podtide.domain.reasons import Bound
 from podtide.domain.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId, java_order
 from podtide.domain.versions import JournalEntry
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from podtide.domain import load as loads
 from podtide.domain import scaling
-from podtide.domain.commands import ScheduleThrew, Step
+from podtide.domain.commands import ScalingCommand, ScheduleThrew, Step
 from podtide.domain.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.load import Load
 from podtide.domain.ports import Actuator
@@ -57,7 +57,7 @@ class Lane:
         """Decide on what ``load`` signals, carry the commands out and go on with their answers."""
         self.settle(scaling.scale(self.state, (load,), config, now), load, config, now)
 
-    def settle(self, step: Step[ScalingState], load: Load, config: ScalingConfig, now: Millis) -> None:
+    def settle(self, step: Step[ScalingState, ScalingCommand], load: Load, config: ScalingConfig, now: Millis) -> None:
         """Adopt a step: reports out, commands out, answers back in, until nothing more is asked."""
         self.state = step.state
         for report in step.reports:

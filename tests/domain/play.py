@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from podtide.domain import engine
-from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal
+from podtide.domain.commands import Decommission, Kill, Report, RequestTotal, ScalingCommand
 from podtide.domain.config import ScalingConfig
 from podtide.domain.engine import State
 from podtide.domain.profiles import SparkFault
@@ -51,7 +51,7 @@ class Cluster:
     refuses_all: bool = False
     refused: frozenset[str] = frozenset()
 
-    def answers(self, command: Command, now: Millis) -> tuple[Stimulus, ...]:
+    def answers(self, command: ScalingCommand, now: Millis) -> tuple[Stimulus, ...]:
         """What comes back for a command. An executor that goes is no longer active before the answer is read."""
         if self.silent:
             return ()
@@ -69,7 +69,7 @@ class Play:
         self.config = config
         self.now = now
         self.cluster = cluster or Cluster()
-        self.commands: list[Command] = []
+        self.commands: list[ScalingCommand] = []
         self.reports: list[Report] = []
         begun = engine.start(config, now)
         self.state: State = begun.state
@@ -85,12 +85,12 @@ class Play:
             self.reports.extend(step.reports)
             self._carry_out(step.commands)
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
+    def _carry_out(self, commands: Sequence[ScalingCommand]) -> None:
         for command in commands:
             self.commands.append(command)
             self.feed(*self.cluster.answers(command, self.now))
 
-    def tick(self, after: Millis = 0) -> list[Command]:
+    def tick(self, after: Millis = 0) -> list[ScalingCommand]:
         """Let time pass, then the timer fire; returns what was said at that tick."""
         self.now += after
         said = len(self.commands)

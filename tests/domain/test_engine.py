@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from podtide.domain import engine
-from podtide.domain.commands import Cause, RequestTotal
+from podtide.domain.commands import RequestTotal
 from podtide.domain.config import ScalingConfig
 from podtide.domain.metrics import metrics
+from podtide.domain.reasons import Cause
 from podtide.domain.stimuli import ExecutorAdded, StageSubmitted, Stimulus, Stop, TaskStart, Tick
 from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId
 

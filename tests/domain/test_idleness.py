@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from podtide.domain import idleness as idle_executors
-from podtide.domain.commands import Bound, Held, Phase
 from podtide.domain.config import ScalingConfig
 from podtide.domain.idleness import Idleness
+from podtide.domain.reasons import Bound, Held, Phase
 from podtide.domain.stimuli import (
     BlockUpdated,
     ExecutorAdded,

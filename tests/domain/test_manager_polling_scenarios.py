@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from podtide.domain.commands import Cause, Decommission, Kill
+from podtide.domain.commands import Decommission, Kill
+from podtide.domain.reasons import Cause
 from podtide.domain.stimuli import Reset, TaskOutcome
 
 from .conftest import SECOND

@@ -8,10 +8,11 @@ from math import inf, nan
 import pytest
 
 from podtide.domain import engine
-from podtide.domain.commands import Bound, Cause, Decommission, Held, Kill, Phase, RequestTotal, ScheduleThrew, Why
+from podtide.domain.commands import Decommission, Kill, RequestTotal, ScheduleThrew
 from podtide.domain.config import ProfileRules, ScalingConfig
 from podtide.domain.load import Demand
 from podtide.domain.profiles import SparkFault
+from podtide.domain.reasons import Bound, Cause, Held, Phase, Why
 from podtide.domain.scaling import due_and_need, need, needed_executors, timer_end, total_need
 from podtide.domain.stimuli import (
     Answer,

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 from podtide.domain import engine
-from podtide.domain.commands import Command, Report, ScheduleThrew
+from podtide.domain.commands import Report, ScalingCommand, ScheduleThrew
 from podtide.domain.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
 from podtide.domain.engine import State
 from podtide.domain.stimuli import (
@@ -65,7 +65,7 @@ class Changed(NamedTuple):
 Happening: TypeAlias = tuple[Millis, Stimulus | Changed]
 """So many milliseconds later, this; the stimulus says 0 for its own time."""
 
-Said: TypeAlias = Command | Report
+Said: TypeAlias = ScalingCommand | Report
 
 executors = st.sampled_from(["1", "2", "10", "driver"]).map(ExecutorId)
 several = st.lists(executors, min_size=1, max_size=3, unique=True).map(tuple)
@@ -298,7 +298,7 @@ class Run:
         self.said.extend(step.reports)
         self._carry_out(step.commands)
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
+    def _carry_out(self, commands: Sequence[ScalingCommand]) -> None:
         for command in commands:
             self.said.append(command)
             for answer in self.cluster.answers(command, command.at):

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from hypothesis import given
 
-from podtide.domain.commands import Bound, Held, Phase, Report, RequestTotal
+from podtide.domain.commands import Report, RequestTotal
 from podtide.domain.config import ScalingConfig
+from podtide.domain.reasons import Bound, Held, Phase
 from podtide.domain.units import ExecutorId, ProfileId
 
 from .happenings import Happening, Run, configs, happenings
