@@ -1,0 +1,94 @@
+"""Volume claims of new executor pods: which ones a pod wants, and which left-over ones it can take instead.
+
+A pod wants one claim per volume of kind persistentVolumeClaim; a claim object is made for it where storage class and size
+limit are set. When the driver owns and reuses claims, a claim that no pod of the last delivery mounts and that is older than
+the creation timeout may be taken instead, if it is of the same class and at least as large.
+
+Source: MountVolumesFeatureStep, ExecutorPodsAllocator.getReusablePVCs and replacePVCsIfNeeded of Spark 4.3.0 (spec:
+allocation, section 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from podtide.domain.config import ClaimTemplate
+from podtide.domain.instants import parse_instant
+from podtide.domain.pod_commands import ClaimSpec
+from podtide.domain.pod_stimuli import Claim
+from podtide.domain.pods import PodNumber
+from podtide.domain.profiles import SparkFault
+from podtide.domain.quantities import parse_quantity
+from podtide.domain.units import Millis
+
+ON_DEMAND: Final = "OnDemand"
+EXECUTOR_ID: Final = "SPARK_EXECUTOR_ID"
+
+
+class Wanted(NamedTuple):
+    """``mounted``: the claim of each volume, in order; ``created``: the objects to make; ``reused``: taken over."""
+
+    mounted: tuple[str, ...]
+    created: tuple[ClaimSpec, ...]
+    reused: tuple[str, ...]
+
+
+def wanted_claims(templates: Sequence[ClaimTemplate], prefix: str, number: PodNumber) -> Wanted:
+    """The claims of a new executor's pod, before any reuse."""
+    mounted, created = [], []
+    for template in templates:
+        name = claim_name(template, prefix, str(number))
+        mounted.append(name)
+        if template.storage_class is not None and template.size is not None:
+            created.append(ClaimSpec(name, template.storage_class, template.size, template.volume))
+    return Wanted(tuple(mounted), tuple(created), ())
+
+
+def claim_name(template: ClaimTemplate, prefix: str, executor: str) -> str:
+    """The name of an executor's claim of this volume."""
+    if template.claim == ON_DEMAND:
+        return f"{prefix}-exec-{executor}-pvc-{template.index}"
+    return template.claim.replace(EXECUTOR_ID, executor)
+
+
+def reusable_claims(
+    claims: Sequence[Claim], in_use: Callable[[str], bool], now: Millis, age_ms: Millis
+) -> tuple[Claim, ...] | SparkFault:
+    """The listed claims that may be taken over, in list order; what Spark throws for a creation time it cannot read."""
+    found = []
+    for claim in claims:
+        if in_use(claim.name):
+            continue
+        if claim.created_at is None:
+            return SparkFault("java.lang.NullPointerException", "text")
+        created = parse_instant(claim.created_at)
+        if created is None:
+            text = f"Text '{claim.created_at}' could not be parsed at index 0"
+            return SparkFault("java.time.format.DateTimeParseException", text)
+        if now - created > age_ms:
+            found.append(claim)
+    return tuple(found)
+
+
+def reuse(wanted: Wanted, reusable: list[Claim]) -> Wanted:
+    """Take over what fits; ``reusable`` loses what is taken."""
+    if not reusable:
+        return wanted
+    mounted, created, reused = list(wanted.mounted), [], []
+    for spec in wanted.created:
+        fitting = next((claim for claim in reusable if _fits(claim, spec)), None)
+        if fitting is None or spec.name not in mounted:
+            created.append(spec)
+            continue
+        reusable.remove(fitting)
+        mounted[mounted.index(spec.name)] = fitting.name
+        reused.append(fitting.name)
+    return Wanted(tuple(mounted), tuple(created), tuple(reused))
+
+
+def _fits(claim: Claim, spec: ClaimSpec) -> bool:
+    if claim.storage_class != spec.storage_class:
+        return False
+    has, needs = parse_quantity(claim.size), parse_quantity(spec.size)
+    return has is not None and needs is not None and has >= needs
