@@ -13,7 +13,13 @@ from typing import Any, Final, assert_never
 
 from podtide.adapters.scenario_pods import ShapeError, manifest
 from podtide.domain import allocation, snapshots
-from podtide.domain.allocator_state import AllocatorCommand, AllocatorInput, AllocatorState, Subscribed
+from podtide.domain.allocator_state import (
+    AllocatorCommand,
+    AllocatorInput,
+    AllocatorState,
+    DeletionsChanged,
+    Subscribed,
+)
 from podtide.domain.commands import Step
 from podtide.domain.config import AllocationConfig
 from podtide.domain.instants import format_instant, parse_instant
@@ -232,7 +238,7 @@ class Runner:
             case NotifySubscribers():
                 self.notified += 1
                 return None
-            case CountFailure() | Subscribed():
+            case CountFailure() | Subscribed() | DeletionsChanged():
                 return None
             case _:
                 assert_never(command)

@@ -8,7 +8,7 @@ Level = Literal["DEBUG", "INFO", "WARN", "ERROR"]
 
 
 class SparkLine(NamedTuple):
-    """One line as Spark's own logger would say it. ``logger``: the short class name; ``text``: without a trailing newline."""
+    """One line as Spark's own logger would say it. ``logger``: the short class name; ``text``: without a newline."""
 
     level: Level
     logger: str

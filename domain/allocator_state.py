@@ -47,6 +47,14 @@ class Subscribed(NamedTuple):
     interval_ms: Millis
 
 
+class DeletionsChanged(NamedTuple):
+    """A round ended: excess pods that it deleted, and deleted pods that no snapshot shows any more (isDeleted)."""
+
+    at: Millis
+    added: tuple[PodNumber, ...]
+    gone: tuple[PodNumber, ...]
+
+
 AllocatorInput: TypeAlias = Starting | TargetsSet | Deliver | KnownExecutors | RecoveryNeeded | Outcome | Stopping
 """All that the allocator hears of."""
 
@@ -61,8 +69,9 @@ AllocatorCommand: TypeAlias = (
     | NotifySubscribers
     | CountFailure
     | Subscribed
+    | DeletionsChanged
 )
-"""All that it asks for; the last three of other machines."""
+"""All that it says; the last four to other machines."""
 
 
 class ExcessWait(NamedTuple):

@@ -46,7 +46,8 @@ class ScalingConfig:
     Executor counts apply to each resource profile by itself. ``executors_initial`` is the effective one:
     max(minExecutors, initialExecutors, spark.executor.instances). ``shuffle_tracking`` is effective too: off
     under an external shuffle service. ``rdd_from_service``: spark.shuffle.service.enabled and
-    spark.shuffle.service.fetch.rdd.enabled.
+    spark.shuffle.service.fetch.rdd.enabled. ``repair_pending``: no key of Spark's, but a fix that 4.3.0 lacks, off by
+    default: tasks of completed stages that start late do not count as pending (SPARK-58446).
     """
 
     executors_min: int = 0
@@ -62,6 +63,7 @@ class ScalingConfig:
     decommission: bool = False
     ratio: float = 1.0
     testing: bool = False
+    repair_pending: bool = False
     profile_rules: ProfileRules = field(default_factory=ProfileRules)
 
 
@@ -222,3 +224,12 @@ class KubernetesConfig:
     roll: RollConfig | None = None
     resize: ResizeConfig | None = None
     claim_resize: ResizeConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """A whole application: dynamic allocation, if it is on, over the Kubernetes side."""
+
+    scaling: ScalingConfig
+    kubernetes: KubernetesConfig
+    dynamic: bool = True

@@ -1,45 +1,97 @@
-"""One step of everything: stimulus -> fold -> scale -> commands; and when the next step is due.
+"""One step of everything: stimulus -> fold -> scale -> backend -> allocate -> reap -> commands; and when the next is due.
 
-This is where machines meet. None of them knows another: the engine hands the load that a fold produced to the
-decision that reads it. ``now`` is an argument here and everywhere; what a command led to comes back as the next
-stimulus.
+This is where machines meet. None of them knows another: the engine hands the load that a fold produced to the decision that
+reads it, the targets of that decision to the scheduler backend, and so on down to the pods. ``now`` is an argument here and
+everywhere; what a command led to comes back as the next stimulus.
+
+Two kinds of application, told apart by their config:
+
+- a ``ScalingConfig``: dynamic allocation alone. Its requests and kills go out and are answered by ``Answer``.
+- an ``EngineConfig``: the Kubernetes side under it (``kubernetes_side``). Requests and kills are answered inside, by the
+  scheduler backend; they still come out as commands, because they are decisions, but nobody has to carry them out. The
+  listener events that the backend posts are heard at once. ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms
+  grid included.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, assert_never, cast
 
+from podtide.domain import kubernetes_side as side
 from podtide.domain import load as loads
 from podtide.domain import scaling
-from podtide.domain.commands import Report, ScalingCommand, Step
-from podtide.domain.config import ScalingConfig
+from podtide.domain.backend_messages import (
+    ActiveChanged,
+    Decommissioned,
+    ExecutorDisabled,
+    Killed,
+    Requested,
+    RequestTotals,
+)
+from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
+from podtide.domain.config import TICK_INTERVAL_MS, EngineConfig, ScalingConfig
+from podtide.domain.kubernetes_side import KubernetesState, News, SideCommand, SideStimulus
 from podtide.domain.load import Load
+from podtide.domain.pod_stimuli import DecommissionRequested, KillRequested, PodStimulus, Starting, Wake
 from podtide.domain.scaling import ScalingState
-from podtide.domain.stimuli import Answer, Reset, Stimulus, Stop, Tick
-from podtide.domain.units import Millis
+from podtide.domain.stimuli import (
+    Answer,
+    ExecutorAdded,
+    ExecutorRemoved,
+    ExecutorsActive,
+    ExecutorsInactive,
+    ListenerEvent,
+    Reset,
+    Stimulus,
+    Stop,
+    Tick,
+)
+from podtide.domain.units import NEVER, Millis
 
 _TURNS = frozenset({Tick, Answer, Reset, Stop})
+_EVENTS: frozenset[type] = frozenset(ListenerEvent.__args__) | _TURNS
+
+AnyStimulus: TypeAlias = Stimulus | PodStimulus
+"""All that can arrive at an application."""
 
 
 class State(NamedTuple):
-    """All that is known at a moment. Immutable: an older state can be kept, compared and gone on from."""
+    """All that is known at a moment. Immutable: an older state can be kept, compared and gone on from.
+
+    ``kubernetes`` is None where dynamic allocation is alone. ``tick_at``: the next place on the grid of its timer.
+    """
 
     load: Load
     scaling: ScalingState
+    kubernetes: KubernetesState | None = None
+    tick_at: Millis = 0
 
 
 def start(config: ScalingConfig, now: Millis) -> Step[State, ScalingCommand]:
-    """The state of an application that begins at ``now``, and the request for its initial executors."""
+    """Dynamic allocation of an application that begins at ``now``, and the request for its initial executors."""
     load = loads.empty()
     begun = scaling.start(load, config, now)
     return Step(State(load, begun.state), begun.commands, begun.reports)
 
 
+def launch(config: EngineConfig, now: Millis) -> Step[State, Command]:
+    """A whole application that begins at ``now``: the backend starts, and then, if it is on, dynamic allocation."""
+    load = loads.empty()
+    begun = scaling.start(load, config.scaling, now)
+    state = State(load, begun.state, side.begin(config.kubernetes, now), now)
+    run = _Run(state, config, now)
+    run.take(Starting(now))
+    if config.dynamic:
+        run.adopt(begun.commands, begun.reports)
+    return run.step()
+
+
 def step(
     state: State, stimulus: Stimulus | Sequence[Stimulus], config: ScalingConfig, now: Millis
 ) -> Step[State, ScalingCommand]:
-    """Take one stimulus, or a batch of them in order, and decide.
+    """Take one stimulus of dynamic allocation, or a batch of them in order, and decide.
 
     Events may be given many at a time: they are reflected in one fold, each at the time that it carries. The
     timer, answers, reset and stop take effect in their place in the batch. ``now`` is the time of the step, not
@@ -52,13 +104,13 @@ def step(
     if _TURNS.isdisjoint(map(type, batch)):
         load = loads.fold(state.load, batch)
         decided = scaling.scale(state.scaling, (load,), config, now)
-        return Step(State(load, decided.state), decided.commands, decided.reports)
+        return Step(state._replace(load=load, scaling=decided.state), decided.commands, decided.reports)
     if len(batch) > 1:
         return _one_by_one(state, batch, config, now)
     # The timer, an answer, a reset or a stop: no task moves, so the load stays the version that it is.
     turn: Any = batch[0]
     decided = scaling.scale(state.scaling, (state.load.saying((), (turn,)),), config, now)
-    return Step(State(state.load, decided.state), decided.commands, decided.reports)
+    return Step(state._replace(scaling=decided.state), decided.commands, decided.reports)
 
 
 def _one_by_one(
@@ -73,6 +125,168 @@ def _one_by_one(
     return Step(state, tuple(commands), tuple(reports))
 
 
-def due(state: State, config: ScalingConfig) -> Millis:
-    """The earliest time at which a tick could change anything (``units.ALWAYS``: the next tick; ``NEVER``)."""
-    return scaling.due(state.scaling, state.load, config)
+def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, now: Millis) -> Step[State, Command]:
+    """Take what came of a whole application, in order, and decide. Never raises on well-typed stimuli.
+
+    Every command with a serial, but those of dynamic allocation, may be answered by an ``Outcome``; those that a machine
+    waits for must be. Listener events in a row are reflected in one fold.
+    """
+    run = _Run(state, config, now)
+    events: list[Stimulus] = []
+    for stimulus in stimuli:
+        if type(stimulus) in _EVENTS:
+            events.append(cast(Stimulus, stimulus))
+            continue
+        run.hear(events)
+        events = []
+        run.take(cast(PodStimulus, stimulus))
+    run.hear(events)
+    return run.step()
+
+
+def due(state: State, config: ScalingConfig | EngineConfig) -> Millis:
+    """The earliest time at which a tick, or a ``Wake``, could change anything (``ALWAYS``: the next one; ``NEVER``)."""
+    if isinstance(config, ScalingConfig):
+        return scaling.due(state.scaling, state.load, config)
+    assert state.kubernetes is not None
+    first = side.due(state.kubernetes, config.kubernetes)
+    return min(first, _next_tick(state, config)) if config.dynamic else first
+
+
+def _next_tick(state: State, config: EngineConfig) -> Millis:
+    """The place on the 100 ms grid where schedule() may next do something."""
+    wanted = scaling.due(state.scaling, state.load, config.scaling)
+    if wanted == NEVER or wanted <= state.tick_at:
+        return NEVER if wanted == NEVER else state.tick_at
+    return state.tick_at + -(-(wanted - state.tick_at) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
+
+
+class _ToSide(NamedTuple):
+    """Something for the Kubernetes side to take."""
+
+    stimulus: SideStimulus
+
+
+class _ToScaling(NamedTuple):
+    """Something for dynamic allocation to hear, in order."""
+
+    events: tuple[Stimulus, ...]
+
+
+class _Run:
+    """One step of a whole application under way."""
+
+    def __init__(self, state: State, config: EngineConfig, now: Millis) -> None:
+        self.config = config
+        self.now = now
+        self.load = state.load
+        self.scaling = state.scaling
+        assert state.kubernetes is not None
+        self.side = state.kubernetes
+        self.tick_at = state.tick_at
+        self.commands: list[Command] = []
+        self.reports: list[Report] = []
+        self.mail: deque[_ToSide | _ToScaling] = deque()
+
+    def step(self) -> Step[State, Command]:
+        state = State(self.load, self.scaling, self.side, self.tick_at)
+        return Step(state, tuple(self.commands), tuple(self.reports))
+
+    def take(self, stimulus: SideStimulus) -> None:
+        """Hand one stimulus to the Kubernetes side; at a Wake, run the timer of dynamic allocation after it."""
+        self._to_side(stimulus)
+        self._settle()
+        if isinstance(stimulus, Wake) and self.config.dynamic:
+            self._tick()
+
+    def hear(self, events: Sequence[Stimulus]) -> None:
+        """Reflect listener events and decide."""
+        if events:
+            self._to_scaling(events)
+            self._settle()
+
+    def adopt(self, commands: Sequence[ScalingCommand], reports: Sequence[Report]) -> None:
+        """Carry on with what dynamic allocation decided."""
+        self.reports.extend(reports)
+        for command in commands:
+            self.commands.append(command)
+            self.mail.append(_ToSide(_asked(command)))
+        self._settle()
+
+    def _tick(self) -> None:
+        state = State(self.load, self.scaling, self.side, self.tick_at)
+        if _next_tick(state, self.config) <= self.now:
+            passed = (self.now - self.tick_at) // TICK_INTERVAL_MS
+            self.tick_at += (passed + 1) * TICK_INTERVAL_MS
+            self._to_scaling((Tick(self.now),))
+            self._settle()
+
+    def _settle(self) -> None:
+        while self.mail:
+            letter = self.mail.popleft()
+            if isinstance(letter, _ToSide):
+                self._to_side(letter.stimulus)
+            else:
+                self._to_scaling(letter.events)
+
+    def _to_side(self, stimulus: SideStimulus) -> None:
+        taken = side.step(self.side, (stimulus,), self.config.kubernetes, self.now)
+        self.side = taken.state
+        self.reports.extend(taken.reports)
+        for command in taken.commands:
+            if isinstance(command, News):
+                heard = _heard(command)
+                if heard and self.config.dynamic:
+                    self.mail.append(_ToScaling(heard))
+            else:
+                self.commands.append(_outward(command))
+
+    def _to_scaling(self, events: Sequence[Stimulus]) -> None:
+        if not self.config.dynamic:
+            return
+        bare = State(self.load, self.scaling)
+        decided = step(bare, events, self.config.scaling, self.now)
+        self.load, self.scaling = decided.state.load, decided.state.scaling
+        self.reports.extend(decided.reports)
+        for command in decided.commands:
+            self.commands.append(command)
+            self.mail.append(_ToSide(_asked(command)))
+
+
+def _outward(command: SideCommand) -> Command:
+    return cast(Command, command)
+
+
+def _asked(command: ScalingCommand) -> SideStimulus:
+    """What the scheduler backend is asked for."""
+    match command:
+        case RequestTotal():
+            targets = tuple((profile, command.targets[profile]) for profile in sorted(command.targets))
+            return RequestTotals(command.at, targets, command.serial)
+        case Kill():
+            return KillRequested(command.at, command.executors, serial=command.serial)
+        case Decommission():
+            return DecommissionRequested(
+                command.at, command.executors, command.message, adjust_target=False, serial=command.serial
+            )
+        case _:
+            assert_never(command)
+
+
+def _heard(news: News) -> tuple[Stimulus, ...]:
+    """What the driver's other half hears of it."""
+    match news:
+        case Requested():
+            return (Answer(news.at, news.serial, news.acked, news.threw),)
+        case Killed() | Decommissioned():
+            return (Answer(news.at, news.serial, news.executors, news.threw),)
+        case ActiveChanged():
+            active = (ExecutorsActive(news.at, news.active),) if news.active else ()
+            inactive = (ExecutorsInactive(news.at, news.inactive),) if news.inactive else ()
+            return active + inactive
+        case ExecutorAdded() | ExecutorRemoved():
+            return (news,)
+        case ExecutorDisabled():
+            return ()
+        case _:
+            assert_never(news)

@@ -19,6 +19,7 @@ from podtide.domain.allocator_state import (
     AllocatorInput,
     AllocatorState,
     ClaimWait,
+    DeletionsChanged,
     ExcessWait,
     Flight,
     ListWait,
@@ -564,6 +565,8 @@ class Desk:
             return
         if not current.aborted:
             self.outstanding = current.pending + len(self.fleet.books.created)
+            if current.retired or current.forgotten:
+                self.commands.append(DeletionsChanged(self.now, current.retired, current.forgotten))
         held: Mapping[HoldKey, Mapping[str, Fact]] = current.held
         self.holds, reports = settle(self.holds, held, current.at)
         self.reports.extend(reports)

@@ -1,0 +1,554 @@
+"""The Kubernetes side of an application: its machines, composed.
+
+The snapshot store, the pods allocator (or the StatefulSet or Deployment allocator), the lifecycle manager, the scheduler
+backend, the polling source and the plugins do not know one another. Each says what it has to tell the others as values; here
+these are carried from one to the next, first come first served, until nobody has anything left to say. What is for the
+outside comes out as commands. So one step is what the driver's threads would do one after the other, undisturbed:
+
+    pods seen -> store -> allocator, lifecycle -> backend -> allocator, lifecycle (known executors)
+    targets   -> backend -> allocator -> store (run your subscribers) -> allocator ...
+
+Each machine numbers its own calls; the numbers that go out are ``number * MACHINES + machine``, so that the outcome of a
+call finds its way home without anybody keeping a list.
+
+A subscriber's timer need not run when nothing is queued and its machine has nothing to do by itself; ``due`` passes over
+such runs, which leaves their grid in time as it was (Spark's round would have ended where it began).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+
+from podtide.domain import allocation, backend, lifecycle, polling, replicas, resizing, rolling, store
+from podtide.domain.allocator_state import (
+    AllocatorInput,
+    AllocatorState,
+    DeletionsChanged,
+    RecoveryNeeded,
+    Subscribed,
+)
+from podtide.domain.backend_messages import (
+    ActiveChanged,
+    BackendInput,
+    Decommissioned,
+    Excluded,
+    ExecutorDisabled,
+    Killed,
+    KnownChanged,
+    LossReported,
+    RecoveryMode,
+    Requested,
+    RequestMore,
+    RequestTotals,
+    SourcesStarted,
+    StartAllocator,
+    StopAllocator,
+    TargetsForwarded,
+)
+from podtide.domain.backend_state import BackendState
+from podtide.domain.commands import Report, Step
+from podtide.domain.config import KubernetesConfig
+from podtide.domain.lifecycle import ActiveExecutors, Delivery, LifecycleInput, LifecycleState
+from podtide.domain.pod_commands import (
+    CountFailure,
+    Deliver,
+    NotifySubscribers,
+    PodCommand,
+    RemoveExecutor,
+    StopSource,
+)
+from podtide.domain.pod_stimuli import (
+    CallFailure,
+    ClaimsMeasured,
+    CreationFailed,
+    DecommissionRequested,
+    DiskReport,
+    ExecutorBusy,
+    ExecutorDisconnected,
+    ExecutorsSummarized,
+    GenerateExecutorId,
+    KillRequested,
+    KnownExecutors,
+    MemoryMeasured,
+    Outcome,
+    PodsReplaced,
+    PodStimulus,
+    PodsUpdated,
+    RegisterExecutor,
+    Starting,
+    Stopping,
+    TargetsSet,
+    Wake,
+)
+from podtide.domain.pods import PodNumber
+from podtide.domain.polling import PollingState
+from podtide.domain.profiles import SparkFault
+from podtide.domain.reasons import Threw
+from podtide.domain.replicas import AllocatorStarted, ReplicasInput, ReplicasState, TargetsServed
+from podtide.domain.resizing import ClaimSizes, PodSizes
+from podtide.domain.rolling import Roll, RollState
+from podtide.domain.stimuli import ExecutorAdded, ExecutorRemoved
+from podtide.domain.store import ALLOCATOR, LIFECYCLE, Delivered, StoreInput, StoreState, Subscribe
+from podtide.domain.units import NEVER, ExecutorId, Millis
+
+
+class Machine(IntEnum):
+    """Who gave out a serial."""
+
+    ALLOCATOR = 0
+    REPLICAS = 1
+    LIFECYCLE = 2
+    BACKEND = 3
+    POLLING = 4
+    MEMORY = 5
+    CLAIMS = 6
+
+
+MACHINES: Final = 8
+"""Serials of a machine lie this far apart outside; a power of two that leaves room for more."""
+
+Question: TypeAlias = RequestTotals | RequestMore
+"""What dynamic allocation asks of the backend, besides kills and decommissions."""
+
+SideStimulus: TypeAlias = PodStimulus | Question
+
+News: TypeAlias = (
+    Requested | Killed | Decommissioned | ActiveChanged | ExecutorAdded | ExecutorRemoved | ExecutorDisabled
+)
+"""What is told to the driver's other half: answers to dynamic allocation, and listener events."""
+
+SideCommand: TypeAlias = PodCommand | News
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesState:
+    """All machines at a moment. ``allocator`` is None where ``sets`` allocates, and the other way round.
+
+    ``starting``: the backend's call of the allocator's start that is not answered yet; ``serving``: its calls of
+    setTotalExpectedExecutors that are not.
+    """
+
+    store: StoreState
+    lifecycle: LifecycleState
+    backend: BackendState
+    polling: PollingState
+    allocator: AllocatorState | None = None
+    sets: ReplicasState | None = None
+    roll: RollState | None = None
+    memory: PodSizes | None = None
+    claims: ClaimSizes | None = None
+    starting: int | None = None
+    serving: tuple[int | None, ...] = ()
+
+
+class Wants(NamedTuple):
+    """What the plugins need to be told before they can go on: measurements that only the outside can make."""
+
+    summary: bool = False
+    memory: bool = False
+    claims: bool = False
+
+
+def begin(config: KubernetesConfig, now: Millis) -> KubernetesState:
+    """An application that has been made and not started: ``step`` it with ``Starting``."""
+    direct = config.replicas is None
+    return KubernetesState(
+        store.start(),
+        lifecycle.empty(),
+        backend.begin(config.backend, now),
+        polling.start(),
+        allocation.begin(config.allocation) if direct else None,
+        None if direct else replicas.begin(),
+        None if config.roll is None else rolling.start(config.roll, now),
+        None if config.resize is None else resizing.start_pods(config.resize, now),
+        None if config.claim_resize is None else resizing.start_claims(config.claim_resize, now),
+    )
+
+
+def step(
+    state: KubernetesState, snapshots: Sequence[SideStimulus], config: KubernetesConfig, now: Millis
+) -> Step[KubernetesState, SideCommand]:
+    """Take what came, in order, and carry what the machines say to one another until they are silent."""
+    office = _Office(state, config, now)
+    for item in snapshots:
+        office.receive(item)
+        office.deliver_all()
+    return office.step()
+
+
+def due(state: KubernetesState, config: KubernetesConfig) -> Millis:
+    """When a ``Wake`` could change anything; NEVER if only a stimulus can."""
+    first = min(backend.due(state.backend, config.backend), polling.due(state.polling))
+    for run in state.store.submitted:
+        first = min(first, run.due)
+    for subscriber in state.store.subscribers:
+        if subscriber.due is not None:
+            first = min(first, _next_run(subscriber, state, config))
+    if state.roll is not None and config.roll is not None:
+        first = min(first, rolling.due(state.roll, config.roll))
+    if state.memory is not None and config.resize is not None:
+        first = min(first, resizing.pods_due(state.memory, config.resize))
+    if state.claims is not None and config.claim_resize is not None:
+        first = min(first, resizing.claims_due(state.claims, config.claim_resize))
+    return first
+
+
+def wants(state: KubernetesState, config: KubernetesConfig, now: Millis) -> Wants:
+    """Which measurements the plugins wait for at ``now``."""
+    return Wants(
+        state.roll is not None and config.roll is not None and rolling.wants_summary(state.roll, config.roll, now),
+        state.memory is not None
+        and config.resize is not None
+        and resizing.wants_memory(state.memory, config.resize, now),
+        state.claims is not None
+        and config.claim_resize is not None
+        and resizing.wants_claims(state.claims, config.claim_resize, now),
+    )
+
+
+def _next_run(subscriber: store.Subscriber, state: KubernetesState, config: KubernetesConfig) -> Millis:
+    """The first run of a subscriber's timer that is not idle."""
+    assert subscriber.due is not None
+    if subscriber.queue or subscriber.notifications:
+        return subscriber.due
+    wanted = _machine_due(subscriber.name, state, config)
+    return wanted if wanted == NEVER else _grid(subscriber.due, subscriber.interval_ms, wanted)
+
+
+def _machine_due(subscriber: str, state: KubernetesState, config: KubernetesConfig) -> Millis:
+    if subscriber == ALLOCATOR and state.allocator is not None:
+        return allocation.due(state.allocator, config.allocation)
+    return lifecycle.due(state.lifecycle, config.lifecycle) if subscriber == LIFECYCLE else NEVER
+
+
+def _grid(first: Millis, interval_ms: Millis, at: Millis) -> Millis:
+    """The first of ``first``, ``first + interval``, ... that is not before ``at``."""
+    return first if at <= first else first + -(-(at - first) // interval_ms) * interval_ms
+
+
+class _Office:
+    """One step under way: the machines' states, and what they still have to tell one another."""
+
+    def __init__(self, state: KubernetesState, config: KubernetesConfig, now: Millis) -> None:
+        self.config = config
+        self.now = now
+        self.state = state
+        self.store = self._rested(state)
+        self.lifecycle = state.lifecycle
+        self.backend = state.backend
+        self.polling = state.polling
+        self.allocator = state.allocator
+        self.sets = state.sets
+        self.roll, self.memory, self.claims = state.roll, state.memory, state.claims
+        self.starting = state.starting
+        self.serving = deque(state.serving)
+        self.mail: deque[tuple[Any, Any]] = deque()
+        self.commands: list[SideCommand] = []
+        self.reports: list[Report] = []
+        self.store_config = store.StoreConfig(config.pods, config.allocation.remarks)
+        self.polling_config = polling.PollingConfig(config.sources, config.allocation.remarks)
+
+    def step(self) -> Step[KubernetesState, SideCommand]:
+        state = KubernetesState(
+            self.store, self.lifecycle, self.backend, self.polling, self.allocator, self.sets, self.roll, self.memory,
+            self.claims, self.starting, tuple(self.serving),
+        )  # fmt: skip
+        return Step(state, tuple(self.commands), tuple(self.reports))
+
+    def _rested(self, state: KubernetesState) -> StoreState:
+        """The store with the idle runs of its timers passed over that lie before now."""
+        subscribers = []
+        for subscriber in state.store.subscribers:
+            due = subscriber.due
+            if due is not None and due < self.now and not subscriber.queue and not subscriber.notifications:
+                at = min(_next_run(subscriber, state, self.config), _grid(due, subscriber.interval_ms, self.now))
+                subscribers.append(replace(subscriber, due=at))
+            else:
+                subscribers.append(subscriber)
+        return replace(state.store, subscribers=tuple(subscribers))
+
+    # who gets what from outside
+
+    def receive(self, item: SideStimulus) -> None:
+        match item:
+            case PodsUpdated() | PodsReplaced():
+                self.post(self._to_store, item)
+            case Wake():
+                self._wake(item)
+            case Outcome():
+                self._answered(item)
+            case ExecutorsSummarized():
+                self.post(self._to_roll, item)
+            case MemoryMeasured():
+                self.post(self._to_memory, item)
+            case DiskReport() | ClaimsMeasured():
+                self.post(self._to_claims, item)
+            case Stopping():
+                self.post(self._to_backend, item)
+                for plugin in (self._to_roll, self._to_memory, self._to_claims):
+                    self.post(plugin, item)
+            case TargetsSet():
+                self.post(self._to_backend, RequestTotals(item.at, item.targets))
+            case (
+                RequestTotals()
+                | RequestMore()
+                | KillRequested()
+                | DecommissionRequested()
+                | Starting()
+                | RegisterExecutor()
+                | ExecutorDisconnected()
+                | GenerateExecutorId()
+                | ExecutorBusy()
+            ):
+                self.post(self._to_backend, item)
+            case _:
+                assert_never(item)
+
+    def _wake(self, item: Wake) -> None:
+        now = self.now
+        if backend.due(self.backend, self.config.backend) <= now:
+            self.post(self._to_backend, item)
+        if store.due(self.store) <= now:
+            self.post(self._to_store, item)
+        if polling.due(self.polling) <= now:
+            self.post(self._to_polling, item)
+        for plugin in (self._to_roll, self._to_memory, self._to_claims):
+            self.post(plugin, item)
+
+    def _answered(self, outcome: Outcome) -> None:
+        machine, serial = outcome.serial % MACHINES, outcome.serial // MACHINES
+        home: dict[int, Any] = {
+            Machine.ALLOCATOR: self._to_allocator,
+            Machine.REPLICAS: self._to_sets,
+            Machine.LIFECYCLE: self._to_lifecycle,
+            Machine.BACKEND: self._to_backend,
+            Machine.POLLING: self._to_polling,
+            Machine.MEMORY: self._to_memory,
+            Machine.CLAIMS: self._to_claims,
+        }
+        if machine in home:
+            self.post(home[machine], outcome._replace(serial=serial))
+
+    # the post
+
+    def post(self, machine: Any, item: Any) -> None:
+        self.mail.append((machine, item))
+
+    def deliver_all(self) -> None:
+        while self.mail:
+            machine, item = self.mail.popleft()
+            machine(item)
+
+    def out(self, machine: Machine, command: PodCommand) -> None:
+        serial = getattr(command, "serial", None)
+        if serial is not None:
+            command = replace(command, serial=serial * MACHINES + machine)
+        self.commands.append(command)
+
+    # the machines
+
+    def _to_store(self, item: StoreInput) -> None:
+        step = store.distribute(self.store, (item,), self.store_config, self.now)
+        self.store = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            if not isinstance(command, Deliver):
+                self.out(Machine.BACKEND, command)
+            elif command.subscriber == ALLOCATOR:
+                self.post(self._to_allocator, command)
+            else:
+                self.post(self._to_lifecycle, Delivery(command.at, command.snapshots))
+        # A notification runs its subscribers now; a Wake stops at each delivery.
+        if store.due(self.store) <= self.now and (isinstance(item, Wake) or self.store.submitted):
+            self.post(self._to_store, Wake(self.now))
+
+    def _delivered(self, subscriber: str, reports: Sequence[Report], machine: str) -> None:
+        """The subscriber's round is over: tell the store, and what it threw."""
+        threw = next((r.what for r in reports if isinstance(r, Threw) and r.machine == machine), None)
+        known = self.store.subscriber(subscriber)
+        if known is not None and known.busy is not None:
+            fault = None if threw is None else SparkFault(*threw.partition(": ")[::2])
+            self.post(self._to_store, Delivered(self.now, subscriber, fault))
+
+    def _to_allocator(self, item: AllocatorInput) -> None:
+        if self.allocator is None:
+            return
+        step = allocation.allocate(self.allocator, (item,), self.config.allocation, self.now)
+        self.allocator = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            match command:
+                case NotifySubscribers():
+                    self.post(self._to_store, command)
+                case CountFailure():
+                    self.post(self._to_lifecycle, CreationFailed(command.at, command.executor))
+                case Subscribed():
+                    self.post(self._to_store, Subscribe(command.at, ALLOCATOR, command.interval_ms))
+                    self._started(None)
+                case DeletionsChanged():
+                    added, gone = tuple(map(_executor, command.added)), tuple(map(_executor, command.gone))
+                    self.post(self._to_backend, Excluded(command.at, added, gone))
+                case _:
+                    self.out(Machine.ALLOCATOR, command)
+        self._failed_start(step.reports)
+        if not allocation.busy(self.allocator):
+            self._delivered(ALLOCATOR, step.reports, allocation.MACHINE)
+
+    def _to_sets(self, item: ReplicasInput) -> None:
+        if self.sets is None or self.config.replicas is None:
+            return
+        step = replicas.scale(self.sets, (item,), self.config.replicas, self.now)
+        self.sets = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            match command:
+                case AllocatorStarted():
+                    self._started(None)
+                case TargetsServed():
+                    serial = self.serving.popleft() if self.serving else None
+                    if serial is not None:
+                        failure = None if command.threw is None else _failure(command.threw)
+                        self.post(self._to_backend, Outcome(self.now, serial, failure))
+                case _:
+                    self.out(Machine.REPLICAS, command)
+        self._failed_start(step.reports)
+
+    def _started(self, failure: CallFailure | None) -> None:
+        if self.starting is not None:
+            self.post(self._to_backend, Outcome(self.now, self.starting, failure))
+            self.starting = None
+
+    def _failed_start(self, reports: Sequence[Report]) -> None:
+        fatal = next((r.what for r in reports if isinstance(r, Threw) and r.fatal), None)
+        if fatal is not None and self.starting is not None:
+            self._started(_failure(fatal))
+
+    def _to_lifecycle(self, item: LifecycleInput) -> None:
+        step = lifecycle.reap(self.lifecycle, (item,), self.config.lifecycle, self.now)
+        self.lifecycle = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            if isinstance(command, RemoveExecutor):
+                loss = LossReported(
+                    command.at, command.executor, command.reason, command.why, command.active, command.round_index
+                )
+                self.post(self._to_backend, loss)
+            else:
+                self.out(Machine.LIFECYCLE, command)
+        if not lifecycle.busy(self.lifecycle):
+            self._delivered(LIFECYCLE, step.reports, lifecycle.MACHINE)
+
+    def _to_backend(self, item: BackendInput) -> None:
+        step = backend.manage(self.backend, (item,), self.config.backend, self.now)
+        self.backend = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            match command:
+                case StartAllocator():
+                    self.starting = command.serial
+                    self.post(self._to_allocator if self.allocator else self._to_sets, Starting(self.now))
+                case StopAllocator():
+                    self.post(self._to_allocator if self.allocator else self._to_sets, Stopping(self.now))
+                    self.post(self._to_backend, Outcome(self.now, command.serial))
+                case TargetsForwarded():
+                    self._forward(command)
+                case SourcesStarted():
+                    self.post(self._to_store, Subscribe(self.now, LIFECYCLE, self.config.lifecycle.interval_ms))
+                    self.post(self._to_polling, polling.Start(self.now))
+                case KnownChanged():
+                    self._know(command)
+                case ActiveChanged():
+                    self._activate(command)
+                case RecoveryMode():
+                    self.post(self._to_allocator, RecoveryNeeded(self.now))
+                case StopSource(what="store"):
+                    self.post(self._to_store, store.Stop(self.now))
+                    self.post(self._to_backend, Outcome(self.now, command.serial))
+                case StopSource(what="poll"):
+                    self.post(self._to_polling, polling.Stop(self.now))
+                    self.post(self._to_backend, Outcome(self.now, command.serial))
+                case (
+                    Requested() | Killed() | Decommissioned() | ExecutorAdded() | ExecutorRemoved() | ExecutorDisabled()
+                ):
+                    self.commands.append(command)
+                case _:
+                    self.out(Machine.BACKEND, command)
+
+    def _forward(self, command: TargetsForwarded) -> None:
+        targets = TargetsSet(self.now, command.targets)
+        if self.allocator is None:
+            self.serving.append(command.serial if command.awaited else None)
+            self.post(self._to_sets, targets)
+            return
+        self.post(self._to_allocator, targets)
+        if command.awaited:
+            self.post(self._to_backend, Outcome(self.now, command.serial))
+
+    def _know(self, news: KnownChanged) -> None:
+        added = [(n, since) for e, _, since in news.added if (n := _number(e)) is not None]
+        removed = [n for e in news.removed if (n := _number(e)) is not None]
+        known = KnownExecutors(self.now, tuple(added), tuple(removed))
+        self.post(self._to_allocator, known)
+        self.post(self._to_lifecycle, known)
+
+    def _activate(self, news: ActiveChanged) -> None:
+        added = tuple(n for e in news.active if (n := _number(e)) is not None)
+        removed = tuple(n for e in news.inactive if (n := _number(e)) is not None)
+        self.post(self._to_lifecycle, ActiveExecutors(self.now, added, removed))
+        self.commands.append(news)
+
+    def _to_polling(self, item: polling.PollingInput) -> None:
+        step = polling.poll(self.polling, (item,), self.polling_config, self.now)
+        self.polling = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            if isinstance(command, PodsReplaced):
+                self.post(self._to_store, command)
+            else:
+                self.out(Machine.POLLING, command)
+
+    def _to_roll(self, item: rolling.RollStimulus) -> None:
+        if self.roll is None or self.config.roll is None:
+            return
+        step = rolling.roll(self.roll, (item,), self.config.roll, self.now)
+        self.roll = step.state
+        self.reports.extend(step.reports)
+        for roll in step.commands:
+            assert isinstance(roll, Roll)
+            self.post(self._to_backend, roll.request)
+
+    def _to_memory(self, item: resizing.MemoryStimulus) -> None:
+        if self.memory is None or self.config.resize is None:
+            return
+        step = resizing.resize_pods(self.memory, (item,), self.config.resize, self.now)
+        self.memory = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            self.out(Machine.MEMORY, command)
+
+    def _to_claims(self, item: resizing.ClaimStimulus) -> None:
+        if self.claims is None or self.config.claim_resize is None:
+            return
+        step = resizing.resize_claims(self.claims, (item,), self.config.claim_resize, self.now)
+        self.claims = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            self.out(Machine.CLAIMS, command)
+
+
+def _executor(number: PodNumber) -> ExecutorId:
+    return ExecutorId(str(number))
+
+
+def _number(executor: ExecutorId) -> PodNumber | None:
+    """The executor's pod number; None for ids that no pods allocator gives out."""
+    return PodNumber(int(executor)) if executor.isascii() and executor.isdigit() and len(executor) < 19 else None
+
+
+def _failure(threw: str) -> CallFailure:
+    exception_class, _, message = threw.partition(": ")
+    return CallFailure(None, message, exception_class)
