@@ -51,8 +51,12 @@ class DecisionWriter:
 
     def put(self, record: dict[str, Any]) -> None:
         """Append a decision. Raises DecisionFileError if the disk refuses, BrokenPipeError if nobody reads."""
+        self.write(encoded(record))
+
+    def write(self, line: bytes) -> None:
+        """Append a line that is ready, its newline included. Raises as ``put`` does."""
         try:
-            self._file.write(encoded(record))
+            self._file.write(line)
         except BrokenPipeError:
             raise
         except OSError as problem:

@@ -1,23 +1,46 @@
 """Decisions as records: the one form in which they are printed, stored and compared (docs/formats.md).
 
-A record is a flat JSON object that opens with ``at_ms``. Commands carry Spark's own call name; reports carry
+A record is a flat JSON object that opens with ``at_ms``. Commands of dynamic allocation carry Spark's own call name,
+commands about pods the name of what is asked of the cluster or of the driver, and all their fields; reports carry
 ``report``. Facts are numbers under fixed names. Everything here is plain data: no value of the log is in it but
-executor ids.
+executor ids, names of pods and claims, and what the API said of a pod that ended.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, assert_never
+from functools import cache
+from typing import Any, Final, assert_never, get_args
 
-from podtide.domain.commands import Decommission, Departure, Kill, Report, RequestTotal, ScalingCommand, ScheduleThrew
+from podtide.adapters.plain_types import Record
+from podtide.domain.commands import Command, Decommission, Departure, Kill, Report, RequestTotal, ScheduleThrew
+from podtide.domain.pod_commands import DecommissionExecutors, PodCommand
 from podtide.domain.reasons import Held, Remark, Threw
 
 SCHEMA_VERSION: Final = 1
 """The version of the records, named in every document that holds them."""
 
 
-def command_record(command: ScalingCommand) -> dict[str, Any]:
-    """A command: ``at_ms``, ``command``, ``targets`` or ``ids``, ``cause``, ``facts``."""
+@cache
+def pod_command_forms() -> dict[type, Record]:
+    """The plain form of every command about pods; a command is called by its class, ``createPod``.
+
+    Only DecommissionExecutors is called otherwise: decommissionExecutors is what dynamic allocation asks for.
+    """
+    kinds = [kind for family in get_args(PodCommand) for kind in (get_args(family) or (family,))]
+    return {kind: Record(kind, tag=("command", _call(kind)), names={"executors": "ids"}) for kind in kinds}
+
+
+def _call(kind: type) -> str:
+    if kind is DecommissionExecutors:
+        return "announceDecommission"
+    return kind.__name__[0].lower() + kind.__name__[1:]
+
+
+def command_record(command: Command) -> dict[str, Any]:
+    """A command: ``at_ms``, ``command``, its fields (``targets``, ``ids``, ``executor``, ...), ``cause``, ``facts``.
+
+    Of a command about pods every field is there, ``serial`` included, but those that have their usual value.
+    """
     match command:
         case RequestTotal():
             facts = dict(sorted(command.why.facts.items()))
@@ -43,7 +66,7 @@ def command_record(command: ScalingCommand) -> dict[str, Any]:
         case Decommission():
             return _departure_record("decommissionExecutors", command.at, command.departures)
         case _:
-            assert_never(command)
+            return {"at_ms": command.at, **pod_command_forms()[type(command)].plain(command)}
 
 
 def _departure_record(call: str, at: int, departures: tuple[Departure, ...]) -> dict[str, Any]:

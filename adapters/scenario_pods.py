@@ -44,7 +44,9 @@ def manifest(pod: Mapping[str, Any], app_id: str) -> PodManifest:
     if not isinstance(pod, Mapping):
         raise ShapeError(f"expected an object for a pod, got {pod!r:.60}")
     number = None if pod.get("id") is None else java_text(pod["id"])
-    name = java_text(pod["name"], none=None) if "name" in pod else f"exec-{number if number is not None else _absent(pod)}"
+    name = (
+        java_text(pod["name"], none=None) if "name" in pod else f"exec-{number if number is not None else _absent(pod)}"
+    )
     has_status = not java_bool(pod.get("noStatus"))
     return PodManifest(
         name=name or "",

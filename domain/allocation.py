@@ -65,10 +65,10 @@ def is_deleted(state: AllocatorState, number: PodNumber) -> bool:
     """Whether registration of this executor is to be refused (isDeleted). An open round does not show yet."""
     current = state.round
     if current is not None:
+        if number in current.forgotten:  # before ``retired``: it may be deleted anew
+            return True
         if number in current.retired:
             return False
-        if number in current.forgotten:
-            return True
     return state.fleet.deleted(number)
 
 

@@ -28,7 +28,7 @@ from podtide.domain.pod_commands import (
     NotifySubscribers,
 )
 from podtide.domain.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Starting, Stopping, TargetsSet
-from podtide.domain.pods import PodNumber
+from podtide.domain.pods import PodNumber, Snapshot
 from podtide.domain.policies import Consumer
 from podtide.domain.reasons import Fact
 from podtide.domain.units import Millis, ProfileId
@@ -131,7 +131,9 @@ class Round:
 
     ``plan``: profiles and their targets, ascending, as they were when it began; ``place``: the next one to survey.
     ``fresh``: the delivery held a snapshot. ``vanished``: claims of pods that only earlier snapshots of it had.
-    ``shares`` are None until the survey is over; ``turn``: the consumer that is served, ``left``: pods it still gets.
+    ``shares`` are None until the survey is over; ``turn``: the consumer that is served, ``batch``: pods it gets, ``left``:
+    those that it still gets. ``serial``: the last one before the round; ``asked``: pods asked for in it. ``probing``: it is
+    one that asks for a probe only (``backoff``).
     """
 
     at: Millis
@@ -144,6 +146,7 @@ class Round:
     consumers: tuple[Consumer, ...] = ()
     shares: tuple[int, ...] | None = None
     turn: int = 0
+    batch: int = 0
     left: int = 0
     reusable: tuple[Claim, ...] = ()
     wait: Wait | None = None
@@ -153,6 +156,9 @@ class Round:
     held: PMap[HoldKey, PMap[str, Fact]] = field(default_factory=pmap)
     over: bool = False
     aborted: bool = False
+    serial: int = 0
+    asked: int = 0
+    probing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +168,8 @@ class AllocatorState:
     ``executors``: the last executor id handed out (EXECUTOR_ID_COUNTER). ``claims``: claims created, ever (PVC_COUNTER).
     ``failures``: failed creations, ever. ``outstanding``: numOutstandingPods, as of the last round that ended well.
     ``driver``: the driver pod was found. ``starting``: the call that the start waits for. ``later``: what was heard
-    during a round, for after it. ``stirred``: something changed since the last round began.
+    during a round, for after it. ``stirred``: something changed since the last round began, by it or otherwise.
+    ``unread``: what deliveries showed that ended in an exception over it; it comes with the next one.
     """
 
     fleet: Fleet = field(default_factory=empty_fleet)
@@ -181,3 +188,4 @@ class AllocatorState:
     holds: Holds = NO_HOLDS
     slowdown: Slowdown = QUIET
     stirred: bool = False
+    unread: Snapshot | None = None

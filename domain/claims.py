@@ -75,16 +75,19 @@ def reuse(wanted: Wanted, reusable: list[Claim]) -> Wanted:
     """Take over what fits; ``reusable`` loses what is taken."""
     if not reusable:
         return wanted
-    mounted, created, reused = list(wanted.mounted), [], []
+    mounted, reused = list(wanted.mounted), []
+    replaced: set[ClaimSpec] = set()
     for spec in wanted.created:
-        fitting = next((claim for claim in reusable if _fits(claim, spec)), None)
-        if fitting is None or spec.name not in mounted:
-            created.append(spec)
+        place = next((place for place, claim in enumerate(reusable) if _fits(claim, spec)), None)
+        if place is None or spec.name not in mounted:
             continue
-        reusable.remove(fitting)
+        fitting = reusable.pop(place)
         mounted[mounted.index(spec.name)] = fitting.name
         reused.append(fitting.name)
-    return Wanted(tuple(mounted), tuple(created), tuple(reused))
+        replaced.add(spec._replace(volume=""))
+    # Two volumes may want the same object; in Spark it is dropped for both as soon as one of them is served.
+    created = tuple(spec for spec in wanted.created if spec._replace(volume="") not in replaced)
+    return Wanted(tuple(mounted), created, tuple(reused))
 
 
 def _fits(claim: Claim, spec: ClaimSpec) -> bool:

@@ -102,7 +102,7 @@ def step(
     """
     batch: Sequence[Stimulus] = (stimulus,) if hasattr(stimulus, "_fields") else stimulus  # type: ignore[assignment]
     if _TURNS.isdisjoint(map(type, batch)):
-        load = loads.fold(state.load, batch)
+        load = loads.fold(state.load, batch, repair_pending=config.repair_pending)
         decided = scaling.scale(state.scaling, (load,), config, now)
         return Step(state._replace(load=load, scaling=decided.state), decided.commands, decided.reports)
     if len(batch) > 1:

@@ -12,6 +12,9 @@ snapshot lies here too, because it decides who counts:
 A pending pod unknown to the scheduler may go as excess once it is older than executorIdleTimeout. Such pods wait in a heap
 by creation time and move to ``ripe`` when they are old enough, so that nobody looks at all of them in each round.
 
+Snapshots come as what changed; a delivery of which some pod has no spec is an exception in Spark and leaves the last
+snapshot as it was. ``squash`` keeps what such deliveries said for the next one.
+
 Source: ExecutorPodsAllocator.onNewSnapshots of Spark 4.3.0 (spec: allocation, sections 2, 4 and 5).
 """
 
@@ -41,10 +44,20 @@ class Created(NamedTuple):
     at: Millis
 
 
-class Bucket:
-    """The pods of one profile label that count. ``pods``: all of them, whatever their state."""
+class Joined(NamedTuple):
+    """A created pod whose executor registered. ``turn`` counts up: the order in which they did."""
 
-    __slots__ = ("known_pending", "pending", "pods", "ripe", "running", "young")
+    profile: ProfileId
+    turn: int
+
+
+class Bucket:
+    """The pods of one profile label that count. ``pods``: all of them, whatever their state.
+
+    ``ripe`` holds the unknown pending pods created before ``horizon``, ``young`` the others and entries that are stale.
+    """
+
+    __slots__ = ("horizon", "known_pending", "pending", "pods", "ripe", "running", "young")
 
     def __init__(self) -> None:
         self.pods = 0
@@ -53,9 +66,15 @@ class Bucket:
         self.pending: dict[PodNumber, Millis] = {}  # unknown to the scheduler, by creation time
         self.young: list[tuple[Millis, PodNumber]] = []
         self.ripe: set[PodNumber] = set()
+        self.horizon: Millis = _BEFORE_ALL
 
     def ripen(self, before: Millis) -> set[PodNumber]:
         """The unknown pending pods created before this time."""
+        if before < self.horizon:  # the idle timeout is longer than it was, or an old state is asked about its own time
+            self.ripe.clear()
+            self.young = [(at, number) for number, at in self.pending.items()]
+            heapify(self.young)
+        self.horizon = before
         young = self.young
         while young and young[0][0] < before:
             created, number = heappop(young)
@@ -78,8 +97,10 @@ class Books:
         self.pods: dict[PodNumber, Pod] = {}
         self.known: set[PodNumber] = set()
         self.created: dict[PodNumber, Created] = {}
-        self.joined: dict[PodNumber, ProfileId] = {}
+        self.joined: dict[PodNumber, Joined] = {}
+        self.turns = 0  # given out to ``joined``, ever
         self.deleted: set[PodNumber] = set()
+        self.veterans: set[PodNumber] = set()  # registered once and no longer, and their pods are there or expected
         self._derive()
 
     def _derive(self) -> None:
@@ -87,7 +108,6 @@ class Books:
         self.created_by: dict[ProfileId, int] = {}
         self.joined_by: dict[ProfileId, int] = {}
         self.claims: dict[str, int] = {}
-        self.specless = 0  # pods without a spec: reading their volumes is a NullPointerException
         self.unseen: set[PodNumber] = set()  # deleted, and not in the last snapshot
         self.returning: set[PodNumber] = set()  # created or joined, though the last snapshot has such a pod
         self.overrun: set[PodNumber] = set()  # deleted as excess, and running
@@ -100,7 +120,9 @@ class Books:
         twin.known = set(self.known)
         twin.created = dict(self.created)
         twin.joined = dict(self.joined)
+        twin.turns = self.turns
         twin.deleted = set(self.deleted)
+        twin.veterans = set(self.veterans)
         return twin
 
     def undo(self, journal: list[JournalEntry]) -> None:
@@ -117,24 +139,27 @@ class Books:
     def recount(self) -> None:
         """Derive the sums and the order of creation anew."""
         self.created = dict(sorted(self.created.items(), key=lambda item: (item[1].at, item[0])))
-        self.joined = dict(sorted(self.joined.items()))
+        self.joined = dict(sorted(self.joined.items(), key=lambda item: item[1].turn))
         self._derive()
         for pod in self.pods.values():
             self.enter(pod)
         for made in self.created.values():
             self.created_by[made.profile] = self.created_by.get(made.profile, 0) + 1
-        for profile in self.joined.values():
-            self.joined_by[profile] = self.joined_by.get(profile, 0) + 1
+        for joined in self.joined.values():
+            self.joined_by[joined.profile] = self.joined_by.get(joined.profile, 0) + 1
         self.unseen = {number for number in self.deleted if number not in self.pods}
         self.returning = {number for number in chain(self.created, self.joined) if number in self.pods}
         self.met = {number for number in self.created if number in self.known}
+
+    def has_registered(self, number: PodNumber) -> bool:
+        """Whether the executor was ever known to the scheduler, as far as that is still of interest."""
+        return number in self.known or number in self.joined or number in self.veterans
 
     def enter(self, pod: Pod) -> None:
         """Count a pod of the last snapshot."""
         manifest = pod.manifest
         for claim in manifest.claims:
             self.claims[claim] = self.claims.get(claim, 0) + 1
-        self.specless += not manifest.has_spec
         if pod.number not in self.deleted:
             self.place(pod)
         elif pod.state is PodState.RUNNING and manifest.deleted_at is None:
@@ -148,7 +173,6 @@ class Books:
                 del self.claims[claim]
             else:
                 self.claims[claim] -= 1
-        self.specless -= not manifest.has_spec
         if pod.number not in self.deleted:
             self.lift(pod)
         self.overrun.discard(pod.number)
@@ -208,11 +232,11 @@ class Fleet(Versioned[Books]):
 
     def created(self) -> tuple[tuple[PodNumber, Created], ...]:
         """Created pods that are neither seen nor known, oldest first."""
-        return tuple(self.books.created.items())
+        return tuple(sorted(self.books.created.items(), key=_age))
 
     def joined(self) -> tuple[tuple[PodNumber, ProfileId], ...]:
-        """Created pods that registered and were not seen, oldest first."""
-        return tuple(self.books.joined.items())
+        """Created pods that registered and were not seen, in the order in which that was noticed."""
+        return tuple((number, joined.profile) for number, joined in self.books.joined.items())
 
     def deleted_numbers(self) -> frozenset[PodNumber]:
         """All pods whose delete was sent and that count nowhere since."""
@@ -258,13 +282,11 @@ class Batch(NamedTuple):
 
     ``failed``: pods that turned PodFailed without ever being known to the scheduler. ``forgotten``: deleted pods that
     are gone from the last snapshot. ``vanished``: claims of pods that were in one of the snapshots and not in the last.
-    ``readable``: False if a pod had no spec.
     """
 
     failed: tuple[PodNumber, ...]
     forgotten: tuple[PodNumber, ...]
     vanished: frozenset[str]
-    readable: bool
 
 
 class Draft:
@@ -292,10 +314,7 @@ class Draft:
         books = self.books
         failed: list[PodNumber] = []
         vanished: dict[PodNumber, Pod] = {}
-        gone_at_once = set(snapshots[0].gone)
-        # A pod that was there before it was created now is seen as soon as any snapshot of the batch has it.
-        for number in [n for n in books.returning if n not in gone_at_once]:
-            self._acknowledge(number)
+        self._acknowledge_returning(snapshots[0])
         for place, snapshot in enumerate(snapshots):
             for number in snapshot.gone:
                 pod = books.pods.get(number)
@@ -306,10 +325,9 @@ class Draft:
             for pod in snapshot.changed:
                 number = pod.number
                 before = books.pods.get(number)
-                if pod.state is PodState.FAILED and number not in books.known:
-                    joined = number in books.joined
-                    if not joined and (before is None or before.state is not PodState.FAILED):
-                        failed.append(number)
+                newly = before is None or before.state is not PodState.FAILED
+                if pod.state is PodState.FAILED and newly and not books.has_registered(number):
+                    failed.append(number)
                 self._show(number, pod)
                 self._acknowledge(number)
                 vanished.pop(number, None)
@@ -319,8 +337,21 @@ class Draft:
             books.deleted.discard(number)
         books.unseen.clear()
         claims = frozenset(claim for pod in vanished.values() for claim in pod.manifest.claims)
-        readable = not books.specless and all(pod.manifest.has_spec for pod in vanished.values())
-        return Batch(tuple(failed), forgotten, claims, readable)
+        return Batch(tuple(failed), forgotten, claims)
+
+    def acknowledge(self, snapshots: Sequence[Snapshot]) -> None:
+        """Wait no longer for the pods of these snapshots, at least one; nothing else of them counts."""
+        self._acknowledge_returning(snapshots[0])
+        for snapshot in snapshots:
+            for pod in snapshot.changed:
+                self._acknowledge(pod.number)
+
+    def _acknowledge_returning(self, first: Snapshot) -> None:
+        """A pod that was there before it was created now is seen as soon as any snapshot has it."""
+        if self.books.returning:
+            gone_at_once = set(first.gone)
+            for number in [n for n in self.books.returning if n not in gone_at_once]:
+                self._acknowledge(number)
 
     def _show(self, number: PodNumber, pod: Pod | None) -> None:
         books = self.books
@@ -333,6 +364,8 @@ class Draft:
             if number in books.deleted:
                 books.unseen.add(number)
             books.returning.discard(number)
+            if number not in books.created and number not in books.joined:
+                self._retire_veteran(number)
         else:
             books.pods[number] = pod
             books.enter(pod)
@@ -354,6 +387,10 @@ class Draft:
         for number in removed:
             if number in books.known:
                 self._regroup(number, known=False)
+                here = number in books.pods or number in books.created or number in books.joined
+                if here and number not in books.veterans:
+                    self._write("veterans", number, False)
+                    books.veterans.add(number)
         for number in added:
             if number not in books.known:
                 self._regroup(number, known=True)
@@ -371,6 +408,12 @@ class Draft:
         if pod is not None and moves:
             books.place(pod)
 
+    def _retire_veteran(self, number: PodNumber) -> None:
+        """Nothing more is to be expected of an executor that had registered."""
+        if number in self.books.veterans:
+            self._write("veterans", number, True)
+            self.books.veterans.remove(number)
+
     def join(self) -> None:
         """Created pods whose executors are known are no longer waited for (spec: allocation, 4.3)."""
         books = self.books
@@ -379,7 +422,8 @@ class Draft:
             returning = number in books.returning
             self.forget_created(number)
             self._write("joined", number, None)
-            books.joined[number] = profile
+            books.turns += 1
+            books.joined[number] = Joined(profile, books.turns)
             books.joined_by[profile] = books.joined_by.get(profile, 0) + 1
             if returning:
                 books.returning.add(number)
@@ -407,14 +451,18 @@ class Draft:
         _less(books.created_by, made.profile)
         books.returning.discard(number)
         books.met.discard(number)
+        if number not in books.pods:
+            self._retire_veteran(number)
 
     def forget_joined(self, number: PodNumber) -> None:
         """A joined pod counts no longer as such."""
         books = self.books
-        profile = books.joined.pop(number)
-        self._write("joined", number, profile)
-        _less(books.joined_by, profile)
+        joined = books.joined.pop(number)
+        self._write("joined", number, joined)
+        _less(books.joined_by, joined.profile)
         books.returning.discard(number)
+        if number not in books.pods:
+            self._retire_veteran(number)
 
     def retire(self, number: PodNumber) -> bool:
         """The delete of an excess pod is sent: it counts nowhere from now on. Whether it did until now."""
@@ -449,10 +497,11 @@ class Draft:
     def overdue(self, before: Millis) -> list[tuple[PodNumber, Created]]:
         """Created pods from before this time, oldest first."""
         found = []
-        for number, made in self.books.created.items():
+        for number, made in self.books.created.items():  # in the order of their times, whatever that of their numbers
             if made.at >= before:
                 break
             found.append((number, made))
+        found.sort(key=_age)
         return found
 
     def census(self, profile: ProfileId, *, alone: bool) -> Census:
@@ -478,6 +527,17 @@ class Draft:
         ripe = [number for bucket in self.buckets(profile, alone=alone) for number in bucket.ripen(before)]
         return hash_order(ripe)
 
+    def undated_of(self, profile: ProfileId, *, alone: bool) -> list[PodNumber]:
+        """Unknown pending pods that do not say when they were created, in Spark's hash order. Costs the pending pods."""
+        buckets = self.buckets(profile, alone=alone)
+        return hash_order([number for b in buckets for number, at in b.pending.items() if at == _BEFORE_ALL])
+
+    def unreadable(self) -> Pod | None:
+        """The first pod, by number, that counts and whose profile label cannot be read. Costs all pods."""
+        books = self.books
+        found = [n for n, pod in books.pods.items() if n not in books.deleted and profile_of(pod) is None]
+        return books.pods[min(found)] if found else None
+
     def buckets(self, profile: ProfileId, *, alone: bool) -> list[Bucket]:
         """The buckets whose pods count for a profile."""
         if not alone:
@@ -488,6 +548,32 @@ class Draft:
 
     def _write(self, table: str, key: object, before: object) -> None:
         self._journal.append((table, key, before))
+
+
+def _age(item: tuple[PodNumber, Created]) -> tuple[Millis, PodNumber]:
+    return item[1].at, item[0]
+
+
+def has_specless(snapshots: Sequence[Snapshot]) -> bool:
+    """Whether a pod of this delivery, as it is shown last, has no spec: reading its volumes throws (4.2)."""
+    if all(pod.manifest.has_spec for snapshot in snapshots for pod in snapshot.changed):
+        return False
+    latest = {pod.number: pod for snapshot in snapshots for pod in snapshot.changed}
+    return not all(pod.manifest.has_spec for pod in latest.values())
+
+
+def squash(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Several snapshots, at least one, as a single one that says what they say together."""
+    pods: dict[PodNumber, Pod] = {}
+    gone: dict[PodNumber, None] = {}
+    for snapshot in snapshots:
+        for number in snapshot.gone:
+            pods.pop(number, None)
+            gone[number] = None
+        for pod in snapshot.changed:
+            pods[pod.number] = pod
+            gone.pop(pod.number, None)
+    return Snapshot(snapshots[-1].full_ts, tuple(pods.values()), tuple(gone))
 
 
 def _less(counts: dict[ProfileId, int], profile: ProfileId) -> None:
@@ -503,9 +589,13 @@ def profile_of(pod: Pod) -> ProfileId | None:
     if text is None:
         return None
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > _INT_DIGITS:
+    if not (digits.isascii() and digits.isdigit()):
         return None
-    number = int(text)
+    if len(digits) > _INT_DIGITS:  # any number of leading zeros is fine with Java, a long text is not with int()
+        digits = digits.lstrip("0") or "0"
+        if len(digits) > _INT_DIGITS:
+            return None
+    number = -int(digits) if text[0] == "-" else int(digits)
     return ProfileId(number) if -(2**31) <= number < 2**31 else None
 
 

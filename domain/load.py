@@ -12,6 +12,11 @@ The rules are section 6 of the dynamic allocation spec, the ones that surprise i
 - a successful regular task stays started; a killed one as well; any other failure makes it pending again;
 - whether tasks wait at all is asked over attempts that are registered with a profile, one by one.
 
+The third rule can hang an application for good: a negative count outlives its stage and swallows the tasks of the next
+one, so that no executor is asked for (SPARK-58446, open in 4.3.0). ``repair_pending`` mends it: of an attempt without a
+submitted stage, tasks that start or end count as running alone, speculative copies are not waited for, and a failure does
+not begin a backlog.
+
 Scala's maps tell "no entry" from "empty entry", and some rules ask for the former; hence ``None`` beside sets.
 """
 
@@ -350,8 +355,11 @@ def empty() -> Load:
     return Load(LoadBooks())
 
 
-def fold(load: Load, events: Sequence[Stimulus]) -> Load:
-    """Reflect a batch of stimuli, in order, at the times they carry. ``load`` still answers as before."""
+def fold(load: Load, events: Sequence[Stimulus], *, repair_pending: bool = False) -> Load:
+    """Reflect a batch of stimuli, in order, at the times they carry. ``load`` still answers as before.
+
+    ``repair_pending`` (ScalingConfig's): late news of completed attempts moves no pending task.
+    """
     load = load.version
     books = load.books
     attempts = books.attempts
@@ -367,7 +375,7 @@ def fold(load: Load, events: Sequence[Stimulus]) -> Load:
             at, stage, number, index, _, speculative = event
             attempt = attempts.get((stage, number))
             if attempt is None or speculative or attempt.started is None:
-                _start_rare(books, event, log)
+                _start_rare(books, event, log, repair_pending)
             else:
                 attempt.running += 1
                 started = attempt.started
@@ -400,13 +408,13 @@ def fold(load: Load, events: Sequence[Stimulus]) -> Load:
                         for tally in attempt.tallies:
                             tally.running -= 1
                     continue
-            backlog = _end_rare(books, event, log)
+            backlog = _end_rare(books, event, log, repair_pending)
             if backlog is not None:
                 signals.append(backlog)
                 emptied = False
         else:
             count = len(signals)
-            _reflect(books, event, log, signals)
+            _reflect(books, event, log, signals, repair_pending)
             if len(signals) != count:
                 emptied = type(signals[-1]) is QueueEmptied
     successor = Load(books, events, tuple(signals))
@@ -469,11 +477,18 @@ def _forget_if_unused(books: LoadBooks, attempt: Attempt, log: Log) -> None:
             del books.attempts[attempt.key]
 
 
-def _start_rare(books: LoadBooks, event: TaskStart, log: Log) -> None:
+def _late(attempt: Attempt | None) -> bool:
+    """Whether no stage is under way for an attempt: it was completed (or never announced)."""
+    return attempt is None or attempt.tasks is None
+
+
+def _start_rare(books: LoadBooks, event: TaskStart, log: Log, repair: bool) -> None:
     """onTaskStart for speculative copies and for attempts that have no started set yet."""
     attempt = _opened(books, (event.stage, event.attempt), log)
     _assign(attempt, "running", attempt.running + 1, log)
-    if event.speculative:
+    if repair and _late(attempt):
+        pass  # it runs, but it was not waited for any more
+    elif event.speculative:
         _join(attempt, "spec_started", event.task_index, log)
         _leave(attempt, "spec_pending", event.task_index, log)
     else:
@@ -481,9 +496,10 @@ def _start_rare(books: LoadBooks, event: TaskStart, log: Log) -> None:
     books.lay(attempt)
 
 
-def _end_rare(books: LoadBooks, event: TaskEnd, log: Log) -> Backlogged | None:
+def _end_rare(books: LoadBooks, event: TaskEnd, log: Log, repair: bool) -> Backlogged | None:
     """onTaskEnd in full: speculative copies, failures, and tasks of attempts that Spark let go."""
     attempt = _lifted(books, (event.stage, event.attempt))
+    nobody_waits = repair and _late(attempt)
     if attempt is not None:
         if attempt.running:
             _assign(attempt, "running", attempt.running - 1, log)
@@ -494,7 +510,7 @@ def _end_rare(books: LoadBooks, event: TaskEnd, log: Log) -> Backlogged | None:
         if event.outcome is TaskOutcome.SUCCESS:
             _leave(attempt, "spec_pending", event.task_index, log)
         _settle(books, attempt)
-    if event.outcome is not TaskOutcome.FAILED:
+    if event.outcome is not TaskOutcome.FAILED or nobody_waits:
         return None
     # Asked before the task becomes pending again: only then does the timer start.
     signal = None if books.waiting or books.spec_waiting else Backlogged(event.at)
@@ -505,7 +521,7 @@ def _end_rare(books: LoadBooks, event: TaskEnd, log: Log) -> Backlogged | None:
     return signal
 
 
-def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal]) -> None:
+def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal], repair: bool) -> None:
     """Reflect every stimulus but the two hot ones; those that concern executors alone pass through."""
     match event:
         case StageSubmitted():
@@ -514,6 +530,8 @@ def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal])
             _completed(books, event, log)
             if not books.open:
                 signals.append(QueueEmptied(event.at))
+        case SpeculativeTaskSubmitted() if repair and _late(books.attempts.get((event.stage, event.attempt))):
+            pass
         case SpeculativeTaskSubmitted():
             attempt = _opened(books, (event.stage, event.attempt), log)
             _join(attempt, "spec_pending", event.task_index, log)

@@ -9,6 +9,9 @@ The others are fixes that Spark 4.3.0 lacks, each off by default:
   snapshot is forgotten; in Spark it counts towards the target for ever (schedulerKnownNewlyCreatedExecs has no way back).
 - ``delete_excess_running``: an excess pod that turned Running before its delete arrived is deleted too; Spark's delete
   selects Pending pods only, and its books ignore the pod from then on.
+- ``repair_pending`` (SPARK-58446): task events of a stage that is over do not touch the books of pending tasks; in Spark a
+  late one leaves them negative, and later stages may wait for executors that nobody asks for. (It takes effect in the load,
+  through ``ScalingConfig.repair_pending``.)
 
 ``replace(SPARK_POLICIES, split=mine)`` changes one choice and nothing else.
 """
@@ -132,10 +135,13 @@ class Policies:
     back_off: BackOff | None = None
     forget_ghosts: bool = False
     delete_excess_running: bool = False
+    repair_pending: bool = False
 
 
 SPARK_POLICIES: Final = Policies()
 """What Spark 4.3.0 does."""
 
-FIXED_POLICIES: Final = Policies(back_off=BackOff(), forget_ghosts=True, delete_excess_running=True)
+FIXED_POLICIES: Final = Policies(
+    back_off=BackOff(), forget_ghosts=True, delete_excess_running=True, repair_pending=True
+)
 """Spark's choices with every fix on."""

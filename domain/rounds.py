@@ -8,6 +8,7 @@ is taken up again by the method that hears its answer. The numbers in comments a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, assert_never
@@ -32,8 +33,9 @@ from podtide.domain.allocator_state import (
 from podtide.domain.claims import Wanted, reusable_claims, reuse, wanted_claims
 from podtide.domain.commands import Report, Step
 from podtide.domain.config import AllocationConfig
-from podtide.domain.fleet import Census, Draft, profile_of
+from podtide.domain.fleet import Census, Draft, has_specless, squash
 from podtide.domain.holds import HoldKey, settle
+from podtide.domain.javavalues import decimal_text
 from podtide.domain.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -48,7 +50,7 @@ from podtide.domain.pod_commands import (
     NotifySubscribers,
 )
 from podtide.domain.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Starting, Stopping, TargetsSet
-from podtide.domain.pods import PROFILE_LABEL, PodNumber
+from podtide.domain.pods import PROFILE_LABEL, PodNumber, Snapshot
 from podtide.domain.policies import Consumer, Limits, Surplus
 from podtide.domain.profiles import SPARK_EXCEPTION, SparkFault
 from podtide.domain.reasons import Bound, Cause, Fact, Remark, Threw, Why
@@ -77,20 +79,26 @@ class Desk:
         self.outstanding, self.serial = state.outstanding, state.serial
         self.driver, self.starting = state.driver, state.starting
         self.recovery, self.recovery_warned = state.recovery, state.recovery_warned
-        self.later = list(state.later)
+        self.later = deque(state.later)
         self.holds, self.slowdown, self.stirred = state.holds, state.slowdown, state.stirred
+        self.unread = state.unread
 
     def step(self) -> Step[AllocatorState, AllocatorCommand]:
         """What came of it all."""
         state = AllocatorState(
             self.fleet.done(), self.targets, self.executors, self.claims, self.failures, self.outstanding, self.serial,
             self.driver, self.starting, self.recovery, self.recovery_warned, self.round, tuple(self.later), self.holds,
-            self.slowdown, self.stirred,
+            self.slowdown, self.stirred, self.unread,
         )  # fmt: skip
         return Step(state, tuple(self.commands), tuple(self.reports))
 
     def take(self, item: AllocatorInput) -> None:
-        """Hear one input."""
+        """Hear one input, and what waited for the end of the round if it ended that."""
+        self._hear(item)
+        while self.later and self.round is None:
+            self._hear(self.later.popleft())
+
+    def _hear(self, item: AllocatorInput) -> None:
         match item:
             case Outcome():
                 self._answered(item)
@@ -109,7 +117,8 @@ class Desk:
             case Starting():
                 self._start(self.now)
             case Stopping():
-                self._command(lambda serial: DeletePods(self.now, serial, None, None, Why(Cause.STOPPED)))
+                facts = pmap({"pods": len(self.fleet.books.pods), "unseen": len(self.fleet.books.created)})
+                self._command(lambda serial: DeletePods(self.now, serial, None, None, Why(Cause.STOPPED, facts)))
             case _:
                 assert_never(item)
 
@@ -150,9 +159,8 @@ class Desk:
         self.driver = True
         if self.config.wait_for_driver:
             wait = self.config.driver_readiness_timeout_ms
-            self.starting = self._command(
-                lambda serial: AwaitDriverReady(at, serial, name, wait, Why(Cause.DRIVER_POD))
-            )
+            why = Why(Cause.DRIVER_POD, pmap({"timeout_ms": wait}))
+            self.starting = self._command(lambda serial: AwaitDriverReady(at, serial, name, wait, why))
         else:
             self._started(at)
 
@@ -164,7 +172,7 @@ class Desk:
         cpus = self.config.task_cpus
         if self.recovery and 0 < cpus * 2 <= 1 and not self.recovery_warned:
             self.recovery_warned = True
-            self._remark(at, "recovery mode", task_cpus=str(cpus), slots=int(1 / cpus))
+            self._remark(at, "recovery mode", task_cpus=decimal_text(cpus), slots=int(1 / cpus))
 
     # what changes between rounds
 
@@ -174,7 +182,8 @@ class Desk:
             targets[profile] = target
         self.targets = targets.persistent()
         self.stirred = True
-        self._remark(self.now, "targets", **{str(profile): target for profile, target in item.targets})
+        if self.config.remarks:
+            self._remark(self.now, "targets", **{str(profile): target for profile, target in self.targets.items()})
         if self.outstanding == 0:
             self.commands.append(NotifySubscribers(self.now))
 
@@ -195,15 +204,9 @@ class Desk:
         at, config = self.now, self.config
         plan = tuple(sorted(self.targets.items()))
         self.stirred = False
-        self.round = Round(at, plan, bool(item.snapshots))
-        if item.snapshots:
-            batch = self.fleet.deliver(item.snapshots)
-            self.round = replace(self.round, vanished=batch.vanished, forgotten=batch.forgotten)
-            for _ in batch.failed:
-                self._start_failed(at)
-            if not batch.readable:
-                self._abort(SparkFault(NULL_POINTER, "null"))
-                return
+        self.round = Round(at, plan, bool(item.snapshots), serial=self.serial)
+        if item.snapshots and not self._show(item.snapshots):
+            return
         self.fleet.join()
         self._time_out(at)
         if item.snapshots and config.policies.delete_excess_running and self.fleet.books.overrun:
@@ -215,6 +218,23 @@ class Desk:
             return
         self._survey()
 
+    def _show(self, snapshots: tuple[Snapshot, ...]) -> bool:
+        """Reflect what a delivery shows. Whether it could be read; if not, the round is over."""
+        current = self._current()
+        if self.unread is not None:  # Spark's snapshots are whole: the first new one has all that is in it
+            snapshots = (squash((self.unread, snapshots[0])), *snapshots[1:])
+        if has_specless(snapshots):
+            self.fleet.acknowledge(snapshots)
+            self.unread = squash(snapshots)
+            self._abort(_NO_SPEC)
+            return False
+        self.unread = None
+        batch = self.fleet.deliver(snapshots)
+        self.round = replace(current, vanished=batch.vanished, forgotten=batch.forgotten)
+        for _ in batch.failed:
+            self._start_failed(current.at)
+        return True
+
     def _time_out(self, at: Millis) -> None:
         """Give up waiting for pods that no snapshot has shown for too long (4.4)."""
         limit = self.config.create_timeout_ms
@@ -223,7 +243,7 @@ class Desk:
             self.fleet.forget_created(number)
             self._start_failed(at)
         if self.config.remarks:
-            for number, made in self.fleet.books.created.items():
+            for number, made in sorted(self.fleet.books.created.items()):
                 self._remark(at, "unseen", executor=number, age_ms=at - made.at)
         if not late:
             return
@@ -267,17 +287,20 @@ class Desk:
         def pending() -> Iterator[PodNumber]:
             yield from fleet.ripe_of(profile, before, alone=len(current.plan) <= 1)
 
+        if self.config.remarks:
+            for number in fleet.undated_of(profile, alone=len(current.plan) <= 1):
+                self._remark(at, "no creation time", pod=fleet.books.pods[number].manifest.name)
         retired = self.config.policies.retire(Surplus(profile, excess, fleet.created_of(profile, before), pending()))
         numbers = tuple(sorted(retired.created + retired.pending))
+        kept = excess - len(numbers)
         young = census.created + census.pending - len(numbers)
-        if young and excess > len(numbers):
-            self._hold(profile, Bound.IDLE_TIMEOUT, excess=excess - len(numbers), young=young)
+        known = census.joined + census.known_pending
+        if young and kept > 0:
+            self._hold(profile, Bound.IDLE_TIMEOUT, excess=kept, young=young)
+        if known and kept > young:
+            self._hold(profile, Bound.SCHEDULER_KNOWN, excess=min(kept - young, known), known=known)
         if not numbers:
             return False
-        if self.config.remarks:
-            for number in retired.pending:
-                if fleet.books.pods[number].manifest.created_at is None:
-                    self._remark(at, "no creation time", pod=fleet.books.pods[number].manifest.name)
         fresh = tuple(number for number in retired.created + retired.pending if fleet.retire(number))
         facts = pmap({
             "profile": profile, "target": target, "counted": census.counted, "excess": excess,
@@ -340,25 +363,30 @@ class Desk:
                 self._hold(consumer.profile, bound, missing=consumer.missing, **facts)
             self._end()
             return
-        self.round = replace(current, shares=tuple(config.policies.split(consumers, slots)))
+        shares = tuple(config.policies.split(consumers, slots))
+        self.round = replace(current, shares=shares, probing=self.slowdown.until is not None)
         self._serve()
 
     def _serve(self) -> None:
-        """Begin the batch of the next profile that wants pods."""
+        """Give the profiles that want pods their batches, one by one, up to a call that has to be waited for."""
+        while self._begin_batch() and self._ask():
+            pass
+
+    def _begin_batch(self) -> bool:
+        """Begin the batch of the next profile that wants pods. Whether there is one, and its pods can be asked for."""
         current, config = self._current(), self.config
         assert current.shares is not None
+        back_off = config.policies.back_off
         if current.turn == len(current.consumers):
-            back_off = config.policies.back_off
-            if back_off is not None and self.slowdown.until is not None and current.consumers:
-                self.slowdown = self.slowdown.tried(back_off, current.at)
             self._end()
-            return
+            return False
         consumer, share = current.consumers[current.turn], current.shares[current.turn]
         batch = config.policies.size(consumer, Limits(config.batch_size, share, config.pending_max_per_profile))
         pods, bound = batch
-        back_off = config.policies.back_off
-        if back_off is not None and self.slowdown.until is not None and pods > back_off.probe:
-            pods, bound = back_off.probe, Bound.BACK_OFF
+        if back_off is not None and self.slowdown.until is not None:
+            room = back_off.probe if current.probing else 0
+            if pods > room:
+                pods, bound = room, Bound.BACK_OFF
         if pods < consumer.missing and bound is not None:
             self._hold(
                 consumer.profile, bound, missing=consumer.missing, batch=pods, batch_size=config.batch_size, share=share,
@@ -368,14 +396,19 @@ class Desk:
             current.at, "going to request", count=pods, profile=consumer.profile, target=consumer.target,
             known=consumer.pods, shared_slots=share,
         )  # fmt: skip
-        self.round = replace(self._current(), left=pods, reusable=())
+        self.round = replace(self._current(), batch=pods, left=pods, reusable=())
         if config.own_claims and config.reuse_claims and self.driver:
             at = current.at
             why = Why(Cause.REUSABLE_CLAIMS, pmap({"profile": consumer.profile}))
             serial = self._command(lambda serial: ListClaims(at, serial, consumer.profile, why))
             self.round = replace(self._current(), wait=ListWait(serial))
-            return
-        self._ask()
+            return False
+        return True
+
+    def _go_on(self) -> None:
+        """Go on with the batch that waited for a call, and then with the others."""
+        if self._ask():
+            self._serve()
 
     def _listed(self, outcome: Outcome) -> None:
         current = self._current()
@@ -383,7 +416,7 @@ class Desk:
             if outcome.failure.exception_class.endswith("KubernetesClientException"):
                 self._remark(self.now, "claims not listed")
                 self.round = replace(current, wait=None)
-                self._ask()
+                self._go_on()
             else:
                 self._abort(_thrown(outcome.failure))
             return
@@ -399,24 +432,28 @@ class Desk:
             return
         self._remark(self.now, "reusable claims", reusable=len(found), total=len(outcome.claims))
         self.round = replace(current, wait=None, reusable=found)
-        self._ask()
+        self._go_on()
 
-    def _ask(self) -> None:
-        """Create the pods of the batch, up to one that has to be waited for."""
+    def _ask(self) -> bool:
+        """Create the pods of the batch, up to one that has to be waited for. Whether the batch is done."""
         config, current = self.config, self._current()
         at, consumer = current.at, current.consumers[current.turn]
         facts = pmap({
             "profile": consumer.profile, "target": consumer.target, "counted": consumer.pods, "missing": consumer.missing,
         })  # fmt: skip
         why = Why(Cause.BELOW_TARGET, facts)
-        left, reusable = current.left, list(current.reusable)
+        left, reusable, asked = current.left, list(current.reusable), current.asked
         flights = current.flights.evolver()
         wait: PodWait | None = None
         over: SparkFault | None = None
         while left > 0 and wait is None:
             if not reusable and config.wait_for_claims and config.claims_max <= self.claims:
                 self._remark(at, "wait to reuse", claims=self.claims)
-                self._hold(consumer.profile, Bound.CLAIM_WAIT, missing=left, claims=self.claims)
+                self._wait_for_claims(consumer, current.batch - left)
+                break
+            if self.slowdown.until is not None and not current.probing:  # it began with the pods before this one
+                missing = consumer.missing - current.batch + left
+                self._hold(consumer.profile, Bound.BACK_OFF, missing=missing, **self.slowdown.facts())
                 break
             number = PodNumber(self.executors + 1)
             self.executors = number
@@ -426,6 +463,7 @@ class Desk:
                 break
             wanted = self._claims(number, reusable, at) if config.claims else _NO_CLAIMS
             left -= 1
+            asked += 1
             self.serial += 1
             single = bool(self.recovery)
             self.commands.append(
@@ -437,13 +475,23 @@ class Desk:
                 flights[self.serial] = Flight(number, consumer.profile)
         self.round = replace(
             self._current(), left=left if wait is not None else 0, reusable=tuple(reusable), wait=wait,
-            flights=flights.persistent(),
+            flights=flights.persistent(), asked=asked, turn=current.turn + (wait is None and over is None),
         )  # fmt: skip
         if over is not None:
             self._abort(over)
-        elif wait is None:
-            self.round = replace(self._current(), turn=current.turn + 1)
-            self._serve()
+            return False
+        return wait is None
+
+    def _wait_for_claims(self, consumer: Consumer, asked: int) -> None:
+        """The rest of a batch waits for claims to be left over; ``asked``: pods of it that could be asked for."""
+        missing = consumer.missing - asked
+        if not asked:  # nothing else mattered: the same is said as by a round without a snapshot
+            held = self._current().held
+            for bound in _BATCH_BOUNDS:
+                held = held.discard((consumer.profile, bound))
+            self.round = replace(self._current(), held=held)
+        facts: dict[str, Fact] = {"claims": self.claims, "claims_max": self.config.claims_max}
+        self._hold(consumer.profile, Bound.CLAIM_WAIT, missing=missing, **facts)
 
     def _claims(self, number: PodNumber, reusable: list[Claim], at: Millis) -> Wanted:
         wanted = wanted_claims(self.config.claims, self.config.pod_name_prefix, number)
@@ -455,7 +503,7 @@ class Desk:
     def _pod_answered(self, wait: PodWait, outcome: Outcome) -> None:
         if outcome.failure is not None:
             self._creation_failed(wait.number, "create failed")
-            self._ask()
+            self._go_on()
             return
         self._next_claim(wait.number, wait.claims)
 
@@ -465,7 +513,7 @@ class Desk:
         if not claims:
             self._created(number, consumer.profile, self.now)
             self.round = replace(current, wait=None)
-            self._ask()
+            self._go_on()
             return
         claim, *rest = claims
         facts = pmap({"executor": number, "claims": self.claims, "claims_max": self.config.claims_max})
@@ -487,9 +535,6 @@ class Desk:
 
     def _undo_answered(self, wait: UndoWait, outcome: Outcome) -> None:
         """The exception that ends the round is the claim's, or that of the delete if it failed too (quirk 103)."""
-        current = self._current()
-        consumer = current.consumers[current.turn]
-        self._hold(consumer.profile, Bound.ROUND_ABORTED, missing=consumer.missing, failures=self.failures)
         self._abort(_thrown(outcome.failure or wait.failure))
 
     def _created(self, number: PodNumber, profile: ProfileId, at: Millis) -> None:
@@ -549,14 +594,23 @@ class Desk:
             self.fleet.reinstate(number)
         for number in current.forgotten:
             self.fleet.retire(number)
+        if current.shares is None:
+            for profile, target in current.plan:
+                self._hold(profile, Bound.ROUND_ABORTED, target=target, failures=self.failures)
+        for consumer in current.consumers[current.turn :]:
+            if (consumer.profile, Bound.POD_LIMIT) not in current.held:
+                self._hold(consumer.profile, Bound.ROUND_ABORTED, missing=consumer.missing, failures=self.failures)
         fatal = fault.exception_class in (NUMBER_FORMAT, "java.lang.IllegalArgumentException")
         self.reports.append(Threw(current.at, MACHINE, str(fault), fatal))
-        self.round = replace(current, aborted=True, retired=(), forgotten=())
+        self.round = replace(self._current(), aborted=True, retired=(), forgotten=())
         self._end()
 
     def _end(self) -> None:
         """Nothing more is asked in this round; it is over when all creations came back."""
-        self.round = replace(self._current(), over=True, wait=None)
+        current, back_off = self._current(), self.config.policies.back_off
+        if back_off is not None and current.probing and current.asked:
+            self.slowdown = self.slowdown.tried(back_off, current.at)
+        self.round = replace(current, over=True, wait=None)
         self._close()
 
     def _close(self) -> None:
@@ -565,14 +619,22 @@ class Desk:
             return
         if not current.aborted:
             self.outstanding = current.pending + len(self.fleet.books.created)
-            if current.retired or current.forgotten:
-                self.commands.append(DeletionsChanged(self.now, current.retired, current.forgotten))
+            self._tell_deletions(current.retired, current.forgotten)
         held: Mapping[HoldKey, Mapping[str, Fact]] = current.held
         self.holds, reports = settle(self.holds, held, current.at)
         self.reports.extend(reports)
+        # What a round did or reported is what the next one starts from, and that one may report something else.
+        self.stirred = self.stirred or current.aborted or bool(reports) or self.serial != current.serial
         self.round = None
-        while self.later and self.round is None:
-            self.take(self.later.pop(0))
+
+    def _tell_deletions(self, retired: tuple[PodNumber, ...], forgotten: tuple[PodNumber, ...]) -> None:
+        """Tell what changed for registrations; a pod that was forgotten and deleted anew did not."""
+        if retired or forgotten:
+            both = frozenset(retired).intersection(forgotten)
+            added = tuple(number for number in retired if number not in both)
+            gone = tuple(number for number in forgotten if number not in both)
+            if added or gone:
+                self.commands.append(DeletionsChanged(self.now, added, gone))
 
     def _current(self) -> Round:
         assert self.round is not None
@@ -580,6 +642,14 @@ class Desk:
 
 
 _NO_CLAIMS: Final = Wanted((), (), ())
+_BATCH_BOUNDS: Final = (Bound.BATCH_SIZE, Bound.PENDING_LIMIT, Bound.PENDING_LIMIT_PROFILE, Bound.BACK_OFF)
+"""What may make a batch smaller than what is missing."""
+
+_MODEL: Final = "io.fabric8.kubernetes.api.model"
+_NO_SPEC: Final = SparkFault(
+    NULL_POINTER,
+    f'Cannot invoke "{_MODEL}.PodSpec.getVolumes()" because the return value of "{_MODEL}.Pod.getSpec()" is null',
+)
 
 
 def _thrown(failure: CallFailure) -> SparkFault:
@@ -588,7 +658,7 @@ def _thrown(failure: CallFailure) -> SparkFault:
 
 def _unreadable_profile(fleet: Draft) -> SparkFault:
     """What StringOps.toInt throws for a resource profile label that is missing or no number."""
-    pods = fleet.books.pods.values()
-    label = next(pod.manifest.labels.get(PROFILE_LABEL) for pod in pods if profile_of(pod) is None)
+    pod = fleet.unreadable()
+    label = None if pod is None else pod.manifest.labels.get(PROFILE_LABEL)
     text = "Cannot parse null string: null" if label is None else f'For input string: "{label}"'
     return SparkFault(NUMBER_FORMAT, text)

@@ -120,11 +120,11 @@ def scaling_config(conf: SparkConf, *, reliable_shuffle_storage: bool = False) -
     """
     reads = Reads(conf)
     notices: list[Notice] = []
-    enabled = _dynamic_allocation_enabled(reads)
+    enabled = dynamic_allocation_enabled(reads)
     reads.flag("spark.testing.resourceProfileManager")
     rules = profile_rules(reads, enabled=enabled)
     least, most = reads.int(MIN), reads.int(MAX)
-    initial = _initial_executors(reads, notices)
+    initial = first_executors(reads, notices)
     backlog_s, sustained_s = reads.int(BACKLOG), reads.int(SUSTAINED)
     testing = reads.flag(TESTING)
     ratio = reads.double(RATIO)
@@ -174,12 +174,13 @@ def oracle_config(
     Values are of JSON and become text as the judge's JSON library writes them.
     """
     given = {"spark.master": "k8s://http://oracle", ENABLED: "true"}
-    given.update({name: _json_text(value) for name, value in conf.items()})
+    given.update({name: json_text(value) for name, value in conf.items()})
     result = scaling_config(from_mapping(given, "scenario"), reliable_shuffle_storage=reliable_shuffle_storage)
     return result.unwrap().config if is_successful(result) else result.failure().construct
 
 
-def _json_text(value: object) -> str:
+def json_text(value: object) -> str:
+    """A JSON value as a setting's text, as the judge's JSON library writes it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -191,14 +192,14 @@ def _json_text(value: object) -> str:
             return str(value)
 
 
-def _dynamic_allocation_enabled(reads: Reads) -> bool:
+def dynamic_allocation_enabled(reads: Reads) -> bool:
     """Utils.isDynamicAllocationEnabled: a local master has no executors to allocate, unless in tests."""
     master = master_of(reads.conf)
     local = master == "local" or master.startswith("local[")
     return reads.flag(ENABLED) and (not local or reads.flag(TESTING))
 
 
-def _initial_executors(reads: Reads, notices: list[Notice]) -> int:
+def first_executors(reads: Reads, notices: list[Notice]) -> int:
     """Utils.getDynamicAllocationInitialExecutors."""
     initial, least = reads.int(INITIAL), reads.int(MIN)
     instances = reads.value(INSTANCES)

@@ -88,14 +88,6 @@ def read(manifest: PodManifest, rules: PodRules) -> Pod | SparkFault | None:
     return state if isinstance(state, SparkFault) else Pod(number, state, manifest)
 
 
-def unknown_phase(manifest: PodManifest, rules: PodRules) -> str | None:
-    """The phase, in lower case, of a pod that Spark warns of ("Received unknown phase"); None of any other."""
-    pod = read(manifest, rules)
-    if isinstance(pod, Pod) and pod.state is PodState.UNKNOWN and manifest.phase is not None:
-        return manifest.phase.lower()
-    return None
-
-
 def _executor_number(label: str) -> PodNumber | None:
     """Long.parseLong: a sign and digits of the basic plane, within 64 bits; None where it throws."""
     if label.isascii() and label.isdigit() and len(label) < _LONG_DIGITS:  # as Spark itself writes it
@@ -167,7 +159,7 @@ class _ViewBooks:
     def put(self, pod: Pod) -> None:
         self.drop(pod.number)
         self.pods[pod.number] = pod
-        self.versions[pod.manifest.uid] = pod.manifest.version or None
+        self.versions[pod.manifest.uid] = _stamp(pod)
 
     def drop(self, number: PodNumber) -> None:
         known = self.pods.pop(number, None)
@@ -186,7 +178,12 @@ class _ViewBooks:
                 del self.pods[PodNumber(number)]
 
     def recount(self) -> None:
-        self.versions = {pod.manifest.uid: pod.manifest.version or None for pod in self.pods.values()}
+        self.versions = {pod.manifest.uid: _stamp(pod) for pod in self.pods.values()}
+
+
+def _stamp(pod: Pod) -> str | None:
+    """The version by which a pod is known, if it has both uid and version."""
+    return pod.manifest.version if pod.manifest.uid and pod.manifest.version else None
 
 
 class View(Versioned[_ViewBooks]):
@@ -315,11 +312,12 @@ def _by_version(view: View, manifests: Sequence[PodManifest], rules: PodRules) -
             continue
         if pod.number in changed:
             return None
-        if before != pod:
+        # Other versions are other pods; comparing the whole of them first would only take time.
+        if before is None or before.manifest.version != manifest.version or before != pod:
             changed[pod.number] = pod
     gone: tuple[PodNumber, ...] = ()
     if not versions.keys() <= listed.keys():
-        gone = tuple(n for n, pod in known.items() if pod.manifest.uid not in listed and n not in changed)
+        gone = _sorted(n for n, pod in known.items() if pod.manifest.uid not in listed and n not in changed)
     return _Difference(tuple(changed.values()), gone)
 
 
@@ -334,7 +332,12 @@ def _by_value(view: View, manifests: Sequence[PodManifest], rules: PodRules) -> 
             pods[pod.number] = pod
     known = view.books.pods
     changed = tuple(pod for number, pod in pods.items() if known.get(number) != pod)
-    return _Difference(changed, tuple(number for number in known if number not in pods))
+    return _Difference(changed, _sorted(number for number in known if number not in pods))
+
+
+def _sorted(numbers: Iterable[PodNumber]) -> tuple[PodNumber, ...]:
+    """In an order of their own: a view that was rebuilt lists its pods in another one."""
+    return tuple(sorted(numbers))
 
 
 def _successor(

@@ -29,6 +29,8 @@ from podtide.adapters.log_errors import LogError, cause, display, escaped
 from podtide.adapters.log_source import LogSource, open_log
 from podtide.adapters.progress import Progress
 from podtide.adapters.record_spool import RecordSpool
+from podtide.adapters.spark_line import Level
+from podtide.adapters.spark_words import LEVELS, Pattern, SparkLog
 from podtide.adapters.timeline import Timeline
 from podtide.domain.sparkconf import SparkConf, from_arguments
 from podtide.entrypoints.replay_settings import SettingsError
@@ -91,6 +93,14 @@ class Options:
     strict: bool
     whole: bool
     bounds: bool
+    spark_log: str | None = None
+    spark_log_level: Level = "INFO"
+    spark_log_millis: bool = False
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether standard output is taken by lines for a machine."""
+        return STDOUT in {self.decisions, self.spark_log}
 
 
 @click.command()
@@ -107,6 +117,17 @@ class Options:
 @click.option(
     "--expect", metavar="FILE", help="Compare with an earlier file of decisions; exit code 1 at a difference."
 )
+@click.option(
+    "--spark-log",
+    metavar="FILE",
+    help="Write what Spark's own log would say of the decisions; - for standard output, without a report.",
+)
+@click.option(
+    "--spark-log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    help="The lowest level in it (INFO, as in Spark, if not given).",
+)
+@click.option("--spark-log-millis", is_flag=True, help="Its times with the full date and milliseconds.")
 @click.option("--strict", is_flag=True, help="Stop at the first line that cannot be used.")
 @click.option("--all", "whole", is_flag=True, help="Show every decision in the timeline, not the weightiest.")
 @click.option(
@@ -120,6 +141,9 @@ def replay(
     as_json: bool,
     decisions: str | None,
     expect: str | None,
+    spark_log: str | None,
+    spark_log_level: Level | None,
+    spark_log_millis: bool,
     strict: bool,
     whole: bool,
     no_bounds: bool,
@@ -135,10 +159,19 @@ def replay(
     3 the log or the expectation cannot be read, 130 interrupted.
     """
     options = Options(
-        log, conf, properties_file, spark_version, as_json, decisions, expect, strict, whole, not no_bounds
-    )
+        log, conf, properties_file, spark_version, as_json, decisions, expect, strict, whole, not no_bounds,
+        spark_log, spark_log_level or "INFO", spark_log_millis,
+    )  # fmt: skip
     if as_json and decisions == STDOUT:
         raise click.UsageError("--json and --decisions - both write to standard output; choose one.")
+    if spark_log == STDOUT and (as_json or decisions == STDOUT):
+        other = "--json" if as_json else "--decisions -"
+        raise click.UsageError(f"{other} and --spark-log - both write to standard output; choose one.")
+    if spark_log is not None and spark_log == decisions:
+        raise click.UsageError("--decisions and --spark-log name the same file; choose two.")
+    if spark_log is None and (spark_log_level is not None or spark_log_millis):
+        given = "--spark-log-millis" if spark_log_level is None else "--spark-log-level"
+        raise click.UsageError(f"{given} belongs to --spark-log, which is not given.")
     if as_json and whole:
         raise click.UsageError("--all belongs to the report; --json holds every decision anyway.")
     if sys.stdout is None:
@@ -148,7 +181,7 @@ def replay(
     try:
         with contextlib.ExitStack() as resources:
             return _Run(options, resources).done()
-    except BrokenPipeError:  # of --decisions -, while the log is read
+    except BrokenPipeError:  # of --decisions - or --spark-log -, while the log is read
         _silence()
         return 0
     except (LogError, NothingToReplay) as refused:
@@ -167,6 +200,7 @@ class _Run:
         self.timeline: Timeline | None = None
         self.expectation: Expectation | None = None
         self.writer: DecisionWriter | None = None
+        self.said: DecisionWriter | None = None
         self.decided: RecordSpool | None = None
         self.reported: RecordSpool | None = None
         self._resources = resources
@@ -182,11 +216,14 @@ class _Run:
             with _misused():
                 self.writer = resources.enter_context(DecisionWriter(options.decisions))
             self._sinks.append(_decisions_to(self.writer))
+        if options.spark_log is not None:
+            with _misused():
+                self.said = resources.enter_context(DecisionWriter(options.spark_log))
         if options.as_json:
             self.decided = resources.enter_context(RecordSpool())
             self.reported = resources.enter_context(RecordSpool())
             self._sinks.append(_split(self.decided, self.reported))
-        elif options.decisions != STDOUT and options.expect is None:
+        elif not options.to_stdout and options.expect is None:
             self.timeline = Timeline()
             self._sinks.append(self.timeline.take)
             if options.whole:
@@ -201,6 +238,9 @@ class _Run:
         where = sensor if isinstance(sensor, SecondProcess) else self.source
         timeline = self.timeline
         work = Replay(sensor, self._sink, self.overrides, options.spark_version, options.bounds)
+        if self.said is not None:
+            pattern = Pattern.MILLIS if options.spark_log_millis else Pattern.SPARK
+            work.spark_log = SparkLog(_lines_to(self.said), options.spark_log_level, pattern)
 
         def went_on() -> None:
             progress.show(where.bytes_read)
@@ -214,9 +254,10 @@ class _Run:
                 self.expectation.finish()
         document["notes"] = [*self.remarks, *document["notes"]]
         progress.close()
-        if self.writer is not None:
-            with _misused():
-                self.writer.commit()
+        for writer in (self.writer, self.said):
+            if writer is not None:
+                with _misused():
+                    writer.commit()
         with _printed():
             self._answer(work, document)
             sys.stdout.flush()
@@ -237,7 +278,7 @@ class _Run:
             _print_json(document, self.decided, self.reported, self.expectation)
         if self.expectation is not None:
             # The verdict belongs to the answer, unless standard output is taken by a machine's.
-            taken = self.options.as_json or self.options.decisions == STDOUT
+            taken = self.options.as_json or self.options.to_stdout
             from podtide.adapters.expectation_view import verdict  # noqa: PLC0415 - rich costs a tenth of a second
 
             view = _view(sys.stderr if taken else sys.stdout, work, document)
@@ -292,6 +333,14 @@ def _decisions_to(writer: DecisionWriter) -> Sink:
                 writer.put(record)
 
     return sink
+
+
+def _lines_to(writer: DecisionWriter) -> Callable[[bytes], None]:
+    def write(line: bytes) -> None:
+        with _misused():
+            writer.write(line)
+
+    return write
 
 
 def _split(decided: RecordSpool, reported: RecordSpool) -> Sink:

@@ -16,6 +16,8 @@ from podtide.adapters.event_log import Application, EventLogSensor
 from podtide.adapters.history import History
 from podtide.adapters.log_decoder import SecondProcess
 from podtide.adapters.log_world import LogWorld, Meter, Sink
+from podtide.adapters.spark_narrator import Narrator
+from podtide.adapters.spark_words import SparkLog
 from podtide.domain import scaling
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.stimuli import JobEnd, Stimulus
@@ -37,7 +39,7 @@ class NothingToReplay(Exception):
 
 @dataclass
 class Replay:
-    """One replay. ``sink`` is given every record of the main lane as it comes."""
+    """One replay. ``sink`` is given every record of the main lane as it comes, ``spark_log`` the lines of Spark's log."""
 
     sensor: EventLogSensor | SecondProcess
     sink: Sink
@@ -45,6 +47,7 @@ class Replay:
     spark_version: str | None = None
     bounds: bool = True
     progress: Callable[[], None] | None = None
+    spark_log: SparkLog | None = None
 
     def run(self) -> dict[str, Any]:
         """Replay the whole log. Raises LogError, SettingsError or NothingToReplay."""
@@ -58,7 +61,12 @@ class Replay:
         self.history = History(start)
         self.world = LogWorld(self.sink)
         self.cleaned: LogWorld | None = None
-        self.loop = Loop(config, start, self.world, self._observe)
+        self.narrator: Narrator | None = None
+        if self.spark_log is not None:
+            self.narrator = Narrator(self.world, self.spark_log, config, start)
+        loop = self.loop = Loop(config, start, self.narrator or self.world, self._observe)
+        if self.narrator is not None:
+            self.narrator.now = lambda: (loop.lanes[0].state, loop.load)
         for batch in sensor.batches():
             self._take(batch)
             if self.progress is not None:
@@ -72,6 +80,8 @@ class Replay:
             raise NothingToReplay(text)
         self.loop.finish(end)
         self._observe(end)
+        if self.narrator is not None:
+            self.narrator.passed(loop.lanes[0].state, end + 1)
         return self._document(application, start, end)
 
     def _take(self, batch: list[Stimulus]) -> None:
@@ -91,6 +101,8 @@ class Replay:
         loop.take(batch)
 
     def _observe(self, now: Millis) -> None:
+        if self.narrator is not None:
+            self.narrator.passed(self.loop.lanes[0].state, now)
         if now <= self.meter.last:
             return
         loop = self.loop
@@ -109,6 +121,12 @@ class Replay:
         gaps = self.loop.cut_short
         text = "the timer would have changed something at every tick, silently: not followed to the end"
         return [f"In {gaps} gaps between events {text}."] if gaps else []
+
+    def _unsaid(self, start: Millis) -> list[str]:
+        if self.narrator is None or self.narrator.cut_at is None:
+            return []
+        seconds = (self.narrator.cut_at - start) // 1000
+        return [f"Spark's log names kept executors at every round: left out of it from {seconds} s after the start on."]
 
     def _document(self, application: Application, start: Millis, end: Millis) -> dict[str, Any]:
         sensor, meter, settled = self.sensor, self.meter, self.settled
@@ -167,7 +185,7 @@ class Replay:
             },
             "series": self.history.document(),
             "notes": [*sensor.source.notes, *settled.notes],
-            "limits": [*_limits(sensor, settled, self.cleaned is not None), *self._cut_short()],
+            "limits": [*_limits(sensor, settled, self.cleaned is not None), *self._cut_short(), *self._unsaid(start)],
         }  # fmt: skip
 
 

@@ -114,7 +114,7 @@ class Loop:
         now = batch[-1][0]
         self._silent_left += len(batch)
         self._observe(now)
-        load = self.load = loads.fold(self.load, batch)
+        load = self.load = loads.fold(self.load, batch, repair_pending=self.config.repair_pending)
         for lane in self.lanes:
             lane.need = None
             seen = lane.world.watch(batch)

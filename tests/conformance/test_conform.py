@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,18 @@ from podtide.adapters.scenarios import Scenario, ScenarioError, find
 
 HERE = Path(__file__).parent
 BESIDE = HERE.parents[2] / "shared" / "conformance"
-FOLDERS = (HERE / "data", BESIDE / "eam", BESIDE / "quirks")
+UNDECIDED = ("yarn", "yarn-")
+"""Folders of kinds that are not decided yet, and how their scenarios are called elsewhere."""
 
 
 def recorded() -> list[Scenario]:
-    """The scenarios of dynamic allocation in the folders that exist; other machines' scenarios lie beside them."""
+    """The scenarios that come with the project, and those beside it if there are any."""
     return [
         scenario
-        for folder in FOLDERS
+        for folder in (HERE / "data", BESIDE)
         if folder.is_dir()
         for scenario in find(folder)
-        if folder.name != "quirks" or scenario.path.name.startswith("eam-")
+        if scenario.path.parent.name != UNDECIDED[0] and not scenario.path.name.startswith(UNDECIDED[1])
     ]
 
 
@@ -37,7 +39,17 @@ def test_the_core_decides_what_spark_decided(scenario: Scenario) -> None:
 def test_there_is_something_to_compare_with() -> None:
     if not (HERE / "data").is_dir():
         pytest.skip("no recorded scenarios in tests/conformance/data")
-    assert list(find(HERE / "data"))
+    kinds = Counter(scenario.kind() for scenario in find(HERE / "data"))
+    assert {"eam", "store", "poll", "podstates"} <= kinds.keys()
+
+
+def test_every_folder_beside_the_project_is_of_the_kind_that_it_is_called() -> None:
+    if not BESIDE.is_dir():
+        pytest.skip("no folder ../shared/conformance beside the project")
+    for scenario in find(BESIDE):
+        folder = scenario.path.parent.name
+        called = {"quirks": scenario.path.name, "conformance": "podstates"}.get(folder, folder).partition("-")[0]
+        assert scenario.kind() == called
 
 
 def test_an_unusable_folder_is_named(tmp_path: Path) -> None:

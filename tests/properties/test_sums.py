@@ -43,7 +43,7 @@ def test_the_total_need_is_the_sum_of_the_needs(config: ScalingConfig, story: li
     run = Run(config)
     for happening in story:
         run.happen(happening)
-        load, scaling = run.state
+        load, scaling = run.state.load, run.state.scaling
         needs = [needed_executors(scaling, load, config, profile) for profile in scaling.order]
         total = sum(max(0, need) for need in needs if not isinstance(need, SparkFault))
         assert total_need(scaling, load, config) == total

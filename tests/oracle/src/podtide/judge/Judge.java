@@ -23,27 +23,47 @@ import java.util.zip.GZIPOutputStream;
  * Asks real Spark what it would decide.
  *
  * <pre>
- *   Judge [--out DIR] PATH...   X.jsonl(.gz) -> X.out.jsonl(.gz); a folder stands for its scenarios
- *   Judge --serve               a line in, its output lines out, then a line with a single dot;
- *                               a line with "conf" opens a new scenario
+ *   Judge [--kind K] [--out DIR] PATH...   X.jsonl(.gz) -> X.out.jsonl(.gz); a folder stands for its scenarios
+ *   Judge [--kind K] --serve               a line in, its output lines out, then a line with a single dot;
+ *                                          a line with "conf" opens a new scenario
  * </pre>
+ *
+ * <p>All scenarios of a call are of one kind ({@link Scenario#KINDS}; eam unless told): several kinds share
+ * settings of Spark's that are one for the whole JVM.
  */
 public final class Judge {
   private Judge() {}
 
   public static void main(String[] arguments) throws IOException {
-    if (arguments.length == 1 && arguments[0].equals("--serve")) {
-      serve();
-    } else if (arguments.length > 0) {
-      files(arguments);
-    } else {
-      System.err.println("usage: Judge --serve | [--out DIR] PATH...");
+    String kind = "eam";
+    Path folder = null;
+    boolean serve = false;
+    List<Path> scenarios = new ArrayList<>();
+    for (int i = 0; i < arguments.length; i++) {
+      boolean followed = i + 1 < arguments.length;
+      if (arguments[i].equals("--serve")) {
+        serve = true;
+      } else if (arguments[i].equals("--kind") && followed) {
+        kind = arguments[++i];
+      } else if (arguments[i].equals("--out") && followed) {
+        folder = Files.createDirectories(Path.of(arguments[++i]));
+      } else {
+        collect(Path.of(arguments[i]), scenarios);
+      }
+    }
+    if (!Scenario.KINDS.contains(kind) || serve != scenarios.isEmpty()) {
+      System.err.println("usage: Judge [--kind K] (--serve | [--out DIR] PATH...), K of " + Scenario.KINDS);
       System.exit(2);
+    }
+    if (serve) {
+      serve(kind);
+    } else {
+      files(kind, folder, scenarios);
     }
     System.exit(0); // Spark leaves threads behind
   }
 
-  private static void serve() throws IOException {
+  private static void serve(String kind) throws IOException {
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8), 1 << 16);
     BufferedWriter out = new BufferedWriter(new OutputStreamWriter(System.out, StandardCharsets.UTF_8), 1 << 16);
     Scenario scenario = null;
@@ -51,7 +71,7 @@ public final class Judge {
     while ((text = in.readLine()) != null) {
       JsonNode header = header(text, scenario == null);
       if (header != null) {
-        scenario = new Scenario(header, out);
+        scenario = new Scenario(kind, header, out);
       } else {
         scenario.line(text);
       }
@@ -76,16 +96,7 @@ public final class Judge {
     }
   }
 
-  private static void files(String[] arguments) throws IOException {
-    Path folder = null;
-    List<Path> scenarios = new ArrayList<>();
-    for (int i = 0; i < arguments.length; i++) {
-      if (arguments[i].equals("--out")) {
-        folder = Files.createDirectories(Path.of(arguments[++i]));
-      } else {
-        collect(Path.of(arguments[i]), scenarios);
-      }
-    }
+  private static void files(String kind, Path folder, List<Path> scenarios) throws IOException {
     long start = System.nanoTime();
     for (Path scenario : scenarios) {
       String name = scenario.getFileName().toString().replaceFirst("\\.jsonl", ".out.jsonl");
@@ -95,7 +106,7 @@ public final class Judge {
         if (text == null) {
           continue;
         }
-        Scenario running = new Scenario(header(text, true), out);
+        Scenario running = new Scenario(kind, header(text, true), out);
         while ((text = in.readLine()) != null) {
           running.line(text);
         }
