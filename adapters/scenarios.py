@@ -46,7 +46,15 @@ FILE_CHARS_MAX: Final = 200_000_000
 LINE_CHARS_MAX: Final = 20_000_000
 """A scenario is read into memory; what is longer, as a small compressed file may be, is refused."""
 
-_UNDECIDED: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_UNDECIDED: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What code that meets something unforeseen raises."""
 
 
@@ -151,7 +159,10 @@ def _answers(kind: str, lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario, header first. Raises ScenarioError for unusable lines."""
+    """Everything that Spark would have said to a scenario, header first.
+
+    Raises ScenarioError for lines that do not fit, and ShapeError on the way for what their kind finds wrong.
+    """
     kind = kind_of(list(enumerate(lines, start=1)))
     if isinstance(kind, Unknown):
         raise UnknownKind(kind.what)

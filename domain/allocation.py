@@ -28,6 +28,7 @@ from podtide.domain.config import AllocationConfig
 from podtide.domain.fleet import Draft
 from podtide.domain.pods import PodNumber
 from podtide.domain.policies import size_by_limits
+from podtide.domain.reasons import Bound
 from podtide.domain.rounds import Desk
 from podtide.domain.units import ALWAYS, NEVER, Millis, ProfileId
 
@@ -100,7 +101,8 @@ def due(state: AllocatorState, config: AllocationConfig) -> Millis:
             if config.pending_max <= not_running:
                 continue
             limited = config.pending_max_per_profile <= census.not_running and config.policies.size is size_by_limits
-            if limited and not _lists_claims(state, config):
+            slowed = (profile, Bound.BACK_OFF) in state.holds  # that ends at its time, whatever holds back then
+            if limited and not slowed and not _lists_claims(state, config):
                 continue
             earliest = min(earliest, ALWAYS if wakes is None else wakes)
     return earliest

@@ -290,7 +290,8 @@ class Desk:
         if self.config.remarks:
             for number in fleet.undated_of(profile, alone=len(current.plan) <= 1):
                 self._remark(at, "no creation time", pod=fleet.books.pods[number].manifest.name)
-        retired = self.config.policies.retire(Surplus(profile, excess, fleet.created_of(profile, before), pending()))
+        most = min(excess, census.counted)  # a target may be negative
+        retired = self.config.policies.retire(Surplus(profile, most, fleet.created_of(profile, before), pending()))
         numbers = tuple(sorted(retired.created + retired.pending))
         kept = excess - len(numbers)
         young = census.created + census.pending - len(numbers)

@@ -6,15 +6,22 @@ bounds, so that a small file cannot ask for more work than somebody would wait f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, assert_never
 
 from podtide.domain.config import INT_MAX, ProfileRules
-from podtide.domain.profiles import CORES, CPUS, ResourceProfile, SparkFault, default_profile, tasks_per_executor
+from podtide.domain.profiles import (
+    CORES,
+    CPUS,
+    ResourceProfile,
+    SparkFault,
+    default_profile,
+    tasks_per_executor,
+)
 from podtide.domain.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.units import DEFAULT_PROFILE, ProfileId
-from podtide.domain.workload_script import Job, Jobs, Profile, Stage, Targets, Workload
+from podtide.domain.workload_script import Jobs, Profile, Stage, Targets, Workload
 
 TASKS_MAX: Final = 5_000_000
 """Tasks of one stage."""
@@ -27,6 +34,9 @@ WORK_MAX: Final = 100_000_000
 
 LINEAGE_MAX: Final = 1_000
 """Stages of one job, those of earlier jobs that it builds on included."""
+
+LINEAGES_MAX: Final = 2_000_000
+"""Stages and their parents of all jobs together, counted again for every job that builds on them."""
 
 
 class Problem(NamedTuple):
@@ -63,26 +73,81 @@ def slots_by_profile(script: Jobs, rules: ProfileRules) -> dict[ProfileId, int |
     return found
 
 
-def resolve(script: Jobs, job: int, parent: str) -> Node | None:
-    """The stage that a parent's name means in a job; None where there is none."""
-    jobs = {one.name: place for place, one in enumerate(script.jobs)} if "." in parent else {}
-    return _resolve(script, jobs, job, parent)
+class Index:
+    """A script's names, and what follows from them. Of a script whose names are sound, see ``problems``."""
 
+    def __init__(self, script: Jobs) -> None:
+        self.script = script
+        self.jobs = {job.name: place for place, job in enumerate(script.jobs)}
+        self._stages = [{stage.name: place for place, stage in enumerate(job.stages)} for job in script.jobs]
 
-def lineages(script: Jobs) -> tuple[tuple[Node, ...], ...]:
-    """For each job, the stages that it is made of, ancestors before descendants, its own last stage last.
+    def resolve(self, job: int, parent: str) -> Node | None:
+        """The stage that a parent's name means in a job; None where there is none."""
+        name, dot, stage = parent.rpartition(".")
+        place = self.jobs.get(name) if dot else job
+        if place is None or (dot and place == job):
+            return None
+        at = self._stages[place].get(stage)
+        return None if at is None else Node(place, at)
 
-    Stages of earlier jobs that it reads, and those that these read, are among them. Of a script without problems.
-    """
-    names = {job.name: place for place, job in enumerate(script.jobs)}
-    found = []
-    for place, job in enumerate(script.jobs):
-        last = _last(job)
-        assert isinstance(last, int)
-        order = _ancestors(script, names, Node(place, last))
-        assert order is not None
-        found.append(order)
-    return tuple(found)
+    def parents(self, node: Node) -> list[Node]:
+        """The stages that a stage reads."""
+        stage = self.script.jobs[node.job].stages[node.stage]
+        found = [self.resolve(node.job, parent) for parent in stage.parents]
+        return [parent for parent in found if parent is not None]
+
+    def last(self, job: int) -> int | str:
+        """The place of the job's one last stage, which every other leads to; or what was expected."""
+        places = self._stages[job]
+        children: list[list[int]] = [[] for _ in places]
+        left = [0] * len(places)
+        for place, stage in enumerate(self.script.jobs[job].stages):
+            for parent in stage.parents:
+                if parent in places:
+                    children[places[parent]].append(place)
+                    left[place] += 1
+        ends = [place for place, below in enumerate(children) if not below]
+        if len(ends) > 1:
+            return "one last stage that all others lead to"
+        # What waits for nothing, then what waited for that, and so on: who is never reached waits for itself.
+        ready = [place for place, count in enumerate(left) if not count]
+        for place in ready:  # grows meanwhile
+            for child in children[place]:
+                left[child] -= 1
+                if not left[child]:
+                    ready.append(child)
+        return ends[0] if len(ready) == len(places) else "stages that do not wait for themselves"
+
+    def lineages(self) -> tuple[tuple[Node, ...], ...] | int:
+        """For each job, the stages that it is made of, ancestors before descendants, its own last stage last.
+
+        Stages of earlier jobs that it reads, and those that these read, are among them. The place of a job instead, if
+        its lineage is too large.
+        """
+        found: list[tuple[Node, ...]] = []
+        left = LINEAGES_MAX
+        for job in range(len(self.script.jobs)):
+            last = self.last(job)
+            assert isinstance(last, int)
+            done: dict[Node, None] = {}
+            seen = {Node(job, last)}
+            path = [(Node(job, last), iter(self.parents(Node(job, last))))]
+            while path:
+                node, parents = path[-1]
+                for parent in parents:
+                    left -= 1
+                    if parent not in seen:
+                        seen.add(parent)
+                        path.append((parent, iter(self.parents(parent))))
+                        break
+                else:
+                    done[node] = None
+                    path.pop()
+                if len(seen) > LINEAGE_MAX or left < 0:
+                    return job
+            found.append(tuple(done))
+            left -= len(done)
+        return tuple(found)
 
 
 # targets
@@ -119,21 +184,22 @@ def _jobs(script: Jobs, rules: ProfileRules) -> Iterable[Problem]:
     if script.clean_ms is not None and not 0 <= script.clean_ms <= DELAY_MAX:
         yield Problem("clean", "at most ten years")
     yield from _profiles(script, rules)
-    names: dict[str, int] = {}
-    for place, job in enumerate(script.jobs):
+    names: set[str] = set()
+    for job in script.jobs:
         if not _is_name(job.name):
             yield Problem(f"jobs.{job.name}", "a name without a dot")
-        if names.setdefault(job.name, place) != place:
+        if job.name in names:
             yield Problem(f"jobs.{job.name}", "a name of its own")
-    sound = True
-    for place, job in enumerate(script.jobs):
-        for problem in _job(script, names, place, job):
+        names.add(job.name)
+    sound, index = len(names) == len(script.jobs), Index(script)
+    for place in range(len(script.jobs)):
+        for problem in _job(index, place):
             sound = False
             yield problem
     if sum(job.times * sum(stage.tasks for stage in job.stages) for job in script.jobs) > WORK_MAX:
         yield Problem("jobs", f"at most {WORK_MAX} tasks in all")
     if sound:
-        yield from _order(script, names)
+        yield from _order(index)
 
 
 def _profiles(script: Jobs, rules: ProfileRules) -> Iterable[Problem]:
@@ -156,7 +222,8 @@ def _profiles(script: Jobs, rules: ProfileRules) -> Iterable[Problem]:
             yield Problem(where, f"an executor with room for a task ({CORES} and {CPUS})")
 
 
-def _job(script: Jobs, names: Mapping[str, int], place: int, job: Job) -> Iterable[Problem]:
+def _job(index: Index, place: int) -> Iterable[Problem]:
+    job = index.script.jobs[place]
     where = f"jobs.{job.name}"
     if not 0 <= job.start_ms <= DELAY_MAX:
         yield Problem(f"{where}.start", "at most ten years")
@@ -168,35 +235,34 @@ def _job(script: Jobs, names: Mapping[str, int], place: int, job: Job) -> Iterab
     if len(set(job.after)) < len(job.after):
         yield Problem(f"{where}.after", "every job once")
     for name in job.after:
-        if name not in names or name == job.name:
+        if name not in index.jobs or name == job.name:
             yield Problem(f"{where}.after", f"names of other jobs, not {name}")
-    stages = {stage.name for stage in job.stages}
-    if not job.stages or len(stages) < len(job.stages):
-        yield Problem(f"{where}.stages", "one stage at least, each with a name of its own")
+    names = {stage.name for stage in job.stages}
+    if not 1 <= len(job.stages) <= LINEAGE_MAX or len(names) < len(job.stages):
+        yield Problem(f"{where}.stages", f"1 to {LINEAGE_MAX} stages, each with a name of its own")
         return
-    profiles = {DEFAULT_PROFILE, *(profile.id for profile in script.profiles)}
+    profiles = {DEFAULT_PROFILE, *(profile.id for profile in index.script.profiles)}
     sound = True
     for stage in job.stages:
-        for problem in _stage(script, names, place, stage, profiles):
+        for problem in _stage(index, place, stage, profiles):
             sound = False
             yield problem
     if not sound:
         return
-    last = _last(job)
+    last = index.last(place)
     if isinstance(last, str):
         yield Problem(f"{where}.stages", last)
-    else:
-        wrong = [stage.name for at, stage in enumerate(job.stages) if stage.writes_shuffle and at != last]
-        if wrong:
+        return
+    for at, stage in enumerate(job.stages):
+        if stage.writes_shuffle and at != last:
             yield Problem(
-                f"{where}.stages.{wrong[0]}.writes-shuffle", "the key at the last stage only: the others write one anyway"
+                f"{where}.stages.{stage.name}.writes-shuffle",
+                "this key at the last stage only: every other writes one",
             )
 
 
-def _stage(
-    script: Jobs, names: Mapping[str, int], place: int, stage: Stage, profiles: set[ProfileId]
-) -> Iterable[Problem]:
-    where = f"jobs.{script.jobs[place].name}.stages.{stage.name}"
+def _stage(index: Index, place: int, stage: Stage, profiles: set[ProfileId]) -> Iterable[Problem]:
+    where = f"jobs.{index.script.jobs[place].name}.stages.{stage.name}"
     if not _is_name(stage.name):
         yield Problem(where, "a name without a dot")
     if not 1 <= stage.tasks <= TASKS_MAX:
@@ -207,56 +273,70 @@ def _stage(
     if expected is not None:
         yield Problem(f"{where}.duration", expected)
     if stage.profile not in profiles:
-        yield Problem(f"{where}.profile", f"0 or one of the profiles that the file has, not {stage.profile}")
-    if stage.cached is not None and stage.cached.until is not None and stage.cached.until not in names:
+        yield Problem(f"{where}.profile", f"0 or one of the profiles described here, not {stage.profile}")
+    if stage.cached is not None and stage.cached.until is not None and stage.cached.until not in index.jobs:
         yield Problem(f"{where}.cached.until", f"the name of a job, not {stage.cached.until}")
     if len(set(stage.parents)) < len(stage.parents):
         yield Problem(f"{where}.parents", "every parent once")
     for parent in stage.parents:
-        node = _resolve(script, names, place, parent)
-        if node is None:
+        if index.resolve(place, parent) is None:
             yield Problem(f"{where}.parents", f"stages of this job, or JOB.STAGE of one before it, not {parent}")
 
 
-def _order(script: Jobs, names: Mapping[str, int]) -> Iterable[Problem]:
-    """What leads backwards. Every name is known here."""
-    before = _before(script, names)
+def _order(index: Index) -> Iterable[Problem]:
+    """What leads backwards. Every name is known here, and every job has its last stage."""
+    jobs = index.script.jobs
+    before = _before(index)
     if isinstance(before, str):
         yield Problem(f"jobs.{before}.after", "jobs that do not wait for this one")
         return
-    for place, job in enumerate(script.jobs):
+    lasts = [index.last(place) for place in range(len(jobs))]
+    sound = True
+    for place, job in enumerate(jobs):
         for stage in job.stages:
             where = f"jobs.{job.name}.stages.{stage.name}"
-            if stage.cached is not None and stage.cached.until not in (None, job.name):
-                until = names[stage.cached.until or ""]
-                if not before[until] >> place & 1:
-                    yield Problem(f"{where}.cached.until", "this job or one that comes after it")
-            for parent in stage.parents:
-                node = _resolve(script, names, place, parent)
-                assert node is not None
-                if node.job == place:
-                    continue
-                source = script.jobs[node.job]
-                if not before[place] >> node.job & 1:
-                    yield Problem(f"{where}.parents", f"stages of jobs that this one comes after, not {parent}")
-                elif source.times != 1:
-                    yield Problem(f"{where}.parents", f"stages of jobs that run once, not {parent}")
-                elif not _has_output(source, node.stage):
-                    yield Problem(f"{where}.parents", f"stages that write a shuffle, not {parent}")
-        last = _last(job)
-        assert isinstance(last, int)
-        if _ancestors(script, names, Node(place, last)) is None:
-            yield Problem(f"jobs.{job.name}.stages", f"at most {LINEAGE_MAX} stages, those of earlier jobs included")
+            for key, expected in _reach(index, before, lasts, place, stage):
+                sound = False
+                yield Problem(f"{where}.{key}", expected)
+    if sound:
+        large = index.lineages()
+        if isinstance(large, int):
+            expected = f"at most {LINEAGE_MAX} stages, those of the jobs that it builds on included"
+            yield Problem(f"jobs.{jobs[large].name}.stages", expected)
 
 
-def _before(script: Jobs, names: Mapping[str, int]) -> list[int] | str:
+def _reach(
+    index: Index, before: Sequence[int], lasts: Sequence[int | str], place: int, stage: Stage
+) -> Iterable[tuple[str, str]]:
+    """What a stage refers to outside of its job, and must not."""
+    jobs = index.script.jobs
+    if stage.cached is not None and stage.cached.until not in (None, jobs[place].name):
+        until = index.jobs[stage.cached.until or ""]
+        if not before[until] >> place & 1:
+            yield "cached.until", "this job or one that comes after it"
+    for parent in stage.parents:
+        node = index.resolve(place, parent)
+        assert node is not None
+        if node.job == place:
+            continue
+        source = jobs[node.job]
+        if not before[place] >> node.job & 1:
+            yield "parents", f"stages of jobs that this one comes after, not {parent}"
+        elif source.times != 1:
+            yield "parents", f"stages of jobs that run once, not {parent}"
+        elif lasts[node.job] == node.stage and not source.stages[node.stage].writes_shuffle:
+            yield "parents", f"stages that write a shuffle, not {parent} (its key writes-shuffle)"
+
+
+def _before(index: Index) -> list[int] | str:
     """For each job, the jobs that have ended before it starts, as bits; or the name of one that waits for itself."""
-    left = [len(job.after) for job in script.jobs]
-    followers: list[list[int]] = [[] for _ in script.jobs]
-    for place, job in enumerate(script.jobs):
+    jobs = index.script.jobs
+    left = [len(job.after) for job in jobs]
+    followers: list[list[int]] = [[] for _ in jobs]
+    for place, job in enumerate(jobs):
         for name in job.after:
-            followers[names[name]].append(place)
-    before = [0] * len(script.jobs)
+            followers[index.jobs[name]].append(place)
+    before = [0] * len(jobs)
     ready = [place for place, count in enumerate(left) if not count]
     for place in ready:  # grows meanwhile
         for follower in followers[place]:
@@ -264,75 +344,8 @@ def _before(script: Jobs, names: Mapping[str, int]) -> list[int] | str:
             left[follower] -= 1
             if not left[follower]:
                 ready.append(follower)
-    stuck = [job.name for job, count in zip(script.jobs, left, strict=True) if count]
+    stuck = [job.name for job, count in zip(jobs, left, strict=True) if count]
     return stuck[0] if stuck else before
-
-
-def _last(job: Job) -> int | str:
-    """The place of the job's one last stage, which every other leads to; or what was expected."""
-    places = {stage.name: place for place, stage in enumerate(job.stages)}
-    own = [[places[parent] for parent in stage.parents if parent in places] for stage in job.stages]
-    read = {parent for parents in own for parent in parents}
-    ends = [place for place in range(len(job.stages)) if place not in read]
-    if len(ends) != 1:
-        return "one last stage that no other has for a parent"
-    seen, todo = set(ends), list(ends)
-    while todo:
-        for parent in own[todo.pop()]:
-            if parent not in seen:
-                seen.add(parent)
-                todo.append(parent)
-    # With one end, a stage that does not lead to it is in a circle; so may be one that does.
-    left = [len(parents) for parents in own]
-    ready = [place for place, count in enumerate(left) if not count]
-    for place in ready:  # grows meanwhile
-        for child, parents in enumerate(own):
-            if place in parents:
-                left[child] -= 1
-                if not left[child]:
-                    ready.append(child)
-    return ends[0] if len(seen) == len(ready) == len(job.stages) else "stages that do not wait for themselves"
-
-
-def _ancestors(script: Jobs, names: Mapping[str, int], last: Node) -> tuple[Node, ...] | None:
-    """The lineage of a stage, ancestors first; None where it is too large."""
-    done: dict[Node, None] = {}
-    seen = {last}
-    path = [(last, iter(_parents(script, names, last)))]
-    while path:
-        node, parents = path[-1]
-        for parent in parents:
-            if parent not in seen:
-                seen.add(parent)
-                if len(seen) > LINEAGE_MAX:
-                    return None
-                path.append((parent, iter(_parents(script, names, parent))))
-                break
-        else:
-            done[node] = None
-            path.pop()
-    return tuple(done)
-
-
-def _parents(script: Jobs, names: Mapping[str, int], node: Node) -> list[Node]:
-    stage = script.jobs[node.job].stages[node.stage]
-    found = [_resolve(script, names, node.job, parent) for parent in stage.parents]
-    return [parent for parent in found if parent is not None]
-
-
-def _resolve(script: Jobs, names: Mapping[str, int], job: int, parent: str) -> Node | None:
-    name, dot, stage = parent.rpartition(".")
-    place = names.get(name) if dot else job
-    if place is None or (dot and place == job):
-        return None
-    for at, one in enumerate(script.jobs[place].stages):
-        if one.name == stage:
-            return Node(place, at)
-    return None
-
-
-def _has_output(job: Job, stage: int) -> bool:
-    return job.stages[stage].writes_shuffle or _last(job) != stage
 
 
 def _is_name(name: str) -> bool:

@@ -1,8 +1,8 @@
 """What an application asks for, written down: a workload as a value.
 
-Two forms. ``Targets`` says how many executors are wanted at which time, as if dynamic allocation were elsewhere. ``Jobs`` says
-what the driver's program does: jobs that start at a time or after others, stages of tasks with parents, how long tasks take
-and how often they fail, what is shuffled and cached. From it a driver can be played, task by task (``workload``).
+Two forms. ``Targets`` says how many executors are wanted at which time, as if dynamic allocation were elsewhere. ``Jobs``
+says what the driver's program does: jobs that start at a time or after others, stages of tasks with parents, how long tasks
+take and how often they fail, what is shuffled and cached. From it a driver can be played, task by task (``workload``).
 
 Names are the script's own; the ids of Spark (jobs, stages, shuffles, RDDs) are given out while it is played, in the order
 in which Spark would. Times count from the workload's beginning. All durations are whole milliseconds.

@@ -79,12 +79,15 @@ class AppLoop:
         self._adopt(stimuli, engine.advance(self.state, stimuli, self.config, now))
 
     def run(self, end: Millis) -> None:
-        """Go on until ``end`` (exclusive), or until nothing can happen any more. Raises Stuck."""
+        """Go on until ``end``: timers due then do not run any more, what is heard then is. Raises Stuck.
+
+        Ends before where nothing can happen any more.
+        """
         at_once = 0
         while True:
             due = max(engine.due(self.state, self.config), self.now)
             now, heard = self._surroundings.wait(min(due, end))
-            if now == NEVER or now >= end:
+            if not heard and (now == NEVER or now >= end):
                 self.now = max(self.now, min(now, end))
                 return
             at_once = at_once + 1 if now == self.now else 0

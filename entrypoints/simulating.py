@@ -42,6 +42,10 @@ class Script(Protocol):
         """Whether it has nothing left to do."""
         ...
 
+    def summary(self) -> dict[str, int]:
+        """What it went through, counted by name."""
+        ...
+
 
 class FakeSurroundings:
     """The loop's surroundings, all of them fake. ``ended``: the application was told to stop."""

@@ -12,13 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from podtide.adapters import scenario_shapes, scenarios
+from podtide.adapters.scenario_pods import ShapeError
 from podtide.adapters.scenario_shapes import Misfit, Unknown, kind_of
 from podtide.adapters.scenarios import Scenario, ScenarioError, UnknownKind, find
 from podtide.entrypoints.conform_command import conform
 
 HEADER: dict[str, Any] = {"conf": {}}
 STORE = [HEADER, {"at": 0, "subscribe": "a"}]
-STORE_ANSWERS = [
+STORE_ANSWERS: list[dict[str, Any]] = [
     {"at": 0, "deliver": "a", "snapshots": [{"full": 0, "pods": {}}]},
     {
         "at": 0,
@@ -210,14 +211,14 @@ def test_time_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     forever = {"at": 2**53}
     (stored,) = find(scenario(tmp_path, lines=[HEADER, {"subscribe": "a", "interval": 1}, forever], answers=[{}] * 3))
     assert stored.check() is not None  # the answers end first
-    with pytest.raises(scenarios_store.ShapeError, match="more than 50 deliveries"):
+    with pytest.raises(ShapeError, match="more than 50 deliveries"):
         list(scenarios.answers([HEADER, {"subscribe": "a", "interval": 1}, forever]))
-    with pytest.raises(scenarios_store.ShapeError, match="more than 50 lists"):
+    with pytest.raises(ShapeError, match="more than 50 lists"):
         list(scenarios.answers([HEADER, {"start": True}, forever]))
     many = [{"subscribe": f"s{n}"} for n in range(60)]
     chain = [{"during": {f"s{n}": [{"run": True}]}} for n in range(60)]
     monkeypatch.setattr(scenarios_store, "DELIVERIES_MAX", 500)
-    with pytest.raises(scenarios_store.ShapeError, match="more than 50 deliveries within one another"):
+    with pytest.raises(ShapeError, match="more than 50 deliveries within one another"):
         list(scenarios.answers([HEADER, {"ops": [*many, *chain]}]))
 
 

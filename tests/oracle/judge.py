@@ -9,17 +9,20 @@ its line protocol::
         answers = judge.send({"conf": {"spark.shuffle.service.enabled": "true"}})   # opens a scenario
         answers += judge.send({"at": 100, "tick": True})
 
+A judge answers scenarios of one kind (``KINDS``): dynamic allocation unless told otherwise.
+
 The jars come from ``$SPARK_JARS``, else from ``$SPARK_HOME/jars``, else from the pyspark of the virtual
 environment ``.venv-spark`` at the top of the project (``make conformance`` makes it), else from a pyspark that
 this interpreter can import. ``$JAVA_HOME`` names the JDK, else ``java`` and ``javac`` of the PATH.
 
 From the command line the same program answers files::
 
-    python tests/oracle/judge.py [--out DIR] PATH...      X.jsonl(.gz) -> X.out.jsonl(.gz)
+    python tests/oracle/judge.py [--kind K] [--out DIR] PATH...      X.jsonl(.gz) -> X.out.jsonl(.gz)
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -35,8 +38,12 @@ PROJECT: Final = HERE.parent.parent
 SOURCES: Final = HERE / "src"
 CLASSES: Final = HERE / "build"
 SPARK_VERSION: Final = "4.3.0"
+KINDS: Final = ("eam", "pods", "lifecycle", "store", "poll", "podstates")
+"""Kinds of scenarios, each for one of Spark's classes: see README.md."""
 JAVA_OLDEST: Final = 17
 """Spark 4 runs on Java 17 and later."""
+TRAP_OFFERED: Final = range(18, 24)
+"""Java versions that have a security manager, which traps an exit of Spark's, but must be told to allow one."""
 
 # Spark reaches into these packages of the JDK; its own launcher opens them the same way.
 _OPENED: Final = (
@@ -101,12 +108,18 @@ def find_tool(name: str) -> str:
     if path is None:
         where = f"JAVA_HOME={home}" if home else "the PATH"
         raise JudgeUnavailableError(f"no {name} in {where}: the judge needs a JDK {JAVA_OLDEST} or later")
-    told = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r"(?:version \"|javac )(\d+)", told.stderr + told.stdout)
-    if version is None or int(version.group(1)) < JAVA_OLDEST:
-        said = (told.stderr or told.stdout).strip().splitlines()[:1]
+    version, said = _version(path)
+    if version < JAVA_OLDEST:
         raise JudgeUnavailableError(f"{path} is too old ({said}): the judge needs JDK {JAVA_OLDEST} or later")
     return path
+
+
+def _version(tool: str) -> tuple[int, list[str]]:
+    """The major version of ``java`` or ``javac`` (0: it does not say), and the first line of what it says."""
+    told = subprocess.run([tool, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r"(?:version \"|javac )(\d+)", told.stderr + told.stdout)
+    said = (told.stderr or told.stdout).strip().splitlines()[:1]
+    return (0 if version is None else int(version.group(1))), said
 
 
 def build(jars: Path) -> Path:
@@ -150,15 +163,27 @@ def java_command(main: str, *, heap: str = "2g", properties: tuple[str, ...] = (
     ]
 
 
-class Judge:
-    """One JVM with real Spark in it. A line that holds ``conf`` opens a new scenario; scenarios follow each other."""
+def judge_command(kind: str) -> list[str]:
+    """Return the command that runs the judge for a kind; its arguments are to follow."""
+    trapped = kind == "store" and _version(find_tool("java"))[0] in TRAP_OFFERED
+    properties = ("-Djava.security.manager=allow",) if trapped else ()
+    return [*java_command("Judge", properties=properties), "--kind", kind]
 
-    def __init__(self) -> None:
+
+class Judge:
+    """One JVM with real Spark in it, for scenarios of one kind.
+
+    A line that holds ``conf`` opens a new scenario; scenarios follow each other. In a table of pods every line is a
+    row.
+    """
+
+    def __init__(self, kind: str = "eam") -> None:
+        self._kind = kind
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Judge:
         self._process = subprocess.Popen(
-            [*java_command("Judge"), "--serve"],
+            [*judge_command(self._kind), "--serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -215,11 +240,14 @@ class Judge:
 
 def main() -> int:
     """Answer the scenario files of the command line."""
-    if len(sys.argv) == 1 or sys.argv[1] in ("-h", "--help"):
-        print("usage: judge.py [--out DIR] PATH...   (X.jsonl[.gz] -> X.out.jsonl[.gz])")
-        return 0 if len(sys.argv) > 1 else 2
+    parser = argparse.ArgumentParser(description="What real Spark answers: X.jsonl[.gz] -> X.out.jsonl[.gz]")
+    parser.add_argument("--kind", choices=KINDS, default="eam", help="kind of the scenarios (eam)")
+    parser.add_argument("--out", type=Path, help="folder for the answers (else beside the scenarios)")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="scenario files, or folders of them")
+    arguments = parser.parse_args()
+    out = [] if arguments.out is None else ["--out", str(arguments.out)]
     try:
-        return subprocess.run([*java_command("Judge"), *sys.argv[1:]], check=False).returncode
+        return subprocess.run([*judge_command(arguments.kind), *out, *arguments.paths], check=False).returncode
     except JudgeUnavailableError as missing:
         print(f"judge: {missing}", file=sys.stderr)
         return 2

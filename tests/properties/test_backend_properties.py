@@ -54,35 +54,36 @@ REASONS = st.sampled_from(
 ANSWERED = KillRequested | DecommissionRequested | RequestTotals | RequestMore
 
 
-def _input(at: Millis, serial: int) -> st.SearchStrategy[BackendInput]:
-    flag = st.booleans()
-    return st.one_of(
-        st.builds(RegisterExecutor, st.just(at), IDS, PROFILES, st.just("h"), ADDRESSES),
-        st.builds(KillRequested, st.just(at), SOME, flag, flag, flag, st.just(serial)),
-        st.builds(DecommissionRequested, st.just(at), SOME, st.just("bye"), st.none(), flag, flag, st.just(serial)),
-        st.builds(LossReported, st.just(at), IDS, REASONS),
-        st.builds(ExecutorDisconnected, st.just(at), ADDRESSES),
-        st.builds(GenerateExecutorId, st.just(at), st.just("pod"), ADDRESSES),
-        st.builds(ExecutorBusy, st.just(at), SOME, flag),
-        st.builds(Excluded, st.just(at), SOME, SOME),
-        st.builds(
-            RequestTotals, st.just(at), st.lists(st.tuples(PROFILES, COUNTS), max_size=2).map(tuple), st.just(serial)
-        ),
-        st.builds(RequestMore, st.just(at), COUNTS, st.just(serial)),
-        st.just(Wake(at)),
-        st.just(Starting(at)),
-        st.just(Stopping(at)),
-    )
+FLAG = st.booleans()
+NOW = st.just(0)
+ASKS = st.just(0)
+TARGETS = st.lists(st.tuples(PROFILES, COUNTS), max_size=2).map(tuple)
+INPUTS: st.SearchStrategy[BackendInput] = st.one_of(
+    st.builds(RegisterExecutor, NOW, IDS, PROFILES, st.just("h"), ADDRESSES),
+    st.builds(KillRequested, NOW, SOME, FLAG, FLAG, FLAG, ASKS),
+    st.builds(DecommissionRequested, NOW, SOME, st.just("bye"), st.none(), FLAG, FLAG, ASKS),
+    st.builds(LossReported, NOW, IDS, REASONS),
+    st.builds(ExecutorDisconnected, NOW, ADDRESSES),
+    st.builds(GenerateExecutorId, NOW, st.just("pod"), ADDRESSES),
+    st.builds(ExecutorBusy, NOW, SOME, FLAG),
+    st.builds(Excluded, NOW, SOME, SOME),
+    st.builds(RequestTotals, NOW, TARGETS, ASKS),
+    st.builds(RequestMore, NOW, COUNTS, ASKS),
+    st.sampled_from([Wake(0), Starting(0), Stopping(0)]),
+)
 
 
-@st.composite
-def stories(draw: st.DrawFn) -> list[tuple[Millis, BackendInput]]:
+def _timed(gaps: list[tuple[Millis, BackendInput]]) -> list[tuple[Millis, BackendInput]]:
     """Inputs with their times; the serial of a question is its place."""
     now, story = 0, []
-    for serial in range(draw(st.integers(0, 25))):
-        now += draw(st.sampled_from([0, 0, 1, 999, 5_000, 40_000]))
-        story.append((now, draw(_input(now, serial))))
+    for serial, (gap, item) in enumerate(gaps):
+        now += gap
+        timed = item._replace(at=now)
+        story.append((now, timed._replace(serial=serial) if isinstance(timed, ANSWERED) else timed))
     return story
+
+
+STORIES = st.lists(st.tuples(st.sampled_from([0, 0, 1, 999, 5_000, 40_000]), INPUTS), max_size=20).map(_timed)
 
 
 CONFIGS = st.builds(
@@ -124,7 +125,7 @@ class World:
             self.hear(now, item)
 
 
-@given(story=stories(), config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
+@given(story=STORIES, config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
 def test_what_it_says_is_what_it_knows(
     story: list[tuple[Millis, BackendInput]], config: BackendConfig, luck: list[bool]
 ) -> None:
@@ -150,7 +151,7 @@ def test_what_it_says_is_what_it_knows(
         assert known.issuperset(registry.addresses.values())
 
 
-@given(story=stories(), config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
+@given(story=STORIES, config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
 def test_everybody_is_answered_once(
     story: list[tuple[Millis, BackendInput]], config: BackendConfig, luck: list[bool]
 ) -> None:
@@ -163,7 +164,7 @@ def test_everybody_is_answered_once(
     assert not world.state.later
 
 
-@given(story=stories(), config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
+@given(story=STORIES, config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
 def test_nothing_is_deleted_before_its_grace_period_is_over(
     story: list[tuple[Millis, BackendInput]], config: BackendConfig, luck: list[bool]
 ) -> None:
@@ -176,7 +177,7 @@ def test_nothing_is_deleted_before_its_grace_period_is_over(
                 assert (at - config.grace_ms, executor) in told
 
 
-@given(story=stories(), config=CONFIGS)
+@given(story=STORIES, config=CONFIGS)
 def test_timers_come_to_an_end(story: list[tuple[Millis, BackendInput]], config: BackendConfig) -> None:
     world = World(config, [])
     world.play(story)
@@ -192,7 +193,7 @@ def test_timers_come_to_an_end(story: list[tuple[Millis, BackendInput]], config:
         assert world.state.phase is Phase.STOPPED
 
 
-@given(story=stories(), config=CONFIGS, cut=st.integers(0, 25))
+@given(story=STORIES, config=CONFIGS, cut=st.integers(0, 25))
 def test_a_fork_changes_nothing(story: list[tuple[Millis, BackendInput]], config: BackendConfig, cut: int) -> None:
     world = World(config, [])
     world.play(story[:cut])
@@ -207,7 +208,7 @@ def test_a_fork_changes_nothing(story: list[tuple[Millis, BackendInput]], config
     assert first.state == again.state
 
 
-@given(story=stories(), config=CONFIGS)
+@given(story=STORIES, config=CONFIGS)
 def test_a_batch_is_its_inputs_one_by_one(story: list[tuple[Millis, BackendInput]], config: BackendConfig) -> None:
     items = [item for _, item in story]
     one_by_one = backend.begin(config, 0)
@@ -221,7 +222,7 @@ def test_a_batch_is_its_inputs_one_by_one(story: list[tuple[Millis, BackendInput
     assert list(batch.commands) == commands
 
 
-@given(story=stories(), config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
+@given(story=STORIES, config=CONFIGS, luck=st.lists(st.booleans(), max_size=10))
 def test_remarks_change_nothing_else(
     story: list[tuple[Millis, BackendInput]], config: BackendConfig, luck: list[bool]
 ) -> None:

@@ -68,7 +68,9 @@ def applied(model: Model, snapshot: Snapshot) -> Model:
 
 @given(CHANGES, st.randoms(use_true_random=False))
 def test_views_are_sparks_maps_and_deltas_add_up_to_them(changes: list[tuple[str, Any]], random: Any) -> None:
-    view, model, followed = snapshots.empty(), {}, {}
+    view = snapshots.empty()
+    model: Model = {}
+    followed: Model = {}
     history: list[tuple[View, Model]] = [(view, {})]
     for now, (kind, manifests) in enumerate(changes, start=1):
         model = modelled(model, kind, manifests)

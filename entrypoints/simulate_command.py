@@ -1,0 +1,245 @@
+"""``podtide simulate``: an application against a fake cluster, years of bad weather in seconds.
+
+Dynamic allocation, allocator, lifecycle manager and backend are the real ones, from the same code that replays and runs
+live. What they ask for is answered by a model of a cluster (docs/fake-cluster.md), and the demand comes from targets over
+time or from a workload whose tasks run on the executors that come (docs/workload.md). The same seed gives the same story.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from returns.pipeline import is_successful
+
+from podtide.adapters.app_story import Story
+from podtide.adapters.conf_files import read_properties_file
+from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionWriter
+from podtide.adapters.log_errors import escaped
+from podtide.adapters.recording import RecordingError, RecordingWriter, header_of
+from podtide.adapters.scripts import ScriptError, TargetScript, targets_of
+from podtide.adapters.simulation_view import SimulationView
+from podtide.adapters.spark_words import SparkLog
+from podtide.adapters.step_observers import Recorder, SparkTeller
+from podtide.adapters.text_layout import Page
+from podtide.adapters.world_file import WorldFileError
+from podtide.adapters.world_file import read as read_cluster
+from podtide.domain.redaction import redaction_of
+from podtide.domain.sparkconf import SparkConf, from_arguments, from_mapping, layered
+from podtide.domain.units import Millis
+from podtide.domain.world_description import KIND, Description
+from podtide.entrypoints.app_loop import Observer, Stuck
+from podtide.entrypoints.app_settings import FIXES, AppSettings, app_settings, policies_with
+from podtide.entrypoints.replay_command import Misused, Unreadable
+from podtide.entrypoints.replay_settings import SettingsError
+from podtide.entrypoints.simulating import Script, Setup, Simulation
+
+START: Final[Millis] = 1_767_225_600_000
+"""2026-01-01T00:00:00Z: when virtual time begins, so that a story does not depend on the day on which it is told."""
+
+UNTIL: Final = "24h"
+FAILED: Final = 1
+ASSUMED: Final = "assumed: a simulation"
+
+_DURATION: Final = re.compile(r"([0-9]{1,12})(ms|s|m|min|h|d)?")
+_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1_000}
+
+
+class Duration(click.ParamType):
+    """A length of virtual time: 90s, 15m, 2h; bare numbers are seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Millis:
+        """To milliseconds."""
+        if isinstance(value, int):
+            return value
+        match = _DURATION.fullmatch(str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is no duration: expected a number and ms, s, m, h or d, such as 90s", param, ctx)
+        return int(match[1]) * _UNITS[match[2]]
+
+
+@click.command()
+@click.option("--targets", metavar="TIME:N,...", help="Executors wanted over time, such as 0:10,60:50,300:0 (seconds).")
+@click.option("--workload", metavar="FILE", help="Jobs and stages to run, or targets, as YAML (docs/workload.md).")
+@click.option(
+    "--cluster", metavar="FILE", help="The cluster, as YAML (docs/fake-cluster.md); without, one that behaves."
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+@click.option(
+    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
+)
+@click.option(
+    "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="The seed of all chance.")
+@click.option(
+    "--until", type=Duration(), default=UNTIL, show_default=True, help="Virtual time to stop at, at the latest."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@click.option("--record", metavar="FILE", help="Record all that happens (.zst compresses), for replay and explain.")
+@click.option("--overwrite", is_flag=True, help="Let --record replace a file.")
+@click.option("--spark-log", metavar="FILE", help="Write what Spark's own log would say; - for standard output.")
+def simulate(
+    targets: str | None,
+    workload: str | None,
+    cluster: str | None,
+    conf: tuple[str, ...],
+    properties_file: str | None,
+    fixes: tuple[str, ...],
+    seed: int,
+    until: Millis,
+    as_json: bool,
+    record: str | None,
+    overwrite: bool,
+    spark_log: str | None,
+) -> int:
+    """Run Spark's executor allocation against a fake cluster, in virtual time.
+
+    Prints how the pods followed the target, what happened, how long each target took, what it cost in pods and calls, and
+    which limit held pods back for how long. Without --targets and --workload the application is static:
+    spark.executor.instances executors. Exit code 0 also where the application was ended by too many failures (that is
+    what happened); 2 usage or configuration, 3 a file that cannot be read.
+    """
+    if targets is not None and workload is not None:
+        raise click.UsageError("--targets and --workload both say what is wanted; choose one.")
+    if as_json and STDOUT in (spark_log, record):
+        raise click.UsageError("--json and another output both write to standard output; choose one.")
+    if spark_log is not None and spark_log == record:
+        raise click.UsageError("--spark-log and --record name the same file; choose two.")
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    try:
+        with contextlib.ExitStack() as resources:
+            run = _Run(resources, seed, until, fixes)
+            run.prepare(targets, workload, cluster, _given(conf, properties_file))
+            run.observe(record, overwrite, spark_log)
+            run.go()
+            run.tell(as_json, quiet=STDOUT in (spark_log, record))
+    except (WorldFileError, ScriptError) as unreadable:
+        raise Unreadable(str(unreadable)) from None
+    except (RecordingError, DecisionFileError) as unwritable:
+        raise Misused(str(unwritable)) from None
+    except SettingsError as refused:
+        raise Misused(*(str(error) for error in refused.errors)) from None
+    except Stuck as stuck:
+        raise Misused(f"the simulation makes no progress: {stuck}") from None
+    return 0
+
+
+def _given(conf: tuple[str, ...], properties_file: str | None) -> list[SparkConf]:
+    """What the user set, in rising precedence."""
+    layers: list[SparkConf] = []
+    if properties_file is not None:
+        read = read_properties_file(properties_file)
+        if not is_successful(read):
+            raise Misused(str(read.failure()))
+        layers.append(read.unwrap().conf)
+    if conf:
+        given = from_arguments(conf)
+        if not is_successful(given):
+            raise Misused(*(str(error) for error in given.failure()))
+        layers.append(given.unwrap())
+    return layers
+
+
+class _Run:
+    """One simulation, from its options to its report."""
+
+    def __init__(self, resources: contextlib.ExitStack, seed: int, until: Millis, fixes: tuple[str, ...]) -> None:
+        self.resources = resources
+        self.seed = seed
+        self.until = until
+        try:
+            self.policies = policies_with(fixes)
+        except ValueError as unknown:
+            raise Misused(str(unknown)) from None
+        self.fixes = sorted(FIXES if "all" in fixes else set(fixes))
+        self.story = Story(START)
+        self.observers: list[Observer] = [self.story]
+        self.notes: list[str] = []
+        self.lines: DecisionWriter | None = None
+
+    def prepare(self, targets: str | None, workload: str | None, cluster: str | None, given: list[SparkConf]) -> None:
+        """Read what is to be simulated. Raises what the readers raise."""
+        self.cluster = "without a file, one that behaves" if cluster is None else cluster
+        self.description: Description = KIND if cluster is None else read_cluster(Path(cluster))
+        played = (
+            targets_of(targets) if targets is not None else None if workload is None else read_script(Path(workload))
+        )
+        assumed = {"spark.app.id": "simulated", "spark.app.name": "simulated", "spark.kubernetes.container.image": "spark",
+                   "spark.kubernetes.executor.podNamePrefix": "exec"}  # fmt: skip
+        forced: dict[str, str] = {}
+        if isinstance(played, TargetScript):
+            # The script takes the place of dynamic allocation; the settings that only matter under it stay.
+            assumed["spark.executor.instances"] = "0"
+            forced["spark.dynamicAllocation.enabled"] = "false"
+        elif isinstance(played, WorkloadScript):
+            assumed["spark.dynamicAllocation.enabled"] = "true"
+        conf = layered(from_mapping(assumed, ASSUMED), *given, from_mapping(forced, ASSUMED))
+        if forced and any(layer.setting("spark.dynamicAllocation.enabled") for layer in given):
+            self.notes.append("Targets are given: dynamic allocation is off, whatever the configuration says.")
+        self.settings: AppSettings = app_settings(conf, self.policies, remarks=False)
+        self.script: Script = (played or TargetScript(())).begin(self.settings.config, self.seed, START)
+        self.conf = layered(*given) if given else None
+
+    def observe(self, record: str | None, overwrite: bool, spark_log: str | None) -> None:
+        """Open the outputs. Raises RecordingError, DecisionFileError."""
+        settings = self.settings
+        app_id = settings.config.kubernetes.backend.app_id
+        if record is not None:
+            header = header_of(app_id, settings.conf, START, "fake", policies=self.policies, seed=self.seed)
+            writer = RecordingWriter(record, header, overwrite=overwrite, flush_steps=0)
+            self.observers.append(Recorder(self.resources.enter_context(writer)))
+        if spark_log is not None:
+            self.settings = app_settings(settings.conf, self.policies, remarks=True)
+            self.lines = self.resources.enter_context(DecisionWriter(spark_log))
+            self.observers.append(SparkTeller(SparkLog(self.lines.write)))
+
+    def go(self) -> None:
+        """Simulate."""
+        config = self.settings.config
+        setup = Setup(config, self.description, self.seed, START, START + self.until, config.kubernetes.backend.app_id)
+        self.simulation = Simulation(setup, self.script, self.observers)
+        end = self.simulation.run()
+        self.story.finish(end)
+        if self.lines is not None:
+            self.lines.commit()
+        if end >= setup.end:
+            self.notes.append(f"Stopped at --until; the workload was {'' if self.script.done() else 'not '}done.")
+
+    def tell(self, as_json: bool, *, quiet: bool) -> None:
+        """Print the answer."""
+        document = self.document()
+        if as_json:
+            click.echo(json.dumps(document, separators=(",", ":")))
+        elif not quiet:
+            story = self.story
+            moments = story.moments + story.late
+            SimulationView(Page(sys.stdout), document).report(moments, story.moments_total - len(moments))
+
+    def document(self) -> dict[str, Any]:
+        """The answer as plain data."""
+        redaction = redaction_of(self.settings.conf)
+        conf = {} if self.conf is None else self.conf.settings
+        return {
+            "podtide": 1,
+            "kind": "simulation",
+            "app_id": self.settings.config.kubernetes.backend.app_id,
+            "cluster": escaped(self.cluster),
+            "seed": self.seed,
+            "start_ms": START,
+            "steps": self.simulation.loop.steps,
+            "conf": {key: redaction.shown(key, setting.value) for key, setting in sorted(conf.items())},
+            "fixes": self.fixes,
+            "notes": self.notes,
+            **self.story.document(),
+            "cluster_tally": self.simulation.tally,
+            "workload": self.script.summary(),
+        }
