@@ -129,7 +129,8 @@ class MarkPods:
 class CreateSet:
     """Create the StatefulSet or Deployment of a resource profile.
 
-    ``claims``: volumeClaimTemplates. ``deletion_cost``: annotate the template with pod-deletion-cost "0".
+    ``claims``: volumeClaimTemplates. A Deployment's template is annotated with pod-deletion-cost "0", unless the user
+    set one (spec: allocation, section 12).
     """
 
     at: Millis

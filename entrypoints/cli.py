@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "replay": ("podtide.entrypoints.replay_command", "Every scaling decision that Spark would take over an event log."),
     "conf": ("podtide.entrypoints.conf_command", "Check a configuration and show what is in force, and why."),
     "simulate": ("podtide.entrypoints.simulate_command", "Run executor allocation against a fake cluster, in virtual time."),
+    "fit": ("podtide.entrypoints.fit_command", "Write a cluster file that behaves like a recorded cluster."),
     "conform": ("podtide.entrypoints.conform_command", "Re-decide recorded scenarios and compare with real Spark."),
 }
 """Command name to module and one line of help. The module holds a click command of the command's name."""

@@ -9,11 +9,9 @@ progress only where that is a terminal.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -21,11 +19,11 @@ import click
 from returns.pipeline import is_successful
 
 from podtide.adapters.conf_files import read_properties_file
-from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionReader, DecisionWriter
+from podtide.adapters.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.expectation import Expectation
 from podtide.adapters.log_decoder import WORTH_BYTES, SecondProcess
-from podtide.adapters.log_errors import LogError, cause, display, escaped
+from podtide.adapters.log_errors import LogError, display, escaped
 from podtide.adapters.log_source import LogSource, open_log
 from podtide.adapters.progress import Progress
 from podtide.adapters.record_spool import RecordSpool
@@ -33,16 +31,24 @@ from podtide.adapters.spark_line import Level
 from podtide.adapters.spark_words import LEVELS, Pattern, SparkLog
 from podtide.adapters.timeline import Timeline
 from podtide.domain.sparkconf import SparkConf, from_arguments
+from podtide.entrypoints.command_output import (
+    Misused,
+    Unreadable,
+    misused,
+    print_document,
+    printed,
+    silence,
+    unreadable,
+)
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.replaying import NothingToReplay, Replay
 
 if TYPE_CHECKING:
     from podtide.adapters.replay_view import ReplayView
 
-DIFFERS: Final = 1
+__all__ = ["Misused", "Unreadable", "replay"]
 
-ERRORS_SHOWN: Final = 20
-ERROR_CHARS_MAX: Final = 2_000
+DIFFERS: Final = 1
 
 FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
 """Keys of the document that are printed before the decisions."""
@@ -50,33 +56,6 @@ FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "default
 _VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
 Sink = Callable[[dict[str, Any]], None]
-
-
-class Refusal(click.ClickException):
-    """An end before the answer: lines for standard error and an exit code."""
-
-    def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print the lines, each under the program's name."""
-        for line in self.lines[:ERRORS_SHOWN]:
-            click.echo(f"podtide: {escaped(line, ERROR_CHARS_MAX)}", file=file, err=file is None)
-        if (more := len(self.lines) - ERRORS_SHOWN) > 0:
-            click.echo(f"podtide: and {more} more", file=file, err=file is None)
-
-
-class Misused(Refusal):
-    """The command line or the configuration cannot be used, or an output cannot be written."""
-
-    exit_code = 2
-
-
-class Unreadable(Refusal):
-    """The log or the expectation cannot be read."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -182,7 +161,7 @@ def replay(
         with contextlib.ExitStack() as resources:
             return _Run(options, resources).done()
     except BrokenPipeError:  # of --decisions - or --spark-log -, while the log is read
-        _silence()
+        silence()
         return 0
     except (LogError, NothingToReplay) as refused:
         text = str(refused) if isinstance(refused, LogError) else f"{display(log)}: {refused}"
@@ -207,17 +186,17 @@ class _Run:
         self._sinks: list[Sink] = []
         # Whatever may be refused at once is opened before the log is read for an hour.
         if options.expect is not None:
-            with _unreadable():
+            with unreadable():
                 reader = resources.enter_context(DecisionReader(options.expect))
                 self.expectation = Expectation(reader)
             self._sinks.append(self.expectation.take)
         self.source = resources.enter_context(contextlib.closing(open_log(options.log)))
         if options.decisions is not None:
-            with _misused():
+            with misused():
                 self.writer = resources.enter_context(DecisionWriter(options.decisions))
             self._sinks.append(_decisions_to(self.writer))
         if options.spark_log is not None:
-            with _misused():
+            with misused():
                 self.said = resources.enter_context(DecisionWriter(options.spark_log))
         if options.as_json:
             self.decided = resources.enter_context(RecordSpool())
@@ -248,7 +227,7 @@ class _Run:
                 timeline.prune(work.world.proposed)
 
         work.progress = went_on
-        with _unreadable():
+        with unreadable():
             document = work.run()
             if self.expectation is not None:
                 self.expectation.finish()
@@ -256,9 +235,9 @@ class _Run:
         progress.close()
         for writer in (self.writer, self.said):
             if writer is not None:
-                with _misused():
+                with misused():
                     writer.commit()
-        with _printed():
+        with printed():
             self._answer(work, document)
             sys.stdout.flush()
         return DIFFERS if self.expectation is not None and self.expectation.difference is not None else 0
@@ -275,7 +254,9 @@ class _Run:
 
     def _answer(self, work: Replay, document: dict[str, Any]) -> None:
         if self.decided is not None and self.reported is not None:
-            _print_json(document, self.decided, self.reported, self.expectation)
+            lists = {"decisions": self.decided, "reports": self.reported}
+            rest = {} if self.expectation is None else {"expectation": self.expectation.document()}
+            print_document(document, FIRST, lists, rest)
         if self.expectation is not None:
             # The verdict belongs to the answer, unless standard output is taken by a machine's.
             taken = self.options.as_json or self.options.to_stdout
@@ -329,7 +310,7 @@ def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
 def _decisions_to(writer: DecisionWriter) -> Sink:
     def sink(record: dict[str, Any]) -> None:
         if "command" in record:
-            with _misused():
+            with misused():
                 writer.put(record)
 
     return sink
@@ -337,7 +318,7 @@ def _decisions_to(writer: DecisionWriter) -> Sink:
 
 def _lines_to(writer: DecisionWriter) -> Callable[[bytes], None]:
     def write(line: bytes) -> None:
-        with _misused():
+        with misused():
             writer.write(line)
 
     return write
@@ -349,63 +330,3 @@ def _split(decided: RecordSpool, reported: RecordSpool) -> Sink:
             (decided if "command" in record else reported).put(record)
 
     return sink
-
-
-def _print_json(
-    document: Mapping[str, Any], decided: RecordSpool, reported: RecordSpool, expectation: Expectation | None
-) -> None:
-    """One object, a decision a line, so that it can be read by machines as a whole and by people with ``grep``."""
-    sys.stdout.flush()
-    out = sys.stdout.buffer  # UTF-8 whatever the terminal speaks
-
-    def entry(key: str, value: Any) -> bytes:
-        return f"{json.dumps(key)}: {json.dumps(value)}".replace("\x7f", "\\u007f").encode()
-
-    out.write(b"{\n" + b",\n".join(entry(key, document[key]) for key in FIRST if key in document))
-    for key, spool in (("decisions", decided), ("reports", reported)):
-        out.write(f',\n"{key}": ['.encode())
-        separator = b"\n"
-        for line in spool.lines():
-            out.write(separator + line)
-            separator = b",\n"
-        out.write(b"]" if separator == b"\n" else b"\n]")
-    rest = {key: value for key, value in document.items() if key not in FIRST}
-    if expectation is not None:
-        rest["expectation"] = expectation.document()
-    out.write(b"".join(b",\n" + entry(key, value) for key, value in rest.items()) + b"\n}\n")
-    out.flush()
-
-
-@contextlib.contextmanager
-def _printed() -> Iterator[None]:
-    """Standard output that refuses (a full disk) ends the run; one that nobody reads (``| head``) is no fault."""
-    try:
-        yield
-    except BrokenPipeError:
-        _silence()
-    except OSError as problem:
-        _silence()
-        raise Misused(f"standard output cannot be written: {cause(problem)}") from None
-
-
-def _silence() -> None:
-    """Let go of standard output: what is buffered still would be refused again when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextlib.contextmanager
-def _unreadable() -> Iterator[None]:
-    """A file of decisions that cannot be read ends the run."""
-    try:
-        yield
-    except DecisionFileError as problem:
-        raise Unreadable(str(problem)) from None
-
-
-@contextlib.contextmanager
-def _misused() -> Iterator[None]:
-    """A file of decisions that cannot be written ends the run."""
-    try:
-        yield
-    except DecisionFileError as problem:
-        raise Misused(str(problem)) from None
