@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -290,7 +290,8 @@ def _memory(text: str) -> int:
     match = _MEMORY.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    return int(-(-(Decimal(match[1]) * _BYTES[match[2]]) // 2**20))
+    mib = Decimal(match[1]) * _BYTES[match[2]] / 2**20
+    return int(mib.to_integral_value(ROUND_CEILING))
 
 
 def _show_memory(mib: int) -> str:

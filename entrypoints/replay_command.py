@@ -27,6 +27,7 @@ from podtide.adapters.log_errors import LogError, display, escaped
 from podtide.adapters.log_source import LogSource, open_log
 from podtide.adapters.progress import Progress
 from podtide.adapters.record_spool import RecordSpool
+from podtide.adapters.recording import is_recording
 from podtide.adapters.spark_line import Level
 from podtide.adapters.spark_words import LEVELS, Pattern, SparkLog
 from podtide.adapters.timeline import Timeline
@@ -75,6 +76,9 @@ class Options:
     spark_log: str | None = None
     spark_log_level: Level = "INFO"
     spark_log_millis: bool = False
+    check: bool = False
+    fixes: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
 
     @property
     def to_stdout(self) -> bool:
@@ -107,6 +111,23 @@ class Options:
     help="The lowest level in it (INFO, as in Spark, if not given).",
 )
 @click.option("--spark-log-millis", is_flag=True, help="Its times with the full date and milliseconds.")
+@click.option(
+    "--check", is_flag=True, help="Of a recording: compare every decision with the recorded ones; 1 at a difference."
+)
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="NAME",
+    help="Of a recording: with a fix that Spark lacks, all of them, or none.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="CHOICE=MODULE:NAME",
+    help="Of a recording: with a policy of your own (retire, split or size), or with CHOICE=spark.",
+)
 @click.option("--strict", is_flag=True, help="Stop at the first line that cannot be used.")
 @click.option("--all", "whole", is_flag=True, help="Show every decision in the timeline, not the weightiest.")
 @click.option(
@@ -123,23 +144,27 @@ def replay(
     spark_log: str | None,
     spark_log_level: Level | None,
     spark_log_millis: bool,
+    check: bool,
+    fixes: tuple[str, ...],
+    policies: tuple[str, ...],
     strict: bool,
     whole: bool,
     no_bounds: bool,
 ) -> int:
-    """Replay the event log LOG through dynamic allocation: what it wanted, what it let go, when and why.
+    """Replay the event log or recording LOG: what was wanted, what was let go, when and why.
 
     LOG is a file (plain, .gz, .zstd, .lz4, .snappy, .lzf), the folder of a rolled log, the zip of a History Server,
     a URL, or - for standard input. Its own configuration applies, with the defaults of the Spark that wrote it; the
-    decisions are those of Spark 4.3.0.
+    decisions are those of Spark 4.3.0. A recording (podtide simulate --record) holds all that entered the decisions:
+    it is decided again, pods and all, and --check compares.
 
     \b
-    Exit codes: 0 done, 1 not as expected (--expect), 2 usage or configuration,
+    Exit codes: 0 done, 1 not as expected (--expect, --check), 2 usage or configuration,
     3 the log or the expectation cannot be read, 130 interrupted.
     """
     options = Options(
         log, conf, properties_file, spark_version, as_json, decisions, expect, strict, whole, not no_bounds,
-        spark_log, spark_log_level or "INFO", spark_log_millis,
+        spark_log, spark_log_level or "INFO", spark_log_millis, check, fixes, policies,
     )  # fmt: skip
     if as_json and decisions == STDOUT:
         raise click.UsageError("--json and --decisions - both write to standard output; choose one.")
@@ -157,6 +182,11 @@ def replay(
         raise Misused("standard output is closed")
     if sys.stdin is None and _from_stdin(log):
         raise Unreadable("standard input is closed")
+    if check or is_recording(log):  # a named pipe cannot be asked; --check says what it holds
+        return _replay_recording(options)
+    for given, wanted in (("--fix", fixes), ("--policy", policies)):
+        if wanted:
+            raise click.UsageError(f"{given} belongs to recordings; {display(log)} is none.")
     try:
         with contextlib.ExitStack() as resources:
             return _Run(options, resources).done()
@@ -168,6 +198,26 @@ def replay(
         raise Unreadable(text) from None
     except SettingsError as refused:
         raise Misused(*(str(error) for error in refused.errors)) from None
+
+
+def _replay_recording(options: Options) -> int:
+    """The same for a recording; what only an event log can be asked is refused."""
+    from podtide.entrypoints.recording_command import RecordingOptions, replay_recording  # noqa: PLC0415 - loads the engine
+
+    for given, wanted in (("--strict", options.strict), ("--no-bounds", not options.bounds)):
+        if wanted:
+            raise click.UsageError(f"{given} belongs to event logs; {display(options.log)} is taken for a recording.")
+    if options.check and options.expect is not None:
+        raise click.UsageError("--check and --expect both say what is expected; choose one.")
+    if options.check and (options.whole or options.decisions is not None or options.spark_log is not None):
+        raise click.UsageError("--check ends at the first difference; write decisions and logs without it.")
+    overrides, remarks = _overrides(options)
+    asked = RecordingOptions(
+        options.log, overrides, remarks, options.spark_version, options.fixes, options.policies, options.check,
+        options.whole, options.as_json, options.decisions, options.expect, options.spark_log,
+        options.spark_log_level, options.spark_log_millis,
+    )  # fmt: skip
+    return replay_recording(asked)
 
 
 class _Run:

@@ -22,16 +22,20 @@ from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionWriter
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.recording import RecordingError, RecordingWriter, header_of
-from podtide.adapters.scripts import ScriptError, TargetScript, targets_of
+from podtide.adapters.scripts import ScriptError, WorkloadScript
 from podtide.adapters.simulation_view import SimulationView
 from podtide.adapters.spark_words import SparkLog
 from podtide.adapters.step_observers import Recorder, SparkTeller
 from podtide.adapters.text_layout import Page
+from podtide.adapters.workload_file import WorkloadFileError
+from podtide.adapters.workload_file import read as read_workload
+from podtide.adapters.workload_file import targets as read_targets
 from podtide.adapters.world_file import WorldFileError
 from podtide.adapters.world_file import read as read_cluster
 from podtide.domain.redaction import redaction_of
 from podtide.domain.sparkconf import SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.units import Millis
+from podtide.domain.workload_script import Jobs, Targets, Workload
 from podtide.domain.world_description import KIND, Description
 from podtide.entrypoints.app_loop import Observer, Stuck
 from podtide.entrypoints.app_settings import FIXES, AppSettings, app_settings, policies_with
@@ -122,7 +126,7 @@ def simulate(
             run.observe(record, overwrite, spark_log)
             run.go()
             run.tell(as_json, quiet=STDOUT in (spark_log, record))
-    except (WorldFileError, ScriptError) as unreadable:
+    except (WorldFileError, WorkloadFileError, ScriptError) as unreadable:
         raise Unreadable(str(unreadable)) from None
     except (RecordingError, DecisionFileError) as unwritable:
         raise Misused(str(unwritable)) from None
@@ -170,23 +174,26 @@ class _Run:
         """Read what is to be simulated. Raises what the readers raise."""
         self.cluster = "without a file, one that behaves" if cluster is None else cluster
         self.description: Description = KIND if cluster is None else read_cluster(Path(cluster))
-        played = (
-            targets_of(targets) if targets is not None else None if workload is None else read_script(Path(workload))
-        )
+        wanted: Workload = Targets()
+        if targets is not None:
+            wanted = read_targets(targets, "--targets")
+        elif workload is not None:
+            wanted = read_workload(Path(workload))
         assumed = {"spark.app.id": "simulated", "spark.app.name": "simulated", "spark.kubernetes.container.image": "spark",
                    "spark.kubernetes.executor.podNamePrefix": "exec"}  # fmt: skip
         forced: dict[str, str] = {}
-        if isinstance(played, TargetScript):
+        if isinstance(wanted, Jobs):
+            assumed["spark.dynamicAllocation.enabled"] = "true"
+        elif wanted.steps:
             # The script takes the place of dynamic allocation; the settings that only matter under it stay.
             assumed["spark.executor.instances"] = "0"
             forced["spark.dynamicAllocation.enabled"] = "false"
-        elif isinstance(played, WorkloadScript):
-            assumed["spark.dynamicAllocation.enabled"] = "true"
         conf = layered(from_mapping(assumed, ASSUMED), *given, from_mapping(forced, ASSUMED))
         if forced and any(layer.setting("spark.dynamicAllocation.enabled") for layer in given):
             self.notes.append("Targets are given: dynamic allocation is off, whatever the configuration says.")
         self.settings: AppSettings = app_settings(conf, self.policies, remarks=False)
-        self.script: Script = (played or TargetScript(())).begin(self.settings.config, self.seed, START)
+        rules = self.settings.config.scaling.profile_rules
+        self.script: Script = WorkloadScript(wanted, self.seed, START, rules)
         self.conf = layered(*given) if given else None
 
     def observe(self, record: str | None, overwrite: bool, spark_log: str | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from podtide.domain import kubernetes_side
 from podtide.domain import world as worlds
@@ -34,15 +34,15 @@ class Script(Protocol):
         """Let time pass; what it says up to now."""
         ...
 
-    def hear(self, command: Command, now: Millis) -> None:
-        """Take note of what the engine decided."""
+    def hear(self, word: Command | AnyStimulus, now: Millis) -> None:
+        """Take note of what the engine decided, or of what an executor told the driver."""
         ...
 
     def done(self) -> bool:
         """Whether it has nothing left to do."""
         ...
 
-    def summary(self) -> dict[str, int]:
+    def summary(self) -> dict[str, Any]:
         """What it went through, counted by name."""
         ...
 
@@ -66,6 +66,8 @@ class FakeSurroundings:
             at = max(at, self.world.now)
             said = list(self.script.advance(at))
             self.world, heard = worlds.advance(self.world, at)
+            for stimulus in heard:
+                self.script.hear(stimulus, at)
             if said or heard:
                 return at, (*said, *heard)
 
