@@ -144,7 +144,7 @@ class SimulationView:
         if failed:
             rows.append(("calls that failed", f"{sum(failed.values()):,}", _calls(failed)))
         if self.document["workload"]:
-            rows.extend((key.replace("_", " "), f"{value:,}", "") for key, value in self.document["workload"].items())
+            rows.extend(_work(self.document["workload"]))
         page.lines(
             page.table(
                 [
@@ -204,6 +204,24 @@ def _told(what: Mapping[str, Any]) -> tuple[str, str]:
             return f"exit {code}", str(what["why"])
         case _:
             return next(iter(what)), ""
+
+
+def _work(workload: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What the workload's tasks went through, and how long each job took."""
+    wasted = f"{lasting(workload['wasted_ms'])} wasted" if workload["wasted_ms"] else ""
+    rows = [
+        ("tasks succeeded", f"{workload['tasks_succeeded']:,}", f"{lasting(workload['useful_ms'])} of useful work"),
+        ("tasks failed", f"{workload['tasks_failed']:,}", ""),
+        ("tasks lost", f"{workload['tasks_lost'] + workload['tasks_resubmitted']:,}", "with their executors"),
+        ("slots offered", lasting(workload["slot_ms"]), wasted),
+    ]
+    for job in workload["jobs"][:TARGETS_SHOWN]:
+        ended = job["ended_ms"]
+        took = lasting(ended - job["began_ms"]) if ended is not None else "-"
+        first = job["first_task_ms"]
+        waited = "" if first is None else f", its first task after {lasting(first - job['began_ms'])}"
+        rows.append((f"job {escaped(job['name'])}", took, f"{job['ending']}{waited}"))
+    return rows
 
 
 def _failures(number: int, words: str) -> str:

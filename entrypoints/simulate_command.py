@@ -82,7 +82,7 @@ class Duration(click.ParamType):
 @click.option(
     "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="The seed of all chance.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The seed of all chance (the cluster file's, or 0).")
 @click.option(
     "--until", type=Duration(), default=UNTIL, show_default=True, help="Virtual time to stop at, at the latest."
 )
@@ -97,7 +97,7 @@ def simulate(
     conf: tuple[str, ...],
     properties_file: str | None,
     fixes: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     until: Millis,
     as_json: bool,
     record: str | None,
@@ -156,9 +156,11 @@ def _given(conf: tuple[str, ...], properties_file: str | None) -> list[SparkConf
 class _Run:
     """One simulation, from its options to its report."""
 
-    def __init__(self, resources: contextlib.ExitStack, seed: int, until: Millis, fixes: tuple[str, ...]) -> None:
+    def __init__(
+        self, resources: contextlib.ExitStack, seed: int | None, until: Millis, fixes: tuple[str, ...]
+    ) -> None:
         self.resources = resources
-        self.seed = seed
+        self.given_seed = seed
         self.until = until
         try:
             self.policies = policies_with(fixes)
@@ -174,6 +176,7 @@ class _Run:
         """Read what is to be simulated. Raises what the readers raise."""
         self.cluster = "without a file, one that behaves" if cluster is None else cluster
         self.description: Description = KIND if cluster is None else read_cluster(Path(cluster))
+        self.seed = self.description.seed if self.given_seed is None else self.given_seed
         wanted: Workload = Targets()
         if targets is not None:
             wanted = read_targets(targets, "--targets")
