@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts unit conformance truth-check bench wheel clean
+.PHONY: help demo test check lint types contracts unit conformance truth-check soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project"
 	@echo "make test         every check: lint, types, import contracts, tests, coverage, wheel"
-	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17)"
+	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
 	@echo "make truth-check  replay real runs and compare with what their drivers decided"
+	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
 	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
 
 $(STAMP): pyproject.toml
@@ -49,6 +50,9 @@ conformance: $(STAMP)
 
 truth-check: $(STAMP)
 	$(BIN)/python scripts/truth_check.py
+
+soak: $(STAMP)
+	$(BIN)/python scripts/soak.py
 
 bench: $(STAMP)
 	$(BIN)/python -m pytest benchmarks --benchmark-only

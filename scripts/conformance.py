@@ -1,13 +1,14 @@
 """Ask real Spark: fresh random scenarios through the judge and through podtide, compared line by line.
 
 ``python scripts/conformance.py`` (``make conformance``) makes a virtual environment .venv-spark with pyspark
-4.3.0 if no Spark is found otherwise, compiles the judge, draws scenarios with a seed of its own (printed; give
-it back with SEED= to see the same again), lets ``podtide conform`` re-decide them, and prints which rules of
-dynamic allocation they reached.
+4.3.0 if no Spark is found otherwise, compiles the judge, and then for each kind of scenario (dynamic allocation, and the
+classes of the Kubernetes side) draws scenarios with a seed of its own (printed; give it back with SEED= to see the
+same again), lets ``podtide conform`` re-decide them, and prints which rules they reached.
 
-Environment, all optional: N (scenarios, 300), STEPS (ticks in each, 300), SEED, OUT (folder to keep the scenarios
-in; else those that agree are thrown away and those that do not stay in out/conformance), SPARK_JARS and
-JAVA_HOME (see tests/oracle/judge.py).
+Environment, all optional: KINDS (of eam, pods, lifecycle, store, poll, podstates, parted by commas or blanks; all), N
+(scenarios of each kind, 300), STEPS (steps in each; 300 ticks of dynamic allocation, 30 to 100 rounds or rows of the
+others), SEED, OUT (folder to keep the scenarios in, one folder a kind; else those of kinds that agree are thrown away and
+the others stay in out/conformance), SPARK_JARS and JAVA_HOME (see tests/oracle/judge.py).
 
 Exit code: 0 no divergence, 1 some scenario diverges, 2 Spark cannot be asked here.
 """
@@ -31,7 +32,7 @@ UNAVAILABLE: Final = 2
 
 sys.path.insert(0, str(PROJECT))
 
-from tests.oracle.judge import SPARK_VERSION, JudgeUnavailableError, find_jars, find_tool  # noqa: E402
+from tests.oracle.judge import KINDS, SPARK_VERSION, JudgeUnavailableError, find_jars, find_tool  # noqa: E402
 
 
 def provide_spark() -> None:
@@ -50,11 +51,22 @@ def provide_spark() -> None:
         find_jars()
 
 
-def generate(seed: str, out: Path) -> subprocess.CompletedProcess[str]:
-    """Draw the scenarios; the coverage table is the output."""
-    numbers = ["--n", os.environ.get("N", "300"), "--steps", os.environ.get("STEPS", "300")]
+def chosen_kinds() -> list[str]:
+    """Which kinds to draw; JudgeUnavailableError names one that there is none of."""
+    named = os.environ.get("KINDS", "").replace(",", " ").split() or list(KINDS)
+    for kind in named:
+        if kind not in KINDS:
+            raise JudgeUnavailableError(f"KINDS={os.environ['KINDS']}: no kind {kind!r}, there are {', '.join(KINDS)}")
+    return named
+
+
+def generate(kind: str, seed: str, out: Path) -> subprocess.CompletedProcess[str]:
+    """Draw the scenarios of a kind; the coverage table is the output."""
+    numbers = ["--n", os.environ.get("N", "300")]
+    if steps := os.environ.get("STEPS"):
+        numbers += ["--steps", steps]
     generator = str(PROJECT / "tests" / "oracle" / "generate.py")
-    command = [sys.executable, generator, "--seed", seed, *numbers, "--out", str(out)]
+    command = [sys.executable, generator, "--kind", kind, "--seed", seed, *numbers, "--out", str(out)]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
 
 
@@ -65,33 +77,44 @@ def conform(out: Path) -> int:
     return subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, check=False).returncode
 
 
-def main() -> int:
-    """Draw, compare, report."""
-    seed = os.environ.get("SEED") or secrets.token_hex(4)
-    kept = os.environ.get("OUT")
-    out = Path(kept) if kept else PROJECT / "out" / "conformance" / seed
-    try:
-        provide_spark()
-    except (JudgeUnavailableError, subprocess.CalledProcessError) as missing:
-        print(f"conformance: {missing}", file=sys.stderr)
-        return UNAVAILABLE
-    if not kept:
+def ask(kind: str, seed: str, out: Path, *, keep: bool) -> int:
+    """Draw, compare and report one kind; the exit code for it."""
+    if not keep:
         shutil.rmtree(out, ignore_errors=True)
-    print(f"seed {seed}: asking Spark {SPARK_VERSION}", flush=True)
+    print(f"{kind}, seed {seed}: asking Spark {SPARK_VERSION}", flush=True)
     begun = time.monotonic()
-    drawn = generate(seed, out)
-    print(drawn.stdout)
+    drawn = generate(kind, seed, out)
+    print(drawn.stdout, flush=True)
     if drawn.returncode:
         return UNAVAILABLE
     print(f"drawn in {time.monotonic() - begun:.0f} s; asking podtide", flush=True)
     begun = time.monotonic()
     code = conform(out)
-    print(f"re-decided in {time.monotonic() - begun:.0f} s; again with: make conformance SEED={seed}")
+    print(f"re-decided in {time.monotonic() - begun:.0f} s; again with: make conformance KINDS={kind} SEED={seed}\n")
     if code:
-        print(f"the scenarios are in {out}")
-    elif not kept:
+        print(f"the scenarios are in {out}\n")
+    elif not keep:
         shutil.rmtree(out)
     return DIVERGED if code else 0
+
+
+def main() -> int:
+    """Ask about every kind."""
+    seed = os.environ.get("SEED") or secrets.token_hex(4)
+    kept = os.environ.get("OUT")
+    out = Path(kept) if kept else PROJECT / "out" / "conformance" / seed
+    try:
+        kinds = chosen_kinds()
+        provide_spark()
+    except (JudgeUnavailableError, subprocess.CalledProcessError) as missing:
+        print(f"conformance: {missing}", file=sys.stderr)
+        return UNAVAILABLE
+    codes = {kind: ask(kind, seed, out / kind, keep=bool(kept)) for kind in kinds}
+    says = {0: "no divergence", DIVERGED: "divergences", UNAVAILABLE: "not asked"}
+    print("\n".join(f"{kind}: {says[code]}" for kind, code in codes.items()))
+    if not kept and not any(codes.values()):
+        shutil.rmtree(out, ignore_errors=True)
+    return DIVERGED if DIVERGED in codes.values() else max(codes.values())
 
 
 if __name__ == "__main__":

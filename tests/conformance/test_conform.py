@@ -40,7 +40,7 @@ def test_there_is_something_to_compare_with() -> None:
     if not (HERE / "data").is_dir():
         pytest.skip("no recorded scenarios in tests/conformance/data")
     kinds = Counter(scenario.kind() for scenario in find(HERE / "data"))
-    assert {"eam", "store", "poll", "podstates"} <= kinds.keys()
+    assert kinds.keys() == {"eam", "pods", "lifecycle", "store", "poll", "podstates"}
 
 
 def test_every_folder_beside_the_project_is_of_the_kind_that_it_is_called() -> None:

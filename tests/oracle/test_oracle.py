@@ -6,7 +6,8 @@ import gzip
 import json
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import pytest
 PROJECT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from tests.oracle import events, generate, judge  # noqa: E402  (the path above must come first)
+from tests.oracle import events, generate, judge, lifecycle_world, pods_world  # noqa: E402  (the path above must come first)
 from tests.oracle.choose import chosen  # noqa: E402
-from tests.oracle.reached import RULES, Reached  # noqa: E402
+from tests.oracle.kinds import KINDS  # noqa: E402
+from tests.oracle.pods_reached import PodsReached  # noqa: E402
+from tests.oracle.reached import Reached  # noqa: E402
 from tests.oracle.settings import Profile, Setting, draw  # noqa: E402
 
 DATA = PROJECT / "tests" / "conformance" / "data"
@@ -40,23 +43,47 @@ def read(path: Path) -> list[str]:
     return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode().splitlines()
 
 
-def scenarios() -> list[Path]:
-    kept = sorted(DATA.glob("*.jsonl.gz"))[::7]
-    kept += sorted(RECORDED.glob("eam/*.jsonl.gz"))[::7] + sorted(RECORDED.glob("quirks/eam-*.jsonl"))
-    return [path for path in kept if ".expect." not in path.name]
+def scenarios() -> list[tuple[str, Path]]:
+    """Some of what was recorded: those that come with the project, and those beside it if there are any."""
+    kept = [("eam", path) for path in sorted(DATA.glob("*.jsonl.gz"))[::7]]
+    kept += [("eam", path) for path in sorted(RECORDED.glob("eam/*.jsonl.gz"))[::7]]
+    kept += [("eam", path) for path in sorted(RECORDED.glob("quirks/eam-*.jsonl"))]
+    for kind in judge.KINDS[1:]:
+        kept += [(kind, path) for path in sorted(DATA.glob(f"{kind}/*.jsonl.gz"))[::9]]
+        kept += [(kind, path) for path in sorted(RECORDED.glob(f"{kind}*/*.jsonl.gz"))[::9]]
+    return [(kind, path) for kind, path in kept if ".expect." not in path.name]
 
 
-@pytest.mark.parametrize("path", scenarios(), ids=lambda path: path.name)
-def test_spark_still_answers_as_recorded(spark: judge.Judge, path: Path) -> None:
+@pytest.fixture(scope="module")
+def asked(spark: judge.Judge) -> Iterator[Callable[[str], judge.Judge]]:
+    """A judge of each kind, started when it is first asked for."""
+    with ExitStack() as running:
+        judges = {"eam": spark}
+
+        def of(kind: str) -> judge.Judge:
+            if kind not in judges:
+                judges[kind] = running.enter_context(judge.Judge(kind))
+            return judges[kind]
+
+        yield of
+
+
+@pytest.mark.parametrize(("kind", "path"), scenarios(), ids=lambda value: getattr(value, "name", value))
+def test_spark_still_answers_as_recorded(asked: Callable[[str], judge.Judge], kind: str, path: Path) -> None:
     lines = read(path)
     answers = [
-        answer for start in range(0, len(lines), 20) for of in spark.ask_all(lines[start : start + 20]) for answer in of
+        answer
+        for start in range(0, len(lines), 20)
+        for of in asked(kind).ask_all(lines[start : start + 20])
+        for answer in of
     ]
-    assert answers == read(path.with_name(path.name.replace(".jsonl", ".expect.jsonl")))
+    expected = read(path.with_name(path.name.replace(".jsonl", ".expect.jsonl")))
+    assert [json.loads(answer) for answer in answers] == [json.loads(answer) for answer in expected]
 
 
-def test_a_scenario_is_the_same_from_the_same_seed(spark: judge.Judge) -> None:
-    first, again, other = (generate.scenario(spark, seed, 20, None) for seed in ("a", "a", "b"))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_scenario_is_the_same_from_the_same_seed(asked: Callable[[str], judge.Judge], kind: str) -> None:
+    first, again, other = (generate.scenario(asked(kind), seed, 20, None, KINDS[kind]) for seed in ("a", "a", "b"))
     assert first == again
     assert first != other
 
@@ -111,9 +138,40 @@ def test_a_dialect_leaves_out_only_what_means_nothing(name: str) -> None:
         assert name in dialect.write({name: 3})
 
 
-def test_the_selection_reaches_every_rule() -> None:
-    reached = json.loads((DATA / "coverage.json").read_text())["total"]
-    assert [rule for rule in RULES if not reached.get(rule)] == []
+def test_the_judge_and_the_generator_know_the_same_kinds() -> None:
+    assert tuple(KINDS) == judge.KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_selection_reaches_every_rule(kind: str) -> None:
+    folder = DATA if kind == "eam" else DATA / kind
+    reached = json.loads((folder / "coverage.json").read_text())["total"]
+    assert [rule for rule in KINDS[kind].rules if not reached.get(rule)] == []
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_drawn_settings_of_pods_say_what_the_conf_says(seed: int) -> None:
+    setting = pods_world.draw_setting(random.Random(seed))
+    conf = setting.header["conf"]
+    assert conf[pods_world.K8S + "allocation.batch.delay"] == f"{setting.delay_ms}ms"
+    assert setting.real == (setting.header.get("options", {}).get("builder") == "real")
+    assert lifecycle_world.draw_setting(random.Random(seed)).header["startAt"] == lifecycle_world.BEGIN_MS
+
+
+def test_a_rule_of_the_allocator_is_told_from_its_books() -> None:
+    header = {"conf": {pods_world.K8S + "allocation.batch.size": "2"}}
+    reached = PodsReached(pods_world.PodsSetting(header, 1000, False, (0,)))
+    books = {
+        "newlyCreatedExecutors": [[1, 0, 5], [2, 0, 5]],
+        "schedulerKnownNewlyCreatedExecs": [],
+        "deletedExecutorIds": [],
+        "numOutstandingPods": 2,
+        "nextId": 2,
+        "notified": 1,
+    }
+    made = [{"at": 5, "create": [{"id": 1, "rp": 0}, {"id": 2, "rp": 0}]}, {"at": 5, "state": books}]
+    reached.see({"at": 5, "targets": {"0": 7}}, made)
+    assert reached.counts == {"target-notifies": 1, "created-batch": 1, "empty-delivery-creates": 1}
 
 
 def test_choosing_covers_rare_rules_first() -> None:

@@ -122,9 +122,12 @@ final class ApiServer {
   }
 
   private JsonNode answer(Request request) {
-    int refused = request.collection == null ? 404 : refusal.applyAsInt(request);
+    if (request.collection == null) {
+      return status(request, 404, "NotFound");
+    }
+    int refused = refusal.applyAsInt(request);
     if (refused != 0) {
-      return status(request, refused, refused == 404 ? "NotFound" : "Forbidden");
+      return status(request, refused, "Forbidden"); // whatever the code
     }
     Map<String, ObjectNode> there = collection(request.collection);
     ObjectNode one = request.name == null ? null : there.get(request.name);

@@ -254,7 +254,7 @@ final class PodsDriver implements Driver {
       ArrayNode ids = node.putArray("delete");
       for (String term : ApiServer.terms(selector)) {
         if (term.startsWith("spark-exec-id in")) {
-          ApiServer.values(term).forEach(id -> ids.add(Integer.parseInt(id)));
+          ApiServer.values(term).forEach(id -> ids.add(Long.parseLong(id)));
         }
       }
       String fields = request.query.get("fieldSelector");
