@@ -1,30 +1,47 @@
 """What an application on a cluster went through, counted as it happens: an observer of the loop with bounded memory.
 
-It answers what one asks of a simulation: how long each target took to be reached, what it cost in pods and calls, how many
-pods were for nothing, and how long which limit held pods back. A pod is *wasted* if it was created and its executor never
-registered; a pod still on its way at the end is not counted as such.
+It answers what one asks of a simulation or a recording: how long each target took to be reached, what it cost in pods and
+calls, how many pods were for nothing, and how long which limit held pods back. All of it is seen from the driver:
+
+- a pod is *created* when its creation was answered well; under a StatefulSet or Deployment, where Kubernetes makes the pods,
+  when it is given an executor id;
+- an executor is there from the moment its registration is accepted until the driver removes it; a target is *reached* when
+  so many executors are there;
+- a pod is *wasted* if it was created and is gone without its executor ever registering; pods still on their way at the end
+  are not. So created = registered + wasted + on the way, but for executors whose creation was never answered.
+
+Bounds hold pods back (``missing``) or keep executors that could have gone (``executors``); each is summed as time, and as
+time multiplied by how many.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from podtide.adapters.history import History
 from podtide.domain import pod_commands as pc
-from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, Step
+from podtide.domain.commands import Command, Step
 from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.pod_stimuli import Outcome, RegisterExecutor
-from podtide.domain.reasons import Cause, Held, Phase, Threw
-from podtide.domain.units import Millis
+from podtide.domain.kubernetes_side import KubernetesState
+from podtide.domain.pod_stimuli import Outcome
+from podtide.domain.pods import PodNumber
+from podtide.domain.reasons import Bound, Cause, Held, Phase, Threw
+from podtide.domain.units import ExecutorId, Millis
 
 GOALS_MAX: Final = 1_000
-"""Targets whose reaching is told one by one; of more only the totals."""
+"""Targets whose reaching is told one by one; of more only the number."""
 
-MOMENTS_MAX: Final = 400
-"""Moments that are kept, half of them from the beginning and half from the end."""
+CALLS_MAX: Final = 100_000
+"""Calls under way whose outcomes are waited for; of more only the calls count."""
+
+LOST: Final = "lost"
+"""How a call ended that nobody answered."""
+
+VANISHED: Final = "vanished"
+"""Why a pod was wasted that is in no list any more, though nobody said what became of it."""
 
 VERBS: Final[dict[type, str]] = {
     pc.CreatePod: "create pods",
@@ -45,7 +62,20 @@ VERBS: Final[dict[type, str]] = {
     pc.ResizeClaim: "patch persistentvolumeclaims",
     pc.AssignExecutorId: "patch pods",
 }
-"""The API calls that commands are."""
+"""The API calls that commands are. A command for several pods counts as one, though the client makes several of it."""
+
+_SIZES: Final = {
+    Bound.MAXIMUM: ("need", "maximum"),
+    Bound.RATIO: ("need_without_ratio", "need"),
+    Bound.BATCH_SIZE: ("missing", "batch"),
+    Bound.PENDING_LIMIT: ("missing", "batch"),
+    Bound.PENDING_LIMIT_PROFILE: ("missing", "batch"),
+    Bound.BACK_OFF: ("missing", "batch"),
+}
+"""How many pods a bound holds back: the first of these facts less the second. Of the others it is ``missing``."""
+
+_KEEPS: Final = ("executors", "above_target", "excess")
+"""Facts that say how many executors, or pods, a bound keeps that could have gone."""
 
 
 @dataclass
@@ -57,70 +87,69 @@ class Goal:
     before: int
     target: int
     reached: Millis | None = None
-    given_up: bool = False
+    replaced: bool = False
 
 
 @dataclass
 class Hold:
-    """A bound in force on a profile: since when, and how many pods it holds back."""
+    """A bound in force on a profile: since when, how many it holds, and whether it keeps executors or holds pods back."""
 
     since: Millis
-    missing: int
+    number: int
+    keeps: bool
 
 
-@dataclass
-class Moment:
-    """Something to tell: ``what`` is a record of a decision, a report or an end."""
-
-    at: Millis
-    what: dict[str, Any]
-
-
-@dataclass
 class Story:
     """Watches the steps of an application; ``document`` says what it was. ``start``: when it began."""
 
-    start: Millis
-    goals: list[Goal] = field(default_factory=list)
-    calls: Counter[str] = field(default_factory=Counter)
-    failed_calls: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
-    held_ms: Counter[tuple[str, int]] = field(default_factory=Counter)
-    held_pod_ms: Counter[tuple[str, int]] = field(default_factory=Counter)
-    exit_code: int | None = None
-
-    def __post_init__(self) -> None:
-        self.history = History(self.start)
-        self.moments: list[Moment] = []
-        self.late: list[Moment] = []
-        self.moments_total = 0
-        self._now = self.start
+    def __init__(self, start: Millis) -> None:
+        self.start = start
+        self.history = History(start)
+        self.goals: list[Goal] = []
+        self.counts: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self.failed_calls: Counter[str] = Counter()
+        self.removals: Counter[str] = Counter()
+        self.wastes: Counter[str] = Counter()
+        self.exit_code: int | None = None
+        self._now = start
         self._values: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._targets: dict[int, int] = {}
         self._open: dict[int, Goal] = {}
         self._holds: dict[tuple[str, int], Hold] = {}
+        self._keepers: dict[str, tuple[str, int]] = {}  # the bound that keeps an executor, where it is the executor's
+        self._held_ms: Counter[tuple[str, int, bool]] = Counter()
+        self._held_times: Counter[tuple[str, int, bool]] = Counter()
         self._asked: dict[int, Command] = {}
-        self._created: set[str] = set()
-        self._running_ms = 0
+        self._coming: set[str] = set()  # executors whose pods are created and who have not registered
+        self._there: dict[str, int] = {}  # registered executors, and their profiles
+        self._there_of: Counter[int] = Counter()
+        self._side: KubernetesState | None = None
+        self._executor_ms = 0
         self._waiting_ms = 0
 
+    @property
+    def above_target(self) -> int:
+        """Executors that are there beyond the targets."""
+        return sum(max(0, there - self._targets.get(profile, 0)) for profile, there in self._there_of.items())
+
     def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
-        """See one step."""
+        """See one step. Costs what it says, and the profiles."""
         self._pass(now)
         for stimulus in stimuli:
             if isinstance(stimulus, Outcome):
                 self._answered(stimulus)
-            elif isinstance(stimulus, RegisterExecutor):
-                self.counts["registered"] += str(stimulus.executor) in self._created
-                self._created.discard(str(stimulus.executor))
-        self._decided(now, taken.commands)
+        side = taken.state.kubernetes
+        assert side is not None, "a story is of an application on a cluster"
+        self._side = side
+        for command in taken.commands:
+            self._command(now, command, side)
         for report in taken.reports:
             if isinstance(report, Held):
                 self._held(report)
             elif isinstance(report, Threw):
-                self.counts["rounds_threw"] += 1
-                self._tell(now, {"threw": report.what, "machine": report.machine})
-        self._look(now, taken.state)
+                self.counts["threw"] += 1
+        self._look(now, side)
 
     def finish(self, now: Millis) -> None:
         """The story is over."""
@@ -128,12 +157,14 @@ class Story:
         for key, hold in self._holds.items():
             self._count_hold(key, hold, now)
         self._holds = {}
+        if self._side is not None:
+            self._lose(_forgotten(self._side, self._coming), VANISHED)
 
     def document(self) -> dict[str, Any]:
         """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/formats.md says."""
-        seconds = (self._now - self.start) / 1000
+        counts = self.counts
         return {
-            "seconds": seconds,
+            "seconds": (self._now - self.start) / 1000,
             "targets": [
                 {
                     "at_ms": goal.at,
@@ -142,161 +173,213 @@ class Story:
                     "target": goal.target,
                     "reached_ms": goal.reached,
                     "seconds": None if goal.reached is None else (goal.reached - goal.at) / 1000,
-                    "replaced": goal.given_up,
+                    "replaced": goal.replaced,
                 }
                 for goal in self.goals
             ],
+            "targets_left_out": counts["goals"] - len(self.goals),
             "pods": {
-                "created": self.counts["created"],
-                "creations_failed": self.counts["creations_failed"],
-                "registered": self.counts["registered"],
-                "removed": self.counts["removed"],
-                "wasted": self.counts["wasted"],
-                "retired": self.counts["retired"],
-                "timed_out": self.counts["timed_out"],
-                "running_seconds": self._running_ms / 1000,
+                "created": counts["created"],
+                "creations_failed": counts["creations_failed"],
+                "registered": counts["registered"],
+                "removed": sum(self.removals.values()),
+                "wasted": sum(self.wastes.values()),
+                "on_the_way": len(self._coming),
+                "excess": counts["excess"],
+                "timed_out": counts["timed_out"],
+                "executor_seconds": self._executor_ms / 1000,
                 "waiting_seconds": self._waiting_ms / 1000,
             },
-            "removals": {cause[8:]: n for cause, n in sorted(self.counts.items()) if cause.startswith("removal ")},
+            "removals": dict(sorted(self.removals.items())),
+            "wasted_by": dict(sorted(self.wastes.items())),
             "calls": dict(sorted(self.calls.items())),
             "calls_failed": dict(sorted(self.failed_calls.items())),
-            "held": [
-                {
-                    "bound": bound,
-                    "profile": profile,
-                    "seconds": self.held_ms[bound, profile] / 1000,
-                    "pod_seconds": self.held_pod_ms[bound, profile] / 1000,
-                }
-                for bound, profile in sorted(self.held_ms, key=lambda key: (-self.held_pod_ms[key], key))
-            ],
-            "rounds_threw": self.counts["rounds_threw"],
+            "held": self._bounds(keeps=False),
+            "kept": self._bounds(keeps=True),
+            "rounds_threw": counts["threw"],
             "exit_code": self.exit_code,
             "series": self.history.document(),
         }
 
-    def _pass(self, now: Millis) -> None:
-        if now > self._now:
-            self.history.hold(self._now, now, self._values)
-            self._running_ms += self._values[3] * (now - self._now)
-            self._waiting_ms += (self._values[2] - self._values[3]) * (now - self._now)
-            self._now = now
+    def _bounds(self, *, keeps: bool) -> list[dict[str, Any]]:
+        """The bounds of one sort, the heaviest first."""
+        what = "executor_seconds" if keeps else "pod_seconds"
+        found = [key for key in self._held_ms if key[2] is keeps]
+        return [
+            {
+                "bound": key[0],
+                "profile": key[1],
+                "seconds": self._held_ms[key] / 1000,
+                what: self._held_times[key] / 1000,
+            }
+            for key in sorted(found, key=lambda key: (-self._held_times[key], -self._held_ms[key], key))
+        ]
+
+    # ------------------------------------------------------------------------------------------------- pods and calls
 
     def _answered(self, outcome: Outcome) -> None:
         command = self._asked.pop(outcome.serial, None)
         if command is None:
             return
         if outcome.failure is not None:
-            self.failed_calls[f"{VERBS[type(command)]} {outcome.failure.status or 'lost'}"] += 1
+            status = LOST if outcome.failure.status is None else outcome.failure.status
+            self.failed_calls[f"{VERBS[type(command)]} {status}"] += 1
         if isinstance(command, pc.CreatePod):
-            self.counts["creations_failed" if outcome.failure is not None else "created"] += 1
-            if outcome.failure is None:
-                self._created.add(str(command.executor))
+            if outcome.failure is not None:
+                self.counts["creations_failed"] += 1
+                return
+            self.counts["created"] += 1
+            executor = str(command.executor)
+            if executor not in self._there:  # its answer may have been faster than the API's
+                self._coming.add(executor)
 
-    def _decided(self, now: Millis, commands: Sequence[Command]) -> None:
-        created: list[pc.CreatePod] = []
-        for command in commands:
-            verb = VERBS.get(type(command))
-            if verb is not None:
-                self.calls[verb] += 1
-                self._asked[command.serial] = command  # type: ignore[union-attr]
-            match command:
-                case pc.CreatePod():
-                    created.append(command)
-                case pc.DeletePods(why=why, executors=executors) if executors is not None:
-                    if why.cause is Cause.ABOVE_TARGET:
-                        self.counts["retired"] += len(executors)
-                    elif why.cause is Cause.CREATION_TIMEOUT:
-                        self.counts["timed_out"] += len(executors)
-                    self._lost(map(str, executors))
-                    self._tell(now, {"delete": [str(e) for e in executors], "why": why.cause.value})
-                case pc.RemoveExecutor():
-                    self.counts["removed"] += 1
-                    self.counts[f"removal {command.why.cause.value}"] += 1
-                    self._lost([str(command.executor)])
-                    self._tell(now, {"removed": [str(command.executor)], "why": command.why.cause.value})
-                case pc.StopApplication():
-                    self.exit_code = command.exit_code
-                    self._tell(now, {"exit": command.exit_code, "why": command.why.cause.value})
-                case RequestTotal() if command.changes:
-                    self._tell(
-                        now,
-                        {
-                            "targets": [[c.profile, c.before, c.after] for c in command.changes],
-                            "why": command.why.cause.value,
-                        },
-                    )
-                case Kill() | Decommission():
-                    self._tell(now, {"let go": list(command.executors), "why": command.departures[0].why.cause.value})
-                case _:
-                    pass
-        if created:
-            facts = dict(created[0].why.facts)
-            ids = [int(command.executor) for command in created]
-            self._tell(now, {"create": [ids[0], ids[-1], len(ids)], "facts": facts})
+    def _command(self, now: Millis, command: Command, side: KubernetesState) -> None:
+        verb = VERBS.get(type(command))
+        if verb is not None:
+            self.calls[verb] += 1
+            if len(self._asked) < CALLS_MAX:
+                self._asked[command.serial] = command  # type: ignore[union-attr]  # every call has one
+        match command:
+            case pc.AnswerRegistration(accepted=True):
+                self._joined(command.executor, side)
+            case pc.AssignExecutorId():
+                self.counts["created"] += 1
+                self._coming.add(str(command.executor))
+            case pc.CreateSet() | pc.ScaleSet():
+                self._aim(now, command.profile, command.replicas)
+            case pc.DeletePods(executors=executors) if executors is not None:
+                if command.why.cause is Cause.ABOVE_TARGET:
+                    self.counts["excess"] += len(executors)
+                elif command.why.cause is Cause.CREATION_TIMEOUT:
+                    self.counts["timed_out"] += len(executors)
+                self._lose(map(str, executors), command.why.cause.value)
+            case pc.DeletePod():
+                self._lose((str(command.executor),), command.why.cause.value)
+            case pc.RemoveExecutor():
+                self._left(str(command.executor), command.why.cause.value)
+            case pc.StopApplication():
+                self.exit_code = command.exit_code
+            case _:
+                pass
 
-    def _lost(self, executors: Any) -> None:
+    def _joined(self, executor: ExecutorId, side: KubernetesState) -> None:
+        known = side.backend.registry.executors.get(executor)
+        if executor in self._there or known is None:  # None: it is gone again in this very step
+            return
+        self.counts["registered"] += 1
+        self._coming.discard(executor)
+        self._there[executor] = known.profile
+        self._there_of[known.profile] += 1
+
+    def _left(self, executor: str, cause: str) -> None:
+        """The driver removes an executor; of its pod nothing is expected any more."""
+        profile = self._there.pop(executor, None)
+        if profile is not None:
+            self._there_of[profile] -= 1
+            self.removals[cause] += 1
+        self._lose((executor,), cause)
+
+    def _lose(self, executors: Iterable[str], cause: str) -> None:
+        """These pods go, or are gone; those whose executors never registered were for nothing."""
         for executor in executors:
-            if executor in self._created:
-                self._created.discard(executor)
-                self.counts["wasted"] += 1
+            if executor in self._coming:
+                self._coming.discard(executor)
+                self.wastes[cause] += 1
+
+    # --------------------------------------------------------------------------------------------------------- bounds
 
     def _held(self, report: Held) -> None:
+        if report.executors:
+            for executor in report.executors:
+                self._keep(executor, report)
+            return
         key = (report.bound.value, report.profile)
-        missing = report.facts.get("missing")
         hold = self._holds.pop(key, None)
         if hold is not None:
             self._count_hold(key, hold, report.at)
-        if report.phase is not Phase.ENDED and isinstance(missing, int):
-            self._holds[key] = Hold(report.at, missing)
-            if report.phase is Phase.BEGAN:
-                self._tell(
-                    report.at, {"held": report.bound.value, "profile": report.profile, "facts": dict(report.facts)}
-                )
+        if report.phase is not Phase.ENDED:
+            self._holds[key] = Hold(report.at, *_size(report))
+
+    def _keep(self, executor: str, report: Held) -> None:
+        """A bound of single executors: each is kept by one of them at a time."""
+        before = self._keepers.pop(executor, None)
+        if before is not None:
+            self._shift(before, report.at, -1)
+        if report.phase is not Phase.ENDED:
+            key = self._keepers[executor] = (report.bound.value, report.profile)
+            self._shift(key, report.at, 1)
+
+    def _shift(self, key: tuple[str, int], at: Millis, by: int) -> None:
+        hold = self._holds.pop(key, None)
+        if hold is not None:
+            self._count_hold(key, hold, at)
+        number = by if hold is None else hold.number + by
+        if number > 0:
+            self._holds[key] = Hold(at, number, keeps=True)
 
     def _count_hold(self, key: tuple[str, int], hold: Hold, until: Millis) -> None:
-        self.held_ms[key] += until - hold.since
-        self.held_pod_ms[key] += (until - hold.since) * hold.missing
+        self._held_ms[*key, hold.keeps] += until - hold.since
+        self._held_times[*key, hold.keeps] += (until - hold.since) * hold.number
 
-    def _look(self, now: Millis, state: State) -> None:
-        """Read where the application stands. Costs its profiles."""
-        side = state.kubernetes
-        if side is None or side.allocator is None:
+    # ----------------------------------------------------------------------------------------------------- over time
+
+    def _pass(self, now: Millis) -> None:
+        if now > self._now:
+            self.history.hold(self._now, now, self._values)
+            _, _, counted, there = self._values
+            self._executor_ms += there * (now - self._now)
+            self._waiting_ms += (counted - there) * (now - self._now)
+            self._now = now
+
+    def _look(self, now: Millis, side: KubernetesState) -> None:
+        """Read where the application stands."""
+        there = len(self._there)
+        if side.allocator is None:  # Kubernetes makes the pods: as many as were asked for, sooner or later
+            counted = sum(max(self._targets[p], self._there_of[p]) for p in self._targets)
+        else:
+            counted = 0
+            targets = side.allocator.targets
+            draft = side.allocator.fleet.draft()
+            for profile, target in targets.items():
+                counted += draft.census(profile, alone=len(targets) <= 1).counted
+                if target != self._targets.get(profile, 0):
+                    self._aim(now, profile, target)
+        for reached in [profile for profile, goal in self._open.items() if self._there_of[profile] >= goal.target]:
+            self._open.pop(reached).reached = now
+        wanted = sum(self._targets.values())
+        self._values = (wanted, wanted, max(counted, there), there)
+
+    def _aim(self, now: Millis, profile: int, target: int) -> None:
+        before = self._targets.get(profile, 0)
+        self._targets[profile] = target
+        if target == before:
             return
-        targets = side.allocator.targets
-        draft = side.allocator.fleet.draft()
-        counted = running = target_sum = 0
-        for profile, target in targets.items():
-            census = draft.census(profile, alone=len(targets) <= 1)
-            counted += census.counted
-            running += census.running
-            target_sum += target
-            before = self._targets.get(profile, 0)
-            if target != before:
-                self._targets[profile] = target
-                self._aim(now, profile, before, target)
-            goal = self._open.get(profile)
-            if goal is not None and census.running >= goal.target:
-                goal.reached = now
-                del self._open[profile]
-        self._values = (target_sum, target_sum, counted, running)
-
-    def _aim(self, now: Millis, profile: int, before: int, target: int) -> None:
-        open_goal = self._open.pop(profile, None)
-        if open_goal is not None:
-            open_goal.given_up = True
+        goal = self._open.pop(profile, None)
+        if goal is not None:
+            goal.replaced = True
         if target > before:
-            goal = Goal(now, profile, before, target)
-            self._open[profile] = goal
+            goal = self._open[profile] = Goal(now, profile, before, target)
             self.counts["goals"] += 1
             if len(self.goals) < GOALS_MAX:
                 self.goals.append(goal)
 
-    def _tell(self, at: Millis, what: dict[str, Any]) -> None:
-        self.moments_total += 1
-        if len(self.moments) < MOMENTS_MAX // 2:
-            self.moments.append(Moment(at, what))
-            return
-        self.late.append(Moment(at, what))
-        if len(self.late) > MOMENTS_MAX:
-            del self.late[: MOMENTS_MAX // 2]
 
+def _size(report: Held) -> tuple[int, bool]:
+    """How many a bound holds, and whether it keeps executors rather than hold pods back."""
+    facts = report.facts
+    more, less = _SIZES.get(report.bound, ("missing", ""))
+    number = facts.get(more)
+    if isinstance(number, int):
+        taken = facts.get(less, 0)
+        return max(0, number - (taken if isinstance(taken, int) else 0)), False
+    kept = next((value for key in _KEEPS if isinstance(value := facts.get(key), int)), None)
+    return (0, False) if kept is None else (kept, True)
+
+
+def _forgotten(side: KubernetesState, executors: Iterable[str]) -> list[str]:
+    """Those of the executors of whose pods nothing is known any more, and nothing expected."""
+    if side.allocator is None:
+        return []
+    expected = {number for number, _ in side.allocator.fleet.created()}
+    numbers = {executor: PodNumber(int(executor)) for executor in executors}
+    return [executor for executor, n in numbers.items() if n not in side.store.view and n not in expected]

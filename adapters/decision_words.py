@@ -101,9 +101,10 @@ def decided_rows(record: Mapping[str, Any]) -> list[Row]:
             phase = record.get("phase")
             return [Row(at, "killed", f"delete {whom}", [*why, *([f"only {phase} ones"] if phase else [])])]
         case {"command": "deletePod", "name": name}:
-            return [Row(at, "killed", f"delete pod {_text(name)}", why)]
+            return [Row(at, "killed", f"delete pod {_text(name)}", [cause, *facts_words(facts, ("snapshot",))])]
         case {"command": "removeExecutor", "executor": executor, "reason": reason}:
-            return [Row(at, "killed", f"executor {_text(executor)} is gone", [exit_words(reason), *why])]
+            rest = facts_words(facts, ("exit_code", "pod", "snapshot"))
+            return [Row(at, "killed", f"executor {_text(executor)} is gone", [exit_words(reason), cause, *rest])]
         case {"command": "announceDecommission"}:
             told = [_text(record["message"]), *why] if record.get("message") else why
             return [Row(at, "killed", f"decommission {ids(_texts(record.get('ids', ())))}", told)]
@@ -214,8 +215,14 @@ def outcome_words(outcome: ps.Outcome) -> str:
     failure = outcome.failure
     if failure is None:
         return f"succeeded, {count(outcome.found, 'pod')}" if outcome.found > 1 or outcome.pods else "succeeded"
-    status = "no answer" if failure.status is None else str(failure.status)
-    return f"failed: {status} {_text(failure.message)}".rstrip()
+    return f"failed: {failure_words(failure.status, failure.message)}"
+
+
+def failure_words(status: int | None, message: str) -> str:
+    """How a call failed: its status, and of the client's long text what the API itself said."""
+    _, said, rest = message.partition("Message: ")
+    told = _text(rest.partition(" Received status:")[0] if said else message)
+    return f"{'no answer' if status is None else status} {told}".rstrip()
 
 
 def pod_words(pod: PodManifest) -> str:
@@ -276,7 +283,8 @@ def _texts(values: Iterable[Any]) -> list[str]:
 
 
 def _text(value: object) -> str:
-    return escaped(str(value), TEXT_MAX)
+    """A text of a stranger on one line: its line breaks are blanks, whatever else cannot be printed is escaped."""
+    return escaped(" ".join(str(value)[: 4 * TEXT_MAX].split()), TEXT_MAX)
 
 
 def _name(key: str) -> str:

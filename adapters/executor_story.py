@@ -25,13 +25,16 @@ from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.engine import State
 from podtide.domain.pods import EXECUTOR_LABEL, INACTIVE_LABEL, Pod, PodManifest, PodNumber, PodRules, PodState
 from podtide.domain.profiles import SparkFault
-from podtide.domain.reasons import Held
+from podtide.domain.reasons import Held, Phase
 from podtide.domain.stimuli import TaskEnd, TaskStart
 from podtide.domain.units import ExecutorId, Millis
 
 HEAD: Final = 150
 TAIL: Final = 150
 """Entries at the beginning and at the end that are kept."""
+
+ROUND_MAX: Final[Millis] = 10_000
+"""How long after a creation the end of its round still tells what cut the batch."""
 
 STAGES_MAX: Final = 100
 CALLS_MAX: Final = 1_000
@@ -105,6 +108,7 @@ class ExecutorStory:
         self._seen_ever = False
         self._address: str | None = None
         self._last_task: Millis | None = None
+        self._creating: Plain | None = None
 
     @property
     def found(self) -> bool:
@@ -121,6 +125,7 @@ class ExecutorStory:
                 self._holds.take(report)
                 if self.executor in report.executors:
                     self._tell(step.at, "kept", decided_record(report))
+                self._bind(report)
         creations = [command for command in step.commands if isinstance(command, pc.CreatePod)]
         for command in step.commands:
             self._decided(step.at, command, creations)
@@ -163,7 +168,7 @@ class ExecutorStory:
                 self._list(at, pods)
             case ps.Outcome(pods=pods):
                 self._answered(at, stimulus)
-                if pods:
+                if pods or (stimulus.version is not None and stimulus.failure is None):
                     self._list(at, pods)
             case ps.TargetsSet(targets=targets):
                 for profile, target in targets:
@@ -267,7 +272,7 @@ class ExecutorStory:
                 if str(number) != self.executor:
                     return
                 self._asked, self._created, self._refused = True, False, False
-                self._tell(at, "asked for", self._creation(command, creations, at))
+                self._creating = self._tell(at, "asked for", self._creation(command, creations, at))
             case pc.StopApplication() if self._asked:
                 self._tell(at, "decided", decided_record(command))
                 return
@@ -316,6 +321,14 @@ class ExecutorStory:
             "waited_ms": None if target is None else at - target["at_ms"],
             "held": [hold for hold in self._holds.document() if hold["profile"] == command.profile and "facts" in hold],
         }
+
+    def _bind(self, report: Held) -> None:
+        """The round that asked for the executor ends, and says what cut its batch."""
+        entry = self._creating
+        if entry is None or report.profile != entry["profile"] or report.phase is Phase.ENDED:
+            return
+        if "batch" in report.facts and "bound" not in entry and report.at - entry["at_ms"] <= ROUND_MAX:
+            entry["bound"] = {"bound": report.bound.value, "facts": dict(report.facts)}
 
     def _aim(self, at: Millis, profile: int, target: int, cause: str, facts: Mapping[str, Any]) -> None:
         known = self._targets.get(profile)
@@ -368,13 +381,19 @@ class ExecutorStory:
             stage["node"] = node
         self.stages.append(stage)
 
-    def _tell(self, at: Millis, what: str, told: Mapping[str, Any]) -> None:
-        entry = {"at_ms": at, "line": self._line, "what": what, **{k: v for k, v in told.items() if k != "at_ms"}}
+    def _tell(self, at: Millis, what: str, told: Mapping[str, Any]) -> Plain:
+        entry: Plain = {
+            "at_ms": at,
+            "line": self._line,
+            "what": what,
+            **{k: v for k, v in told.items() if k != "at_ms"},
+        }
         self.entries_total += 1
         if len(self._head) < HEAD:
             self._head.append(entry)
         else:
             self._tail.append(entry)
+        return entry
 
 
 def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str, str]:

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from podtide.adapters.decision_words import bound_words, exit_words, facts_words
+from podtide.adapters import wording
+from podtide.adapters.decision_words import POD_BOUNDS, bound_words, exit_words, facts_words, failure_words
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.timeline_rows import Row
-from podtide.adapters.wording import count, ids, lasting
+from podtide.adapters.wording import count, ids, lasting, peak_of
 from podtide.domain import pod_commands as pc
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
 from podtide.domain.engine import AnyStimulus, State
@@ -34,6 +35,9 @@ APART_MAX: Final[Millis] = 5_000
 IDS_KEPT: Final = 8
 CALLS_MAX: Final = 100_000
 """Creations under way whose outcomes are waited for."""
+
+_SAID: Final = ("profile", "missing", "excess", "executors", "snapshot", "pod", "executor")
+"""Facts that a row says in other words, or that are of one pod among several."""
 
 OUTSIDE: Final = "set from outside"
 BACKEND: Final = "set by the scheduler backend"
@@ -236,8 +240,7 @@ class PodTimeline:
         told = self._calls.pop(outcome.serial, None)
         if told is not None and outcome.failure is not None:
             told.failed += 1
-            status = outcome.failure.status
-            told.text = f"{'no answer' if status is None else status} {outcome.failure.message}".strip()
+            told.text = failure_words(outcome.failure.status, outcome.failure.message)
 
     def _holds(self, report: Held) -> None:
         if report.executors:  # bounds of single executors come and go by the hundred
@@ -251,8 +254,10 @@ class PodTimeline:
         if told is None or not told.held:
             told = self._run(report.at, key)
             told.held, told.profile, told.cause = True, report.profile, report.bound.value
-        size = report.facts.get("missing", report.facts.get("excess", report.facts.get("executors")))
-        if isinstance(size, int) and size >= told.number:
+        size = report.facts.get("missing", report.facts.get("excess"))
+        if not isinstance(size, int):
+            size = peak_of(report.bound.value, report.facts)
+        if size >= told.number:
             told.number, told.facts = size, report.facts
 
     # --------------------------------------------------------------------------------------------------------- words
@@ -260,15 +265,14 @@ class PodTimeline:
     def _row(self, told: Told) -> Row:
         span = f"over {lasting(told.end - told.at)}" if told.end > told.at else ""
         of = [f"profile {told.profile}"] if self._named and told.profile >= 0 else []
-        numbers = facts_words(told.facts, ("profile",))
+        numbers = facts_words(told.facts, _SAID)
         times = [f"{told.moves:,} times {span}".strip()] if told.moves > 1 else []
         match told.kind:
             case "target":
                 mark = "raised" if told.after >= told.before else "lowered"
                 steps = [f"{told.moves:,} steps {span}".strip()] if told.moves > 1 else []
-                return Row(
-                    told.at, mark, f"target {told.before:,} → {told.after:,}", [told.cause, *steps, *numbers, *of]
-                )
+                what = f"target {told.before:,} → {told.after:,}"
+                return Row(told.at, mark, what, [*_moved(told), *steps, *of])
             case "create":
                 whom = _range(told)
                 batches = [f"{told.moves:,} batches {span}"] if told.moves > 1 else []
@@ -285,7 +289,8 @@ class PodTimeline:
                 ]
                 return Row(told.at, "killed", f"gone {_few(told)}", [*parts, *times])
             case "let go":
-                return Row(told.at, "killed", f"{told.text} {_few(told)}", [told.cause, *numbers, *times])
+                why = wording.why_killed(told.cause, told.facts, told.at)
+                return Row(told.at, "killed", f"{told.text} {_few(told)}", [why, *times])
             case "set":
                 return Row(told.at, "quiet", f"{told.text} of {told.after:,}", [*times, *of])
             case "exit":
@@ -293,12 +298,24 @@ class PodTimeline:
             case "threw":
                 return Row(told.at, "threw", f"{escaped(told.text, 40)} threw", [escaped(told.cause, 120), *times])
             case _:
-                verb = "kept" if "excess" in told.facts or "executors" in told.facts else "held"
-                lasted = (
-                    f"to the end, {lasting(told.end - told.at)}" if told.held else f"for {lasting(told.end - told.at)}"
-                )
+                lasted = f"for {lasting(told.end - told.at)}"
+                if told.held:
+                    lasted = f"to the end, {lasting(told.end - told.at)}"
+                if told.cause not in POD_BOUNDS:
+                    what, by = wording.holding(told.cause, told.facts, told.number)
+                    return Row(told.at, "held", what, [*by, lasted, *of])
+                verb = "kept" if "excess" in told.facts else "held"
                 parts = [f"by {bound_words(told.cause)}", lasted, *numbers, *of]
                 return Row(told.at, "held", f"{verb} {told.number:,}", parts)
+
+
+def _moved(told: Told) -> list[str]:
+    """Why a target moved; what dynamic allocation decided reads as in a replay of its event log."""
+    if told.cause in (OUTSIDE, BACKEND):
+        return [told.cause]
+    if told.after >= told.before:
+        return wording.why_raised(told.cause, told.facts, told.before, told.after, {})
+    return wording.why_lowered(told.cause, told.facts, told.before, told.after, 1, 0)
 
 
 def _few(told: Told) -> str:

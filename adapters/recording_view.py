@@ -61,7 +61,8 @@ class Telling:
         if page.width >= NARROW and len(what) <= what_width:
             yield from page.packed(lead, why)
             return
-        yield lead
+        lead.rstrip()
+        yield from page.wrapped(lead, page.width)
         if why:
             indent = 4 if page.width < NARROW else self._time_width + 4 + what_width
             yield from page.packed(Text(" " * indent), why)

@@ -1,29 +1,38 @@
-"""A simulation for people: one screen in a terminal, plain text in a pipe.
+"""A simulation for people: one screen or two in a terminal, plain text in a pipe.
 
-In the order in which the questions come: what was simulated, from which seed; how did the pods follow the target (a plot);
-what happened (a timeline); how long did each target take, what did it cost in pods and calls, what held pods back.
+In the order in which the questions come: what was simulated, from which seed; how did the executors follow the target (a
+plot); what happened (a timeline); how long did each target take, what did it cost in pods and calls, what held pods back.
+
+The parts below the header are printed for recordings as well, which have the same figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from podtide.adapters import terminal_plot
-from podtide.adapters.app_story import Moment
+from podtide.adapters.decision_words import bound_words
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.text_layout import STYLES, Page
-from podtide.adapters.wording import clock, count, ids, lasting
-from podtide.domain.units import Millis
-
-ROWS_MAX: Final = 30
-"""Rows of the timeline, half of them from the beginning and half from the end."""
+from podtide.adapters.wording import clock, count, lasting
+from podtide.domain.units import DEFAULT_PROFILE, Millis
 
 TARGETS_SHOWN: Final = 12
-WORST: Final = 8
-"""Bounds that are listed."""
+BOUNDS_SHOWN: Final = 8
+JOBS_SHOWN: Final = 12
+
+LABEL: Final = 21
+"""Columns of what a figure is called."""
+
+_EXITS: Final = {
+    1: "the driver failed",
+    11: "more executors failed than spark.executor.maxNumFailures allows",
+}
+"""What Spark's exit codes say."""
 
 
 class SimulationView:
@@ -34,11 +43,12 @@ class SimulationView:
         self.document = document
         self.start: Millis = document["start_ms"]
 
-    def report(self, moments: Sequence[Moment], left_out: int) -> None:
-        """Everything; ``moments`` may lack ``left_out`` of them in the middle."""
+    def report(self, timeline: Callable[[], None]) -> None:
+        """Everything; ``timeline`` prints what happened, in order."""
         self.header()
         self.plot()
-        self.timeline(moments, left_out)
+        timeline()
+        self.jobs()
         self.targets()
         self.costs()
         self.limits()
@@ -48,57 +58,78 @@ class SimulationView:
         document, page = self.document, self.page
         page.line(page.text(f"Simulation of {escaped(document['app_id'])}", "bold"))
         parts = [
-            f"cluster: {escaped(document['cluster'])}",
-            f"seed {document['seed']}",
             f"{lasting(document['seconds'] * 1000)} of virtual time",
             count(document["steps"], "step"),
+            f"seed {document['seed']}",
+            f"cluster: {escaped(document['cluster'])}",
         ]
         page.lines(list(page.packed(Text(), map(page.text, parts))))
-        for key, value in document["conf"].items():
-            page.say(f"{escaped(key)} {escaped(str(value))}", "dim")
+        conf = [
+            Text.assemble(
+                page.text(f"{escaped(key.removeprefix('spark.'))} ", "dim"), page.text(escaped(str(value)) or '""')
+            )
+            for key, value in document["conf"].items()
+        ]
+        if conf:
+            page.lines(list(page.packed(page.text("conf  ", "dim"), conf)))
         if document["fixes"]:
             page.say("fixes that Spark 4.3.0 lacks: " + ", ".join(document["fixes"]), "dim")
         for note in document["notes"]:
             page.bullet("!", escaped(note, 1000), "held")
 
     def plot(self) -> None:
-        """Pods against the target, over time."""
+        """Executors against the target, over time."""
         page, document = self.page, self.document
         rich_signs = page.coloured and page.unicode
         glyphs = terminal_plot.COLOURED if rich_signs else terminal_plot.PLAIN if page.unicode else terminal_plot.ASCII
         lines = terminal_plot.draw(document["series"], round(document["seconds"] * 1000), page.width, glyphs)
         if not lines:
             return
-        page.title("Pods", "over virtual time, averaged")
-        page.lines([Text.assemble(*((span.text, STYLES.get(span.style, "")) for span in line)) for line in lines])
+        page.title("Executors", "over virtual time, averaged")
+        page.lines([Text.assemble(*((span.text, self._style(span.style)) for span in line)) for line in lines])
         legend = [
             (glyphs.level * 2, "target", "target"),
-            (glyphs.busy * 2, "busy", "running"),
-            (glyphs.idle * 2, "idle", "asked for, pending or starting"),
+            (glyphs.busy * 2, "busy", "registered"),
+            (glyphs.idle * 2, "idle", "asked for, not registered yet"),
         ]
-        parts = [Text.assemble((sign, STYLES[style]), f" {words}") for sign, style, words in legend]
-        page.line(Text("  "), Text("   ").join(parts))
+        page.lines(
+            list(
+                page.packed(
+                    Text("  "), [Text.assemble((sign, STYLES[style]), f" {words}") for sign, style, words in legend]
+                )
+            )
+        )
 
-    def timeline(self, moments: Sequence[Moment], left_out: int) -> None:
-        """What happened, in order; of many moments the first and the last."""
-        if not moments:
+    def jobs(self) -> None:
+        """How long each job of a workload took, and what its tasks went through."""
+        work, page = self.document["workload"], self.page
+        jobs = work.get("jobs")
+        if not jobs:
             return
-        page = self.page
-        page.title("Timeline", "times since the start")
-        shown: list[Moment | None] = list(moments)
-        hidden = left_out
-        if len(moments) > ROWS_MAX or left_out:
-            half = ROWS_MAX // 2
-            hidden += max(0, len(moments) - 2 * half)
-            shown = [*moments[:half], None, *moments[-half:]] if len(moments) > 2 * half else list(moments)
-        rows: list[tuple[Text, Text, Text]] = []
-        for moment in shown:
-            if moment is None:
-                rows.append((Text(), page.text("..."), page.text(f"{hidden:,} more", "dim")))
-                continue
-            what, why = _told(moment.what)
-            rows.append((page.text(clock(moment.at - self.start, tenths=True), "dim"), page.text(what), page.text(why)))
-        page.lines(page.table(rows, [True, False, False]))
+        page.title("Jobs", "from their submission; the first task began after")
+        rows = []
+        for job in jobs[:JOBS_SHOWN]:
+            name = escaped(job["name"], 40) + (f" #{job['run'] + 1}" if job["run"] else "")
+            rows.append(
+                (
+                    page.text(clock(job["began_ms"] - self.start, tenths=True), "dim"),
+                    page.text(name),
+                    page.text("" if job["ended_ms"] is None else lasting(job["ended_ms"] - job["began_ms"])),
+                    page.text(
+                        "" if job["first_task_ms"] is None else lasting(job["first_task_ms"] - job["began_ms"]), "dim"
+                    ),
+                    page.text(job["ending"] or "not ended"),
+                )
+            )
+        page.lines(page.table(rows, [True, False, True, True, False]))
+        if (more := len(jobs) - JOBS_SHOWN) > 0:
+            page.say(f"  and {more:,} more (--json has them)", "dim")
+        figures = [
+            (key.replace("_", " ").removesuffix(" ms"), lasting(value) if key.endswith("_ms") else f"{value:,}")
+            for key, value in work.items()
+            if key != "jobs" and value
+        ]
+        page.lines(list(page.packed(Text("  "), [page.text(f"{name} {value}") for name, value in figures])))
 
     def targets(self) -> None:
         """How long each raised target took."""
@@ -106,132 +137,116 @@ class SimulationView:
         if not goals:
             return
         page = self.page
-        page.title("Targets", "from the moment they were raised until so many pods ran")
+        page.title("Targets that were raised", "and how long until so many executors had registered")
+        named = self._named(goals)
         rows = []
         for goal in goals[:TARGETS_SHOWN]:
             if goal["seconds"] is not None:
-                took = lasting(goal["seconds"] * 1000)
+                took = page.text(lasting(goal["seconds"] * 1000))
             else:
-                took = "replaced before" if goal["replaced"] else "never reached"
-            at = clock(goal["at_ms"] - self.start, tenths=True)
+                took = page.text("changed before it was reached" if goal["replaced"] else "not reached", "held")
             rows.append(
-                (page.text(at, "dim"), page.text(f"{goal['before']:,} to {goal['target']:,}"),
-                 page.text(f"profile {goal['profile']}", "dim"), page.text(took))
-            )  # fmt: skip
+                (
+                    page.text(clock(goal["at_ms"] - self.start, tenths=True), "dim"),
+                    page.text(f"{goal['before']:,} → {goal['target']:,}"),
+                    page.text(f"profile {goal['profile']}" if named else "", "dim"),
+                    took,
+                )
+            )
         page.lines(page.table(rows, [True, False, False, False]))
-        if len(goals) > TARGETS_SHOWN:
-            page.say(f"  and {len(goals) - TARGETS_SHOWN:,} more (--json has them)", "dim")
+        more = len(goals) - TARGETS_SHOWN
+        if more > 0:
+            page.say(
+                f"  and {more + self.document.get('targets_left_out', 0):,} more (--json has {len(goals):,})", "dim"
+            )
 
     def costs(self) -> None:
         """Pods, executors' time and calls."""
-        page, pods = self.page, self.document["pods"]
+        page, document = self.page, self.document
+        pods = document["pods"]
         page.title("What it took")
+        failed = f"{count(pods['creations_failed'], 'creation')} failed" if pods["creations_failed"] else ""
+        way = f"{pods['on_the_way']:,} still on the way" if pods["on_the_way"] else ""
         rows = [
-            ("pods created", f"{pods['created']:,}", _failures(pods["creations_failed"], "creations failed")),
+            ("pods created", f"{pods['created']:,}", [failed, way]),
+            ("executors registered", f"{pods['registered']:,}", [_removed(pods["removed"], document["removals"])]),
+            ("pods wasted", f"{pods['wasted']:,}", ["gone before they registered", *_listed(document["wasted_by"])]),
+            ("excess pods deleted", f"{pods['excess']:,}", ["pods that had not started, above the target"]),
+            ("pods given up", f"{pods['timed_out']:,}", ["not seen within allocation.executor.timeout"]),
+            ("executor time", lasting(pods["executor_seconds"] * 1000), ["of registered executors, added up"]),
             (
-                "executors registered",
-                f"{pods['registered']:,}",
-                f"{pods['removed']:,} removed again{_by(self.document)}",
+                "waiting time",
+                lasting(pods["waiting_seconds"] * 1000),
+                ["of pods asked for and not registered, added up"],
             ),
-            ("pods wasted", f"{pods['wasted']:,}", "created, gone, and never registered"),
-            ("excess pods deleted", f"{pods['retired']:,}", ""),
-            ("never seen", f"{pods['timed_out']:,}", "given up after allocation.executor.timeout"),
-            ("pod time running", lasting(pods["running_seconds"] * 1000), ""),
-            ("pod time waiting", lasting(pods["waiting_seconds"] * 1000), "asked for, pending or starting"),
-            ("API calls", f"{sum(self.document['calls'].values()):,}", _calls(self.document["calls"])),
+            ("API calls", f"{sum(document['calls'].values()):,}", _listed(document["calls"])),
+            ("calls that failed", f"{sum(document['calls_failed'].values()):,}", _listed(document["calls_failed"])),
+            ("rounds that threw", f"{document['rounds_threw']:,}", ["Spark logs these and tries again"]),
         ]
-        failed = self.document["calls_failed"]
-        if failed:
-            rows.append(("calls that failed", f"{sum(failed.values()):,}", _calls(failed)))
-        if self.document["workload"]:
-            rows.extend(_work(self.document["workload"]))
-        page.lines(
-            page.table(
-                [
-                    (page.text(a), page.text(b), page.text(c, "dim"))
-                    for a, b, c in rows
-                    if b != "0" or a == "pods created"
-                ],
-                [False, True, False],
-            )
-        )
-        if self.document["exit_code"] is not None:
-            page.bullet("!", f"The application was ended with exit code {self.document['exit_code']}.", "threw")
+        kept = ("pods created", "executors registered", "executor time")
+        shown = [row for row in rows if row[0] in kept or row[1] not in ("0", "0 s")]
+        width = max(cell_len(number) for _, number, _ in shown)
+        for name, number, remarks in shown:
+            lead = page.text(f"  {name:<{LABEL}} {number:>{width}}  ")
+            page.lines(list(page.packed(lead, [page.text(remark, "dim") for remark in remarks if remark])))
+        if document["exit_code"] is not None:
+            code = document["exit_code"]
+            why = f": {_EXITS[code]}" if code in _EXITS else ""
+            page.bullet("!", f"The application was ended with exit code {code}{why}.", "threw")
 
     def limits(self) -> None:
-        """What held pods back, for how long."""
-        held = self.document["held"]
-        if not held:
+        """What held pods back and what kept executors, for how long."""
+        self._bounds("held", "What held pods back", "pod-seconds: pods missing, times how long", "pod")
+        self._bounds(
+            "kept",
+            "What kept executors",
+            "executor-seconds: executors that could have gone, times how long",
+            "executor",
+        )
+
+    def _bounds(self, key: str, title: str, remark: str, what: str) -> None:
+        bounds = self.document[key]
+        if not bounds:
             return
         page = self.page
-        page.title("What held pods back", "pod-seconds: pods missing, times how long")
+        page.title(title, remark)
+        named = self._named(bounds)
         rows = [
             (
-                page.text(entry["bound"]),
-                page.text(f"profile {entry['profile']}", "dim"),
-                page.text(lasting(entry["seconds"] * 1000)),
-                page.text(f"{entry['pod_seconds']:,.1f} pod-seconds"),
+                page.text(bound_words(bound["bound"])),
+                page.text(f"profile {bound['profile']}" if named else "", "dim"),
+                page.text(lasting(bound["seconds"] * 1000)),
+                page.text(f"{bound[f'{what}_seconds']:,.1f} {what}-seconds"),
             )
-            for entry in held[:WORST]
+            for bound in bounds[:BOUNDS_SHOWN]
         ]
         page.lines(page.table(rows, [False, False, True, True]))
+        if (more := len(bounds) - BOUNDS_SHOWN) > 0:
+            page.say(f"  and {more:,} more (--json has them)", "dim")
+
+    @staticmethod
+    def _named(entries: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether profiles have to be told apart."""
+        return any(entry["profile"] != DEFAULT_PROFILE for entry in entries)
+
+    def _style(self, name: str) -> str:
+        """``target on busy``: the colour of the line before that of the area."""
+        front, _, back = name.partition(" on ")
+        if back in ("busy", "idle") and self.page.coloured and self.page.unicode:
+            return f"{STYLES[front]} on {STYLES[back]}"
+        return STYLES[front]
 
 
-def _told(what: Mapping[str, Any]) -> tuple[str, str]:
-    """What happened and why, in words. Names are escaped by the page."""
-    facts = what.get("facts", {})
-    match what:
-        case {"create": [first, last, many]}:
-            who = f"executor {first}" if many == 1 else f"executors {first} to {last}"
-            return f"+ {who}", f"{facts['missing']:,} missing of {facts['target']:,}, profile {facts['profile']}"
-        case {"targets": moves}:
-            words = ", ".join(f"{before:,} to {after:,}" for _, before, after in moves[:4])
-            return f"target {words}", str(what["why"])
-        case {"delete": executors}:
-            return f"- {ids(executors)}", str(what["why"])
-        case {"removed": executors}:
-            return f"gone {ids(executors)}", str(what["why"])
-        case {"let go": executors}:
-            return f"let go {ids(executors)}", str(what["why"])
-        case {"held": bound}:
-            numbers = ", ".join(
-                f"{key.replace('_', ' ')} {value}" for key, value in sorted(facts.items()) if value is not None
-            )
-            return f"held by {bound}", numbers
-        case {"threw": threw}:
-            return "round threw", str(threw)
-        case {"exit": code}:
-            return f"exit {code}", str(what["why"])
-        case _:
-            return next(iter(what)), ""
+def _removed(removed: int, causes: Mapping[str, int]) -> str:
+    if not removed:
+        return ""
+    if len(causes) == 1:
+        return f"{removed:,} gone again: {escaped(next(iter(causes)))}"
+    return f"{removed:,} gone again: {', '.join(_listed(causes))}"
 
 
-def _work(workload: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What the workload's tasks went through, and how long each job took."""
-    wasted = f"{lasting(workload['wasted_ms'])} wasted" if workload["wasted_ms"] else ""
-    rows = [
-        ("tasks succeeded", f"{workload['tasks_succeeded']:,}", f"{lasting(workload['useful_ms'])} of useful work"),
-        ("tasks failed", f"{workload['tasks_failed']:,}", ""),
-        ("tasks lost", f"{workload['tasks_lost'] + workload['tasks_resubmitted']:,}", "with their executors"),
-        ("slots offered", lasting(workload["slot_ms"]), wasted),
+def _listed(counts: Mapping[str, int]) -> Sequence[str]:
+    """Counts by name, the largest first."""
+    return [
+        f"{escaped(name)} {number:,}" for name, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
-    for job in workload["jobs"][:TARGETS_SHOWN]:
-        ended = job["ended_ms"]
-        took = lasting(ended - job["began_ms"]) if ended is not None else "-"
-        first = job["first_task_ms"]
-        waited = "" if first is None else f", its first task after {lasting(first - job['began_ms'])}"
-        rows.append((f"job {escaped(job['name'])}", took, f"{job['ending']}{waited}"))
-    return rows
-
-
-def _failures(number: int, words: str) -> str:
-    return f"{number:,} {words}" if number else ""
-
-
-def _by(document: Mapping[str, Any]) -> str:
-    causes = document["removals"]
-    return ": " + _calls(causes) if causes else ""
-
-
-def _calls(calls: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {number:,}" for name, number in sorted(calls.items(), key=lambda item: -item[1]))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias, assert_never, cast
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never, cast, get_args
 
 from podtide.domain import kubernetes_side as side
 from podtide.domain import load as loads
@@ -28,13 +28,14 @@ from podtide.domain.backend_messages import (
     ExecutorDisabled,
     Killed,
     Requested,
+    RequestMore,
     RequestTotals,
 )
 from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
 from podtide.domain.config import TICK_INTERVAL_MS, EngineConfig, ScalingConfig
 from podtide.domain.kubernetes_side import KubernetesState, News, SideCommand, SideStimulus
 from podtide.domain.load import Load
-from podtide.domain.pod_stimuli import DecommissionRequested, KillRequested, PodStimulus, Starting, Wake
+from podtide.domain.pod_stimuli import DecommissionRequested, KillRequested, PodStimulus, Starting, Stopping, Wake
 from podtide.domain.scaling import ScalingState
 from podtide.domain.stimuli import (
     Answer,
@@ -52,6 +53,8 @@ from podtide.domain.units import NEVER, Millis
 
 _TURNS = frozenset({Tick, Answer, Reset, Stop})
 _EVENTS: frozenset[type] = frozenset(ListenerEvent.__args__) | _TURNS
+
+_NEWS: Final = get_args(News)
 
 AnyStimulus: TypeAlias = Stimulus | PodStimulus
 """All that can arrive at an application."""
@@ -182,19 +185,24 @@ class _Run:
         self.load = state.load
         self.scaling = state.scaling
         assert state.kubernetes is not None
-        self.side = state.kubernetes
+        self.office = side.Office(state.kubernetes, config.kubernetes, now)
         self.tick_at = state.tick_at
         self.commands: list[Command] = []
         self.reports: list[Report] = []
         self.mail: deque[_ToSide | _ToScaling] = deque()
 
     def step(self) -> Step[State, Command]:
-        state = State(self.load, self.scaling, self.side, self.tick_at)
+        state = State(self.load, self.scaling, self.office.state(), self.tick_at)
         return Step(state, tuple(self.commands), tuple(self.reports))
 
     def take(self, stimulus: SideStimulus) -> None:
-        """Hand one stimulus to the Kubernetes side; at a Wake, run the timer of dynamic allocation after it."""
-        self._to_side(stimulus)
+        """Hand one stimulus to the Kubernetes side; at a Wake, run the timer of dynamic allocation after it.
+
+        The end of an application ends dynamic allocation first (SparkContext.stop).
+        """
+        if isinstance(stimulus, Stopping):
+            self.hear((Stop(self.now),))
+        self._to_side(_unasked(stimulus))
         self._settle()
         if isinstance(stimulus, Wake) and self.config.dynamic:
             self._tick()
@@ -214,7 +222,7 @@ class _Run:
         self._settle()
 
     def _tick(self) -> None:
-        state = State(self.load, self.scaling, self.side, self.tick_at)
+        state = State(self.load, self.scaling, tick_at=self.tick_at)
         if _next_tick(state, self.config) <= self.now:
             passed = (self.now - self.tick_at) // TICK_INTERVAL_MS
             self.tick_at += (passed + 1) * TICK_INTERVAL_MS
@@ -230,11 +238,13 @@ class _Run:
                 self._to_scaling(letter.events)
 
     def _to_side(self, stimulus: SideStimulus) -> None:
-        taken = side.step(self.side, (stimulus,), self.config.kubernetes, self.now)
-        self.side = taken.state
-        self.reports.extend(taken.reports)
-        for command in taken.commands:
-            if isinstance(command, News):
+        office = self.office
+        office.take(stimulus)
+        said, office.commands = office.commands, []
+        self.reports.extend(office.reports)
+        office.reports = []
+        for command in said:
+            if isinstance(command, _NEWS):
                 heard = _heard(command)
                 if heard and self.config.dynamic:
                     self.mail.append(_ToScaling(heard))
@@ -255,6 +265,13 @@ class _Run:
 
 def _outward(command: SideCommand) -> Command:
     return cast(Command, command)
+
+
+def _unasked(stimulus: SideStimulus) -> SideStimulus:
+    """What somebody else asks of the backend: dynamic allocation must not take the answer for one of its own."""
+    if isinstance(stimulus, KillRequested | DecommissionRequested | RequestTotals | RequestMore) and stimulus.serial:
+        return stimulus._replace(serial=0)
+    return stimulus
 
 
 def _asked(command: ScalingCommand) -> SideStimulus:

@@ -12,8 +12,8 @@ their form. What cannot be seen stays at its default and is named with 0 observa
   ``fails`` and ``evicted``, by the executor-hours seen. An executor that was told to go did not fail.
 - Refusals are shares of the calls of their kind. A quota is no fault: its limit is read from its message. An answer
   that never came was lost if the pod was seen all the same, else the request was.
-- Room matters only where a pod was seen waiting for it: then the nodes are those seen, with the most pods that each was
-  seen to hold, which is the least that they can hold.
+- Room matters only where a pod was seen waiting for it: then there are as many nodes as were seen to hold pods at
+  once, each with room for the most that any held: the least that can be.
 
 Memory is bounded by the executors seen and by ``SAMPLES_MAX`` for each distribution.
 """
@@ -66,6 +66,7 @@ Observation: TypeAlias = PodStimulus | PodCommand
 """What a recording shows, each with the time at which the driver heard or said it."""
 
 SAMPLES_MAX: Final = 100_000
+_VERSIONS_KEPT: Final = 15
 _WAITED_MS: Final[Millis] = 10_000
 _LIMITED: Final = re.compile(r"exceeded quota: .{0,200}?limited: pods=([0-9]{1,9})")
 _FINE: Final = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
@@ -156,7 +157,7 @@ class _Seen:
     ended_at: Millis | None = None
     watched: bool = True
     image: str = "pull"
-    version: int = 0
+    versions: tuple[int, ...] = ()
 
 
 class _Fitter:
@@ -186,6 +187,7 @@ class _Fitter:
         self.aboard: Counter[str] = Counter()
         self.most_aboard: Counter[str] = Counter()
         self.with_image: set[str] = set()
+        self.nodes = self.most_nodes = 0
         self._open: dict[int, Call] = {}
         self._lanes: dict[int, Millis] = {}
 
@@ -236,7 +238,11 @@ class _Fitter:
         if failure is None:
             self.latency.add(outcome.at - began)
             if isinstance(call, CreatePod):
-                self._executor(str(call.executor)).created_at = outcome.at
+                # The pod was there when the call was half over.
+                seen = self._executor(str(call.executor))
+                seen.created_at = began + (outcome.at - began) // 2
+                if seen.first_at is not None and seen.watched:
+                    self.watch_delay.add(seen.first_at - seen.created_at)
         else:
             self._failed(call, kind, failure)
 
@@ -277,11 +283,11 @@ class _Fitter:
         seen = self._see(manifest, at, True)
         if seen is not None and manifest.version.isdecimal() and len(manifest.version) < 20:
             version = int(manifest.version)
-            if version == seen.version:
+            if version in seen.versions:
                 self.duplicates += 1
-            elif version < seen.version:
+            elif version < max(seen.versions, default=0):
                 self.reordered += 1
-            seen.version = max(seen.version, version)
+            seen.versions = (*seen.versions[-_VERSIONS_KEPT:], version)
 
     def _see(self, manifest: PodManifest, at: Millis, by_watch: bool) -> _Seen | None:
         executor = manifest.labels.get(EXECUTOR_LABEL)
@@ -317,6 +323,8 @@ class _Fitter:
             seen.image = "pulled"
         elif node in self.most_aboard:
             seen.image = ""  # it waits for the pull that another pod began
+        self.nodes += not self.aboard[node]
+        self.most_nodes = max(self.most_nodes, self.nodes)
         self.aboard[node] += 1
         self.most_aboard[node] = max(self.most_aboard[node], self.aboard[node])
         waited = at - seen.first_at
@@ -329,6 +337,7 @@ class _Fitter:
         seen.ended_at = at
         if seen.node is not None:
             self.aboard[seen.node] -= 1
+            self.nodes -= not self.aboard[seen.node]
         if seen.registered_at is not None:
             self.executor_ms += at - seen.registered_at
         if seen.deleting_at is not None:
@@ -438,7 +447,7 @@ def _exits(codes: Counter[int]) -> tuple[tuple[int, float], ...]:
 
 
 def _groups(fitter: _Fitter, evidence: list[Evidence]) -> tuple[NodeGroup, ...]:
-    nodes = len(fitter.most_aboard)
+    nodes = fitter.most_nodes
     if not fitter.waited or not nodes:
         evidence.append(Evidence("nodes.groups", 0, f"{nodes} nodes seen, and no pod that waited for room"))
         return KIND.groups

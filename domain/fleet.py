@@ -179,7 +179,10 @@ class Books:
 
     def place(self, pod: Pod) -> None:
         """Put a pod into its bucket."""
-        bucket = self.buckets.setdefault(profile_of(pod), Bucket())
+        profile = profile_of(pod)
+        bucket = self.buckets.get(profile)
+        if bucket is None:
+            bucket = self.buckets[profile] = Bucket()
         bucket.pods += 1
         if pod.state is PodState.RUNNING:
             bucket.running += 1

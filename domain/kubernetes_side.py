@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+
+from pyrsistent import PMap, pmap
 
 from podtide.domain import allocation, backend, lifecycle, polling, replicas, resizing, rolling, store
 from podtide.domain.allocator_state import (
@@ -59,6 +61,7 @@ from podtide.domain.pod_commands import (
     NotifySubscribers,
     PodCommand,
     RemoveExecutor,
+    StopApplication,
     StopSource,
 )
 from podtide.domain.pod_stimuli import (
@@ -87,7 +90,7 @@ from podtide.domain.pod_stimuli import (
 from podtide.domain.pods import PodNumber
 from podtide.domain.polling import PollingState
 from podtide.domain.profiles import SparkFault
-from podtide.domain.reasons import Threw
+from podtide.domain.reasons import Cause, Threw, Why
 from podtide.domain.replicas import AllocatorStarted, ReplicasInput, ReplicasState, TargetsServed
 from podtide.domain.resizing import ClaimSizes, PodSizes
 from podtide.domain.rolling import Roll, RollState
@@ -111,6 +114,9 @@ class Machine(IntEnum):
 MACHINES: Final = 8
 """Serials of a machine lie this far apart outside; a power of two that leaves room for more."""
 
+DRIVER_FAILED: Final = 1
+"""The exit code of a driver whose SparkContext could not be made."""
+
 Question: TypeAlias = RequestTotals | RequestMore
 """What dynamic allocation asks of the backend, besides kills and decommissions."""
 
@@ -129,7 +135,7 @@ class KubernetesState:
     """All machines at a moment. ``allocator`` is None where ``sets`` allocates, and the other way round.
 
     ``starting``: the backend's call of the allocator's start that is not answered yet; ``serving``: its calls of
-    setTotalExpectedExecutors that are not.
+    setTotalExpectedExecutors that are not. ``thrown``: what subscribers' rounds have thrown that are not over yet.
     """
 
     store: StoreState
@@ -143,6 +149,7 @@ class KubernetesState:
     claims: ClaimSizes | None = None
     starting: int | None = None
     serving: tuple[int | None, ...] = ()
+    thrown: PMap[str, str] = field(default_factory=pmap)
 
 
 class Wants(NamedTuple):
@@ -173,10 +180,9 @@ def step(
     state: KubernetesState, snapshots: Sequence[SideStimulus], config: KubernetesConfig, now: Millis
 ) -> Step[KubernetesState, SideCommand]:
     """Take what came, in order, and carry what the machines say to one another until they are silent."""
-    office = _Office(state, config, now)
+    office = Office(state, config, now)
     for item in snapshots:
-        office.receive(item)
-        office.deliver_all()
+        office.take(item)
     return office.step()
 
 
@@ -230,13 +236,15 @@ def _grid(first: Millis, interval_ms: Millis, at: Millis) -> Millis:
     return first if at <= first else first + -(-(at - first) // interval_ms) * interval_ms
 
 
-class _Office:
-    """One step under way: the machines' states, and what they still have to tell one another."""
+class Office:
+    """One step under way: the machines' states, and what they still have to tell one another.
+
+    ``commands`` and ``reports`` collect what was said; whoever takes some of it out in between keeps it.
+    """
 
     def __init__(self, state: KubernetesState, config: KubernetesConfig, now: Millis) -> None:
         self.config = config
         self.now = now
-        self.state = state
         self.store = self._rested(state)
         self.lifecycle = state.lifecycle
         self.backend = state.backend
@@ -246,53 +254,66 @@ class _Office:
         self.roll, self.memory, self.claims = state.roll, state.memory, state.claims
         self.starting = state.starting
         self.serving = deque(state.serving)
+        self.thrown = state.thrown
         self.mail: deque[tuple[Any, Any]] = deque()
+        self.handed: set[str] = set()  # subscribers whose delivery is in the mail
         self.commands: list[SideCommand] = []
         self.reports: list[Report] = []
         self.store_config = store.StoreConfig(config.pods, config.allocation.remarks)
         self.polling_config = polling.PollingConfig(config.sources, config.allocation.remarks)
 
-    def step(self) -> Step[KubernetesState, SideCommand]:
-        state = KubernetesState(
+    def take(self, item: SideStimulus) -> None:
+        """Hear one stimulus, and let the machines talk until they are silent."""
+        self._receive(item)
+        while self.mail:
+            machine, letter = self.mail.popleft()
+            machine(letter)
+
+    def state(self) -> KubernetesState:
+        """Where the machines stand now."""
+        return KubernetesState(
             self.store, self.lifecycle, self.backend, self.polling, self.allocator, self.sets, self.roll, self.memory,
-            self.claims, self.starting, tuple(self.serving),
+            self.claims, self.starting, tuple(self.serving), self.thrown,
         )  # fmt: skip
-        return Step(state, tuple(self.commands), tuple(self.reports))
+
+    def step(self) -> Step[KubernetesState, SideCommand]:
+        """What came of it all."""
+        return Step(self.state(), tuple(self.commands), tuple(self.reports))
 
     def _rested(self, state: KubernetesState) -> StoreState:
         """The store with the idle runs of its timers passed over that lie before now."""
-        subscribers = []
-        for subscriber in state.store.subscribers:
+        rested: list[store.Subscriber] | None = None
+        for place, subscriber in enumerate(state.store.subscribers):
             due = subscriber.due
             if due is not None and due < self.now and not subscriber.queue and not subscriber.notifications:
                 at = min(_next_run(subscriber, state, self.config), _grid(due, subscriber.interval_ms, self.now))
-                subscribers.append(replace(subscriber, due=at))
-            else:
-                subscribers.append(subscriber)
-        return replace(state.store, subscribers=tuple(subscribers))
+                if at != due:
+                    rested = list(state.store.subscribers) if rested is None else rested
+                    rested[place] = replace(subscriber, due=at)
+        return state.store if rested is None else replace(state.store, subscribers=tuple(rested))
 
     # who gets what from outside
 
-    def receive(self, item: SideStimulus) -> None:
+    def _receive(self, item: SideStimulus) -> None:
         match item:
             case PodsUpdated() | PodsReplaced():
-                self.post(self._to_store, item)
+                self._post(self._to_store, item)
             case Wake():
                 self._wake(item)
             case Outcome():
                 self._answered(item)
             case ExecutorsSummarized():
-                self.post(self._to_roll, item)
+                self._post(self._to_roll, item)
             case MemoryMeasured():
-                self.post(self._to_memory, item)
+                self._post(self._to_memory, item)
             case DiskReport() | ClaimsMeasured():
-                self.post(self._to_claims, item)
+                self._post(self._to_claims, item)
             case Stopping():
-                self.post(self._to_backend, item)
+                self._post(self._to_backend, item)
                 for plugin in (self._to_roll, self._to_memory, self._to_claims):
-                    self.post(plugin, item)
+                    self._post(plugin, item)
             case TargetsSet():
-                self.post(self._to_backend, RequestTotals(item.at, item.targets))
+                self._post(self._to_backend, RequestTotals(item.at, item.targets))
             case (
                 RequestTotals()
                 | RequestMore()
@@ -304,46 +325,33 @@ class _Office:
                 | GenerateExecutorId()
                 | ExecutorBusy()
             ):
-                self.post(self._to_backend, item)
+                self._post(self._to_backend, item)
             case _:
                 assert_never(item)
 
     def _wake(self, item: Wake) -> None:
         now = self.now
         if backend.due(self.backend, self.config.backend) <= now:
-            self.post(self._to_backend, item)
+            self._post(self._to_backend, item)
         if store.due(self.store) <= now:
-            self.post(self._to_store, item)
+            self._post(self._to_store, item)
         if polling.due(self.polling) <= now:
-            self.post(self._to_polling, item)
+            self._post(self._to_polling, item)
         for plugin in (self._to_roll, self._to_memory, self._to_claims):
-            self.post(plugin, item)
+            self._post(plugin, item)
 
     def _answered(self, outcome: Outcome) -> None:
-        machine, serial = outcome.serial % MACHINES, outcome.serial // MACHINES
-        home: dict[int, Any] = {
-            Machine.ALLOCATOR: self._to_allocator,
-            Machine.REPLICAS: self._to_sets,
-            Machine.LIFECYCLE: self._to_lifecycle,
-            Machine.BACKEND: self._to_backend,
-            Machine.POLLING: self._to_polling,
-            Machine.MEMORY: self._to_memory,
-            Machine.CLAIMS: self._to_claims,
-        }
-        if machine in home:
-            self.post(home[machine], outcome._replace(serial=serial))
+        serial, machine = divmod(outcome.serial, MACHINES)
+        home = _HOMES.get(machine)
+        if home is not None:
+            self._post(getattr(self, home), outcome._replace(serial=serial))
 
     # the post
 
-    def post(self, machine: Any, item: Any) -> None:
+    def _post(self, machine: Any, item: Any) -> None:
         self.mail.append((machine, item))
 
-    def deliver_all(self) -> None:
-        while self.mail:
-            machine, item = self.mail.popleft()
-            machine(item)
-
-    def out(self, machine: Machine, command: PodCommand) -> None:
+    def _out(self, machine: Machine, command: PodCommand) -> None:
         serial = getattr(command, "serial", None)
         if serial is not None:
             command = replace(command, serial=serial * MACHINES + machine)
@@ -357,46 +365,59 @@ class _Office:
         self.reports.extend(step.reports)
         for command in step.commands:
             if not isinstance(command, Deliver):
-                self.out(Machine.BACKEND, command)
-            elif command.subscriber == ALLOCATOR:
-                self.post(self._to_allocator, command)
+                self._out(Machine.BACKEND, command)
+                continue
+            self.handed.add(command.subscriber)
+            if command.subscriber == ALLOCATOR:
+                self._post(self._to_allocator, command)
             else:
-                self.post(self._to_lifecycle, Delivery(command.at, command.snapshots))
+                self._post(self._to_lifecycle, Delivery(command.at, command.snapshots))
         # A notification runs its subscribers now; a Wake stops at each delivery.
         if store.due(self.store) <= self.now and (isinstance(item, Wake) or self.store.submitted):
-            self.post(self._to_store, Wake(self.now))
+            self._post(self._to_store, Wake(self.now))
 
-    def _delivered(self, subscriber: str, reports: Sequence[Report], machine: str) -> None:
-        """The subscriber's round is over: tell the store, and what it threw."""
-        threw = next((r.what for r in reports if isinstance(r, Threw) and r.machine == machine), None)
+    def _looked(self, subscriber: str, reports: Sequence[Report], machine: str, *, busy: bool) -> None:
+        """A subscriber was at work: if that ended its round, tell the store so, and what the round threw.
+
+        A round may throw and still be open, until the calls that it made before have come back. What the subscriber
+        does before its delivery reaches it is no round.
+        """
         known = self.store.subscriber(subscriber)
-        if known is not None and known.busy is not None:
+        if known is None or known.busy is None or subscriber in self.handed:
+            return
+        threw = next((r.what for r in reports if isinstance(r, Threw) and r.machine == machine), None)
+        if threw is not None:
+            self.thrown = self.thrown.set(subscriber, threw)
+        if not busy:
+            threw = self.thrown.get(subscriber)
+            self.thrown = self.thrown.discard(subscriber)
             fault = None if threw is None else SparkFault(*threw.partition(": ")[::2])
-            self.post(self._to_store, Delivered(self.now, subscriber, fault))
+            self._post(self._to_store, Delivered(self.now, subscriber, fault))
 
     def _to_allocator(self, item: AllocatorInput) -> None:
         if self.allocator is None:
             return
+        if isinstance(item, Deliver):
+            self.handed.discard(ALLOCATOR)
         step = allocation.allocate(self.allocator, (item,), self.config.allocation, self.now)
         self.allocator = step.state
         self.reports.extend(step.reports)
         for command in step.commands:
             match command:
                 case NotifySubscribers():
-                    self.post(self._to_store, command)
+                    self._post(self._to_store, command)
                 case CountFailure():
-                    self.post(self._to_lifecycle, CreationFailed(command.at, command.executor))
+                    self._post(self._to_lifecycle, CreationFailed(command.at, command.executor))
                 case Subscribed():
-                    self.post(self._to_store, Subscribe(command.at, ALLOCATOR, command.interval_ms))
+                    self._post(self._to_store, Subscribe(command.at, ALLOCATOR, command.interval_ms))
                     self._started(None)
                 case DeletionsChanged():
                     added, gone = tuple(map(_executor, command.added)), tuple(map(_executor, command.gone))
-                    self.post(self._to_backend, Excluded(command.at, added, gone))
+                    self._post(self._to_backend, Excluded(command.at, added, gone))
                 case _:
-                    self.out(Machine.ALLOCATOR, command)
+                    self._out(Machine.ALLOCATOR, command)
         self._failed_start(step.reports)
-        if not allocation.busy(self.allocator):
-            self._delivered(ALLOCATOR, step.reports, allocation.MACHINE)
+        self._looked(ALLOCATOR, step.reports, allocation.MACHINE, busy=allocation.busy(self.allocator))
 
     def _to_sets(self, item: ReplicasInput) -> None:
         if self.sets is None or self.config.replicas is None:
@@ -412,14 +433,14 @@ class _Office:
                     serial = self.serving.popleft() if self.serving else None
                     if serial is not None:
                         failure = None if command.threw is None else _failure(command.threw)
-                        self.post(self._to_backend, Outcome(self.now, serial, failure))
+                        self._post(self._to_backend, Outcome(self.now, serial, failure))
                 case _:
-                    self.out(Machine.REPLICAS, command)
+                    self._out(Machine.REPLICAS, command)
         self._failed_start(step.reports)
 
     def _started(self, failure: CallFailure | None) -> None:
         if self.starting is not None:
-            self.post(self._to_backend, Outcome(self.now, self.starting, failure))
+            self._post(self._to_backend, Outcome(self.now, self.starting, failure))
             self.starting = None
 
     def _failed_start(self, reports: Sequence[Report]) -> None:
@@ -428,6 +449,8 @@ class _Office:
             self._started(_failure(fatal))
 
     def _to_lifecycle(self, item: LifecycleInput) -> None:
+        if isinstance(item, Delivery):
+            self.handed.discard(LIFECYCLE)
         step = lifecycle.reap(self.lifecycle, (item,), self.config.lifecycle, self.now)
         self.lifecycle = step.state
         self.reports.extend(step.reports)
@@ -436,69 +459,76 @@ class _Office:
                 loss = LossReported(
                     command.at, command.executor, command.reason, command.why, command.active, command.round_index
                 )
-                self.post(self._to_backend, loss)
+                self._post(self._to_backend, loss)
             else:
-                self.out(Machine.LIFECYCLE, command)
-        if not lifecycle.busy(self.lifecycle):
-            self._delivered(LIFECYCLE, step.reports, lifecycle.MACHINE)
+                self._out(Machine.LIFECYCLE, command)
+        self._looked(LIFECYCLE, step.reports, lifecycle.MACHINE, busy=lifecycle.busy(self.lifecycle))
 
     def _to_backend(self, item: BackendInput) -> None:
         step = backend.manage(self.backend, (item,), self.config.backend, self.now)
         self.backend = step.state
         self.reports.extend(step.reports)
+        self._ends(step.reports)
         for command in step.commands:
             match command:
                 case StartAllocator():
                     self.starting = command.serial
-                    self.post(self._to_allocator if self.allocator else self._to_sets, Starting(self.now))
+                    self._post(self._to_allocator if self.allocator else self._to_sets, Starting(self.now))
                 case StopAllocator():
-                    self.post(self._to_allocator if self.allocator else self._to_sets, Stopping(self.now))
-                    self.post(self._to_backend, Outcome(self.now, command.serial))
+                    self._post(self._to_allocator if self.allocator else self._to_sets, Stopping(self.now))
+                    self._post(self._to_backend, Outcome(self.now, command.serial))
                 case TargetsForwarded():
                     self._forward(command)
                 case SourcesStarted():
-                    self.post(self._to_store, Subscribe(self.now, LIFECYCLE, self.config.lifecycle.interval_ms))
-                    self.post(self._to_polling, polling.Start(self.now))
+                    self._post(self._to_store, Subscribe(self.now, LIFECYCLE, self.config.lifecycle.interval_ms))
+                    self._post(self._to_polling, polling.Start(self.now))
                 case KnownChanged():
                     self._know(command)
                 case ActiveChanged():
                     self._activate(command)
                 case RecoveryMode():
-                    self.post(self._to_allocator, RecoveryNeeded(self.now))
+                    self._post(self._to_allocator, RecoveryNeeded(self.now))
                 case StopSource(what="store"):
-                    self.post(self._to_store, store.Stop(self.now))
-                    self.post(self._to_backend, Outcome(self.now, command.serial))
+                    self._post(self._to_store, store.Stop(self.now))
+                    self._post(self._to_backend, Outcome(self.now, command.serial))
                 case StopSource(what="poll"):
-                    self.post(self._to_polling, polling.Stop(self.now))
-                    self.post(self._to_backend, Outcome(self.now, command.serial))
+                    self._post(self._to_polling, polling.Stop(self.now))
+                    self._post(self._to_backend, Outcome(self.now, command.serial))
                 case (
                     Requested() | Killed() | Decommissioned() | ExecutorAdded() | ExecutorRemoved() | ExecutorDisabled()
                 ):
                     self.commands.append(command)
                 case _:
-                    self.out(Machine.BACKEND, command)
+                    self._out(Machine.BACKEND, command)
+
+    def _ends(self, reports: Sequence[Report]) -> None:
+        """An exception that leaves the backend's start() leaves SparkContext's, too: there is no application."""
+        for report in reports:
+            if isinstance(report, Threw) and report.fatal:
+                why = Why(Cause.STARTED, pmap({"threw": report.what}))
+                self.commands.append(StopApplication(self.now, DRIVER_FAILED, why))
 
     def _forward(self, command: TargetsForwarded) -> None:
         targets = TargetsSet(self.now, command.targets)
         if self.allocator is None:
             self.serving.append(command.serial if command.awaited else None)
-            self.post(self._to_sets, targets)
+            self._post(self._to_sets, targets)
             return
-        self.post(self._to_allocator, targets)
+        self._post(self._to_allocator, targets)
         if command.awaited:
-            self.post(self._to_backend, Outcome(self.now, command.serial))
+            self._post(self._to_backend, Outcome(self.now, command.serial))
 
     def _know(self, news: KnownChanged) -> None:
         added = [(n, since) for e, _, since in news.added if (n := _number(e)) is not None]
         removed = [n for e in news.removed if (n := _number(e)) is not None]
         known = KnownExecutors(self.now, tuple(added), tuple(removed))
-        self.post(self._to_allocator, known)
-        self.post(self._to_lifecycle, known)
+        self._post(self._to_allocator, known)
+        self._post(self._to_lifecycle, known)
 
     def _activate(self, news: ActiveChanged) -> None:
         added = tuple(n for e in news.active if (n := _number(e)) is not None)
         removed = tuple(n for e in news.inactive if (n := _number(e)) is not None)
-        self.post(self._to_lifecycle, ActiveExecutors(self.now, added, removed))
+        self._post(self._to_lifecycle, ActiveExecutors(self.now, added, removed))
         self.commands.append(news)
 
     def _to_polling(self, item: polling.PollingInput) -> None:
@@ -507,9 +537,9 @@ class _Office:
         self.reports.extend(step.reports)
         for command in step.commands:
             if isinstance(command, PodsReplaced):
-                self.post(self._to_store, command)
+                self._post(self._to_store, command)
             else:
-                self.out(Machine.POLLING, command)
+                self._out(Machine.POLLING, command)
 
     def _to_roll(self, item: rolling.RollStimulus) -> None:
         if self.roll is None or self.config.roll is None:
@@ -519,7 +549,7 @@ class _Office:
         self.reports.extend(step.reports)
         for roll in step.commands:
             assert isinstance(roll, Roll)
-            self.post(self._to_backend, roll.request)
+            self._post(self._to_backend, roll.request)
 
     def _to_memory(self, item: resizing.MemoryStimulus) -> None:
         if self.memory is None or self.config.resize is None:
@@ -528,7 +558,7 @@ class _Office:
         self.memory = step.state
         self.reports.extend(step.reports)
         for command in step.commands:
-            self.out(Machine.MEMORY, command)
+            self._out(Machine.MEMORY, command)
 
     def _to_claims(self, item: resizing.ClaimStimulus) -> None:
         if self.claims is None or self.config.claim_resize is None:
@@ -537,7 +567,19 @@ class _Office:
         self.claims = step.state
         self.reports.extend(step.reports)
         for command in step.commands:
-            self.out(Machine.CLAIMS, command)
+            self._out(Machine.CLAIMS, command)
+
+
+_HOMES: Final[dict[int, str]] = {
+    Machine.ALLOCATOR: Office._to_allocator.__name__,
+    Machine.REPLICAS: Office._to_sets.__name__,
+    Machine.LIFECYCLE: Office._to_lifecycle.__name__,
+    Machine.BACKEND: Office._to_backend.__name__,
+    Machine.POLLING: Office._to_polling.__name__,
+    Machine.MEMORY: Office._to_memory.__name__,
+    Machine.CLAIMS: Office._to_claims.__name__,
+}
+"""Who hears what came of a machine's call."""
 
 
 def _executor(number: PodNumber) -> ExecutorId:

@@ -210,9 +210,7 @@ class Desk:
         self.fleet.join()
         self._time_out(at)
         if item.snapshots and config.policies.delete_excess_running and self.fleet.books.overrun:
-            numbers = tuple(sorted(self.fleet.books.overrun))
-            why = Why(Cause.ABOVE_TARGET, pmap({"executors": len(numbers), "running": len(numbers)}))
-            self._command(lambda serial: DeletePods(at, serial, numbers, None, why))
+            self._delete_overrun(at)
         if len(plan) > 1 and None in self.fleet.books.buckets:
             self._abort(_unreadable_profile(self.fleet))
             return
@@ -252,6 +250,23 @@ class Desk:
         if self.config.delete_on_termination:
             facts = pmap({"executors": len(numbers), "timeout_ms": limit, "oldest_ms": at - late[0][1].at})
             why = Why(Cause.CREATION_TIMEOUT, facts)
+            self._command(lambda serial: DeletePods(at, serial, numbers, None, why))
+
+    def _delete_overrun(self, at: Millis) -> None:
+        """Excess pods that turned Running before their delete arrived go too, but for those whose executors registered.
+
+        That happens before the round that let them go is over and registrations are refused: such an executor may have
+        work, and the scheduler that knows it counts on it, so it counts here again.
+        """
+        fleet = self.fleet
+        kept = tuple(number for number in sorted(fleet.books.overrun) if number in fleet.books.known)
+        for number in kept:
+            fleet.reinstate(number)
+        current = self._current()
+        self.round = replace(current, forgotten=current.forgotten + kept)
+        numbers = tuple(sorted(fleet.books.overrun))
+        if numbers:
+            why = Why(Cause.ABOVE_TARGET, pmap({"executors": len(numbers), "running": len(numbers)}))
             self._command(lambda serial: DeletePods(at, serial, numbers, None, why))
 
     def _start_failed(self, at: Millis) -> None:
@@ -535,8 +550,12 @@ class Desk:
         self.round = replace(self._current(), wait=UndoWait(serial, wait.number, outcome.failure))
 
     def _undo_answered(self, wait: UndoWait, outcome: Outcome) -> None:
-        """The exception that ends the round is the claim's, or that of the delete if it failed too (quirk 103)."""
-        self._abort(_thrown(outcome.failure or wait.failure))
+        """The exception that ends the round is the claim's, or that of the delete if it failed too (quirk 103).
+
+        A pod that is not there is deleted: Spark's client makes no exception of a 404 to a delete by name.
+        """
+        failure = outcome.failure
+        self._abort(_thrown(wait.failure if failure is None or failure.status == NOT_FOUND else failure))
 
     def _created(self, number: PodNumber, profile: ProfileId, at: Millis) -> None:
         self.fleet.create(number, profile, at)
@@ -624,8 +643,9 @@ class Desk:
         held: Mapping[HoldKey, Mapping[str, Fact]] = current.held
         self.holds, reports = settle(self.holds, held, current.at)
         self.reports.extend(reports)
-        # What a round did or reported is what the next one starts from, and that one may report something else.
-        self.stirred = self.stirred or current.aborted or bool(reports) or self.serial != current.serial
+        # The next one starts from what this one did, or left undone; and without a snapshot it may not wait for claims.
+        acted = self.serial != current.serial or (current.fresh and self.config.wait_for_claims)
+        self.stirred = self.stirred or current.aborted or acted
         self.round = None
 
     def _tell_deletions(self, retired: tuple[PodNumber, ...], forgotten: tuple[PodNumber, ...]) -> None:
@@ -661,5 +681,5 @@ def _unreadable_profile(fleet: Draft) -> SparkFault:
     """What StringOps.toInt throws for a resource profile label that is missing or no number."""
     pod = fleet.unreadable()
     label = None if pod is None else pod.manifest.labels.get(PROFILE_LABEL)
-    text = "Cannot parse null string: null" if label is None else f'For input string: "{label}"'
+    text = "Cannot parse null string" if label is None else f'For input string: "{label}"'
     return SparkFault(NUMBER_FORMAT, text)

@@ -10,8 +10,8 @@ A small TaskSchedulerImpl with its TaskSetManagers, in FIFO mode. Rules, as Spar
 - ``task_failures_max`` failures of one task abort its stage. What is lost with an executor counts only where Spark holds the
   application to be the cause; kills, decommissions and exits from outside do not.
 - What a fetch failure or an abort leaves of a task set is a zombie: its tasks run on, and nothing of it starts any more.
-- A task reads its shuffle input when it starts. If a part of it is gone then, it finds out ``FETCH_FAILS_MS`` later; those that
-  run already have read theirs.
+- A task reads its shuffle input when it starts. If a part of it is gone then, it finds out ``FETCH_FAILS_MS`` later; those
+  that run already have read theirs.
 
 What the DAG scheduler makes of an ended task is none of this module's business (``stage_scheduler``).
 """
@@ -31,8 +31,8 @@ from podtide.domain.workload_rows import (
     ExecutorRow,
     Fate,
     QueueRow,
-    Standing,
     StageRow,
+    Standing,
     TaskRow,
     attempt_key,
 )
@@ -223,14 +223,14 @@ def release(books: Books, serial: int, task: TaskRow) -> ProfileId:
 def say_end(books: Books, task: TaskRow, executor: ExecutorRow, now: Millis) -> None:
     """Tell the listeners that a task ended."""
     outcome = _OUTCOMES[task.fate]
-    books.said.append(TaskEnd(now, task.stage, task.attempt, task.index, executor.executor, False, outcome))
+    books.said.append(TaskEnd(now, task.stage, task.attempt, task.task_index, executor.executor, False, outcome))
 
 
 def leave_set(books: Books, task: TaskRow) -> AttemptRow:
     """A task no longer runs in its task set, which is forgotten if it was the last of a zombie's."""
     key = attempt_key(task.stage, task.attempt)
     attempt, queue = books.attempts.rows[key], books.queues.rows[key]
-    del books.flying[key][task.index]
+    del books.flying[key][task.task_index]
     books.put_queue(attempt, QueueRow(queue.fresh, queue.returned, queue.pending, queue.running - 1))
     if attempt.zombie and queue.running == 1:
         books.drop_attempt(key)

@@ -2,9 +2,9 @@
 
 ``begin`` makes a state of a workload and a seed, ``hear`` takes what concerns the driver's task scheduler (executors that
 register, are accepted, told to go, or lost), ``advance`` lets time pass and returns what happens up to then, in order:
-targets, or the listener events of jobs, stages and tasks, as the engine takes them. ``due`` says when something happens next,
-``done`` whether all jobs have ended. Nothing reads a clock; all chance comes from the seed, and every task has luck of its own,
-so that two runs under different settings stay comparable.
+targets, or the listener events of jobs, stages and tasks, as the engine takes them. ``due`` says when something happens
+next, ``done`` whether all jobs have ended. Nothing reads a clock; all chance comes from the seed, and every task has luck of
+its own, so that two runs under different settings stay comparable.
 
 It stands beside a cluster (``world``) in the same way as the driver's scheduler stands beside Spark's backend: jump to the
 earliest of ``due(workload)``, the cluster's and the engine's, ``advance`` to it, hand what comes to the engine, and let the
@@ -21,12 +21,13 @@ from __future__ import annotations
 import heapq
 from typing import Final, NamedTuple, TypeAlias
 
-from pyrsistent import PVector, pvector
+from pyrsistent import PDeque, pdeque
 
 from podtide.domain import stage_scheduler as stages
 from podtide.domain import task_scheduler as tasks
 from podtide.domain.commands import Command
 from podtide.domain.config import ProfileRules
+from podtide.domain.executor_losses import executor_lost
 from podtide.domain.pod_commands import (
     AnswerRegistration,
     CreatePod,
@@ -41,8 +42,9 @@ from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
 from podtide.domain.versions import Versioned
 from podtide.domain.workload_books import Books, Plan
 from podtide.domain.workload_checks import problems
-from podtide.domain.workload_rows import Due, Ending, ExecutorRow, Kind, Standing
-from podtide.domain.workload_script import Jobs, Targets, Workload
+from podtide.domain.workload_jobs import clean
+from podtide.domain.workload_rows import Due, Ending, ExecutorRow, Kind, PodRow, Standing
+from podtide.domain.workload_script import Targets, Workload
 
 Said: TypeAlias = ListenerEvent | ExecutorBusy | TargetsSet
 """What comes of a workload: listener events, who is busy (for the scheduler backend), targets."""
@@ -67,7 +69,7 @@ class Playing(NamedTuple):
 
     now: Millis
     run: Run
-    heard: PVector[tuple[Millis, Word]] = pvector()
+    heard: PDeque[tuple[Millis, Word]] = pdeque()
 
 
 class Asking(NamedTuple):
@@ -108,7 +110,7 @@ def hear(state: State, command: Word, now: Millis) -> State:
 
     Raises ValueError when ``now`` is before what has been lived through.
     """
-    last = state.heard[-1][0] if isinstance(state, Playing) and state.heard else state.now
+    last = state.heard.right[0] if isinstance(state, Playing) and state.heard else state.now
     _check(last, now)
     if not isinstance(command, _HEARD):
         return state
@@ -125,7 +127,7 @@ def due(state: State) -> Millis:
         steps = state.script.steps
         return NEVER if state.stopped or state.said == len(steps) else state.began + steps[state.said][0]
     first = state.run.books.due()
-    return min(first, state.heard[0][0]) if state.heard else first
+    return min(first, state.heard.left[0]) if state.heard else first
 
 
 def done(state: State) -> bool:
@@ -149,14 +151,15 @@ def advance(state: State, now: Millis) -> tuple[State, tuple[Said, ...]]:
     books = state.run.books
     said: list[Said] = []
     books.said = said  # type: ignore[assignment]  # listener events are all that the schedulers add
-    left = state.heard
-    for at, word in state.heard:
-        if at > now:
-            break
-        _live(books, at - 1)
+    left, last = state.heard, NEVER
+    while left and left.left[0] <= now:
+        at, word = left.left
+        if at != last:  # what is heard at once is taken in at once: nobody is offered a task who is about to go
+            tasks.offer_all(books, last)
+            _live(books, at - 1)
         _take(books, word, at)
-        tasks.offer_all(books, at)
-        left = left.delete(0) if len(left) > 1 else pvector()
+        left, last = left.popleft(), at
+    tasks.offer_all(books, last)
     _live(books, now)
     _say_busy(books, said, now)
     run = Run(books)
@@ -204,7 +207,7 @@ def _happen(books: Books, due: Due) -> None:
         case Kind.RESUBMIT:
             stages.resubmit(books, due.at)
         case _:
-            stages.clean(books, due.a, due.at)
+            clean(books, due.a, due.at)
 
 
 def _take(books: Books, word: Word, at: Millis) -> None:
@@ -212,16 +215,19 @@ def _take(books: Books, word: Word, at: Millis) -> None:
         return
     match word:
         case CreatePod():
-            books.pods.put(str(word.executor), (word.profile, word.single_task, ""))
+            books.pods.put(str(word.executor), PodRow(word.profile, word.single_task))
         case RegisterExecutor():
             known = books.pods.rows.get(word.executor)
-            books.pods.put(word.executor, (word.profile, known is not None and known[1], word.address))
+            single = known is not None and known.single_task
+            books.pods.put(word.executor, PodRow(word.profile, single, word.address))
         case AnswerRegistration():
-            profile, single, address = books.pods.drop(word.executor) or (DEFAULT_PROFILE, False, "")
+            pod = books.pods.drop(word.executor) or PodRow()
             if word.accepted and word.executor not in books.names:
-                slots = books.plan.slots.get(profile, 0)  # no task of this script asks for another profile
-                slots = min(slots, 1) if single else slots
-                tasks.join(books, ExecutorRow(word.executor, profile, slots, slots, Standing.ACTIVE, at, address))
+                slots = books.plan.slots.get(pod.profile, 0)  # no task of this script asks for another profile
+                slots = min(slots, 1) if pod.single_task else slots
+                tasks.join(
+                    books, ExecutorRow(word.executor, pod.profile, slots, slots, Standing.ACTIVE, at, pod.address)
+                )
         case DecommissionExecutors():
             for executor in word.executors:
                 if executor in books.names:
@@ -232,7 +238,7 @@ def _take(books: Books, word: Word, at: Millis) -> None:
         case RemoveExecutor():
             books.pods.drop(word.executor)
             if word.executor in books.names:
-                stages.executor_lost(books, books.names[word.executor], word.reason, at)
+                executor_lost(books, books.names[word.executor], word.reason, at)
         case StopApplication():
             _stop(books, at)
         case _:

@@ -26,9 +26,10 @@ from podtide.domain.workload_rows import (
     ExecutorRow,
     Holder,
     JobRow,
+    PodRow,
     QueueRow,
-    Standing,
     StageRow,
+    Standing,
     TaskRow,
     attempt_key,
 )
@@ -130,8 +131,8 @@ class Books:
         self.sharers: Table[int, int] = Table()  # by shuffle: its stage, while a job that uses it runs
         self.users: Table[int, int] = Table()  # by shuffle: jobs of the script that may still read it
         self.rdds: Table[int, int] = Table()  # by stage: the RDD that it caches
-        self.kept: Table[int, tuple[int, Any] | None] = Table()  # by job of the script: RDDs to unpersist with its end
-        self.pods: Table[str, tuple[int, bool, str]] = Table()  # by executor: profile, for one task only, address
+        self.kept: Table[int, tuple[int, Any] | None] = Table()  # RDDs to unpersist with a job's end (~: a run's)
+        self.pods: Table[str, PodRow] = Table()  # by executor, until it is accepted or gone
         self.numbers: Table[str, int] = Table()
         self.tally: Table[str, int] = Table()
         self.outputs = Arrays()
@@ -198,7 +199,7 @@ class Books:
         self.flying: dict[int, dict[int, int]] = {}
         for serial, task in self.tasks.rows.items():
             self.aboard.setdefault(task.executor, {})[serial] = None
-            self.flying.setdefault(attempt_key(task.stage, task.attempt), {})[task.index] = serial
+            self.flying.setdefault(attempt_key(task.stage, task.attempt), {})[task.task_index] = serial
         self.ready: dict[ProfileId, list[tuple[int, int, int]]] = {}
         for key, queue in self.queues.rows.items():
             if queue.pending:

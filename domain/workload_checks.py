@@ -35,8 +35,8 @@ WORK_MAX: Final = 100_000_000
 LINEAGE_MAX: Final = 1_000
 """Stages of one job, those of earlier jobs that it builds on included."""
 
-LINEAGES_MAX: Final = 2_000_000
-"""Stages and their parents of all jobs together, counted again for every job that builds on them."""
+LINEAGES_MAX: Final = 600_000
+"""Parents of stages of all jobs together, counted again for every job that builds on them."""
 
 
 class Problem(NamedTuple):
@@ -80,6 +80,7 @@ class Index:
         self.script = script
         self.jobs = {job.name: place for place, job in enumerate(script.jobs)}
         self._stages = [{stage.name: place for place, stage in enumerate(job.stages)} for job in script.jobs]
+        self._parents: dict[Node, list[Node]] = {}
 
     def resolve(self, job: int, parent: str) -> Node | None:
         """The stage that a parent's name means in a job; None where there is none."""
@@ -92,9 +93,12 @@ class Index:
 
     def parents(self, node: Node) -> list[Node]:
         """The stages that a stage reads."""
-        stage = self.script.jobs[node.job].stages[node.stage]
-        found = [self.resolve(node.job, parent) for parent in stage.parents]
-        return [parent for parent in found if parent is not None]
+        known = self._parents.get(node)
+        if known is None:
+            stage = self.script.jobs[node.job].stages[node.stage]
+            found = [self.resolve(node.job, parent) for parent in stage.parents]
+            self._parents[node] = known = [parent for parent in found if parent is not None]
+        return known
 
     def last(self, job: int) -> int | str:
         """The place of the job's one last stage, which every other leads to; or what was expected."""
@@ -146,7 +150,6 @@ class Index:
                 if len(seen) > LINEAGE_MAX or left < 0:
                     return job
             found.append(tuple(done))
-            left -= len(done)
         return tuple(found)
 
 
@@ -215,7 +218,7 @@ def _profiles(script: Jobs, rules: ProfileRules) -> Iterable[Problem]:
             if not 0 < amount <= INT_MAX:
                 yield Problem(where, f"an amount of {name} above 0")
     for profile_id, slots in slots_by_profile(script, rules).items():
-        where = f"profiles.{profile_id}" if profile_id != DEFAULT_PROFILE else "jobs"
+        where = f"profiles.{profile_id}"
         if isinstance(slots, SparkFault):
             yield Problem(where, f"a profile that Spark takes ({slots.message})")
         elif slots < 1:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pyrsistent import PMap, PSet, pmap, pset
 
-from podtide.domain.units import ExecutorId, Millis, ProfileId
+from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 
 ATTEMPTS_SHIFT: Final = 32
 
@@ -15,6 +15,14 @@ ATTEMPTS_SHIFT: Final = 32
 def attempt_key(stage: int, attempt: int) -> int:
     """The key of a stage attempt."""
     return stage << ATTEMPTS_SHIFT | attempt
+
+
+class PodRow(NamedTuple):
+    """What is known of an executor before it is accepted. ``single_task``: it offers cores for one task only."""
+
+    profile: ProfileId = DEFAULT_PROFILE
+    single_task: bool = False
+    address: str = ""
 
 
 class Standing(IntEnum):
@@ -47,11 +55,11 @@ class Fate(IntEnum):
 
 
 class TaskRow(NamedTuple):
-    """A task that runs. ``executor``: its key. ``index``: the task's place in its stage attempt."""
+    """A task that runs. ``executor``: its key. ``task_index``: its place in its stage attempt."""
 
     stage: int
     attempt: int
-    index: int
+    task_index: int
     executor: int
     began: Millis
     ends: Millis
@@ -99,7 +107,7 @@ class Phase(IntEnum):
 
 
 class StageRow(NamedTuple):
-    """A stage of one job or more. ``array``: where its output is noted. ``place``: of the job in the script, ``run`` its run.
+    """A stage of one job or more. ``array``: where its output is noted. ``place``, ``run``: of its job in the script.
 
     ``attempt``: the latest (-1: none yet). ``failed``: attempts with a failed fetch since it last succeeded.
     """
@@ -125,7 +133,7 @@ class Ending(Enum):
 
 
 class JobRow(NamedTuple):
-    """A job that started. ``first_task``: when its first task did. ``stages``: their ids, the last one is its final stage."""
+    """A job that started. ``first_task``: when its first task did. ``stages``: their ids, its final stage's last."""
 
     place: int
     run: int
@@ -149,8 +157,7 @@ class Kind(IntEnum):
 
     JOB = 0  # a: the job's place, b: its run
     RESUBMIT = 1
-    UNPERSIST = 2  # a: the RDD
-    CLEAN = 3  # a: the shuffle
+    CLEAN = 2  # a: the shuffle
 
 
 class Due(NamedTuple):

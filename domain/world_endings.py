@@ -117,9 +117,10 @@ def release(books: Books, pod: PodRow, now: Millis) -> PodRow:
         node = node._replace(cpu=node.cpu + shape.cpu_millis, memory=node.memory + shape.memory_mib, pods=node.pods + 1)
         if node.pods == group.pods:
             node = node._replace(empty_since=now)
-            wait = group.idle_ms if node.open else 0
-            if group.maximum is not None or not node.open:
-                books.later(now + wait, Kind.IDLE, node.number)
+            if not node.open:
+                books.later(now, Kind.IDLE, node.number)
+            elif group.maximum is not None and books.in_group[node.group] > group.count:
+                books.later(now + group.idle_ms, Kind.IDLE, node.number)
         books.nodes.put(node.number, node)
         if books.waiting and not books.number("placing"):
             books.numbers.put("placing", books.later(now, Kind.PLACE))

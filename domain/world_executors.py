@@ -1,7 +1,8 @@
 """The executor in a pod: its process comes up, speaks with the driver, listens to it, and moves on stage by stage.
 
 The driver's words reach a process only in the states in which a Spark executor listens: an answer while it waits for
-one, a decommission or a stop once it is registered. Whatever else is said to it is lost, as it is in Spark.
+one, a decommission or a stop once it is registered. Whatever else is said to it is lost, as it is in Spark. A process that
+hangs keeps its connection: it hears a stop or a decommission when it goes on.
 """
 
 from __future__ import annotations
@@ -138,6 +139,8 @@ def hear(books: Books, pod: PodRow, word: Word, now: Millis) -> None:
         enter(books, pod, Life.EXITING, now)
     elif word is Word.DECOMMISSION and life is Life.REGISTERED:
         enter(books, pod, Life.DRAINING, now)
+    elif word in {Word.STOP, Word.DECOMMISSION} and life is Life.HUNG and pod.address and pod.told != Word.STOP:
+        books.put_pod(pod._replace(told=word))
 
 
 def calm(books: Books, now: Millis) -> None:
@@ -153,6 +156,9 @@ def calm(books: Books, now: Millis) -> None:
                 if not pod.address or not pod.executor:
                     _speak(books, pod, now)
                 else:
-                    enter(books, pod, Life.REGISTERED, now)
+                    told = pod.told
+                    pod = enter(books, pod._replace(told=0), Life.REGISTERED, now)
+                    if told:
+                        hear(books, pod, Word(told), now)
             else:
                 enter(books, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)

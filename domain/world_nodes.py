@@ -50,7 +50,7 @@ def _join(books: Books, place: int, number: int, now: Millis) -> None:
     books.count("nodes.joined")
     if group.interruptions_per_hour > 0:
         _fate(books, row, group, now)
-    if group.maximum is not None:
+    if group.maximum is not None and books.in_group[place] > group.count:
         books.later(now + group.idle_ms, Kind.IDLE, number)
     _place_soon(books, now)
 

@@ -100,7 +100,7 @@ class PodRow(NamedTuple):
     """A pod that the API knows. ``label``: its spark-exec-id. ``node``: a number, 0 for none. ``timer``: its stage's place
     in the agenda. ``address``: where the driver hears it from, "" while it does not. ``owner``: the number of its
     StatefulSet or Deployment, 0 for none. ``held``: it takes room on its node. ``executor``: the id that its process
-    goes by, "" while it has none.
+    goes by, "" while it has none. ``told``: what the driver said to it while it hung (a ``Word``, 0 for nothing).
     """
 
     uid: int
@@ -122,6 +122,7 @@ class PodRow(NamedTuple):
     restarts: int = 0
     cost: int = 0
     unschedulable: bool = False
+    told: int = 0
 
     @property
     def deleting(self) -> bool:

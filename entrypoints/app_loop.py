@@ -74,23 +74,24 @@ class AppLoop:
         self._adopt((Starting(self.now),), engine.launch(self.config, self.now))
 
     def take(self, stimuli: Sequence[AnyStimulus], now: Millis) -> None:
-        """Take one step."""
-        self.now = now
-        self._adopt(stimuli, engine.advance(self.state, stimuli, self.config, now))
+        """Take one step. Time never goes back: ``now`` before the last step (somebody set the clock) is the last step's."""
+        self.now = max(self.now, now)
+        self._adopt(stimuli, engine.advance(self.state, stimuli, self.config, self.now))
 
     def run(self, end: Millis) -> None:
         """Go on until ``end``: timers due then do not run any more, what is heard then is. Raises Stuck.
 
-        Ends before where nothing can happen any more.
+        Ends before where nothing can happen any more; time then stands at ``end``, or where it stood if that is NEVER.
         """
         at_once = 0
         while True:
             due = max(engine.due(self.state, self.config), self.now)
             now, heard = self._surroundings.wait(min(due, end))
             if not heard and (now == NEVER or now >= end):
-                self.now = max(self.now, min(now, end))
+                if end != NEVER:
+                    self.now = max(self.now, end)
                 return
-            at_once = at_once + 1 if now == self.now else 0
+            at_once = at_once + 1 if now <= self.now else 0
             if at_once > STEPS_AT_ONCE_MAX:
                 raise Stuck(f"{at_once} steps at {now} ms: the surroundings answer without ever letting time pass")
             if heard:
@@ -98,7 +99,7 @@ class AppLoop:
             elif due <= now:
                 self.take((Wake(now),), now)
             else:
-                self.now = now
+                self.now = max(self.now, now)
 
     def _adopt(self, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
         self._state = taken.state

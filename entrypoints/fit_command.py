@@ -6,25 +6,23 @@ it rests, and what was not seen stays at its default and is named. The recording
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import click
 
-from podtide.adapters.log_errors import LogError, cause, display
+from podtide.adapters.decision_file import STDOUT, DecisionWriter
+from podtide.adapters.log_errors import LogError, display
 from podtide.adapters.recording import Recording, open_recording
 from podtide.adapters.world_file import write_fitted
 from podtide.domain import fitting
 from podtide.domain.fitting import Observation
 from podtide.domain.pod_commands import PodCommand
 from podtide.domain.pod_stimuli import PodStimulus
-from podtide.entrypoints.replay_command import Misused, Unreadable
+from podtide.entrypoints.command_output import Misused, Unreadable, misused, printed
 
-STDOUT: Final = "-"
 _OBSERVED: Final[tuple[type[Any], ...]] = (*get_args(PodStimulus), *get_args(PodCommand))
 
 
@@ -40,9 +38,10 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     """
     if sys.stdout is None:
         raise Misused("standard output is closed")
-    target = Path(out)
-    if out != STDOUT and target.exists() and not overwrite:
-        raise Misused(f"{display(out)}: is there already; --overwrite replaces it")
+    if out != STDOUT and Path(out).is_file() and not overwrite:
+        raise Misused(
+            f"{display(out)}: exists already; choose another name, or say that it may be replaced (--overwrite)"
+        )
     try:
         with open_recording(recording, stdin=None if sys.stdin is None else sys.stdin.buffer) as opened:
             fitted = fitting.fit(_observed(opened))
@@ -52,7 +51,9 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     heading = f"Fitted by podtide fit from {display(name)}."
     if cut:
         heading += "\nThe recording ends in the middle; all whole steps of it count."
-    _write(write_fitted(fitted, heading), target, to_stdout=out == STDOUT)
+    with misused(), printed(), DecisionWriter(out) as writer:  # whole or not at all
+        writer.write(write_fitted(fitted, heading).encode())
+        writer.commit()
     return 0
 
 
@@ -65,20 +66,3 @@ def _observed(recording: Recording) -> Iterator[Observation]:
         for command in step.commands:
             if isinstance(command, _OBSERVED):
                 yield command
-
-
-def _write(text: str, target: Path, *, to_stdout: bool) -> None:
-    if to_stdout:
-        click.echo(text, nl=False)
-        return
-    try:
-        number, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as problem:
-        raise Misused(f"{display(str(target))}: cannot be written: {cause(problem)}") from None

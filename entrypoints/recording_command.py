@@ -32,6 +32,7 @@ from podtide.adapters.recording import (
 from podtide.adapters.spark_line import Level
 from podtide.adapters.spark_words import Pattern, SparkLog
 from podtide.adapters.step_observers import SparkTeller
+from podtide.adapters.wording import count
 from podtide.domain.commands import Command, Step
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import Use
@@ -148,17 +149,17 @@ class _Run:
         if options.expect is not None:
             with unreadable():
                 self.expectation = Expectation(resources.enter_context(DecisionReader(options.expect)))
+        self._observers: list[Observer] = []
+        self._sinks: list[Callable[[Plain], None]] = []
+        # A pipe may not say for an hour what it is a recording of; outputs are refused at once.
+        self._outputs()
         self.recording = resources.enter_context(open_recording(options.path))
         wishes = Wishes(options.overrides, options.spark_version, options.fixes, options.policies)
         self.terms = settled_terms(self.recording, wishes)
-        start = self.recording.header.started_at
-        self.story = Story(start)
+        self.story = Story(self.recording.header.started_at)
         self.timeline = PodTimeline()
-        self._observers: list[Observer] = []
-        self._sinks: list[Callable[[Plain], None]] = []
         if not options.check:
             self._observers += [self.story, self.timeline]
-        self._outputs()
         if self._sinks:
             self._observers.append(_Records(self._sinks))
 
@@ -191,7 +192,7 @@ class _Run:
         return DIFFERS if differs or unexpected else 0
 
     def _outputs(self) -> None:
-        """Whatever may be refused at once is opened before the recording is read for an hour."""
+        """Open the outputs, and say who writes what."""
         options, resources = self.options, self._resources
         if self.expectation is not None:
             self._sinks.append(self.expectation.take)
@@ -296,12 +297,12 @@ class _Run:
             notes.append(f"Not as recorded, because it was asked for: {'; '.join(changed)}.")
         if divergence is not None:
             notes.append(
-                f"From line {divergence.step.line} on it is decided otherwise than recorded ({rerun.agreement.decisions:,} "
-                "decisions before it agree; --check shows the first that does not). What was seen of the cluster is "
-                "heard as recorded; calls that were not made then are taken to succeed, and show no pod."
+                f"From line {divergence.step.line} on it is decided otherwise than recorded, after "
+                f"{count(rerun.agreement.decisions, 'decision')} as recorded; --check shows the difference. What was seen "
+                "of the cluster is heard as recorded; calls that were not made then are taken to succeed, and show no pod."
             )
         elif changed:
-            notes.append(f"All {rerun.agreement.decisions:,} decisions are as recorded all the same.")
+            notes.append(f"All {count(rerun.agreement.decisions, 'decision')} are as recorded all the same.")
         if self.recording.cut is not None:
             notes.append(f"The recording is {self.recording.cut}.")
         return notes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -21,12 +22,15 @@ from podtide.adapters.app_story import Story
 from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionWriter
 from podtide.adapters.log_errors import escaped
-from podtide.adapters.recording import RecordingError, RecordingWriter, header_of
+from podtide.adapters.pod_timeline import PodTimeline
+from podtide.adapters.recording import RecordingError, header_of
+from podtide.adapters.recording_view import HEAD_ROWS, TAIL_ROWS, Telling
 from podtide.adapters.scripts import ScriptError, WorkloadScript
 from podtide.adapters.simulation_view import SimulationView
 from podtide.adapters.spark_words import SparkLog
-from podtide.adapters.step_observers import Recorder, SparkTeller
+from podtide.adapters.step_observers import Recorder, SparkTeller, whole_recording
 from podtide.adapters.text_layout import Page
+from podtide.adapters.wording import count, lasting
 from podtide.adapters.workload_file import WorkloadFileError
 from podtide.adapters.workload_file import read as read_workload
 from podtide.adapters.workload_file import targets as read_targets
@@ -39,7 +43,7 @@ from podtide.domain.workload_script import Jobs, Targets, Workload
 from podtide.domain.world_description import KIND, Description
 from podtide.entrypoints.app_loop import Observer, Stuck
 from podtide.entrypoints.app_settings import FIXES, AppSettings, app_settings, policies_with
-from podtide.entrypoints.replay_command import Misused, Unreadable
+from podtide.entrypoints.command_output import Misused, Unreadable, printed
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.simulating import Script, Setup, Simulation
 
@@ -47,7 +51,7 @@ START: Final[Millis] = 1_767_225_600_000
 """2026-01-01T00:00:00Z: when virtual time begins, so that a story does not depend on the day on which it is told."""
 
 UNTIL: Final = "24h"
-FAILED: Final = 1
+UNTIL_MAX: Final[Millis] = 3_660 * 86_400_000
 ASSUMED: Final = "assumed: a simulation"
 
 _DURATION: Final = re.compile(r"([0-9]{1,12})(ms|s|m|min|h|d)?")
@@ -66,7 +70,10 @@ class Duration(click.ParamType):
         match = _DURATION.fullmatch(str(value).strip())
         if match is None:
             self.fail(f"{value!r} is no duration: expected a number and ms, s, m, h or d, such as 90s", param, ctx)
-        return int(match[1]) * _UNITS[match[2]]
+        length = int(match[1]) * _UNITS[match[2]]
+        if length > UNTIL_MAX:
+            self.fail(f"{value!r} is too long: expected at most ten years (3660d)", param, ctx)
+        return length
 
 
 @click.command()
@@ -115,7 +122,7 @@ def simulate(
         raise click.UsageError("--targets and --workload both say what is wanted; choose one.")
     if as_json and STDOUT in (spark_log, record):
         raise click.UsageError("--json and another output both write to standard output; choose one.")
-    if spark_log is not None and spark_log == record:
+    if spark_log is not None and record is not None and _same(spark_log, record):
         raise click.UsageError("--spark-log and --record name the same file; choose two.")
     if sys.stdout is None:
         raise Misused("standard output is closed")
@@ -125,7 +132,6 @@ def simulate(
             run.prepare(targets, workload, cluster, _given(conf, properties_file))
             run.observe(record, overwrite, spark_log)
             run.go()
-            run.tell(as_json, quiet=STDOUT in (spark_log, record))
     except (WorldFileError, WorkloadFileError, ScriptError) as unreadable:
         raise Unreadable(str(unreadable)) from None
     except (RecordingError, DecisionFileError) as unwritable:
@@ -134,7 +140,14 @@ def simulate(
         raise Misused(*(str(error) for error in refused.errors)) from None
     except Stuck as stuck:
         raise Misused(f"the simulation makes no progress: {stuck}") from None
+    with printed():  # the files are whole by now, whoever reads this
+        run.tell(as_json, quiet=STDOUT in (spark_log, record))
     return 0
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two arguments name the same file, or both standard output."""
+    return one == other or (STDOUT not in (one, other) and os.path.realpath(one) == os.path.realpath(other))
 
 
 def _given(conf: tuple[str, ...], properties_file: str | None) -> list[SparkConf]:
@@ -153,6 +166,23 @@ def _given(conf: tuple[str, ...], properties_file: str | None) -> list[SparkConf
     return layers
 
 
+def tell_moments(page: Page, start: Millis, seconds: float, timeline: PodTimeline) -> None:
+    """What happened, in order: the first moments and the last ones."""
+    head, left, tail = timeline.rows()
+    rows = [*head, *tail]
+    first, last = rows, rows[:0]
+    if left or len(rows) > HEAD_ROWS + TAIL_ROWS:
+        first, last = rows[:HEAD_ROWS], rows[max(HEAD_ROWS, len(rows) - TAIL_ROWS) :]
+    telling = Telling(page, start, round(seconds * 1000))
+    page.title("Timeline", "times since the start; runs are told as one")
+    telling.rows(first)
+    if not rows:
+        page.say("  nothing happened", "dim")
+    if last:
+        page.say(f"      {page.plain('⋯')} {count(left + len(rows) - len(first) - len(last), 'moment')} more", "dim")
+        telling.rows(last)
+
+
 class _Run:
     """One simulation, from its options to its report."""
 
@@ -168,7 +198,8 @@ class _Run:
             raise Misused(str(unknown)) from None
         self.fixes = sorted(FIXES if "all" in fixes else set(fixes))
         self.story = Story(START)
-        self.observers: list[Observer] = [self.story]
+        self.timeline = PodTimeline()
+        self.observers: list[Observer] = [self.story, self.timeline]
         self.notes: list[str] = []
         self.lines: DecisionWriter | None = None
 
@@ -179,11 +210,16 @@ class _Run:
         self.seed = self.description.seed if self.given_seed is None else self.given_seed
         wanted: Workload = Targets()
         if targets is not None:
-            wanted = read_targets(targets, "--targets")
+            try:
+                wanted = read_targets(targets, "--targets")
+            except WorkloadFileError as unreadable:
+                raise Misused(str(unreadable)) from None
         elif workload is not None:
             wanted = read_workload(Path(workload))
-        assumed = {"spark.app.id": "simulated", "spark.app.name": "simulated", "spark.kubernetes.container.image": "spark",
-                   "spark.kubernetes.executor.podNamePrefix": "exec"}  # fmt: skip
+        assumed = {
+            "spark.app.id": "simulated", "spark.app.name": "simulated", "spark.kubernetes.container.image": "spark",
+            "spark.kubernetes.executor.podNamePrefix": "simulated", "spark.kubernetes.driver.pod.name": "simulated-driver",
+        }  # fmt: skip
         forced: dict[str, str] = {}
         if isinstance(wanted, Jobs):
             assumed["spark.dynamicAllocation.enabled"] = "true"
@@ -205,7 +241,7 @@ class _Run:
         app_id = settings.config.kubernetes.backend.app_id
         if record is not None:
             header = header_of(app_id, settings.conf, START, "fake", policies=self.policies, seed=self.seed)
-            writer = RecordingWriter(record, header, overwrite=overwrite, flush_steps=0)
+            writer = whole_recording(record, header, overwrite=overwrite)
             self.observers.append(Recorder(self.resources.enter_context(writer)))
         if spark_log is not None:
             self.settings = app_settings(settings.conf, self.policies, remarks=True)
@@ -219,10 +255,28 @@ class _Run:
         self.simulation = Simulation(setup, self.script, self.observers)
         end = self.simulation.run()
         self.story.finish(end)
+        self.timeline.finish(end)
         if self.lines is not None:
             self.lines.commit()
-        if end >= setup.end:
-            self.notes.append(f"Stopped at --until; the workload was {'' if self.script.done() else 'not '}done.")
+        self._remark(end >= setup.end)
+
+    def _remark(self, stopped: bool) -> None:
+        """What is to be known about the end."""
+        if stopped and not self.script.done():
+            self.notes.append("Stopped at --until, before the demand was over.")
+        elif stopped and not self.simulation.reached():
+            self.notes.append("Stopped at --until, before the last target was reached.")
+        if self.simulation.out_of_patience:
+            waited = lasting(self.simulation.setup.patience_ms)
+            self.notes.append(f"Given up {waited} after the last demand: the target was not reached.")
+        config = self.settings.config
+        if not config.dynamic and config.kubernetes.replicas is None and (above := self.story.above_target):
+            self.notes.append(
+                f"{count(above, 'executor')} beyond the target at the end: a lower target makes the pods allocator delete "
+                "pods that have not started; executors are let go by dynamic allocation, when they are idle (--workload)."
+            )
+        if config.kubernetes.resize is not None or config.kubernetes.claim_resize is not None:
+            self.notes.append("Nothing is measured in a fake cluster: the resize plugins have nothing to go by.")
 
     def tell(self, as_json: bool, *, quiet: bool) -> None:
         """Print the answer."""
@@ -230,9 +284,8 @@ class _Run:
         if as_json:
             click.echo(json.dumps(document, separators=(",", ":")))
         elif not quiet:
-            story = self.story
-            moments = story.moments + story.late
-            SimulationView(Page(sys.stdout), document).report(moments, story.moments_total - len(moments))
+            page = Page(sys.stdout)
+            SimulationView(page, document).report(lambda: tell_moments(page, START, document["seconds"], self.timeline))
 
     def document(self) -> dict[str, Any]:
         """The answer as plain data."""

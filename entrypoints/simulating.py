@@ -7,20 +7,27 @@ stepped to the same moment; what both have to say there is heard in one step, th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from podtide.domain import kubernetes_side
 from podtide.domain import world as worlds
-from podtide.domain.commands import Command
+from podtide.domain.commands import Command, Step
 from podtide.domain.config import EngineConfig
-from podtide.domain.engine import AnyStimulus
+from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.pod_commands import StopApplication
-from podtide.domain.units import NEVER, Millis
+from podtide.domain.pod_stimuli import ExecutorsSummarized, ExecutorSummary
+from podtide.domain.registry import Registered
+from podtide.domain.stimuli import TaskEnd, TaskOutcome, TaskStart
+from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
 from podtide.domain.world import Application, World
 from podtide.domain.world_description import Description
 from podtide.entrypoints.app_loop import AppLoop, Observer
+
+LOOK_EVERY_MS: Final[Millis] = 10_000
+"""How often a simulation is asked whether it has come to its end."""
 
 
 class Script(Protocol):
@@ -50,15 +57,18 @@ class Script(Protocol):
 class FakeSurroundings:
     """The loop's surroundings, all of them fake. ``ended``: the application was told to stop."""
 
-    def __init__(self, world: World, script: Script) -> None:
+    def __init__(self, world: World, script: Script, status: StatusStore | None = None) -> None:
         self.world = world
         self.script = script
+        self.status = status
         self.ended: Millis | None = None
 
     def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
         """Jump to the next moment at which somebody says something, or to ``until``."""
         if self.ended is not None:
             return NEVER, ()
+        if self.status is not None and (summary := self.status.asked()) is not None:
+            return summary.at, (summary,)
         while True:
             at = min(worlds.due(self.world), self.script.due())
             if at > until or at == NEVER:
@@ -79,9 +89,60 @@ class FakeSurroundings:
             self.ended = now
 
 
+class StatusStore:
+    """What the driver's status store knows of its executors, for ExecutorRollPlugin: an observer of the loop.
+
+    Tasks, failed tasks and their time are those of the script; there is no memory, disk or garbage collection to measure.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config.kubernetes
+        self._began: dict[tuple[ExecutorId, int, int, int, bool], Millis] = {}
+        self._work: dict[ExecutorId, tuple[int, int, Millis]] = {}  # tasks, failed ones, milliseconds
+        self._wanted = False
+        self._asked: ExecutorsSummarized | None = None
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        """Count tasks, and sum up when the plugin begins to wait for it."""
+        for stimulus in stimuli:
+            if isinstance(stimulus, TaskStart | TaskEnd):
+                self._count(stimulus)
+        side = taken.state.kubernetes
+        assert side is not None
+        wanted = kubernetes_side.wants(side, self._config, now).summary
+        if wanted and not self._wanted:
+            self._asked = ExecutorsSummarized(now, self._summaries(side.backend.registry.executors))
+        self._wanted = wanted
+
+    def asked(self) -> ExecutorsSummarized | None:
+        """The summary that the plugin waits for, once."""
+        summary, self._asked = self._asked, None
+        return summary
+
+    def _count(self, task: TaskStart | TaskEnd) -> None:
+        key = (task.executor, task.stage, task.attempt, task.task_index, task.speculative)
+        if isinstance(task, TaskStart):
+            self._began[key] = task.at
+            return
+        tasks, failed, spent = self._work.get(task.executor, (0, 0, 0))
+        spent += task.at - self._began.pop(key, task.at)
+        self._work[task.executor] = (tasks + 1, failed + (task.outcome is TaskOutcome.FAILED), spent)
+
+    def _summaries(self, registered: Mapping[ExecutorId, Registered]) -> tuple[ExecutorSummary, ...]:
+        found = []
+        for executor in sorted(registered):  # the status store's order: ids as strings
+            tasks, failed, spent = self._work.get(executor, (0, 0, 0))
+            found.append(ExecutorSummary(executor, registered[executor].since, tasks, failed, spent))
+        return tuple(found)
+
+
 @dataclass(frozen=True)
 class Setup:
-    """What a simulation is made of. ``end``: when it stops at the latest, in virtual time."""
+    """What a simulation is made of. ``end``: when it stops at the latest, in virtual time.
+
+    When the script has nothing left to do the simulation goes on for ``settle_ms`` after the last target is reached, and
+    waits for that at most ``patience_ms``.
+    """
 
     config: EngineConfig
     description: Description
@@ -90,6 +151,7 @@ class Setup:
     end: Millis
     app_id: str
     settle_ms: Millis = 120_000
+    patience_ms: Millis = 3_600_000
 
 
 class Simulation:
@@ -99,42 +161,51 @@ class Simulation:
         """Nothing happens before ``run``."""
         self.setup = setup
         kubernetes = setup.config.kubernetes
-        application = Application(app_id=setup.app_id)
+        named = kubernetes.allocation
+        application = Application(setup.app_id, named.pod_name_prefix, named.namespace)
         world = worlds.begin(
             setup.description, setup.seed, setup.start, sources=kubernetes.sources, application=application
         )
-        self.surroundings = FakeSurroundings(world, script)
-        self.loop = AppLoop(setup.config, setup.start, self.surroundings, observers)
+        status = None if kubernetes.roll is None else StatusStore(setup.config)
+        self.surroundings = FakeSurroundings(world, script, status)
+        seeing = (*observers, status) if status is not None else tuple(observers)
+        self.loop = AppLoop(setup.config, setup.start, self.surroundings, seeing)
+        self.out_of_patience = False
 
     def run(self) -> Millis:
-        """Run to the end: of the script and a while longer, or of time. Returns when that was. Raises Stuck."""
-        loop, script, end = self.loop, self.surroundings.script, self.setup.end
+        """Run to the end: of the script and a while longer, or of time. Returns when that was. Raises Stuck.
+
+        ``out_of_patience`` says afterwards whether it ended without the last targets being reached.
+        """
+        setup, loop, script = self.setup, self.loop, self.surroundings.script
         loop.launch()
-        quiet_from: Millis | None = None
-        while loop.now < end and self.surroundings.ended is None:
-            if not script.done():
-                quiet_from = None
-                loop.run(min(end, max(loop.now + 1, self._next())))
-                continue
-            quiet_from = loop.now if quiet_from is None else quiet_from
-            stop = min(end, quiet_from + self.setup.settle_ms)
-            loop.run(stop)
-            if loop.now >= stop:
-                break
+        done_at: Millis | None = None
+        reached_at: Millis | None = None
+        while loop.now < setup.end and self.surroundings.ended is None:
+            stop = loop.now + LOOK_EVERY_MS
+            if script.done():
+                done_at = loop.now if done_at is None else done_at
+                reached_at = (loop.now if reached_at is None else reached_at) if self.reached() else None
+                ends = done_at + setup.patience_ms if reached_at is None else reached_at + setup.settle_ms
+                if loop.now >= ends:
+                    self.out_of_patience = reached_at is None
+                    break
+                stop = min(stop, ends)
+            else:
+                done_at = reached_at = None
+            loop.run(min(setup.end, stop))
         return loop.now if self.surroundings.ended is None else self.surroundings.ended
 
-    def _next(self) -> Millis:
-        """Up to when the loop may run before the script is asked again whether it is done: a minute at a time."""
-        return self.loop.now + 60_000
+    def reached(self) -> bool:
+        """Whether every profile has as many registered executors as are wanted of it."""
+        side = self.loop.state.kubernetes
+        assert side is not None
+        backend, initial = side.backend, self.setup.config.kubernetes.backend.executors_initial
+        there = Counter(known.profile for known in backend.registry.executors.values())
+        wanted = backend.requested or ((DEFAULT_PROFILE, initial),)
+        return all(there[profile] >= target for profile, target in wanted)
 
     @property
     def tally(self) -> dict[str, int]:
         """What the cluster counted."""
         return dict(worlds.tally(self.surroundings.world))
-
-    @property
-    def wants(self) -> kubernetes_side.Wants:
-        """Which measurements the plugins wait for."""
-        state = self.loop.state.kubernetes
-        assert state is not None
-        return kubernetes_side.wants(state, self.setup.config.kubernetes, self.loop.now)

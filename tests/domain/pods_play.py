@@ -101,7 +101,7 @@ def _is_in(name: object, refused: frozenset[int] | frozenset[str] | bool) -> boo
     return refused if isinstance(refused, bool) else name in refused
 
 
-def manifest(  # noqa: PLR0917 - as a pod is spoken of
+def manifest(
     number: int, phase: str = "Running", profile: object = 0, created_at: Millis | str | None = 0, *,
     claims: Iterable[str] = (), has_spec: bool = True, deleted_at: str | None = None, version: str = "",
 ) -> PodManifest:  # fmt: skip

@@ -26,6 +26,7 @@ from podtide.domain.pod_commands import (
 )
 from podtide.domain.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Starting, Stopping, TargetsSet
 from podtide.domain.pods import PodNumber
+from podtide.domain.policies import SPARK_POLICIES, Retired
 from podtide.domain.reasons import Bound, Cause, Phase
 from podtide.domain.units import ALWAYS, NEVER, ProfileId
 
@@ -35,6 +36,9 @@ VOLUME = ClaimTemplate("data", "OnDemand", 0, "gp2", "200Gi")
 SECOND_VOLUME = ClaimTemplate("more", "OnDemand", 1, "gp2", "100Gi")
 DRIVEN = AllocationConfig(driver_pod="driver", wait_for_driver=False)
 SILENT_CONFIG = AllocationConfig(batch_size=3)
+QUIET = (NotifySubscribers, CountFailure, Subscribed, DeletionsChanged)
+"""What is told to other machines: no call, no serial."""
+
 NUMBER_FORMAT = "java.lang.NumberFormatException"
 NULL_POINTER = "java.lang.NullPointerException"
 
@@ -119,7 +123,7 @@ def test_serials_are_never_used_twice() -> None:
     play.want(4)
     play.deliver(after=TIMEOUT + 1)
     play.stop()
-    serials = [command.serial for command in play.commands if hasattr(command, "serial")]
+    serials = [command.serial for command in play.commands if not isinstance(command, QUIET)]
     assert len(serials) > 10
     assert serials == list(range(1, len(serials) + 1))
 
@@ -154,9 +158,7 @@ def test_unacknowledged_pods_hold_back() -> None:
     assert len(play.held()) == said  # nothing new, nothing to say
     play.running(1)
     play.deliver(after=SECOND)
-    assert play.held()[said:] == [
-        (Phase.CHANGED, Bound.UNACKNOWLEDGED, 0, {"missing": 1, "unacknowledged": 1})
-    ]
+    assert play.held()[said:] == [(Phase.CHANGED, Bound.UNACKNOWLEDGED, 0, {"missing": 1, "unacknowledged": 1})]
     play.running(2)
     play.deliver()
     assert play.held()[-1] == (Phase.ENDED, Bound.UNACKNOWLEDGED, 0, {"missing": 1, "unacknowledged": 1})
@@ -311,7 +313,10 @@ def test_the_driver_pod_need_not_be_ready_where_its_service_does_not_say() -> No
 @pytest.mark.parametrize(
     ("failure", "what"),
     [
-        (NOT_FOUND, "org.apache.spark.SparkException: No pod was found named driver in the cluster in the namespace ns"),
+        (
+            NOT_FOUND,
+            "org.apache.spark.SparkException: No pod was found named driver in the cluster in the namespace ns",
+        ),
         (FORBIDDEN, "io.fabric8.kubernetes.client.KubernetesClientException: forbidden"),
     ],
 )
@@ -607,7 +612,7 @@ def test_what_comes_during_a_round_waits_for_its_end() -> None:
     for creation in play.said(CreatePod):
         play.answer(creation)
     assert not allocation.busy(play.state)
-    assert play.state.later == ()
+    assert not play.state.later
     assert (play.state.fleet.pods, play.created) == (3, [])
     assert 7 in play.state.fleet.known_numbers()
 
@@ -718,7 +723,9 @@ def test_is_deleted_shows_the_round_only_when_it_is_over() -> None:
     assert play.deleted(1, 2, 3, 4) == [True, True, False, False]
     play.answer(play.last(DeletePods))
     assert play.deleted(1, 2, 3, 4) == [False, False, True, True]
-    assert play.last(DeletionsChanged) == DeletionsChanged(play.now, (PodNumber(4), PodNumber(3)), (PodNumber(1), PodNumber(2)))
+    assert play.last(DeletionsChanged) == DeletionsChanged(
+        play.now, (PodNumber(4), PodNumber(3)), (PodNumber(1), PodNumber(2))
+    )
 
 
 def test_a_pod_that_is_forgotten_and_deleted_again_in_one_round_stays_deleted() -> None:
@@ -858,7 +865,7 @@ def test_claims_of_the_whole_delivery_are_in_use() -> None:
         ("x", f'{NUMBER_FORMAT}: For input string: "x"'),
         ("", f'{NUMBER_FORMAT}: For input string: ""'),
         ("3000000000", f'{NUMBER_FORMAT}: For input string: "3000000000"'),
-        (None, f"{NUMBER_FORMAT}: Cannot parse null string: null"),
+        (None, f"{NUMBER_FORMAT}: Cannot parse null string"),
     ],
 )
 def test_a_profile_label_that_is_no_number_ends_the_driver(label: str | None, what: str) -> None:
@@ -991,7 +998,7 @@ def test_unreadable_rounds_follow_each_other() -> None:
 @pytest.mark.parametrize(
     ("story", "due"),
     [
-        (lambda play: None, NEVER),
+        (PodsPlay.deliver, NEVER),
         (lambda play: play.want(0), NEVER),
         (lambda play: play.want(2), TIMEOUT + 1),
         (lambda play: (play.want(1), play.running(1), play.deliver()), NEVER),
@@ -1028,6 +1035,41 @@ def test_due_waits_for_news_at_a_limit(limit: str) -> None:
     assert allocation.due(play.state, play.config) == NEVER
 
 
+def test_due_waits_for_a_snapshot_where_claims_are_waited_for() -> None:
+    play = PodsPlay(replace(DRIVEN, claims=(VOLUME,), claims_max=1, wait_for_claims=True))
+    play.want(2)
+    play.running(1)
+    play.deliver()
+    for _ in range(2):
+        play.deliver()
+    assert allocation.due(play.state, play.config) == NEVER
+
+
+def test_due_at_once_while_a_policy_keeps_pods_that_could_go() -> None:
+    keep_all = replace(SPARK_POLICIES, retire=lambda surplus: Retired((), tuple(surplus.pending)[:0]))
+    play = PodsPlay(AllocationConfig(policies=keep_all))
+    play.want(2)
+    play.pending(1, 2)
+    play.deliver()
+    play.want(1, after=IDLE + 1)
+    for _ in range(3):
+        play.deliver()
+    assert not play.state.stirred
+    assert allocation.due(play.state, play.config) == ALWAYS
+
+
+def test_due_follows_pods_that_start() -> None:
+    """The oldest pending pod runs: the next one's time counts."""
+    play = PodsPlay()
+    play.show(manifest(1, "Pending", created_at=1_000), manifest(2, "Pending", created_at=5_000))
+    play.want(0)
+    play.deliver()
+    assert allocation.due(play.state, play.config) == 1_000 + IDLE + 1
+    play.running(1)
+    play.deliver()
+    assert allocation.due(play.state, play.config) == 5_000 + IDLE + 1
+
+
 def test_due_at_every_round_where_every_round_is_remarked() -> None:
     play = PodsPlay(AllocationConfig(remarks=True))
     play.want(0)
@@ -1056,7 +1098,13 @@ def test_due_reads_the_config_that_it_is_given() -> None:
 
 def test_a_batch_of_inputs_is_taken_in_order() -> None:
     config = AllocationConfig()
-    items = (Starting(0), TargetsSet(0, ((ProfileId(0), 2),)), Deliver(0, "allocator", ()), Outcome(0, 1), Outcome(0, 2))
+    items = (
+        Starting(0),
+        TargetsSet(0, ((ProfileId(0), 2),)),
+        Deliver(0, "allocator", ()),
+        Outcome(0, 1),
+        Outcome(0, 2),
+    )
     step = allocation.allocate(allocation.begin(config), items, config, 7)
     assert [type(command) for command in step.commands] == [Subscribed, NotifySubscribers, CreatePod, CreatePod]
     assert [made.at for _, made in step.state.fleet.created()] == [7, 7]

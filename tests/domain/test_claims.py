@@ -14,6 +14,11 @@ from podtide.domain.profiles import SparkFault
 EPOCH = "1970-01-01T00:00:00Z"
 
 
+def nobody(_name: str) -> bool:
+    """No claim is in use."""
+    return False
+
+
 def claim(name: str, size: str = "10Gi", storage_class: str | None = "gp2", created_at: str | None = EPOCH) -> Claim:
     return Claim(name, storage_class, size, created_at)
 
@@ -39,8 +44,9 @@ def test_names(template: ClaimTemplate, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("storage_class", "size", "created"), [("gp2", "1Gi", True), (None, "1Gi", False), ("gp2", None, False), (None, None, False)]
-)  # fmt: skip
+    ("storage_class", "size", "created"),
+    [("gp2", "1Gi", True), (None, "1Gi", False), ("gp2", None, False), (None, None, False)],
+)
 def test_an_object_is_made_where_class_and_size_are_known(
     storage_class: str | None, size: str | None, *, created: bool
 ) -> None:
@@ -52,10 +58,12 @@ def test_an_object_is_made_where_class_and_size_are_known(
 
 
 @pytest.mark.parametrize(
-    ("age", "taken"), [(-5_000, False), (0, False), (10_000, False), (10_001, True)], ids=["of tomorrow", "new", "edge", "old"]
-)  # fmt: skip
+    ("age", "taken"),
+    [(-5_000, False), (0, False), (10_000, False), (10_001, True)],
+    ids=["of tomorrow", "new", "edge", "old"],
+)
 def test_the_age_is_strict(age: int, *, taken: bool) -> None:
-    found = reusable_claims([claim("a")], lambda name: False, age, 10_000)
+    found = reusable_claims([claim("a")], nobody, age, 10_000)
     assert found == ((claim("a"),) if taken else ())
 
 
@@ -69,7 +77,7 @@ def test_claims_in_use_are_not_looked_at() -> None:
     [(None, "java.lang.NullPointerException"), ("soon", "java.time.format.DateTimeParseException")],
 )
 def test_an_age_that_cannot_be_read_is_thrown(created_at: str | None, exception: str) -> None:
-    fault = reusable_claims([claim("free"), claim("a", created_at=created_at)], lambda name: False, 10**6, 1)
+    fault = reusable_claims([claim("free"), claim("a", created_at=created_at)], nobody, 10**6, 1)
     assert isinstance(fault, SparkFault)
     assert fault.exception_class == exception
 

@@ -47,8 +47,13 @@ def play_with(policies: Policies = SPARK_POLICIES, api: Api | None = None, **cha
 
 @pytest.mark.parametrize(
     ("excess", "created", "pending", "gone"),
-    [(1, [4, 5], [1, 2], ([4], [])), (3, [4, 5], [1, 2], ([4, 5], [1])), (9, [4], [1, 2], ([4], [1, 2])), (2, [], [], ([], []))],
-)  # fmt: skip
+    [
+        (1, [4, 5], [1, 2], ([4], [])),
+        (3, [4, 5], [1, 2], ([4, 5], [1])),
+        (9, [4], [1, 2], ([4], [1, 2])),
+        (2, [], [], ([], [])),
+    ],
+)
 def test_spark_retires_unseen_pods_first(
     excess: int, created: list[int], pending: list[int], gone: tuple[list[int], list[int]]
 ) -> None:
@@ -56,7 +61,9 @@ def test_spark_retires_unseen_pods_first(
     assert retire_unseen_first(surplus) == (tuple(gone[0]), tuple(gone[1]))
 
 
-@pytest.mark.parametrize(("slots", "shares"), [(0, [0, 0, 0]), (7, [3, 2, 2]), (2**31 - 1, [715827883, 715827882, 715827882])])
+@pytest.mark.parametrize(
+    ("slots", "shares"), [(0, [0, 0, 0]), (7, [3, 2, 2]), (2**31 - 1, [715827883, 715827882, 715827882])]
+)
 def test_spark_splits_slots_evenly(slots: int, shares: list[int]) -> None:
     consumers = [Consumer(ProfileId(profile), 0, need, 0) for profile, need in enumerate((1, 10, 10))]
     assert list(split_evenly(consumers, slots)) == shares
@@ -124,9 +131,7 @@ def all_at_once(consumer: Consumer, limits: Limits) -> Batch:
     return size_by_limits(consumer, limits._replace(batch_size=consumer.missing))
 
 
-@pytest.mark.parametrize(
-    ("policies", "asked"), [(SPARK_POLICIES, 5), (replace(SPARK_POLICIES, size=all_at_once), 30)]
-)
+@pytest.mark.parametrize(("policies", "asked"), [(SPARK_POLICIES, 5), (replace(SPARK_POLICIES, size=all_at_once), 30)])
 def test_another_size_of_the_batches(policies: Policies, asked: int) -> None:
     play = play_with(policies, batch_size=5)
     play.want(30)
@@ -346,7 +351,9 @@ def test_a_refused_delete_of_an_overtaken_pod_is_tried_again_with_the_next_snaps
     assert play.deletes == [[1], [1], [1]]
 
 
-@pytest.mark.parametrize("policies", [SLOW, EXORCISED, THOROUGH, FIXED_POLICIES], ids=["slow", "ghosts", "excess", "all"])
+@pytest.mark.parametrize(
+    "policies", [SLOW, EXORCISED, THOROUGH, FIXED_POLICIES], ids=["slow", "ghosts", "excess", "all"]
+)
 def test_where_nothing_goes_wrong_no_fix_is_noticed(policies: Policies) -> None:
     stories = []
     for chosen in (SPARK_POLICIES, policies):

@@ -45,7 +45,12 @@ def test_the_generator_is_splitmix64() -> None:
 def test_the_same_values_on_every_machine() -> None:
     """Written down once: a change here changes every story ever told."""
     state, drawn = stream(42), []
-    for delay in (Uniform(5, 50), Exponential(60_000), LogNormal(8_000, 20_000), Quantiles(((0, 1), (50, 9), (100, 70)))):
+    for delay in (
+        Uniform(5, 50),
+        Exponential(60_000),
+        LogNormal(8_000, 20_000),
+        Quantiles(((0, 1), (50, 9), (100, 70))),
+    ):
         ms, state = draw(state, delay)
         drawn.append(ms)
     assert (drawn, state) == ([32, 10487, 4003, 2], 2321553990214248054)
@@ -67,7 +72,7 @@ def test_normal_is_the_inverse_of_the_normal_distribution(u: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "delay, at_10, at_50, at_90",
+    ("delay", "at_10", "at_50", "at_90"),
     [
         (Constant(7), 7, 7, 7),
         (Uniform(0, 99), 10, 50, 90),
@@ -139,7 +144,7 @@ def test_chances_and_picks_come_in_proportion() -> None:
     assert abs(picked[0] / 20_000 - 0.25) < 0.02
 
 
-@pytest.mark.parametrize("probability, happens", [(0.0, False), (1.0, True)])
+@pytest.mark.parametrize(("probability", "happens"), [(0.0, False), (1.0, True)])
 def test_never_and_always(probability: float, happens: bool) -> None:
     state = stream(5)
     for _ in range(100):

@@ -19,7 +19,13 @@ from podtide.domain.pod_commands import (
     StopApplication,
     StopSource,
 )
-from podtide.domain.pod_stimuli import DecommissionRequested, ExecutorDisconnected, Outcome, PodsUpdated, RegisterExecutor
+from podtide.domain.pod_stimuli import (
+    DecommissionRequested,
+    ExecutorDisconnected,
+    Outcome,
+    PodsUpdated,
+    RegisterExecutor,
+)
 from podtide.domain.pods import PodNumber
 from podtide.domain.randomness import Constant
 from podtide.domain.units import NEVER, ExecutorId, ProfileId
@@ -79,7 +85,7 @@ def test_the_image_is_pulled_once_on_each_node() -> None:
 
 
 @pytest.mark.parametrize(
-    "accept, lives, gone_at",
+    ("accept", "lives", "gone_at"),
     [(True, {Life.REGISTERED: 1}, None), (False, {Life.FAILED: 1}, 6_326), (None, {Life.FAILED: 1}, 126_222)],
 )
 def test_an_executor_waits_for_the_answer(accept: bool | None, lives: dict[Life, int], gone_at: int | None) -> None:
@@ -161,7 +167,7 @@ def test_graceful_deletion() -> None:
     assert driver.tally("pods.gone") == 1
 
 
-@pytest.mark.parametrize("terminate_ms, code", [(29_000, 143), (31_000, 137)])
+@pytest.mark.parametrize(("terminate_ms", "code"), [(29_000, 143), (31_000, 137)])
 def test_after_the_grace_comes_the_kill(terminate_ms: int, code: int) -> None:
     driver = Driver(plain(stage("terminate", Life.TERMINATING, Life.GONE, terminate_ms)))
     driver.create(1)
@@ -222,7 +228,7 @@ def test_without_sources_only_calls_are_heard() -> None:
     assert not worlds.census(driver.world).watching
 
 
-@pytest.mark.parametrize("timeout, ready, at, failed", [(1_000, 0, 5_000, False), (1_000, 5_500, 5_500, False),
+@pytest.mark.parametrize(("timeout", "ready", "at", "failed"), [(1_000, 0, 5_000, False), (1_000, 5_500, 5_500, False),
                                                        (1_000, 9_000, 6_000, True)])  # fmt: skip
 def test_waiting_for_the_driver_pod(timeout: int, ready: int, at: int, failed: bool) -> None:
     driver = Driver(replace(plain(), driver=DriverPod(ready_ms=ready))).until(5 * S)
@@ -335,7 +341,9 @@ def test_the_default_cluster_is_kind() -> None:
     driver.until(3_600 * S)
     assert driver.lives() == {Life.REGISTERED: 200}
     assert driver.failures() == []
-    assert not [name for name in worlds.tally(driver.world) if name.startswith(("faults", "watch", "exits", "failures"))]
+    assert not [
+        name for name in worlds.tally(driver.world) if name.startswith(("faults", "watch", "exits", "failures"))
+    ]
     versions = [int(pod.version) for update in driver.all(PodsUpdated) for pod in update.pods]
     assert versions == sorted(versions)
 

@@ -75,7 +75,7 @@ def test_a_429_says_when_to_come_back() -> None:
     assert "Message: slow down." in failure.message
 
 
-@pytest.mark.parametrize("lost, created", [(Lost.ANSWER, 1), (Lost.REQUEST, 0)])
+@pytest.mark.parametrize(("lost", "created"), [(Lost.ANSWER, 1), (Lost.REQUEST, 0)])
 def test_what_is_lost_of_a_call(lost: Lost, created: int) -> None:
     driver = Driver(plain(api=quick(Fault(lost=lost))))
     driver.create(1)
@@ -90,7 +90,7 @@ def test_what_is_lost_of_a_call(lost: Lost, created: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault, hit",
+    ("fault", "hit"),
     [
         (Fault(status=500, verbs=(Verb.DELETE,)), {2}),
         (Fault(status=500, resources=("pods",)), {1, 2}),
@@ -141,7 +141,7 @@ def test_the_client_repeats_what_may_pass() -> None:
     assert driver.tally("calls.repeated") == 3
 
 
-@pytest.mark.parametrize("status, attempts", [(429, 3), (500, 3), (503, 3), (403, 1), (409, 1), (422, 1)])
+@pytest.mark.parametrize(("status", "attempts"), [(429, 3), (500, 3), (503, 3), (403, 1), (409, 1), (422, 1)])
 def test_what_the_client_repeats(status: int, attempts: int) -> None:
     driver = Driver(plain(api=quick(Fault(status=status), retries=2)))
     driver.create(1)
@@ -186,7 +186,7 @@ def test_the_quota() -> None:
 
 
 @pytest.mark.parametrize(
-    "executors, phase, left",
+    ("executors", "phase", "left"),
     [
         (None, None, set()),
         ((PodNumber(1),), None, {"2", "3"}),
@@ -195,7 +195,9 @@ def test_the_quota() -> None:
         (None, "Running", {"3"}),
     ],
 )
-def test_deleting_by_label_and_phase(executors: tuple[PodNumber, ...] | None, phase: str | None, left: set[str]) -> None:
+def test_deleting_by_label_and_phase(
+    executors: tuple[PodNumber, ...] | None, phase: str | None, left: set[str]
+) -> None:
     driver = Driver(plain())
     driver.create(1, 2)
     driver.until(60 * S)
@@ -248,7 +250,10 @@ def test_marking_pods_ends_at_the_first_failure() -> None:
     driver.ask(MarkPods(driver.now, 5, wanted, "label", "going", "soon", WHY))
     driver.until(61 * S)
     assert (driver.outcome(5).found, driver.outcome(5).failure) == (2, None)
-    assert {p.name for p in worlds.pods(driver.world) if p.labels.get("going") == "soon"} == {"exec-exec-1", "exec-exec-3"}
+    assert {p.name for p in worlds.pods(driver.world) if p.labels.get("going") == "soon"} == {
+        "exec-exec-1",
+        "exec-exec-3",
+    }
     driver.until(120 * S)
     driver.ask(MarkPods(driver.now, 6, (ExecutorId("2"), ExecutorId("1")), "label", "more", "", WHY))
     driver.until(121 * S)

@@ -49,7 +49,7 @@ def test_the_default_can_be_played() -> None:
 
 
 @pytest.mark.parametrize(
-    "description, where",
+    ("description", "where"),
     [
         (replace(KIND, groups=(GROUP, GROUP)), "nodes.groups"),
         (with_group(name=""), "nodes.groups[0].name"),

@@ -60,7 +60,11 @@ def test_success_of_itself() -> None:
 
 
 def test_an_image_that_cannot_be_pulled() -> None:
-    driver = run(stage("no-image", Life.SCHEDULED, Life.HUNG, 100, reason="ImagePullBackOff"), without=("pull", "pulled"), count=2)
+    driver = run(
+        stage("no-image", Life.SCHEDULED, Life.HUNG, 100, reason="ImagePullBackOff"),
+        without=("pull", "pulled"),
+        count=2,
+    )
     assert driver.lives() == {Life.HUNG: 2}
     state = driver.shown()[-1][1].containers[0].state
     assert state is not None

@@ -31,7 +31,7 @@ def nodes_of(driver: Driver) -> list[str | None]:
 
 
 @pytest.mark.parametrize(
-    "group, placed",
+    ("group", "placed"),
     [
         (NodeGroup("n", 1, cpu_millis=3_999), 3),
         (NodeGroup("n", 1, memory_mib=5 * 1_408), 5),
@@ -89,7 +89,11 @@ def test_the_autoscaler_orders_what_is_missing_and_no_more() -> None:
 
 
 def test_the_autoscaler_takes_the_first_group_that_fits() -> None:
-    groups = (small(0, name="tiny", cpu_millis=500, maximum=9), small(0, maximum=1), small(0, name="big", cpu_millis=8_000, maximum=9))
+    groups = (
+        small(0, name="tiny", cpu_millis=500, maximum=9),
+        small(0, maximum=1),
+        small(0, name="big", cpu_millis=8_000, maximum=9),
+    )
     driver = Driver(plain(groups=groups))
     driver.create(*range(1, 8))
     driver.until(300 * S)

@@ -18,7 +18,9 @@ Kind = Literal["statefulset", "deployment"]
 KINDS: tuple[Kind, ...] = ("statefulset", "deployment")
 
 
-def begin(kind: Kind, replicas: int, *stages: Stage, claims: tuple[ClaimSpec, ...] = (), quota: int | None = None) -> Driver:
+def begin(
+    kind: Kind, replicas: int, *stages: Stage, claims: tuple[ClaimSpec, ...] = (), quota: int | None = None
+) -> Driver:
     driver = Driver(plain(*stages, api=quick(quota_pods=quota)))
     driver.ask(CreateSet(0, driver.next_serial(), kind, "spark-set", DEFAULT_PROFILE, replicas, WHY, claims))
     return driver
@@ -122,7 +124,7 @@ def test_after_a_restart_it_is_another_executor() -> None:
     assert [r.executor for r in driver.all(RegisterExecutor)] == ["1", "2"]
     one, other = driver.all(RegisterExecutor)
     assert one.address != other.address
-    assert [d.address for d in driver.all(ExecutorDisconnected)][0] == one.address
+    assert next(d.address for d in driver.all(ExecutorDisconnected)) == one.address
     assert worlds.pods(driver.world)[0].labels["spark-exec-id"] == "2"
 
 
@@ -175,8 +177,7 @@ def test_what_is_not_there_cannot_be_scaled_and_what_is_there_cannot_be_made(kin
 
 
 def test_unnamed_pods_give_up_in_the_end() -> None:
-    driver = Driver(plain())
-    driver._answer = lambda _: None  # type: ignore[method-assign]
+    driver = Driver(plain(), names_given=False)
     driver.ask(CreateSet(0, 1, "deployment", "set", DEFAULT_PROFILE, 1, WHY))
     driver.until(100 * S)
     assert driver.lives() == {Life.NAMING: 1}

@@ -36,7 +36,7 @@ def test_a_healthy_watch_shows_every_change_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "watch, lost, twice, disordered",
+    ("watch", "lost", "twice", "disordered"),
     [
         (replace(WATCH, loss=0.3), True, False, False),
         (replace(WATCH, duplicates=0.3), False, True, True),

@@ -74,18 +74,29 @@ def stage(name: str, source: Life, next_: Life, ms: Millis = 0, **settings: Any)
 
 
 class Driver:
-    """A world and what was heard of it. ``accept``: whether executors that register are taken (None: no answer)."""
+    """A world and what was heard of it. ``accept``: whether executors that register are taken (None: no answer).
+    ``names_given``: whether pods that ask for an executor id get one."""
 
-    def __init__(self, description: Description, seed: int = 1, accept: bool | None = True, **begin: Any) -> None:
+    def __init__(
+        self,
+        description: Description,
+        seed: int = 1,
+        accept: bool | None = True,
+        names_given: bool = True,
+        **begin: Any,
+    ) -> None:
         self.world: World = worlds.begin(description, seed, 0, **begin)
         self.heard: list[PodStimulus] = []
+        self.observed: list[PodStimulus | PodCommand] = []
         self.accept = accept
+        self.names_given = names_given
         self.names = 0
         self.serial = 0
         self.now: Millis = 0
 
     def ask(self, command: PodCommand) -> None:
         """Ask for something now."""
+        self.observed.append(command)
         self.world = worlds.apply(self.world, command, self.now)
 
     def next_serial(self) -> int:
@@ -104,6 +115,7 @@ class Driver:
             self.now = max(self.now, at)
             self.world, heard = worlds.advance(self.world, self.now)
             self.heard.extend(heard)
+            self.observed.extend(heard)
             for one in heard:
                 self._answer(one)
         self.now = max(self.now, end)
@@ -119,7 +131,7 @@ class Driver:
     def _answer(self, one: PodStimulus) -> None:
         if isinstance(one, RegisterExecutor) and self.accept is not None:
             self.ask(AnswerRegistration(self.now, one.executor, self.accept, WHY))
-        elif isinstance(one, GenerateExecutorId):
+        elif isinstance(one, GenerateExecutorId) and self.names_given:
             self.names += 1
             name = ExecutorId(str(self.names))
             self.ask(AssignExecutorId(self.now, self.next_serial(), one.pod, name, WHY))

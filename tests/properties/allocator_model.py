@@ -27,7 +27,7 @@ class Literal:
     """The allocator's fields (section 2). ``creates`` and ``deletes``: whether the API server accepts a call."""
 
     config: AllocationConfig
-    creates: Callable[[int], bool] = lambda number: True
+    creates: Callable[[int], bool] = bool  # the numbers begin with 1
     deletes: bool = True
     targets: dict[int, int] = field(default_factory=dict)
     known: set[int] = field(default_factory=set)
@@ -39,13 +39,14 @@ class Literal:
     executors: int = 0
     failures: int = 0
     calls: list[Call] = field(default_factory=list)
+    thrown: list[str] = field(default_factory=list)
 
     def deliver(self, batch: Sequence[dict[int, Pod]], now: int) -> None:
         """onNewSnapshots."""
         try:
             self._round(batch, now)
         except Thrown as thrown:
-            self.calls.append(("threw", str(thrown)))
+            self.thrown.append(str(thrown))
 
     def _round(self, batch: Sequence[dict[int, Pod]], now: int) -> None:
         config = self.config

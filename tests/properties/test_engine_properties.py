@@ -1,0 +1,326 @@
+"""The composed engine under any weather: it never raises, an older state answers as before, idle time changes nothing.
+
+Stories are made of every stimulus that there is, sensible or not; calls are answered late, in any order, with failures, or
+never. ``Run`` lives through one, waking only when ``due`` says so, or (``eager``) at every run of every timer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podtide.domain import backend, engine, polling, resizing, rolling, store
+from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal
+from podtide.domain.config import TICK_INTERVAL_MS, ClaimTemplate, EngineConfig, ResizeConfig, RollConfig, ScalingConfig
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.pod_commands import CreatePod, StopApplication
+from podtide.domain.pod_stimuli import (
+    CallFailure,
+    CreationFailed,
+    DecommissionRequested,
+    ExecutorDisconnected,
+    ExecutorsSummarized,
+    ExecutorSummary,
+    KillRequested,
+    KnownExecutors,
+    Outcome,
+    PodsReplaced,
+    PodsUpdated,
+    RegisterExecutor,
+    TargetsSet,
+    Wake,
+)
+from podtide.domain.policies import FIXED_POLICIES, SPARK_POLICIES
+from podtide.domain.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart, Tick
+from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
+
+from ..domain.engine_play import config, manifest
+from .pod_happenings import pod_stimuli
+from .pod_happenings import stimuli as listener_stimuli
+
+S = 1_000
+FAILURES = (
+    CallFailure(403, "forbidden"), CallFailure(None, "timeout", "java.net.SocketTimeoutException"),
+    CallFailure(None, "bad", "java.lang.IllegalArgumentException"), CallFailure(404, "not found"),
+)  # fmt: skip
+
+
+def _outside(stimulus: AnyStimulus) -> bool:
+    """What one machine tells another never comes from outside."""
+    return not isinstance(stimulus, KnownExecutors | CreationFailed)
+
+
+any_stimulus: st.SearchStrategy[AnyStimulus] = st.one_of(pod_stimuli, pod_stimuli, listener_stimuli).filter(_outside)
+
+
+NUMBERS = st.integers(1, 8)
+WHO = NUMBERS.map(lambda number: ExecutorId(str(number)))
+SOME = st.lists(WHO, min_size=1, max_size=3, unique=True).map(tuple)
+FLAG = st.booleans()
+likely: st.SearchStrategy[AnyStimulus] = st.one_of(
+    st.builds(TargetsSet, st.just(0), st.integers(0, 5).map(lambda n: ((ProfileId(0), n),))),
+    st.builds(
+        TargetsSet, st.just(0), st.tuples(st.integers(0, 4), st.integers(0, 4)).map(
+            lambda n: ((ProfileId(0), n[0]), (ProfileId(1), n[1]))
+        ),
+    ),
+    st.builds(PodsUpdated, st.just(0), st.tuples(st.builds(manifest, NUMBERS, st.just("Pending")))),
+    st.builds(PodsUpdated, st.just(0), st.tuples(st.builds(manifest, NUMBERS, st.just("Running")))),
+    st.builds(
+        PodsUpdated, st.just(0), st.tuples(st.builds(manifest, NUMBERS, st.sampled_from(["Failed", "Succeeded", "Gone"])))
+    ),
+    st.builds(PodsReplaced, st.just(0), st.lists(st.builds(manifest, NUMBERS), max_size=4).map(tuple)),
+    st.builds(RegisterExecutor, st.just(0), WHO, st.just(ProfileId(0)), st.just("h"), WHO.map("a{}".format)),
+    st.builds(RegisterExecutor, st.just(0), WHO, st.just(ProfileId(0)), st.just("h"), WHO.map("a{}".format)),
+    st.builds(KillRequested, st.just(0), SOME, FLAG, FLAG, FLAG, st.integers(0, 3)),
+    st.builds(DecommissionRequested, st.just(0), SOME, st.just("bye"), st.none(), FLAG, FLAG, st.integers(0, 3)),
+    st.builds(ExecutorDisconnected, st.just(0), WHO.map("a{}".format)),
+    st.builds(ExecutorsSummarized, st.just(0), st.builds(ExecutorSummary, WHO, st.just(0)).map(lambda one: (one,))),
+    st.builds(StageSubmitted, st.just(0), st.integers(0, 2), st.just(0), st.integers(1, 6), st.just(ProfileId(0))),
+    st.builds(StageCompleted, st.just(0), st.integers(0, 2), st.just(0)),
+    st.builds(TaskStart, st.just(0), st.integers(0, 2), st.just(0), st.integers(0, 5), WHO),
+    st.builds(TaskEnd, st.just(0), st.integers(0, 2), st.just(0), st.integers(0, 5), WHO),
+)  # fmt: skip
+"""What an application that goes about its work meets."""
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> EngineConfig:
+    """Applications of every kind, with short times."""
+    dynamic = draw(st.booleans())
+    allocator = draw(st.sampled_from(["direct", "direct", "direct", "statefulset", "deployment"]))
+    claims = (ClaimTemplate("data", "OnDemand", 0, "fast", "1Gi"),) if draw(st.integers(0, 3)) == 0 else ()
+    initial = draw(st.sampled_from([0, 1, 3]))
+    scaling = ScalingConfig(
+        executors_min=draw(st.sampled_from([0, 1])), executors_max=6, executors_initial=initial,
+        backlog_timeout_ms=S, idle_timeout_ms=draw(st.sampled_from([0, 500, 3 * S])),
+        shuffle_tracking=draw(st.booleans()), shuffle_timeout_ms=5 * S, decommission=draw(st.booleans()),
+        repair_pending=draw(st.booleans()),
+    )  # fmt: skip
+    roll = draw(st.sampled_from([None, None, RollConfig(2 * S, "ID")]))
+    resize = draw(st.sampled_from([None, None, ResizeConfig(3 * S, 0.9, 0.5)]))
+    return config(
+        dynamic=dynamic, allocator=allocator, initial=initial, scaling=scaling, poll=draw(st.booleans()),
+        driver_pod=draw(st.sampled_from(["driver", "driver", None])), failures_max=draw(st.sampled_from([0, 2, 1_000])),
+        backend={
+            "grace_ms": draw(st.sampled_from([0, S])), "decommission_label": draw(st.sampled_from([None, "x"])),
+            "force_kill_timeout_ms": draw(st.sampled_from([None, 2 * S])), "unknown_decommissions_max": 2,
+            "deletion_cost": draw(st.sampled_from([None, 5])),
+            "delete_on_termination": draw(st.booleans()),
+        },
+        allocation={
+            "batch_size": draw(st.sampled_from([1, 20])), "idle_timeout_ms": draw(st.sampled_from([0, 3 * S])),
+            "create_timeout_ms": draw(st.sampled_from([2 * S, 600 * S])), "pods_max": draw(st.sampled_from([5, 2**31 - 1])),
+            "pending_max": draw(st.sampled_from([2, 2**31 - 1])), "claims": claims,
+            "wait_for_claims": draw(st.booleans()), "claims_max": 2,
+            "policies": draw(st.sampled_from([SPARK_POLICIES, FIXED_POLICIES])),
+        },
+        roll=roll, resize=resize, claim_resize=resize,
+    )  # fmt: skip
+
+
+class Happens(NamedTuple):
+    """After a while, stimuli."""
+
+    gap: Millis
+    stimuli: tuple[AnyStimulus, ...]
+
+
+GAPS = st.sampled_from([0, 0, 1, 99, 100, 250, 900, 1_000, 1_001, 3_500])
+
+
+applications: st.SearchStrategy[list[Happens]] = st.one_of(
+    st.lists(st.builds(Happens, GAPS, st.lists(one, min_size=1, max_size=3).map(tuple)), min_size=few, max_size=24)
+    for one, few in ((likely, 10), (st.one_of(likely, likely, likely, any_stimulus), 10), (any_stimulus, 3))
+)
+
+Luck: TypeAlias = list[tuple[Millis | None, int]]
+LUCK: st.SearchStrategy[Luck] = st.lists(
+    st.tuples(st.sampled_from([0, 0, 0, 0, 30, 1_200, None]), st.sampled_from([-1, -1, -1, -1, *range(len(FAILURES))])),
+    min_size=1, max_size=12,
+).map(lambda luck: [(0, -1), (0, -1), *luck])  # fmt: skip
+"""How calls are answered, in turn: after how long (None: never), and how (-1: well). Most applications start."""
+
+
+class Run:
+    """An application lived through."""
+
+    def __init__(self, config: EngineConfig, luck: Luck, *, eager: bool = False) -> None:
+        self.config, self.luck, self.eager = config, luck, eager
+        self.now: Millis = 0
+        self.coming: list[tuple[Millis, int, Outcome]] = []
+        self.calls = 0
+        self.said: list[tuple[Millis, Command | Report]] = []
+        self.kept: list[tuple[State, tuple[AnyStimulus, ...], Millis, Any]] = []
+        step = engine.launch(config, 0)
+        self.state = step.state
+        self._note(step)
+
+    def take(self, *stimuli: AnyStimulus) -> None:
+        """One step."""
+        before = self.state
+        step = engine.advance(before, stimuli, self.config, self.now)
+        self.kept.append((before, stimuli, self.now, step))
+        self.state = step.state
+        self._note(step)
+
+    def _note(self, step: Any) -> None:
+        self.said += [(self.now, item) for item in (*step.commands, *step.reports)]
+        for command in step.commands:
+            serial = getattr(command, "serial", None)
+            if serial is None or isinstance(command, RequestTotal | Kill | Decommission):
+                continue
+            delay, how = self.luck[self.calls % len(self.luck)]
+            self.calls += 1
+            if delay is not None:
+                failure = FAILURES[how] if how >= 0 else None
+                heapq.heappush(self.coming, (self.now + delay, self.calls, Outcome(0, serial, failure)))
+
+    def live(self, story: list[Happens]) -> Run:
+        """Live through it."""
+        for happens in story:
+            self.until(self.now + happens.gap)
+            timed = tuple(s._replace(at=self.now) for s in happens.stimuli)
+            self.take(*timed)
+        return self
+
+    def until(self, end: Millis) -> None:
+        """Let time pass; timers due at ``end`` run before what happens then."""
+        while True:
+            answer = self.coming[0][0] if self.coming else NEVER
+            at = max(self.now, min(answer, self._due()))
+            if at > end:
+                break
+            self.now = at
+            if answer <= at:
+                _, _, outcome = heapq.heappop(self.coming)
+                self.take(outcome._replace(at=at))
+            elif self.eager and engine.due(self.state, self.config) > at:
+                self._wake_for_nothing()
+            else:
+                self.take(Wake(at))
+        self.now = end
+
+    def _wake_for_nothing(self) -> None:
+        before = self._due()
+        self.take(Wake(self.now))
+        if self.config.dynamic and self.state.tick_at <= self.now:
+            self.take(Tick(self.now))
+            self.state = self.state._replace(tick_at=self.now + TICK_INTERVAL_MS)
+        assert self._due() > before, "every timer that ran lies ahead again"
+
+    def _due(self) -> Millis:
+        if not self.eager:
+            return engine.due(self.state, self.config)
+        side, given = self.state.kubernetes, self.config.kubernetes
+        assert side is not None
+        times = [backend.due(side.backend, given.backend), polling.due(side.polling), store.due(side.store)]
+        if side.roll is not None and given.roll is not None:
+            times.append(rolling.due(side.roll, given.roll))
+        if side.memory is not None and given.resize is not None:
+            times.append(resizing.pods_due(side.memory, given.resize))
+        if side.claims is not None and given.claim_resize is not None:
+            times.append(resizing.claims_due(side.claims, given.claim_resize))
+        if self.config.dynamic:
+            times.append(self.state.tick_at)
+        return min(times)
+
+    def decided(self) -> list[tuple[Millis, str]]:
+        """What was said, in comparable form."""
+        return [(at, repr(item)) for at, item in self.said]
+
+
+@given(configs(), applications, LUCK)
+def test_no_input_raises(config: EngineConfig, story: list[Happens], luck: Luck) -> None:
+    run = Run(config, luck).live(story)
+    run.until(run.now + 10 * S)
+
+
+@given(configs(), st.lists(st.tuples(GAPS, st.lists(any_stimulus, max_size=3)), max_size=12))
+def test_no_time_in_a_stimulus_raises(config: EngineConfig, story: list[tuple[Millis, list[AnyStimulus]]]) -> None:
+    """A stimulus may carry any time of its own; the step's is what counts."""
+    step = engine.launch(config, 0)
+    now = 0
+    for gap, stimuli in story:
+        now += gap
+        step = engine.advance(step.state, (*stimuli, Wake(now)), config, now)
+        assert engine.due(step.state, config) >= -(2**63)
+
+
+@settings(max_examples=60)
+@given(configs(), applications, LUCK, st.data())
+def test_an_older_state_still_answers_as_before(
+    config: EngineConfig, story: list[Happens], luck: Luck, data: st.DataObject
+) -> None:
+    run = Run(config, luck).live(story)
+    places = st.lists(st.integers(0, max(0, len(run.kept) - 1)), max_size=6)
+    for place in data.draw(places) if run.kept else ():
+        state, stimuli, now, step = run.kept[place]
+        again = engine.advance(state, stimuli, config, now)
+        assert again.commands == step.commands
+        assert again.reports == step.reports
+
+
+@settings(max_examples=40)
+@given(configs(), applications, LUCK)
+def test_the_same_inputs_give_the_same_outputs(config: EngineConfig, story: list[Happens], luck: Luck) -> None:
+    assert Run(config, luck).live(story).decided() == Run(config, luck).live(story).decided()
+
+
+@settings(max_examples=80)
+@given(configs(), applications, LUCK)
+def test_passing_over_idle_timers_decides_what_waking_for_each_does(
+    config: EngineConfig, story: list[Happens], luck: Luck
+) -> None:
+    lazy, eager = Run(config, luck), Run(config, luck, eager=True)
+    for happens in story:
+        lazy.live([happens])
+        eager.live([happens])
+        assert lazy.decided() == eager.decided()
+    lazy.until(lazy.now + 8 * S)
+    eager.until(eager.now + 8 * S)
+    assert lazy.decided() == eager.decided()
+    assert len(lazy.kept) <= len(eager.kept)
+
+
+@given(configs(), applications, LUCK)
+def test_serials_are_given_out_once(config: EngineConfig, story: list[Happens], luck: Luck) -> None:
+    run = Run(config, luck).live(story)
+    run.until(run.now + 5 * S)
+    questions = (RequestTotal, Kill, Decommission)
+    calls = [getattr(c, "serial", None) for _, c in run.said if not isinstance(c, questions)]
+    serials = [serial for serial in calls if serial is not None]
+    assert len(serials) == len(set(serials))
+    asked = [c.executor for _, c in run.said if isinstance(c, CreatePod)]
+    assert asked == sorted(set(asked)), "no executor id is used twice"
+
+
+@given(configs(), applications, LUCK)
+def test_a_batch_decides_what_its_stimuli_decide_one_by_one(
+    config: EngineConfig, story: list[Happens], luck: Luck
+) -> None:
+    """Listener events are folded together, so only what is decided at one moment is compared, as a whole."""
+    together = engine.launch(config, 0)
+    alone = engine.launch(config, 0)
+    now = 0
+    for happens in story:
+        now += happens.gap
+        timed = tuple(s._replace(at=now) for s in happens.stimuli if type(s).__module__ != Tick.__module__)
+        together = engine.advance(together.state, timed, config, now)
+        said: list[Command] = []
+        for stimulus in timed:
+            alone = engine.advance(alone.state, (stimulus,), config, now)
+            said += alone.commands
+        assert said == list(together.commands)
+        assert [c for c in said if isinstance(c, StopApplication) and c.exit_code not in (1, 11)] == []
+
+
+def test_a_config_of_every_kind_launches() -> None:
+    for allocator in ("direct", "statefulset", "deployment"):
+        settings_ = config(allocator=allocator, initial=1, driver_pod="driver")
+        for dynamic in (True, False):
+            assert engine.launch(replace(settings_, dynamic=dynamic), 0).commands

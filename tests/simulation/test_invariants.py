@@ -1,0 +1,211 @@
+"""The truths of a state: they hold of what the machines make, and each is missed when it is broken by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from pyrsistent import pmap
+
+from podtide.domain import invariants
+from podtide.domain.allocator_state import AllocatorState, Flight, Round
+from podtide.domain.config import AllocationConfig, EngineConfig
+from podtide.domain.engine import State
+from podtide.domain.fleet import Books, Created, Fleet, Joined
+from podtide.domain.invariants import Truth
+from podtide.domain.lifecycle import LifecycleState
+from podtide.domain.load import Attempt, Load
+from podtide.domain.pods import PodNumber
+from podtide.domain.policies import Consumer
+from podtide.domain.profiles import SparkFault
+from podtide.domain.registry import Leaving
+from podtide.domain.store import ALLOCATOR
+from podtide.domain.units import DEFAULT_PROFILE, ExecutorId
+
+from .play import Play
+from .test_known_violations import FIXED_POLICIES, case, cluster, target
+from .weather import S
+
+ONE = PodNumber(1)
+
+
+@cache
+def _lived() -> tuple[State, EngineConfig]:
+    """Three executors that run, and a fourth that is pending."""
+    run = Play(case(cluster(calm_ms=11_100), target(0, 3), target(10_500, 4)), FIXED_POLICIES)
+    run.storm(None)
+    return run.loop.state, run.config
+
+
+def lived() -> tuple[State, EngineConfig]:
+    return _lived()
+
+
+def allocating(state: State, allocator: AllocatorState) -> State:
+    assert state.kubernetes is not None
+    return state._replace(kubernetes=replace(state.kubernetes, allocator=allocator))
+
+
+def allocator_of(state: State) -> AllocatorState:
+    assert state.kubernetes is not None
+    assert state.kubernetes.allocator is not None
+    return state.kubernetes.allocator
+
+
+def with_books(state: State, change: Callable[[Books], object], *, derive: bool = False) -> State:
+    """The fleet's books changed behind its back. ``derive``: its sums too."""
+    allocator = allocator_of(state)
+    books = allocator.fleet.books.copy()
+    books.recount()
+    change(books)
+    if derive:
+        books.recount()
+    return allocating(state, replace(allocator, fleet=Fleet(books)))
+
+
+def in_round(state: State, *, busy: bool = True, **changes: object) -> State:
+    """A round under way that has asked for a fifth pod, where the target is 5 and the store waits."""
+    allocator = allocator_of(state)
+    consumer = Consumer(DEFAULT_PROFILE, 4, 5, 1)
+    plain: dict[str, object] = {
+        "at": 11_000, "plan": ((DEFAULT_PROFILE, 5),), "fresh": True, "consumers": (consumer,), "shares": (1,),
+        "batch": 1, "asked": 1, "flights": pmap({9: Flight(PodNumber(5), DEFAULT_PROFILE)}), "over": True,
+    }  # fmt: skip
+    current = Round(**{**plain, **changes})  # type: ignore[arg-type]
+    state = allocating(state, replace(allocator, round=current, executors=5))
+    side = state.kubernetes
+    assert side is not None
+    subscribers = tuple(
+        replace(s, busy=next(iter(type_of_run())) if busy else None, notifications=1) if s.name == ALLOCATOR else s
+        for s in side.store.subscribers
+    )
+    return state._replace(kubernetes=replace(side, store=replace(side.store, subscribers=subscribers)))
+
+
+def type_of_run() -> tuple[object, ...]:
+    from podtide.domain.store import Run
+
+    return (Run.TIMER,)
+
+
+def with_registry(state: State, **changes: object) -> State:
+    side = state.kubernetes
+    assert side is not None
+    registry = replace(side.backend.registry, **changes)  # type: ignore[arg-type]
+    return state._replace(kubernetes=replace(side, backend=replace(side.backend, registry=registry)))
+
+
+def with_lifecycle(state: State, change: Callable[[object], object]) -> State:
+    side = state.kubernetes
+    assert side is not None
+    books = side.lifecycle.books.copy()
+    change(books)
+    return state._replace(kubernetes=replace(side, lifecycle=LifecycleState(books)))
+
+
+def with_negative_pending(state: State) -> State:
+    attempt = Attempt((7, 0))
+    attempt.profiles, attempt.started = (DEFAULT_PROFILE,), {1}
+    load = Load(state.load.books.copy())
+    load.books.attempts[7, 0] = attempt
+    load.books.recount()
+    return state._replace(load=load)
+
+
+def known(state: State) -> State:
+    return with_books(state, lambda books: books.known.add(PodNumber(4)), derive=True)
+
+
+Break = Callable[[State], State]
+CHEAP: list[tuple[Truth, Break]] = [
+    (Truth.ID_NEVER_GIVEN, lambda s: with_books(s, lambda b: b.created.update({PodNumber(99): Created(DEFAULT_PROFILE, 0)}),
+                                                derive=True)),
+    (Truth.TWO_PLACES, lambda s: with_books(s, lambda b: (b.created.update({ONE: Created(DEFAULT_PROFILE, 0)}),
+                                                          b.joined.update({ONE: Joined(DEFAULT_PROFILE, 1)})), derive=True)),
+    (Truth.TWO_PLACES, lambda s: in_round(with_books(
+        s, lambda b: b.joined.update({PodNumber(5): Joined(DEFAULT_PROFILE, 1)}), derive=True))),
+    (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.created_by.update({DEFAULT_PROFILE: 2}))),
+    (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: setattr(b.buckets[DEFAULT_PROFILE], "running", 9))),
+    (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.deleted.add(ONE))),
+    (Truth.ROUND_WITHOUT_CALL, lambda s: in_round(s, flights=pmap())),
+    (Truth.DELIVERY_WITHOUT_ROUND, lambda s: in_round(s, busy=False)),
+    (Truth.BATCH_BEYOND_LIMIT, lambda s: in_round(s, batch=21)),
+    (Truth.ASKED_BEYOND_TARGET, lambda s: in_round(s, plan=((DEFAULT_PROFILE, 4),))),
+    (Truth.LEAVING_UNREGISTERED, lambda s: with_registry(
+        s, executors=pmap(), leaving=pmap({ExecutorId("8"): Leaving("")}))),
+    (Truth.NEGATIVE_PENDING, with_negative_pending),
+]  # fmt: skip
+WHOLE: list[tuple[Truth, Break]] = [
+    (Truth.REGISTERED_DISAGREE, known),
+    (Truth.REGISTERED_DISAGREE, lambda s: with_lifecycle(s, lambda b: b.active.pop(ONE))),  # type: ignore[attr-defined]
+    (Truth.SNAPSHOT_DISAGREES, lambda s: with_books(s, lambda b: b.pods.pop(ONE), derive=True)),
+    (Truth.SNAPSHOT_DISAGREES, lambda s: with_lifecycle(s, lambda b: b.present.pop(ONE))),  # type: ignore[attr-defined]
+    (Truth.LEAVING_UNREGISTERED, lambda s: with_registry(s, leaving=pmap({ExecutorId("8"): Leaving("")}))),
+    (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.claims.update({"claim": 1}))),
+    (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.overrun.add(ONE))),
+    (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.buckets[DEFAULT_PROFILE].ripe.add(ONE))),
+    (Truth.MISCOUNTED, lambda s: with_lifecycle(s, lambda b: b.absent.update({ONE: 0}))),  # type: ignore[attr-defined]
+]  # fmt: skip
+
+
+def test_hold_of_a_state_that_the_machines_made() -> None:
+    state, config = lived()
+    assert invariants.check(state, config) == ()
+    assert invariants.check_whole(state, config) == ()
+    assert invariants.check(in_round(state), config) == ()
+
+
+def found(state: State, config: EngineConfig) -> set[Truth]:
+    return {violation.what for violation in invariants.check(state, config)}
+
+
+@pytest.mark.parametrize(("truth", "broken"), CHEAP, ids=lambda v: v.name if isinstance(v, Truth) else "")
+def test_each_is_missed_without_looking_at_the_fleet(truth: Truth, broken: Break) -> None:
+    state, config = lived()
+    assert truth in found(broken(state), config)
+
+
+@pytest.mark.parametrize(("truth", "broken"), WHOLE, ids=lambda v: v.name if isinstance(v, Truth) else "")
+def test_each_is_missed_when_everything_is_counted_again(truth: Truth, broken: Break) -> None:
+    state, config = lived()
+    state = broken(state)
+    assert truth in {violation.what for violation in invariants.check_whole(state, config)}
+
+
+@pytest.mark.parametrize(
+    ("truth", "limits"),
+    [
+        (Truth.ID_BEYOND_MAXIMUM, {"pods_max": 5}),
+        (Truth.PENDING_BEYOND_LIMIT, {"pending_max": 1}),
+        (Truth.PENDING_BEYOND_PROFILE_LIMIT, {"pending_max_per_profile": 1}),
+    ],
+)
+def test_a_round_keeps_the_limits(truth: Truth, limits: dict[str, int]) -> None:
+    state, config = lived()
+    allocation: AllocationConfig = replace(config.kubernetes.allocation, **limits)  # type: ignore[arg-type]
+    strict = replace(config, kubernetes=replace(config.kubernetes, allocation=allocation))
+    assert found(in_round(state), strict) == {truth}
+    assert not found(in_round(state, aborted=True), strict)  # what it had deleted counts again
+
+
+def test_targets_of_dynamic_allocation_are_within_their_bounds() -> None:
+    state, config = lived()
+    scaling = replace(config.scaling, executors_max=4)
+    for target_, wrong in ((4, False), (5, True), (-1, True)):
+        state = state._replace(scaling=replace(state.scaling, targets=pmap({DEFAULT_PROFILE: target_})))
+        dynamic = replace(config, scaling=scaling, dynamic=True)
+        assert (Truth.TARGET_OUT_OF_RANGE in found(state, dynamic)) is wrong
+        alone = invariants.check_whole(state._replace(kubernetes=None), scaling)
+        assert ({violation.what for violation in alone} == {Truth.TARGET_OUT_OF_RANGE}) is wrong
+
+
+def test_a_violation_is_short_however_large_the_fleet() -> None:
+    state, config = lived()
+    state = with_books(state, lambda books: books.known.update(PodNumber(n) for n in range(5_000)), derive=True)
+    violations = invariants.check_whole(state, config)
+    assert violations
+    assert all(len(str(fact)) < 400 for violation in violations for fact in violation.facts.values())
+
+
