@@ -8,7 +8,7 @@ DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 .PHONY: help demo test check lint types contracts unit conformance truth-check soak bench wheel clean
 
 help:
-	@echo "make demo         replay the event log that ships with the project"
+	@echo "make demo         replay the event log that ships with the project, and simulate a cluster with bad weather"
 	@echo "make test         every check: lint, types, import contracts, tests, coverage, wheel"
 	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
 	@echo "make truth-check  replay real runs and compare with what their drivers decided"
@@ -23,6 +23,9 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP)
 	$(BIN)/podtide replay $(DEMO)
+	@echo
+	$(BIN)/podtide simulate --cluster demo/spot-cluster.yaml --workload demo/workload.yaml \
+		--conf spark.executor.cores=4 --conf spark.dynamicAllocation.maxExecutors=40
 
 test: check
 

@@ -1,4 +1,4 @@
-"""Build the wheel, install it into an empty environment and replay the demo's log with it: part of ``make test``."""
+"""Build the wheel, install it into an empty environment, replay the demo's log and simulate with it: part of ``make test``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ def main() -> int:
         if '"peak_target":5' not in shown.replace(" ", ""):
             print(f"{wheel.name}: the installed podtide replays the demo's log differently", file=sys.stderr)
             return 1
-        print(f"{wheel.name}: {len(names)} files, installed into an empty environment, replays the demo's log")
+        cluster = str(PROJECT / "demo" / "spot-cluster.yaml")
+        simulated = _run(
+            str(environment / "bin" / "podtide"), "simulate", "--targets", "0:3", "--cluster", cluster, "--json"
+        )
+        if '"created":3' not in simulated.replace(" ", ""):
+            print(f"{wheel.name}: the installed podtide does not simulate", file=sys.stderr)
+            return 1
+        print(f"{wheel.name}: {len(names)} files, installed into an empty environment, replays a log and simulates")
     return 0
 
 
