@@ -12,7 +12,7 @@ they were: it is not compared.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +20,8 @@ from typing import Any, Final
 from podtide.adapters.expectation import ABSENT, Departing
 from podtide.adapters.plain_types import Plain
 from podtide.adapters.recording import RecordedStep, decided_record
-from podtide.domain.commands import Command, Report
+from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal
+from podtide.domain.pod_stimuli import Outcome
 from podtide.domain.reasons import Held, Phase, Remark
 from podtide.domain.units import Millis
 
@@ -32,6 +33,9 @@ RECORDS_KEPT: Final = 12
 
 HOLDS_MAX: Final = 1_000
 """Bounds in force that are remembered."""
+
+CALLS_MAX: Final = 100_000
+"""Calls under way that are remembered."""
 
 DEPARTURES_MAX: Final = 200
 
@@ -101,7 +105,7 @@ class HoldBook:
 class Divergence:
     """The first step that differs. ``recorded`` and ``decided``: its records from the first that is different on.
 
-    ``agreed``: records of the step before that one, which are equal.
+    ``agreed``: records of the step before that one, which are equal. ``calls``: by serial, those whose outcomes entered it.
     """
 
     step: RecordedStep
@@ -112,6 +116,7 @@ class Divergence:
     departing: list[Departing]
     before: list[tuple[Millis, list[Plain]]]
     held: list[Plain]
+    calls: dict[int, Command]
 
     def document(self) -> Plain:
         """The divergence as plain data."""
@@ -140,6 +145,7 @@ class Agreement:
         self.remarks: bool | None = None
         self._before: deque[tuple[Millis, list[Plain]]] = deque(maxlen=STEPS_BEFORE)
         self._holds = HoldBook()
+        self._calls: OrderedDict[int, Command] = OrderedDict()
 
     def take(self, step: RecordedStep, commands: Sequence[Command], reports: Sequence[Report]) -> bool:
         """Compare one step. Whether it is as recorded; after a divergence nothing is, and nothing is noted."""
@@ -156,6 +162,7 @@ class Agreement:
                 return False
         self.steps += 1
         self.decisions += len(step.decided)
+        self._follow(step)
         for report in reports:
             if isinstance(report, Held):
                 self._holds.take(report)
@@ -184,7 +191,20 @@ class Agreement:
             return reports
         return [report for report in reports if not isinstance(report, Remark)]
 
+    def _follow(self, step: RecordedStep) -> None:
+        """Keep the calls that are under way, for the story of a divergence."""
+        for stimulus in step.stimuli:
+            if isinstance(stimulus, Outcome):
+                self._calls.pop(stimulus.serial, None)
+        for command in step.commands:
+            serial = getattr(command, "serial", None)
+            if serial is not None and not isinstance(command, RequestTotal | Kill | Decommission):
+                self._calls[serial] = command
+                if len(self._calls) > CALLS_MAX:
+                    self._calls.popitem(last=False)
+
     def _differs(self, step: RecordedStep, recorded: list[Plain], decided: list[Plain]) -> None:
+        outcomes = [stimulus for stimulus in step.stimuli if isinstance(stimulus, Outcome)]
         agreed = 0
         for one, other in zip(recorded, decided, strict=False):
             if one != other:
@@ -201,6 +221,7 @@ class Agreement:
             departing[:DEPARTURES_MAX],
             list(self._before),
             self._holds.document(),
+            {one.serial: self._calls[one.serial] for one in outcomes if one.serial in self._calls},
         )
 
 

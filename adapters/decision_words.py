@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from podtide.adapters import timeline
 from podtide.adapters.log_errors import escaped
-from podtide.adapters.recording import AnyStimulus
+from podtide.adapters.recording import AnyStimulus, decided_record
 from podtide.adapters.timeline_rows import Row, Rows
 from podtide.adapters.wording import BOUNDS, count, ids, lasting
 from podtide.domain import pod_stimuli as ps
 from podtide.domain import stimuli as st
+from podtide.domain.commands import Command
 from podtide.domain.pods import EXECUTOR_LABEL, PodManifest
 
 TEXT_MAX: Final = 160
@@ -26,6 +27,10 @@ TEXT_MAX: Final = 160
 
 PODS_SHOWN: Final = 4
 """Pods of one stimulus that are named."""
+
+UNLIMITED: Final = 10**9
+_ROOM: Final = ("share", "slots")
+"""Facts that say how much room there was; what is left of Spark's Int.MaxValue is no news."""
 
 _OF_SCALING: Final = frozenset({"requestTotalExecutors", "killExecutors", "decommissionExecutors"})
 
@@ -72,7 +77,7 @@ def facts_words(facts: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list
     """Numbers by their names: ``missing 20``, ``age 10 s``."""
     told = []
     for key, value in sorted(facts.items()):
-        if key in leave_out or value is None:
+        if key in leave_out or value is None or (isinstance(value, int) and key in _ROOM and value >= UNLIMITED):
             continue
         if key.endswith("_ms") and isinstance(value, int) and not key.startswith(("since", "idle_since", "until")):
             told.append(f"{_name(key[:-3])} {lasting(value)}")
@@ -168,8 +173,13 @@ def _pod_hold(record: Mapping[str, Any]) -> Row:
 # --------------------------------------------------------------------------------------------------------- what entered
 
 
+def call_words(command: Command) -> str:
+    """What a call asks for: ``create pod 7``."""
+    return decided_rows(decided_record(command))[0].what
+
+
 def heard(stimulus: AnyStimulus, calls: Mapping[int, str] | None = None) -> str:
-    """A stimulus in a line. ``calls``: by serial, the calls that outcomes answer."""
+    """A stimulus in a line. ``calls``: by serial, the calls that outcomes answer, in words."""
     match stimulus:
         case ps.PodsUpdated(pods=pods):
             return f"seen: {_pods(pods)}"

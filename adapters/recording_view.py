@@ -13,7 +13,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from podtide.adapters.agreement import Agreement, Divergence
-from podtide.adapters.decision_words import bound_words, decided_rows, facts_words, heard
+from podtide.adapters.decision_words import bound_words, call_words, decided_rows, facts_words, heard
 from podtide.adapters.expectation import ABSENT, Departing, Expectation
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.pod_timeline import PodTimeline
@@ -223,8 +223,9 @@ def _story(page: Page, divergence: Divergence, agreement: Agreement, name: str, 
         for bound in held:
             page.say(f"  {hold_words(bound, step.at, telling.clock(bound['since_ms']))}", "held")
     page.title("What entered the step")
+    calls = {serial: call_words(command) for serial, command in divergence.calls.items()}
     for stimulus in step.stimuli[:STIMULI_SHOWN]:
-        page.bullet("·", heard(stimulus), "dim")
+        page.bullet("·", heard(stimulus, calls), "dim")
     if (more := len(step.stimuli) - STIMULI_SHOWN) > 0:
         page.say(f"    and {count(more, 'more stimulus', 'more stimuli')}", "dim")
     if divergence.agreed:

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 import click
 
 COMMANDS: Final = {
-    "replay": ("podtide.entrypoints.replay_command", "Every decision that Spark would take over an event log or recording."),
+    "replay": ("podtide.entrypoints.replay_command", "Every decision that Spark would take over a log or recording."),
     "explain": ("podtide.entrypoints.explain_command", "The whole story of an executor or a moment, from a recording."),
     "conf": ("podtide.entrypoints.conf_command", "Check a configuration and show what is in force, and why."),
     "simulate": ("podtide.entrypoints.simulate_command", "Run executor allocation against a fake cluster, in virtual time."),

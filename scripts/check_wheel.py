@@ -1,4 +1,4 @@
-"""Build the wheel, install it into an empty environment, replay the demo's log and simulate with it: part of ``make test``."""
+"""Build the wheel, install it into an empty environment, replay a log and simulate with it: part of ``make test``."""
 
 from __future__ import annotations
 

@@ -207,7 +207,9 @@ def tell_one(seed: int, mode: str, without: frozenset[str], until: int | None) -
     played = play(case, mode, until)
     print(f"steps       {played.steps:,}, up to {played.end:,} ms of virtual time")
     if played.rested_ms is not None:
-        print(f"at rest     {played.rested_ms / 1000:.0f} s after the calm; the bound was {played.bound_ms / 1000:.0f} s")
+        print(
+            f"at rest     {played.rested_ms / 1000:.0f} s after the calm; the bound was {played.bound_ms / 1000:.0f} s"
+        )
     if played.note:
         print(f"            {played.note}")
     for name, times in sorted(played.tally.items()):

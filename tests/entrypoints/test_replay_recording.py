@@ -226,7 +226,7 @@ def test_a_tampered_decision_diverges_at_its_step(recording: Path) -> None:
         f"{recording}:{place} is decided otherwise",  # lines count from 1, and the stimuli stand one line before
         "What led up to it",
         "What entered the step",
-        "call 19 succeeded",
+        "create the config map succeeded",
         "The first 1 decision of the step agree",
         "create pod 77",
         "create pod 2",
