@@ -46,6 +46,7 @@ from podtide.domain.backend_messages import (
     StopAllocator,
 )
 from podtide.domain.backend_state import (
+    DIRECT,
     Asked,
     BackendState,
     Decommissioning,
@@ -65,7 +66,7 @@ from podtide.domain.backend_state import (
 from podtide.domain.commands import Step
 from podtide.domain.config import BackendConfig
 from podtide.domain.departures import ENDPOINT, Departures, why
-from podtide.domain.javavalues import INT_MAX, parse_int, to_int
+from podtide.domain.javavalues import INT_MAX, parse_int, parse_long, to_int
 from podtide.domain.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,
@@ -361,7 +362,12 @@ class _Backend(Departures):
         if executor in self.registry.executors:
             self.turn_away(executor, f"Duplicate executor ID: {executor}", Cause.DUPLICATE)
             return
-        if item.host in self.registry.excluded_hosts or executor in self.registry.excluded:
+        try:
+            excluded = item.host in self.registry.excluded_hosts or self.excluded(executor)
+        except ValueError:
+            self.turn_away(executor, f'For input string: "{executor}"', Cause.ILLEGAL_ARGUMENT)
+            return
+        if excluded:
             self.remark("rejected", ENDPOINT, executor=executor)
             self.turn_away(executor, f"Executor is excluded due to failures: {executor}", Cause.EXCLUDED)
             return
@@ -386,6 +392,11 @@ class _Backend(Departures):
             adjust_target=parked.adjust_target,
             triggered_by_executor=parked.triggered_by_executor,
         )
+
+    def excluded(self, executor: ExecutorId) -> bool:
+        """isExecutorExcluded: whether the allocator deleted it. The direct one keeps numbers, and raises on other ids."""
+        direct = self.config.allocator == DIRECT
+        return (ExecutorId(str(parse_long(executor))) if direct else executor) in self.registry.excluded
 
     def registration_ends(self, executor: ExecutorId, threw: str | None) -> None:
         """The parked decommission of an executor that registers is through."""

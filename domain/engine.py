@@ -159,9 +159,19 @@ def due(state: State, config: ScalingConfig | EngineConfig) -> Millis:
 def _next_tick(state: State, config: EngineConfig) -> Millis:
     """The place on the 100 ms grid where schedule() may next do something."""
     wanted = scaling.due(state.scaling, state.load, config.scaling)
-    if wanted == NEVER or wanted <= state.tick_at:
-        return NEVER if wanted == NEVER else state.tick_at
-    return state.tick_at + -(-(wanted - state.tick_at) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
+    return NEVER if wanted == NEVER else _on_grid(state.tick_at, wanted)
+
+
+def _on_grid(first: Millis, at: Millis) -> Millis:
+    """The first place of the grid that begins at ``first`` that is not before ``at``."""
+    return first if at <= first else first + -(-(at - first) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
+
+
+def _rested(state: State, config: EngineConfig, now: Millis) -> Millis:
+    """The timer's place with the idle ticks passed over that lie before now; a tick that is late stays where it is."""
+    if not config.dynamic or state.tick_at >= now or _next_tick(state, config) < now:
+        return state.tick_at
+    return _on_grid(state.tick_at, now)
 
 
 class _ToSide(NamedTuple):
@@ -186,7 +196,7 @@ class _Run:
         self.scaling = state.scaling
         assert state.kubernetes is not None
         self.office = side.Office(state.kubernetes, config.kubernetes, now)
-        self.tick_at = state.tick_at
+        self.tick_at = _rested(state, config, now)
         self.commands: list[Command] = []
         self.reports: list[Report] = []
         self.mail: deque[_ToSide | _ToScaling] = deque()
@@ -224,8 +234,7 @@ class _Run:
     def _tick(self) -> None:
         state = State(self.load, self.scaling, tick_at=self.tick_at)
         if _next_tick(state, self.config) <= self.now:
-            passed = (self.now - self.tick_at) // TICK_INTERVAL_MS
-            self.tick_at += (passed + 1) * TICK_INTERVAL_MS
+            self.tick_at = _on_grid(self.tick_at, self.now + 1)
             self._to_scaling((Tick(self.now),))
             self._settle()
 

@@ -74,6 +74,11 @@ def parse_int(text: str) -> int:
     return _integer(text, INT_MIN, INT_MAX)
 
 
+def parse_long(text: str) -> int:
+    """Long.parseLong: a sign and digits, within 64 bits. Does not trim."""
+    return _integer(text, LONG_MIN, LONG_MAX)
+
+
 def _integer(text: str, least: int, most: int) -> int:
     found = _INTEGER.fullmatch(text)
     if not found or len(text) > NUMBER_CHARS_MAX or _beyond_basic_plane(text):

@@ -39,6 +39,7 @@ from podtide.domain.backend_messages import (
     Decommissioned,
     Excluded,
     ExecutorDisabled,
+    HostsExcluded,
     Killed,
     KnownChanged,
     LossReported,
@@ -120,7 +121,8 @@ DRIVER_FAILED: Final = 1
 Question: TypeAlias = RequestTotals | RequestMore
 """What dynamic allocation asks of the backend, besides kills and decommissions."""
 
-SideStimulus: TypeAlias = PodStimulus | Question
+SideStimulus: TypeAlias = PodStimulus | Question | HostsExcluded
+"""All that the Kubernetes side hears of; ``HostsExcluded`` is the task scheduler's word (spark.excludeOnFailure)."""
 
 News: TypeAlias = (
     Requested | Killed | Decommissioned | ActiveChanged | ExecutorAdded | ExecutorRemoved | ExecutorDisabled
@@ -257,6 +259,7 @@ class Office:
         self.thrown = state.thrown
         self.mail: deque[tuple[Any, Any]] = deque()
         self.handed: set[str] = set()  # subscribers whose delivery is in the mail
+        self.ended: set[str] = set()  # those of whom it is in the mail that their delivery has ended
         self.commands: list[SideCommand] = []
         self.reports: list[Report] = []
         self.store_config = store.StoreConfig(config.pods, config.allocation.remarks)
@@ -324,6 +327,7 @@ class Office:
                 | ExecutorDisconnected()
                 | GenerateExecutorId()
                 | ExecutorBusy()
+                | HostsExcluded()
             ):
                 self._post(self._to_backend, item)
             case _:
@@ -360,6 +364,8 @@ class Office:
     # the machines
 
     def _to_store(self, item: StoreInput) -> None:
+        if isinstance(item, Delivered):
+            self.ended.discard(item.subscriber)
         step = store.distribute(self.store, (item,), self.store_config, self.now)
         self.store = step.state
         self.reports.extend(step.reports)
@@ -383,7 +389,7 @@ class Office:
         does before its delivery reaches it is no round.
         """
         known = self.store.subscriber(subscriber)
-        if known is None or known.busy is None or subscriber in self.handed:
+        if known is None or known.busy is None or subscriber in self.handed or subscriber in self.ended:
             return
         threw = next((r.what for r in reports if isinstance(r, Threw) and r.machine == machine), None)
         if threw is not None:
@@ -392,6 +398,7 @@ class Office:
             threw = self.thrown.get(subscriber)
             self.thrown = self.thrown.discard(subscriber)
             fault = None if threw is None else SparkFault(*threw.partition(": ")[::2])
+            self.ended.add(subscriber)
             self._post(self._to_store, Delivered(self.now, subscriber, fault))
 
     def _to_allocator(self, item: AllocatorInput) -> None:

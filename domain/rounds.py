@@ -117,6 +117,8 @@ class Desk:
             case Starting():
                 self._start(self.now)
             case Stopping():
+                if self.round is not None:
+                    self._cut_short()
                 facts = pmap({"pods": len(self.fleet.books.pods), "unseen": len(self.fleet.books.created)})
                 self._command(lambda serial: DeletePods(self.now, serial, None, None, Why(Cause.STOPPED, facts)))
             case _:
@@ -157,6 +159,7 @@ class Desk:
             self.reports.append(Threw(at, MACHINE, str(what), fatal=True))
             return
         self.driver = True
+        self._warn_of_recovery(at)  # before the wait, which may take a while
         if self.config.wait_for_driver:
             wait = self.config.driver_readiness_timeout_ms
             why = Why(Cause.DRIVER_POD, pmap({"timeout_ms": wait}))
@@ -632,6 +635,16 @@ class Desk:
             self.slowdown = self.slowdown.tried(back_off, current.at)
         self.round = replace(current, over=True, wait=None)
         self._close()
+
+    def _cut_short(self) -> None:
+        """Ask for nothing more in this round: the application stops, and all its pods are about to be deleted.
+
+        In Spark the snapshot store's stop() comes before that: it waits for the round, and then interrupts it. A pod made
+        after the delete would be left over.
+        """
+        current = self._current()
+        self.round = replace(current, left=0, turn=len(current.consumers))
+        self._end()
 
     def _close(self) -> None:
         current = self._current()

@@ -251,7 +251,7 @@ class IdlenessBooks:
         self.kept_heap: list[tuple[Millis, ExecutorId]] = []
         self.dirty: dict[ExecutorId, None] = dict.fromkeys([*self.trackers, *self.kept])  # since the last pass
         self.unseen: dict[ExecutorId, None] = dict.fromkeys(self.listed)  # touched since the last look
-        self.kept_touched = True
+        self.kept_touched = bool(self.kept)  # not more: what is due must not differ in a version that was rebuilt
         self.next_report: Millis = NEVER
         self.rdd_holders: dict[int, set[ExecutorId]] = {}
         self.idle_shuffles = 0

@@ -156,9 +156,8 @@ def calm(books: Books, now: Millis) -> None:
                 if not pod.address or not pod.executor:
                     _speak(books, pod, now)
                 else:
-                    told = pod.told
-                    pod = enter(books, pod._replace(told=0), Life.REGISTERED, now)
-                    if told:
-                        hear(books, pod, Word(told), now)
+                    awake = enter(books, pod._replace(told=0), Life.REGISTERED, now)
+                    if pod.told:
+                        hear(books, awake, Word(pod.told), now)
             else:
                 enter(books, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)

@@ -84,11 +84,25 @@ def test_who_is_let_in(
     assert reply(commands) == answer
 
 
-def test_an_executor_without_a_number_is_taken_in_and_turned_away() -> None:
-    state, commands = hear(backend.begin(CONFIG, 0), arriving("x"))
+@pytest.mark.parametrize(
+    ("allocator", "name", "taken_in"),
+    [
+        ("direct", "x", False),  # isDeleted reads the id, before anything else is done
+        ("direct", "9223372036854775808", False),
+        ("direct", "2147483648", True),
+        ("statefulset", "x", True),
+        ("deployment", "x", True),
+    ],
+)
+def test_an_executor_without_a_number_is_turned_away(allocator: str, name: str, taken_in: bool) -> None:
+    config = replace(CONFIG, allocator=allocator)
+    state, commands = hear(
+        backend.begin(config, 0), RegisterExecutor(0, ExecutorId(name), ProfileId(0), "h1"), config=config
+    )
+    assert reply(commands)[0] is False
     assert not any(isinstance(c, ExecutorAdded) for c in commands)
-    assert any(isinstance(c, KnownChanged) for c in commands)
-    assert state.is_active(ExecutorId("x"))  # as in Spark, which threw half-way
+    assert any(isinstance(c, KnownChanged) for c in commands) is taken_in
+    assert state.is_active(ExecutorId(name)) is taken_in  # as in Spark, which threw half-way
 
 
 def test_who_left_may_come_again() -> None:

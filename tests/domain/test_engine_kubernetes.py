@@ -45,7 +45,7 @@ from podtide.domain.pod_stimuli import (
     Stopping,
     Wake,
 )
-from podtide.domain.stimuli import StageSubmitted, TaskEnd, TaskStart
+from podtide.domain.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart
 from podtide.domain.units import NEVER, ExecutorId, ProfileId
 
 from .engine_play import REFUSED, Answers, AppPlay, S, config, serials
@@ -235,6 +235,17 @@ def test_the_tick_grid_stays_where_the_application_began() -> None:
     assert play.created == []
     play.until(6_037)
     assert play.created == [1]
+
+
+def test_what_happens_after_a_long_rest_waits_for_the_next_tick() -> None:
+    play = AppPlay(config(dynamic=True, scaling=replace(DYNAMIC, executors_initial=1)), now=37)
+    play.until(60_001)
+    busy(play, 1)
+    play.feed(StageCompleted(play.now, 0, 0))
+    assert play.state.tick_at == 60_037
+    assert len(play.all(RequestTotal)) == 1
+    play.until(60_037)
+    assert [dict(request.targets) for request in play.all(RequestTotal)] == [{0: 1}, {0: 0}]
 
 
 # --------------------------------------------------------------------------------------------------- calls and answers

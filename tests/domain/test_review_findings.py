@@ -1,0 +1,127 @@
+"""What a hostile reading of the Kubernetes side found: the composed machines where no recorded scenario goes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from podtide.domain import engine
+from podtide.domain.backend_messages import HostsExcluded, RequestTotals
+from podtide.domain.config import AllocationConfig, ClaimTemplate, ScalingConfig
+from podtide.domain.pod_commands import AwaitDriverReady, CreateClaim, CreatePod, DeletePods, GetDriverPod, ListClaims
+from podtide.domain.pod_stimuli import Outcome, RegisterExecutor, Stopping, TargetsSet, Wake
+from podtide.domain.stimuli import ExecutorAdded, StageSubmitted
+from podtide.domain.units import ExecutorId, ProfileId
+
+from .engine_play import Answers, AppPlay, S, config
+from .pods_play import Api, PodsPlay
+
+CLAIMS: dict[str, Any] = {"claims": (ClaimTemplate("spark-local-dir-1", "OnDemand", 0, "fast", "1Gi"),)}
+
+
+def standing(play: AppPlay, kind: type[Any]) -> Any:
+    """The call at which the round stands."""
+    *_, last = play.all(kind)
+    return last
+
+
+def at_excess() -> tuple[AppPlay, Any]:
+    """A round that stands at the delete of excess pods, with another profile still to serve."""
+    play = AppPlay(config(initial=3), Answers(silent=(DeletePods,)))
+    play.show("Pending", 1, 2, 3)
+    play.until(70 * S)
+    play.want(1, 5)
+    play.until(72 * S)
+    return play, standing(play, DeletePods)
+
+
+def at_claim() -> tuple[AppPlay, Any]:
+    """A round that stands at a claim of the first of three pods."""
+    play = AppPlay(config(initial=3, allocation=CLAIMS), Answers(silent=(CreateClaim,)))
+    return play, standing(play, CreateClaim)
+
+
+def at_listing() -> tuple[AppPlay, Any]:
+    """A round that stands at the list of reusable claims."""
+    reuse = {**CLAIMS, "own_claims": True, "reuse_claims": True}
+    answers = Answers(silent=(ListClaims,))
+    play = AppPlay(config(initial=3, allocation=reuse, driver_pod="driver"), answers)
+    return play, standing(play, ListClaims)
+
+
+@pytest.mark.parametrize("stand", [at_excess, at_claim, at_listing])
+def test_no_pod_is_asked_for_after_stop_deleted_them_all(stand: Any) -> None:
+    play, waits_for = stand()
+    made = len(play.created)
+    play.feed(Stopping(play.now))
+    assert play.deleted[-1][1:] == ((), None), "all pods of the application"
+    play.answers.silent = ()
+    play.feed(Outcome(play.now, waits_for.serial))
+    play.wait(100 * S)
+    assert len(play.created) == made
+    assert not play.side.allocator or play.side.allocator.round is None
+
+
+def test_a_round_that_stop_cut_short_ends_when_its_creations_came_back() -> None:
+    play = AppPlay(config(initial=2), Answers(silent=(CreatePod,)))
+    play.feed(Stopping(play.now))
+    assert play.side.allocator is not None
+    assert play.side.allocator.round is not None
+    for command in play.all(CreatePod):
+        play.feed(Outcome(play.now, command.serial))
+    assert play.side.allocator.round is None
+    assert play.wait(3600 * S).created == [1, 2]
+
+
+@pytest.mark.parametrize("targets", [TargetsSet(0, ((ProfileId(0), 9),)), RequestTotals(0, ((ProfileId(0), 9),))])
+def test_targets_after_stop_make_no_pods(targets: Any) -> None:
+    play = AppPlay(config(initial=1))
+    play.feed(Stopping(play.now))
+    play.feed(targets)
+    assert play.wait(3600 * S).created == [1]
+
+
+def test_recovery_mode_is_warned_of_before_the_driver_pod_is_waited_for() -> None:
+    settings = AllocationConfig(driver_pod="driver", task_cpus=Decimal("0.5"), recovery_mode=True, remarks=True)
+    play = PodsPlay(settings, Api(silent=True))
+    (looked_up,) = play.said(GetDriverPod)
+    play.feed(Outcome(0, looked_up.serial))
+    (awaited,) = play.said(AwaitDriverReady)
+    assert len(play.remarks("recovery mode")) == 1
+    play.feed(Outcome(0, awaited.serial))
+    assert len(play.remarks("recovery mode")) == 1
+
+
+def test_no_executor_of_an_excluded_host_is_let_in() -> None:
+    play = AppPlay(config(initial=2))
+    play.feed(HostsExcluded(play.now, frozenset({"host-1"})))  # type: ignore[arg-type]  # a word of the driver's own
+    play.up(1, 2)
+    assert play.accepted == {"1": False, "2": True}
+
+
+@pytest.mark.parametrize(("name", "let_in"), [("1", False), ("01", False), ("+1", False), ("4", True)])
+def test_a_deleted_executor_is_told_by_its_number(name: str, let_in: bool) -> None:
+    play = AppPlay(config(initial=3))
+    play.show("Pending", 1, 2, 3)
+    play.until(70 * S)
+    play.want(1)
+    play.wait(S)
+    assert play.deleted[-1][1] == (1, 2)
+    play.feed(RegisterExecutor(play.now, ExecutorId(name), ProfileId(0)))
+    assert play.accepted == {name: let_in}
+
+
+def test_an_older_state_is_due_when_it_was() -> None:
+    scaling = ScalingConfig(shuffle_tracking=False, executors_max=10, idle_timeout_ms=600 * S)
+    play = AppPlay(config(dynamic=True, scaling=scaling))
+    play.register(1)
+    play.until(1002)
+    play.feed(StageSubmitted(play.now, 0, 0, 5, ProfileId(0)))
+    old, settings = play.state, play.config
+    due = engine.due(old, settings)
+    first = engine.advance(old, [Wake(2003)], settings, 2003).commands
+    engine.advance(old, [ExecutorAdded(1500, ExecutorId("9"), ProfileId(0))], settings, 1500)  # takes the books along
+    assert engine.due(old, settings) == due
+    assert engine.advance(old, [Wake(2003)], settings, 2003).commands == first
