@@ -255,7 +255,11 @@ class _Fitter:
         limited = _LIMITED.search(failure.message[:2_000]) if failure.status == 403 else None
         if limited is not None:
             self.quota = (int(limited[1]), 1 + (self.quota[1] if self.quota is not None else 0))
-        elif failure.status != 404 and not (failure.status == 409 and "already exists" in failure.message):
+        elif (
+            400 <= failure.status <= 599
+            and failure.status != 404
+            and not (failure.status == 409 and "already exists" in failure.message)
+        ):
             self.refused[(*kind, failure.status)] += 1
             if failure.retry_after_ms is not None:
                 self.retry_after.setdefault((*kind, failure.status), Sample()).add(failure.retry_after_ms)
