@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# One process for each core; they have to draw the same cases, some of which are sets.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --benchmark-disable
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
 .PHONY: help demo test check lint types contracts unit conformance truth-check soak bench wheel clean
@@ -42,8 +44,8 @@ contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95 --benchmark-disable
-	PYRSISTENT_NO_C_EXTENSION=1 $(BIN)/python -m pytest -q tests/domain tests/properties tests/conformance --benchmark-disable
+	$(PYTEST) --cov --cov-report=term --cov-fail-under=95
+	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) -q --hypothesis-profile=quick tests/domain tests/properties tests/conformance
 
 wheel: $(STAMP)
 	$(BIN)/python scripts/check_wheel.py

@@ -1,6 +1,7 @@
 """How hard the properties are tried: the same examples every time, unless asked for more.
 
-``--hypothesis-profile=search`` draws fresh examples, many of them.
+``--hypothesis-profile=search`` draws fresh examples, many of them; ``quick`` looks at a few, where the same properties were
+tried properly already.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile(
     "steady", derandomize=True, max_examples=120, deadline=None, database=None, suppress_health_check=_SLOW
+)
+settings.register_profile(
+    "quick", derandomize=True, max_examples=25, deadline=None, database=None, suppress_health_check=_SLOW
 )
 settings.register_profile(
     "search", max_examples=1_500, deadline=None, database=None, suppress_health_check=_SLOW, print_blob=True

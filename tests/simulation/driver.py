@@ -32,31 +32,30 @@ class _Half:
         self.asks = deque(case.asks)
         self.now: Millis = 0
 
-    def hear(self, command: Command, now: Millis) -> None:
+    def hear(self, word: Command | AnyStimulus, now: Millis) -> None:
         """Take note of who comes and who goes."""
-        match command:
+        match word:
             case CreatePod():
-                self.profiles[str(command.executor)] = command.profile
-            case AnswerRegistration() if command.accepted:
-                profile = self.profiles.get(command.executor, ProfileId(0))
-                self.registered[command.executor] = profile
-                self.came(command.executor, now)
+                self.profiles[str(word.executor)] = word.profile
+            case AnswerRegistration() if word.accepted:
+                self.registered[word.executor] = self.profiles.get(word.executor, ProfileId(0))
+                self.came(now)
             case RemoveExecutor():
-                if self.registered.pop(command.executor, None) is not None:
-                    self.left(command.executor, now)
+                if self.registered.pop(word.executor, None) is not None:
+                    self.left(word.executor)
             case DecommissionExecutors():
-                for executor in command.executors:
-                    self.leaving(executor, now)
+                for executor in word.executors:
+                    self.leaving(executor)
             case _:
                 pass
 
-    def came(self, executor: ExecutorId, now: Millis) -> None:
-        """It may be given work."""
+    def came(self, now: Millis) -> None:
+        """Another one may be given work."""
 
-    def left(self, executor: ExecutorId, now: Millis) -> None:
+    def left(self, executor: ExecutorId) -> None:
         """It is gone, with its work."""
 
-    def leaving(self, executor: ExecutorId, now: Millis) -> None:
+    def leaving(self, executor: ExecutorId) -> None:
         """It is to be given no more work."""
 
     def one_of(self, ask: Ask) -> tuple[ExecutorId, ...]:
@@ -126,7 +125,7 @@ class Asking(_Half):
             case _:
                 return ()
 
-    def came(self, executor: ExecutorId, now: Millis) -> None:
+    def came(self, now: Millis) -> None:
         self._look(now)
 
     def _look(self, now: Millis) -> None:
@@ -181,7 +180,7 @@ class Working(_Half):
     def advance(self, now: Millis) -> Sequence[AnyStimulus]:
         """What became of stages and tasks up to now."""
         self.now = max(self.now, now)
-        said, self.news = [one._replace(at=now) for one in self.news], []  # type: ignore[union-attr]
+        said, self.news = [one._replace(at=now) for one in self.news], []
         while self.asks and self.asks[0].at <= now:
             said.extend(self._ask(self.asks.popleft(), now))
         for (number, task), (until, executor) in sorted(self.running.items()):
@@ -256,17 +255,17 @@ class Working(_Half):
                 said.extend(self._completed(stage, now))
         return said
 
-    def left(self, executor: ExecutorId, now: Millis) -> None:
+    def left(self, executor: ExecutorId) -> None:
         self.closed.discard(executor)
         for (number, task), (_, where) in sorted(self.running.items()):
             if where == executor:
                 del self.running[number, task]
-                self.news.append(TaskEnd(now, number, 0, task, executor, False, TaskOutcome.FAILED))
+                self.news.append(TaskEnd(self.now, number, 0, task, executor, False, TaskOutcome.FAILED))
                 stage = next((s for s in self.stages if s.number == number), None)
                 if stage is not None:
                     stage.waiting.append(task)
 
-    def leaving(self, executor: ExecutorId, now: Millis) -> None:
+    def leaving(self, executor: ExecutorId) -> None:
         self.closed.add(executor)
 
     def done(self) -> bool:

@@ -21,6 +21,9 @@ MODES: dict[str, Policies] = {"faithful": SPARK_POLICIES, "fixed": FIXED_POLICIE
 CHECK_EVERY_MS: Millis = 5 * S
 """How often a calm run is asked whether it has come to rest."""
 
+CALLS_MAX = 20_000
+"""Calls under way at which a case is cut off: deletes that nobody waits for pile up while the API loses them."""
+
 WORK_MS: Millis = 25 * S
 """The longest that a task takes, and the way to the next one."""
 
@@ -65,6 +68,11 @@ class Play:
         ended = self.simulation.surroundings.ended is not None
         return ended or any(broken.name is Name.UNNAMED for broken in self.watcher.broken)
 
+    @property
+    def piled_up(self) -> bool:
+        """Whether more calls are under way than are worth living through."""
+        return worlds.census(self.look()).calls_open > CALLS_MAX
+
     def storm(self, until: Millis | None) -> None:
         """Live through the bad weather."""
         self.loop.launch()
@@ -73,7 +81,7 @@ class Play:
     def storm_on(self, until: Millis | None = None) -> None:
         """Go on living through it."""
         stop = self.case.calm_ms if until is None else min(until, self.case.calm_ms)
-        while self.loop.now < stop and not self.over:
+        while self.loop.now < stop and not self.over and not self.piled_up:
             self.loop.run(min(stop, self.loop.now + 60 * S))
 
     def bound(self) -> Millis:
@@ -124,7 +132,9 @@ def play(case: Case, mode: str, until: Millis | None = None) -> Played:
     rested: Millis | None = None
     bound, note = 0, ""
     run.storm(until)
-    if until is None and not run.over:
+    if run.piled_up:
+        note = f"cut off with more than {CALLS_MAX:,} calls under way"
+    elif until is None and not run.over:
         bound = run.bound()
         rested, note = run.rest(bound)
     watcher = run.watcher
@@ -168,4 +178,3 @@ def shrink(seed: int, mode: str, first: Broken, without: frozenset[str] = frozen
     until = best.at + 1
     cut = fails(without, until)
     return Small(seed, without, until if cut is not None else None, cut or best)
-

@@ -16,31 +16,26 @@ from podtide.domain.engine import State
 from podtide.domain.fleet import Books, Created, Fleet, Joined
 from podtide.domain.invariants import Truth
 from podtide.domain.lifecycle import LifecycleState
+from podtide.domain.lifecycle_books import LifecycleBooks
 from podtide.domain.load import Attempt, Load
 from podtide.domain.pods import PodNumber
-from podtide.domain.policies import Consumer
-from podtide.domain.profiles import SparkFault
+from podtide.domain.policies import FIXED_POLICIES, Consumer
 from podtide.domain.registry import Leaving
-from podtide.domain.store import ALLOCATOR
+from podtide.domain.store import ALLOCATOR, Run
 from podtide.domain.units import DEFAULT_PROFILE, ExecutorId
 
 from .play import Play
-from .test_known_violations import FIXED_POLICIES, case, cluster, target
-from .weather import S
+from .test_known_violations import case, cluster, target
 
 ONE = PodNumber(1)
 
 
 @cache
-def _lived() -> tuple[State, EngineConfig]:
+def lived() -> tuple[State, EngineConfig]:
     """Three executors that run, and a fourth that is pending."""
     run = Play(case(cluster(calm_ms=11_100), target(0, 3), target(10_500, 4)), FIXED_POLICIES)
     run.storm(None)
     return run.loop.state, run.config
-
-
-def lived() -> tuple[State, EngineConfig]:
-    return _lived()
 
 
 def allocating(state: State, allocator: AllocatorState) -> State:
@@ -78,16 +73,10 @@ def in_round(state: State, *, busy: bool = True, **changes: object) -> State:
     side = state.kubernetes
     assert side is not None
     subscribers = tuple(
-        replace(s, busy=next(iter(type_of_run())) if busy else None, notifications=1) if s.name == ALLOCATOR else s
+        replace(s, busy=Run.TIMER if busy else None, notifications=1) if s.name == ALLOCATOR else s
         for s in side.store.subscribers
     )
     return state._replace(kubernetes=replace(side, store=replace(side.store, subscribers=subscribers)))
-
-
-def type_of_run() -> tuple[object, ...]:
-    from podtide.domain.store import Run
-
-    return (Run.TIMER,)
 
 
 def with_registry(state: State, **changes: object) -> State:
@@ -97,7 +86,7 @@ def with_registry(state: State, **changes: object) -> State:
     return state._replace(kubernetes=replace(side, backend=replace(side.backend, registry=registry)))
 
 
-def with_lifecycle(state: State, change: Callable[[object], object]) -> State:
+def with_lifecycle(state: State, change: Callable[[LifecycleBooks], object]) -> State:
     side = state.kubernetes
     assert side is not None
     books = side.lifecycle.books.copy()
@@ -139,14 +128,14 @@ CHEAP: list[tuple[Truth, Break]] = [
 ]  # fmt: skip
 WHOLE: list[tuple[Truth, Break]] = [
     (Truth.REGISTERED_DISAGREE, known),
-    (Truth.REGISTERED_DISAGREE, lambda s: with_lifecycle(s, lambda b: b.active.pop(ONE))),  # type: ignore[attr-defined]
+    (Truth.REGISTERED_DISAGREE, lambda s: with_lifecycle(s, lambda b: b.active.pop(ONE))),
     (Truth.SNAPSHOT_DISAGREES, lambda s: with_books(s, lambda b: b.pods.pop(ONE), derive=True)),
-    (Truth.SNAPSHOT_DISAGREES, lambda s: with_lifecycle(s, lambda b: b.present.pop(ONE))),  # type: ignore[attr-defined]
+    (Truth.SNAPSHOT_DISAGREES, lambda s: with_lifecycle(s, lambda b: b.present.pop(ONE))),
     (Truth.LEAVING_UNREGISTERED, lambda s: with_registry(s, leaving=pmap({ExecutorId("8"): Leaving("")}))),
     (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.claims.update({"claim": 1}))),
     (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.overrun.add(ONE))),
     (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.buckets[DEFAULT_PROFILE].ripe.add(ONE))),
-    (Truth.MISCOUNTED, lambda s: with_lifecycle(s, lambda b: b.absent.update({ONE: 0}))),  # type: ignore[attr-defined]
+    (Truth.MISCOUNTED, lambda s: with_lifecycle(s, lambda b: b.absent.update({ONE: 0}))),
 ]  # fmt: skip
 
 
@@ -207,5 +196,3 @@ def test_a_violation_is_short_however_large_the_fleet() -> None:
     violations = invariants.check_whole(state, config)
     assert violations
     assert all(len(str(fact)) < 400 for violation in violations for fact in violation.facts.values())
-
-

@@ -102,7 +102,9 @@ EXCESS = replace(EXCESS, conf=(*EXCESS.conf, ("spark.dynamicAllocation.executorI
 
 # No container ever starts.
 STORM = case(
-    cluster(Stage("no start", Life.PULLED, Life.FAILED, Constant(100), weight=1e9, exits=((128, 1.0),)), calm_ms=600 * S),
+    cluster(
+        Stage("no start", Life.PULLED, Life.FAILED, Constant(100), weight=1e9, exits=((128, 1.0),)), calm_ms=60 * S
+    ),
     target(0, 10),
 )
 
@@ -134,6 +136,16 @@ def test_happens_without_its_fix_and_not_with_it(one: Case, name: Name, fix: str
     assert not names(played(one, FIXED_POLICIES, 900 * S))
 
 
+def test_an_excess_pod_whose_executor_registered_meanwhile_counts_again() -> None:
+    description = replace(
+        cluster(calm_ms=60 * S, pulled=2_500, pull=2_500, register=400), api=Api(latency=Constant(4_000))
+    )
+    one = replace(EXCESS, description=description, asks=(target(0, 1), target(5_500, 0), target(9_300, 1)))
+    created = {policies: played(one, policies).watcher.last_id for policies in (SPARK_POLICIES, FIXED_POLICIES)}
+    assert created == {SPARK_POLICIES: 2, FIXED_POLICIES: 1}
+    assert not names(played(one, FIXED_POLICIES))
+
+
 REFUSED = case(
     cluster(calm_ms=60 * S, faults=(Fault(409, verbs=(Verb.SCALE,), during=Window(15 * S, 25 * S)),)),
     target(0, 1),
@@ -147,20 +159,27 @@ RESTARTS = case(
     allocation_pods_allocator="statefulset",
     executor_deleteOnTermination="false",
 )
+LABELS = case(
+    replace(cluster(calm_ms=30 * S), api=Api(latency=Constant(2_000))),
+    target(0, 30),
+    allocation_pods_allocator="statefulset",
+    executor_missingPodDetectDelta="1s",
+    executor_apiPollingInterval="2s",
+)
 
 
 @pytest.mark.parametrize("policies", [SPARK_POLICIES, FIXED_POLICIES], ids=["faithful", "fixed"])
 @pytest.mark.parametrize(
-    ("one", "name"), [(REFUSED, Name.SCALE_REFUSED), (RESTARTS, Name.INACTIVE_POD_RESTARTS)], ids=lambda v: str(v)[:30]
+    ("one", "name"),
+    [(REFUSED, Name.SCALE_REFUSED), (RESTARTS, Name.INACTIVE_POD_RESTARTS), (LABELS, Name.LABEL_TOO_LATE)],
+    ids=lambda value: value.value if isinstance(value, Name) else None,
 )
 def test_no_fix_is_known_for_sets(one: Case, name: Name, policies: Policies) -> None:
     assert names(played(one, policies)) == {name}
 
 
-ANSWER = case(
-    cluster(calm_ms=60 * S, faults=(Fault(lost=Lost.ANSWER, verbs=(Verb.CREATE,), resources=("pods",), during=Window(0, 5 * S)),)),
-    target(S, 2),
-)  # fmt: skip
+UNANSWERED = Fault(lost=Lost.ANSWER, verbs=(Verb.CREATE,), resources=("pods",), during=Window(0, 5 * S))
+ANSWER = case(cluster(calm_ms=60 * S, faults=(UNANSWERED,)), target(S, 2))
 LIST = case(
     replace(
         cluster(calm_ms=60 * S),

@@ -6,8 +6,8 @@ holds, step by step:
 
 - the truths of a state (``domain/invariants``);
 - no executor id is given out twice, no batch is larger than its limit;
-- what is deleted may be deleted: an excess pod neither runs nor is known, and is older than executorIdleTimeout; a pod that is
-  given up was never shown for longer than its timeout; a pod deleted by force was let go before, for its grace;
+- what is deleted may be deleted: an excess pod neither runs nor is known, and is older than executorIdleTimeout; a pod
+  that is given up was never shown for longer than its timeout; a pod deleted by force was let go before, for its grace;
 - every pod of the cluster is in the books, or it is known why it is not (``Reason``): none is just lost;
 - pods that do not start are not asked for again and again without end.
 
@@ -42,7 +42,7 @@ from podtide.domain.pod_commands import (
     StopApplication,
 )
 from podtide.domain.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
-from podtide.domain.pods import EXECUTOR_LABEL, TERMINATED, PodManifest, PodNumber, PodState
+from podtide.domain.pods import EXECUTOR_LABEL, INACTIVE_LABEL, TERMINATED, PodManifest, PodNumber, PodState
 from podtide.domain.reasons import Cause, Fact, Threw
 from podtide.domain.units import Millis, ProfileId
 from podtide.domain.world import World
@@ -64,6 +64,7 @@ class Name(Enum):
     RESTART_STORM = "RESTART_STORM"
     SCALE_REFUSED = "SCALE_REFUSED"
     INACTIVE_POD_RESTARTS = "INACTIVE_POD_RESTARTS"
+    LABEL_TOO_LATE = "LABEL_TOO_LATE"
     UNNAMED = "UNNAMED"
 
 
@@ -134,6 +135,7 @@ class Watcher:
         self.most_at_once = 0
         self.stormed = False
         self.refused_sets = False
+        self.unlabelled_lost = 0
         self.rounds_ms = self.allocation.batch_delay_ms + 1_000
         self.round_open_at: Millis = 0
         self.snapshot_at: Millis = 0
@@ -213,7 +215,7 @@ class Watcher:
             case DeletePods():
                 self._deletes(command, now, side)
             case DeletePod():
-                self._disposes(command, now, side)
+                self._disposes(command, now)
             case AnswerRegistration() if command.accepted:
                 made = self.made.get(_number(command.executor))
                 if made is not None:
@@ -224,6 +226,9 @@ class Watcher:
                 self.let_go.setdefault(number, now)
                 if number in self.made:
                     self.made[number].left = True
+                elif command.why.cause is Cause.POD_MISSING:  # of a StatefulSet or Deployment; perhaps of another name
+                    speaking = self.look().books.speaking(command.executor)
+                    self.unlabelled_lost += any(pod.label != command.executor for pod in speaking)
             case StopApplication():
                 self.ended = command.exit_code
             case _:
@@ -318,7 +323,7 @@ class Watcher:
         made.given_up = True
         self.failed_starts.append(now)
 
-    def _disposes(self, command: DeletePod, now: Millis, side: KubernetesState) -> None:
+    def _disposes(self, command: DeletePod, now: Millis) -> None:
         """The lifecycle manager deletes what has ended, the allocator what lacks its claim."""
         if command.why.cause is Cause.CLAIM_FAILED:
             self.made[command.executor].undone = True
@@ -454,8 +459,12 @@ class Watcher:
                 name = Name.LATE_TASK_PENDING
         elif self.refused_sets:
             name = Name.SCALE_REFUSED
-        elif not self.config.kubernetes.lifecycle.delete_on_termination:
+        elif any(
+            pod.manifest.labels.get(INACTIVE_LABEL) and not pod.finished for pod in world.books.pods.rows.values()
+        ):
             name = Name.INACTIVE_POD_RESTARTS
+        elif self.unlabelled_lost:
+            name = Name.LABEL_TOO_LATE
         self._break(at, f"not reached in time: {what}", facts, name)
 
 

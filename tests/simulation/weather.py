@@ -1,4 +1,4 @@
-"""What a simulation is drawn from: a cluster with faults, a conf, and what the driver asks for; all from one source of chance.
+"""What a simulation is drawn from: a cluster with faults, a conf, what the driver asks for; all from one source of chance.
 
 A ``Case`` is plain data and can be made again from its seed. Every fault and every setting that differs from the usual is a
 *part* with a name, and a case can be drawn without some of them (``without``): the others stay as they were, which is what
@@ -15,9 +15,9 @@ from typing import Final
 
 from podtide.domain.config import EngineConfig
 from podtide.domain.policies import SPARK_POLICIES, Policies
-from podtide.domain.randomness import Constant, Delay, Uniform
+from podtide.domain.randomness import Delay, Uniform
 from podtide.domain.sparkconf import from_mapping
-from podtide.domain.units import Millis, ProfileId
+from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.world_description import (
     STAGES,
     Api,
@@ -44,9 +44,7 @@ CLAIM: Final = "executor.volumes.persistentVolumeClaim."
 ALLOCATOR: Final = K + "allocation.pods.allocator"
 APP: Final = "app-1"
 
-PROFILES: Final = (ProfileId(0), ProfileId(1))
-POLLED: Final = 30 * S
-"""apiPollingInterval by default."""
+PROFILES: Final = (DEFAULT_PROFILE, ProfileId(1))
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Ask:
 
     at: Millis
     what: str
-    profile: ProfileId = ProfileId(0)
+    profile: ProfileId = DEFAULT_PROFILE
     number: int = 0
 
 
@@ -379,11 +377,13 @@ def _draw_claims(it: _Drawing) -> None:
 def _spare_sets(it: _Drawing) -> None:
     """Leave out what keeps a StatefulSet or Deployment from its target for good under Spark's rules and under every fix.
 
-    A scale that was refused is not repeated, and a pod that restarts is never seen again once it is labelled inactive.
+    A scale that was refused is not repeated, a pod that restarts is never seen again once it is labelled inactive, and
+    executors are declared lost when the labels that name their pods take longer than missingPodDetectDelta.
     """
     if it.conf.get(ALLOCATOR, "direct") != "direct":
         it.conf.pop(K + "executor.deleteOnTermination", None)
-        api = it.description.api
+        it.conf.pop(K + "executor.missingPodDetectDelta", None)
+        api = replace(it.description.api, latency=Uniform(2, 40))
         faults = tuple(replace(fault, resources=("pods", "persistentvolumeclaims")) for fault in api.faults)
         it.description = replace(it.description, api=replace(api, faults=faults))
 
@@ -406,10 +406,15 @@ def _draw_asks(it: _Drawing, *, tasks: bool) -> tuple[Ask, ...]:
         asks.append(Ask(0, "target", profiles[0], chance.randrange(most + 1)))
         ends = length + chance.choice([-10 * S, 0, 10 * S])
         asks.extend(Ask(ends, "target", profile, chance.randrange(most + 1)) for profile in profiles)
-        quota = chance.randrange(most + 1) + sum(ask.number for ask in asks[-len(profiles) :]) + 1
+        last = {ask.profile: ask.number for ask in sorted(asks, key=_time) if ask.what == "target"}
+        quota = chance.randrange(most + 1) + sum(last.values()) + 1
         if it.sometimes(15):
             it.world(lambda d: replace(d, api=replace(d.api, quota_pods=quota)), "api:quota")
-    return tuple(sorted(asks, key=lambda ask: ask.at))
+    return tuple(sorted(asks, key=_time))
+
+
+def _time(ask: Ask) -> Millis:
+    return ask.at
 
 
 # ----------------------------------------------------------------------------------------------------------- the bound
@@ -441,7 +446,7 @@ def patience(case: Case, config: EngineConfig, calls_open: int) -> Millis:
     slow = 0 if back_off is None else back_off.longest_ms
     start = sum(s.delay.quantile(1.0) for s in d.executors.stages if s.source in _START and not s.fault)
     nodes = d.scan_ms * 2 + max(g.arrives.quantile(1.0) for g in d.groups)
-    total = sum(case.targets().values()) or config.scaling.executors_max
+    total = config.scaling.executors_max if case.tasks else sum(case.targets().values())
     profiles = len(PROFILES)
     wave = min(allocation.batch_size, allocation.pending_max // profiles, allocation.pending_max_per_profile)
     waves = -(-total // max(1, wave)) + profiles
@@ -452,5 +457,3 @@ def patience(case: Case, config: EngineConfig, calls_open: int) -> Millis:
 
 
 _START: Final = frozenset({Life.CREATED, Life.SCHEDULED, Life.PULLED, Life.RUNNING})
-
-__all__ = ["APP", "MINUTE", "Ask", "Case", "Constant", "S", "draw", "drawn", "patience"]
