@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from podtide.adapters.history import History
 from podtide.domain import pod_commands as pc
+from podtide.domain.allocator_state import AllocatorState
 from podtide.domain.commands import Command, Step
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.kubernetes_side import KubernetesState
@@ -33,6 +34,9 @@ from podtide.domain.units import ExecutorId, Millis
 
 GOALS_MAX: Final = 1_000
 """Targets whose reaching is told one by one; of more only the number."""
+
+RAMP_MS: Final[Millis] = 5_000
+"""Raises so soon after each other are one: dynamic allocation goes up step by step."""
 
 CALLS_MAX: Final = 100_000
 """Calls under way whose outcomes are waited for; of more only the calls count."""
@@ -80,12 +84,18 @@ _KEEPS: Final = ("executors", "above_target", "excess")
 
 @dataclass
 class Goal:
-    """A target that was raised, and when it was reached."""
+    """A target that was raised, in ``steps`` from ``at`` to ``raised``, and when it was reached.
+
+    ``most``: the most executors that were there meanwhile. ``replaced``: it was changed before it was reached.
+    """
 
     at: Millis
     profile: int
     before: int
     target: int
+    raised: Millis
+    steps: int = 1
+    most: int = 0
     reached: Millis | None = None
     replaced: bool = False
 
@@ -125,6 +135,7 @@ class Story:
         self._there: dict[str, int] = {}  # registered executors, and their profiles
         self._there_of: Counter[int] = Counter()
         self._side: KubernetesState | None = None
+        self._looked_at: AllocatorState | None = None
         self._executor_ms = 0
         self._waiting_ms = 0
 
@@ -171,6 +182,9 @@ class Story:
                     "profile": goal.profile,
                     "before": goal.before,
                     "target": goal.target,
+                    "steps": goal.steps,
+                    "raised_ms": goal.raised,
+                    "most": goal.most,
                     "reached_ms": goal.reached,
                     "seconds": None if goal.reached is None else (goal.reached - goal.at) / 1000,
                     "replaced": goal.replaced,
@@ -334,6 +348,9 @@ class Story:
     def _look(self, now: Millis, side: KubernetesState) -> None:
         """Read where the application stands."""
         there = len(self._there)
+        if side.allocator is not None and side.allocator is self._looked_at and there == self._values[3]:
+            return  # most steps only show pods, which waits for the next round
+        self._looked_at = side.allocator
         if side.allocator is None:  # Kubernetes makes the pods: as many as were asked for, sooner or later
             counted = sum(max(self._targets[p], self._there_of[p]) for p in self._targets)
         else:
@@ -344,8 +361,12 @@ class Story:
                 counted += draft.census(profile, alone=len(targets) <= 1).counted
                 if target != self._targets.get(profile, 0):
                     self._aim(now, profile, target)
-        for reached in [profile for profile, goal in self._open.items() if self._there_of[profile] >= goal.target]:
-            self._open.pop(reached).reached = now
+        for aimed in tuple(self._open):
+            goal = self._open[aimed]
+            goal.most = max(goal.most, self._there_of[aimed])
+            if self._there_of[aimed] >= goal.target:
+                goal.reached = now
+                del self._open[aimed]
         wanted = sum(self._targets.values())
         self._values = (wanted, wanted, max(counted, there), there)
 
@@ -354,11 +375,15 @@ class Story:
         self._targets[profile] = target
         if target == before:
             return
-        goal = self._open.pop(profile, None)
+        goal = self._open.get(profile)
+        if goal is not None and target > before and now - goal.raised <= RAMP_MS:  # one ramp is one goal
+            goal.target, goal.raised, goal.steps = target, now, goal.steps + 1
+            return
         if goal is not None:
             goal.replaced = True
+            del self._open[profile]
         if target > before:
-            goal = self._open[profile] = Goal(now, profile, before, target)
+            goal = self._open[profile] = Goal(now, profile, before, target, now)
             self.counts["goals"] += 1
             if len(self.goals) < GOALS_MAX:
                 self.goals.append(goal)
@@ -373,7 +398,10 @@ def _size(report: Held) -> tuple[int, bool]:
         taken = facts.get(less, 0)
         return max(0, number - (taken if isinstance(taken, int) else 0)), False
     kept = next((value for key in _KEEPS if isinstance(value := facts.get(key), int)), None)
-    return (0, False) if kept is None else (kept, True)
+    if kept is None:
+        return 0, False
+    young = facts.get("young")  # of the pods above the target, those that this bound keeps
+    return min(kept, young) if isinstance(young, int) else kept, True
 
 
 def _forgotten(side: KubernetesState, executors: Iterable[str]) -> list[str]:

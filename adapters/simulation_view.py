@@ -25,6 +25,9 @@ TARGETS_SHOWN: Final = 12
 BOUNDS_SHOWN: Final = 8
 JOBS_SHOWN: Final = 12
 
+NARROW: Final = 56
+"""Columns below which remarks stand under their figures."""
+
 LABEL: Final = 21
 """Columns of what a figure is called."""
 
@@ -144,16 +147,18 @@ class SimulationView:
             if goal["seconds"] is not None:
                 took = page.text(lasting(goal["seconds"] * 1000))
             else:
-                took = page.text("changed before it was reached" if goal["replaced"] else "not reached", "held")
+                end = "changed before it was reached" if goal["replaced"] else "not reached"
+                took = page.text(f"{end}, with {goal['most']:,} at most", "held")
+            steps = f" in {count(goal['steps'], 'step')}" if goal["steps"] > 1 else ""
             rows.append(
                 (
                     page.text(clock(goal["at_ms"] - self.start, tenths=True), "dim"),
-                    page.text(f"{goal['before']:,} → {goal['target']:,}"),
-                    page.text(f"profile {goal['profile']}" if named else "", "dim"),
+                    page.text(f"{goal['before']:,} → {goal['target']:,}{steps}"),
+                    *((page.text(f"profile {goal['profile']}", "dim"),) if named else ()),
                     took,
                 )
             )
-        page.lines(page.table(rows, [True, False, False, False]))
+        page.lines(page.table(rows, [True, *[False] * (len(rows[0]) - 1)]))
         more = len(goals) - TARGETS_SHOWN
         if more > 0:
             page.say(
@@ -187,8 +192,13 @@ class SimulationView:
         shown = [row for row in rows if row[0] in kept or row[1] not in ("0", "0 s")]
         width = max(cell_len(number) for _, number, _ in shown)
         for name, number, remarks in shown:
-            lead = page.text(f"  {name:<{LABEL}} {number:>{width}}  ")
-            page.lines(list(page.packed(lead, [page.text(remark, "dim") for remark in remarks if remark])))
+            told = [page.text(remark, "dim") for remark in remarks if remark]
+            if page.width >= NARROW:
+                page.lines(list(page.packed(page.text(f"  {name:<{LABEL}} {number:>{width}}  "), told)))
+                continue
+            page.lines(list(page.hanging(Text("  "), page.text(f"{name} {number}"))))
+            if told:
+                page.lines(list(page.packed(Text("    "), told)))
         if document["exit_code"] is not None:
             code = document["exit_code"]
             why = f": {_EXITS[code]}" if code in _EXITS else ""
@@ -196,13 +206,8 @@ class SimulationView:
 
     def limits(self) -> None:
         """What held pods back and what kept executors, for how long."""
-        self._bounds("held", "What held pods back", "pod-seconds: pods missing, times how long", "pod")
-        self._bounds(
-            "kept",
-            "What kept executors",
-            "executor-seconds: executors that could have gone, times how long",
-            "executor",
-        )
+        self._bounds("held", "What held pods back", "for how long, and times how many", "pod")
+        self._bounds("kept", "What kept executors that could have gone", "for how long, and times how many", "executor")
 
     def _bounds(self, key: str, title: str, remark: str, what: str) -> None:
         bounds = self.document[key]
@@ -214,13 +219,13 @@ class SimulationView:
         rows = [
             (
                 page.text(bound_words(bound["bound"])),
-                page.text(f"profile {bound['profile']}" if named else "", "dim"),
+                *((page.text(f"profile {bound['profile']}", "dim"),) if named else ()),
                 page.text(lasting(bound["seconds"] * 1000)),
-                page.text(f"{bound[f'{what}_seconds']:,.1f} {what}-seconds"),
+                page.text(f"{bound[f'{what}_seconds']:,.0f} {what}-seconds"),
             )
             for bound in bounds[:BOUNDS_SHOWN]
         ]
-        page.lines(page.table(rows, [False, False, True, True]))
+        page.lines(page.table(rows, [*[False] * (len(rows[0]) - 2), True, True]))
         if (more := len(bounds) - BOUNDS_SHOWN) > 0:
             page.say(f"  and {more:,} more (--json has them)", "dim")
 

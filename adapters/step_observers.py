@@ -29,8 +29,8 @@ def whole_recording(path: str, header: RecordingHeader, *, overwrite: bool = Fal
     ``path``: ``-`` for standard output; what is no regular file (a device, a pipe) is written as it is. Raises
     RecordingError, also where there is a file already and ``overwrite`` is not set.
     """
-    place = Path(os.path.realpath(path))
     try:
+        place = Path(os.path.realpath(path))
         if path == STDOUT or (place.exists() and not place.is_file()):
             with RecordingWriter(path, header, overwrite=True, flush_steps=0) as writer:
                 yield writer

@@ -21,6 +21,9 @@ from podtide.entrypoints.replay_settings import SettingsError
 ASSUMED: Final = "assumed: a simulated cluster"
 MASTER: Final = "k8s://https://kubernetes.default.svc"
 
+ALLOCATOR_KEY: Final = "spark.kubernetes.allocation.pods.allocator"
+ALLOCATORS: Final = ("direct", "statefulset", "deployment")
+
 FIXES: Final[dict[str, str]] = {
     "SPARK-34519": "back off after pods that do not start",
     "SPARK-52589": "forget executors that left before their pod was seen",
@@ -76,9 +79,17 @@ def app_settings(conf: SparkConf, policies: Policies = SPARK_POLICIES, *, remark
         kubernetes = fault.settings
         known = {(error.key, error.value) for error in errors}
         errors.extend(error for error in fault.errors if (error.key, error.value) not in known)
+    allocator = kubernetes.config.backend.allocator
+    if allocator not in ALLOCATORS:
+        setting = conf.setting(ALLOCATOR_KEY)
+        origin = "" if setting is None else setting.origin
+        expected = f"one of {', '.join(ALLOCATORS)}; what a class decides is not known"
+        errors.append(ConfError(ALLOCATOR_KEY, allocator, origin, expected))
     if errors:
         raise SettingsError(errors)
     config = EngineConfig(
         replace(scaling.config, repair_pending=policies.repair_pending), kubernetes.config, kubernetes.dynamic
     )
-    return AppSettings(config, conf, policies, (*scaling.notices, *kubernetes.notices))
+    # What dynamic allocation would say is of no interest while it is off; what both say is said once.
+    notices = (*(scaling.notices if kubernetes.dynamic else ()), *kubernetes.notices)
+    return AppSettings(config, conf, policies, tuple(dict.fromkeys(notices)))

@@ -21,7 +21,10 @@ COMMANDS: Final = {
     "replay": ("podtide.entrypoints.replay_command", "Every decision that Spark would take over a log or recording."),
     "explain": ("podtide.entrypoints.explain_command", "The whole story of an executor or a moment, from a recording."),
     "conf": ("podtide.entrypoints.conf_command", "Check a configuration and show what is in force, and why."),
-    "simulate": ("podtide.entrypoints.simulate_command", "Run executor allocation against a fake cluster, in virtual time."),
+    "simulate": (
+        "podtide.entrypoints.simulate_command",
+        "Run executor allocation against a fake cluster, in virtual time.",
+    ),
     "fit": ("podtide.entrypoints.fit_command", "Write a cluster file that behaves like a recorded cluster."),
     "conform": ("podtide.entrypoints.conform_command", "Re-decide recorded scenarios and compare with real Spark."),
 }

@@ -24,7 +24,7 @@ from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionWr
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.pod_timeline import PodTimeline
 from podtide.adapters.recording import RecordingError, header_of
-from podtide.adapters.recording_view import HEAD_ROWS, TAIL_ROWS, Telling
+from podtide.adapters.recording_view import Telling
 from podtide.adapters.scripts import ScriptError, WorkloadScript
 from podtide.adapters.simulation_view import SimulationView
 from podtide.adapters.spark_words import SparkLog
@@ -37,6 +37,7 @@ from podtide.adapters.workload_file import targets as read_targets
 from podtide.adapters.world_file import WorldFileError
 from podtide.adapters.world_file import read as read_cluster
 from podtide.domain.redaction import redaction_of
+from podtide.domain.settings import Level
 from podtide.domain.sparkconf import SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.units import Millis
 from podtide.domain.workload_script import Jobs, Targets, Workload
@@ -51,6 +52,10 @@ START: Final[Millis] = 1_767_225_600_000
 """2026-01-01T00:00:00Z: when virtual time begins, so that a story does not depend on the day on which it is told."""
 
 UNTIL: Final = "24h"
+HEAD_ROWS: Final = 14
+TAIL_ROWS: Final = 10
+"""Rows of the timeline at its beginning and at its end."""
+
 UNTIL_MAX: Final[Millis] = 3_660 * 86_400_000
 ASSUMED: Final = "assumed: a simulation"
 
@@ -58,22 +63,16 @@ _DURATION: Final = re.compile(r"([0-9]{1,12})(ms|s|m|min|h|d)?")
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1_000}
 
 
-class Duration(click.ParamType):
+def _duration(context: click.Context, option: click.Parameter, value: str) -> Millis:
     """A length of virtual time: 90s, 15m, 2h; bare numbers are seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Millis:
-        """To milliseconds."""
-        if isinstance(value, int):
-            return value
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None:
-            self.fail(f"{value!r} is no duration: expected a number and ms, s, m, h or d, such as 90s", param, ctx)
-        length = int(match[1]) * _UNITS[match[2]]
-        if length > UNTIL_MAX:
-            self.fail(f"{value!r} is too long: expected at most ten years (3660d)", param, ctx)
-        return length
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
+        why = f"{value!r} is no duration: expected a number and ms, s, m, h or d, such as 90s"
+        raise click.BadParameter(why, context, option)
+    length = int(match[1]) * _UNITS[match[2]]
+    if length > UNTIL_MAX:
+        raise click.BadParameter(f"{value!r} is too long: expected at most ten years (3660d)", context, option)
+    return length
 
 
 @click.command()
@@ -91,7 +90,12 @@ class Duration(click.ParamType):
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The seed of all chance (the cluster file's, or 0).")
 @click.option(
-    "--until", type=Duration(), default=UNTIL, show_default=True, help="Virtual time to stop at, at the latest."
+    "--until",
+    callback=_duration,
+    default=UNTIL,
+    show_default=True,
+    metavar="TIME",
+    help="Virtual time to stop at, at the latest, such as 90s, 15m or 2h.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
 @click.option("--record", metavar="FILE", help="Record all that happens (.zst compresses), for replay and explain.")
@@ -171,7 +175,7 @@ def tell_moments(page: Page, start: Millis, seconds: float, timeline: PodTimelin
     head, left, tail = timeline.rows()
     rows = [*head, *tail]
     first, last = rows, rows[:0]
-    if left or len(rows) > HEAD_ROWS + TAIL_ROWS:
+    if left or len(rows) > HEAD_ROWS + TAIL_ROWS:  # two screens are read, twenty are not
         first, last = rows[:HEAD_ROWS], rows[max(HEAD_ROWS, len(rows) - TAIL_ROWS) :]
     telling = Telling(page, start, round(seconds * 1000))
     page.title("Timeline", "times since the start; runs are told as one")
@@ -231,6 +235,9 @@ class _Run:
         if forced and any(layer.setting("spark.dynamicAllocation.enabled") for layer in given):
             self.notes.append("Targets are given: dynamic allocation is off, whatever the configuration says.")
         self.settings: AppSettings = app_settings(conf, self.policies, remarks=False)
+        for notice in self.settings.notices:
+            if notice.level is Level.WARNING:
+                self.notes.append(f"Spark warns: {notice.text}" if notice.spark else notice.text)
         rules = self.settings.config.scaling.profile_rules
         self.script: Script = WorkloadScript(wanted, self.seed, START, rules)
         self.conf = layered(*given) if given else None

@@ -45,6 +45,7 @@ from podtide.domain.pod_stimuli import (
     Stopping,
     Wake,
 )
+from podtide.domain.reasons import Bound, Held
 from podtide.domain.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart
 from podtide.domain.units import NEVER, ExecutorId, ProfileId
 
@@ -209,21 +210,25 @@ def test_a_loss_comes_back_to_dynamic_allocation() -> None:
 
 
 def test_dynamic_allocation_hears_no_answer_that_is_somebody_elses() -> None:
-    """The application kills an executor with the serial that dynamic allocation's open question has."""
-    play = AppPlay(
-        config(dynamic=True, scaling=DYNAMIC, allocator="statefulset", driver_pod="driver"), Answers((ScaleSet,))
-    )
+    """The application kills executors with the serial that dynamic allocation's very next question will have."""
+    play = AppPlay(config(dynamic=True, scaling=DYNAMIC, allocator="statefulset", driver_pod="driver"))
     busy(play, 2)
+    play.wait(2 * S)
+    play.up(1, 2)
+    play.feed(TaskStart(play.now, 0, 0, 0, ExecutorId("1")))
+    play.wait(12 * S)  # the second one is idle for too long, and kept by the target
+    play.answers.silent = (ScaleSet,)
+    play.feed(StageCompleted(play.now, 0, 0))
     play.wait(S)
     awaiting = play.state.scaling.awaiting
     assert awaiting is not None
-    play.feed(KillRequested(play.now, (), serial=awaiting.serial))
-    play.feed(DecommissionRequested(play.now, (), serial=awaiting.serial))
-    assert play.state.scaling.awaiting is awaiting
-    (scale,) = play.all(ScaleSet)
+    play.feed(KillRequested(play.now, (ExecutorId("9"),), serial=awaiting.serial + 1))
     play.answers.silent = ()
-    play.feed(Outcome(play.now, scale.serial))
-    assert play.state.scaling.awaiting is None
+    play.feed(Outcome(play.now, play.all(ScaleSet)[-1].serial))
+    (kill,) = play.all(Kill)
+    assert (kill.serial, kill.executors) == (awaiting.serial + 1, ("2",))
+    assert play.removed == {"2": "killed by the driver"}
+    assert not [r for r in play.reports if isinstance(r, Held) and r.bound is Bound.REFUSED_KILL]
 
 
 def test_the_tick_grid_stays_where_the_application_began() -> None:

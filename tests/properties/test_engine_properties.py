@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtide.domain import backend, engine, polling, resizing, rolling, store
-from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal
+from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew
 from podtide.domain.config import TICK_INTERVAL_MS, ClaimTemplate, EngineConfig, ResizeConfig, RollConfig, ScalingConfig
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.pod_commands import CreatePod, StopApplication
@@ -133,9 +134,14 @@ class Happens(NamedTuple):
 GAPS = st.sampled_from([0, 0, 1, 99, 100, 250, 900, 1_000, 1_001, 3_500])
 
 
+def _steps(one: st.SearchStrategy[AnyStimulus], least: int) -> st.SearchStrategy[list[Happens]]:
+    """So many things that happen, at least, one after the other."""
+    happens = st.builds(Happens, GAPS, st.lists(one, min_size=1, max_size=3).map(tuple))
+    return st.lists(happens, min_size=least, max_size=24)
+
+
 applications: st.SearchStrategy[list[Happens]] = st.one_of(
-    st.lists(st.builds(Happens, GAPS, st.lists(one, min_size=1, max_size=3).map(tuple)), min_size=few, max_size=24)
-    for one, few in ((likely, 10), (st.one_of(likely, likely, likely, any_stimulus), 10), (any_stimulus, 3))
+    _steps(likely, 10), _steps(st.one_of(likely, likely, likely, any_stimulus), 10), _steps(any_stimulus, 3)
 )
 
 Luck: TypeAlias = list[tuple[Millis | None, int]]
@@ -189,11 +195,11 @@ class Run:
         return self
 
     def until(self, end: Millis) -> None:
-        """Let time pass; timers due at ``end`` run before what happens then."""
+        """Let time pass; what is heard at a moment comes before the timers that are due then, as in the loop."""
         while True:
             answer = self.coming[0][0] if self.coming else NEVER
             at = max(self.now, min(answer, self._due()))
-            if at > end:
+            if at > end or (at == end and answer > at):
                 break
             self.now = at
             if answer <= at:
@@ -229,9 +235,17 @@ class Run:
             times.append(self.state.tick_at)
         return min(times)
 
-    def decided(self) -> list[tuple[Millis, str]]:
-        """What was said, in comparable form."""
-        return [(at, repr(item)) for at, item in self.said]
+    def news(self) -> list[tuple[Millis, Command | Report]]:
+        """What was said, without repetitions of an exception: those are as many as there are ticks."""
+        return [(at, item) for at, item in self.said if not (isinstance(item, ScheduleThrew) and item.repeated)]
+
+
+def departing(one: Run, other: Run) -> object:
+    """Where two runs say different things for the first time, and what; None if they do not."""
+    for mine, theirs in zip_longest(one.news(), other.news()):
+        if mine != theirs:
+            return mine, theirs
+    return None
 
 
 @given(configs(), applications, LUCK)
@@ -268,7 +282,7 @@ def test_an_older_state_still_answers_as_before(
 @settings(max_examples=40)
 @given(configs(), applications, LUCK)
 def test_the_same_inputs_give_the_same_outputs(config: EngineConfig, story: list[Happens], luck: Luck) -> None:
-    assert Run(config, luck).live(story).decided() == Run(config, luck).live(story).decided()
+    assert departing(Run(config, luck).live(story), Run(config, luck).live(story)) is None
 
 
 @settings(max_examples=80)
@@ -280,10 +294,10 @@ def test_passing_over_idle_timers_decides_what_waking_for_each_does(
     for happens in story:
         lazy.live([happens])
         eager.live([happens])
-        assert lazy.decided() == eager.decided()
+        assert departing(lazy, eager) is None
     lazy.until(lazy.now + 8 * S)
     eager.until(eager.now + 8 * S)
-    assert lazy.decided() == eager.decided()
+    assert departing(lazy, eager) is None
     assert len(lazy.kept) <= len(eager.kept)
 
 
