@@ -87,9 +87,9 @@ def zstd_repeats(blocks: int, window: int = 0x50) -> bytes:
 
 HALVES = (TEXT[:100], TEXT[100:])
 STREAMS = {
-    "gzip": (Codec.GZIP, gzip.compress(TEXT)),
+    "gzip": (Codec.GZIP, gzip.compress(TEXT, mtime=0)),
     "gzip members": (Codec.GZIP, b"".join(map(gzip.compress, HALVES))),
-    "gzip padded": (Codec.GZIP, gzip.compress(TEXT) + b"\0" * 40),
+    "gzip padded": (Codec.GZIP, gzip.compress(TEXT, mtime=0) + b"\0" * 40),
     "zstd": (Codec.ZSTD, zstd_frame(TEXT)),
     "zstd frames": (Codec.ZSTD, b"".join(map(zstd_frame, HALVES))),
     "zstd checksum": (Codec.ZSTD, b"".join(zstd_frame(half, checksum=True) for half in HALVES)),
