@@ -454,7 +454,8 @@ def _groups(fitter: _Fitter, evidence: list[Evidence]) -> tuple[NodeGroup, ...]:
     nodes = fitter.most_nodes
     if not fitter.waited or not nodes:
         evidence.append(Evidence("nodes.groups", 0, f"{nodes} nodes seen, and no pod that waited for room"))
-        return KIND.groups
+        # As many as were seen: with fewer, pods would wait for nodes that were there.
+        return tuple(replace(group, count=max(group.count, nodes)) for group in KIND.groups)
     most = max(fitter.most_aboard.values())
     shape = KIND.executors.shape
     group = NodeGroup("seen", nodes, most * shape.cpu_millis, most * shape.memory_mib, most)

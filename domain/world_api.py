@@ -249,7 +249,11 @@ def _carry_out(books: Books, command: Call, number: int, now: Millis) -> Outcome
         case ScaleSet() | DeleteSet():
             return _change_set(books, command, now)
         case GetDriverPod():
-            return Outcome(0, serial, found=int(books.plan.description.driver.present))
+            return (
+                Outcome(0, serial, found=1)
+                if books.plan.description.driver.present
+                else absent(books, command, command.name)
+            )
         case ListPods():
             pods, version = listed(books, number, now)
             return Outcome(0, serial, found=len(pods), version=str(version), pods=pods)

@@ -244,7 +244,9 @@ def test_a_driver_pod_that_is_not_there() -> None:
     driver.ask(GetDriverPod(0, 1, "driver", WHY))
     driver.ask(AwaitDriverReady(0, 2, "driver", 500, WHY))
     driver.until(S)
-    assert driver.outcome(1).found == 0
+    missing = driver.outcome(1).failure
+    assert missing is not None
+    assert missing.status == 404
     failure = driver.outcome(2).failure
     assert failure is not None
     assert failure.exception_class.endswith("KubernetesClientTimeoutException")
