@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# One process for each core; they have to draw the same cases, some of which are sets.
+# One process for each core; they have to draw the same cases, some of which are sets. The command line is tested by itself:
+# its tests send signals and look at the terminal.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --benchmark-disable
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
@@ -44,7 +45,8 @@ contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
 unit: $(STAMP)
-	$(PYTEST) --cov --cov-report=term --cov-fail-under=95
+	$(PYTEST) --ignore=tests/entrypoints --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/python -m pytest -q tests/entrypoints
 	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) -q --hypothesis-profile=quick tests/domain tests/properties tests/conformance
 
 wheel: $(STAMP)
