@@ -21,12 +21,12 @@ from podtide.domain import lifecycle, snapshots
 from podtide.domain.exit_reasons import UNKNOWN_EXIT_CODE
 from podtide.domain.kubernetes_settings import oracle_config_for
 from podtide.domain.lifecycle import ActiveExecutors, Delivery, LifecycleInput
-from podtide.domain.lifecycle_books import INSERTION_ORDER_MAX
 from podtide.domain.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.pods import INACTIVE_LABEL, Pod, PodManifest, PodNumber, Snapshot
 from podtide.domain.profiles import SparkFault
 from podtide.domain.reasons import Threw
+from podtide.domain.scalamaps import SMALL
 from podtide.domain.settings import ConstructFailure
 from podtide.domain.snapshots import NULL_POINTER, View
 from podtide.domain.units import Millis
@@ -274,7 +274,7 @@ class Runner:
 
     def _in_order(self, snapshot: Snapshot, manifests: list[PodManifest]) -> Snapshot:
         """A list of few pods, told whole: then its order is known, in which Spark meets them."""
-        if len(self._view) > INSERTION_ORDER_MAX:
+        if len(self._view) > SMALL:
             return snapshot
         pods = [snapshots.read(pod, self._rules) for pod in manifests]
         listed = {pod.number: pod for pod in pods if isinstance(pod, Pod)}

@@ -19,6 +19,7 @@ from typing import Final
 from podtide.adapters.spark_line import Level, SparkLine
 from podtide.domain.pod_commands import CreateClaim, DeletePods
 from podtide.domain.reasons import Cause, Fact, Remark, Threw
+from podtide.domain.scalamaps import concurrent_order
 
 ALLOCATOR: Final = "ExecutorPodsAllocator"
 STORE: Final = "ExecutorPodsSnapshotsStoreImpl"
@@ -90,14 +91,9 @@ class _Targets(_Template):
 def table_order(profiles: Iterable[int]) -> tuple[int, ...]:
     """The order in which java.util.concurrent.ConcurrentHashMap walks Integer keys.
 
-    By place in a table that has 16 places and doubles once it is three quarters full. Keys of one place come in the order in
-    which they were put, which a growing table partly turns around; here they come by number, as profiles are numbered.
+    Keys of one place come by number here, as profiles are numbered.
     """
-    keys = sorted(set(profiles))
-    size = 16
-    while len(keys) >= size - size // 4:
-        size *= 2
-    return tuple(sorted(keys, key=lambda key: ((key ^ (key & 0xFFFFFFFF) >> 16) & size - 1, key)))
+    return tuple(concurrent_order([(key, key) for key in sorted(set(profiles))]))
 
 
 _REMARKS: Final[Mapping[str, _Template]] = MappingProxyType(

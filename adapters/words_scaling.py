@@ -23,7 +23,7 @@ from podtide.domain.config import ScalingConfig
 from podtide.domain.idleness import DECOMMISSION_FINISHED, DECOMMISSION_PREFIX, Idleness
 from podtide.domain.load import Backlogged, QueueEmptied, Signal, StageCame
 from podtide.domain.reasons import Cause
-from podtide.domain.scalamaps import BUCKETS, grown, walk_order
+from podtide.domain.scalamaps import BUCKETS, SMALL, grown, trie_order, walk_order
 from podtide.domain.scaling import ScalingState
 from podtide.domain.stimuli import ExecutorAdded, ExecutorRemoved, ShuffleCleaned, StageSubmitted, Stimulus
 from podtide.domain.trackers import Tracker
@@ -89,7 +89,7 @@ def asked_lines(request: RequestTotal) -> tuple[SparkLine, ...]:
         )
     if cause not in _MOVES or not changes:
         return ()
-    name = "Map" if len(changes) <= SMALL_MAP else "HashMap"
+    name = "Map" if len(changes) <= SMALL else "HashMap"
     shown = ", ".join(
         f"{c.profile} -> TargetNumUpdates({_int32(c.after - c.before)},{c.before})" for c in _as_walked(changes)
     )
@@ -292,43 +292,16 @@ def _way_out(reason: str, tracker: Tracker | None) -> str:
 
 # --------------------------------------------------------------------------------------------------- Scala's maps
 
-SMALL_MAP: Final = 4
-"""Scala's immutable maps keep up to so many keys in the order in which they came; larger ones are hash tries."""
-
 
 def map_order(profiles: Iterable[ProfileId]) -> tuple[ProfileId, ...]:
     """The order in which ``mutable.HashMap(...).toMap`` walks Int keys: of the table up to four, of the trie beyond."""
     keys = tuple(dict.fromkeys(profiles))
-    if len(keys) > SMALL_MAP:
-        return tuple(_trie_order([(_improved(key), key) for key in keys], 0))
+    if len(keys) > SMALL:
+        return tuple(trie_order([(key, key) for key in keys]))
     buckets = BUCKETS
     for count in range(len(keys)):
         buckets = grown(count, buckets)
     return walk_order(keys, buckets)
-
-
-def _trie_order(keys: list[tuple[int, ProfileId]], shift: int) -> Iterator[ProfileId]:
-    """A node of an immutable HashMap: first the keys that are alone in their place, then the nodes below, by place."""
-    if shift >= 32:
-        yield from (key for _, key in keys)  # never two keys: improved hashes of different Ints differ
-        return
-    places: dict[int, list[tuple[int, ProfileId]]] = {}
-    for entry in keys:
-        places.setdefault(entry[0] >> shift & 31, []).append(entry)
-    ordered = [places[place] for place in sorted(places)]
-    yield from (entries[0][1] for entries in ordered if len(entries) == 1)
-    for entries in ordered:
-        if len(entries) > 1:
-            yield from _trie_order(entries, shift + 5)
-
-
-def _improved(key: int) -> int:
-    """scala.util.hashing's improvement of an Int's hash, as 32 bits without a sign."""
-    bits = key & 0xFFFFFFFF
-    bits = (bits + ~(bits << 9)) & 0xFFFFFFFF
-    bits ^= bits >> 14
-    bits = (bits + (bits << 4)) & 0xFFFFFFFF
-    return bits ^ (bits >> 10)
 
 
 def _as_walked(changes: Sequence[TargetChange]) -> tuple[TargetChange, ...]:

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.instants import parse_instant
 from podtide.domain.pods import PROFILE_LABEL, Pod, PodNumber, PodState, Snapshot
+from podtide.domain.scalamaps import bucket_order, long_hash
 from podtide.domain.units import Millis, ProfileId
 from podtide.domain.versions import JournalEntry, Versioned
 
@@ -603,19 +604,5 @@ def profile_of(pod: Pod) -> ProfileId | None:
 
 
 def hash_order(numbers: Sequence[PodNumber]) -> list[PodNumber]:
-    """The order in which a Scala mutable.HashMap[Long, _] with exactly these keys is walked (spec: allocation, 5).
-
-    The table is the least power of two from 16 on that the keys fill to less than three quarters; a key's place is its
-    hash modulo the table, and within a place keys are in the order of their hashes.
-    """
-    table = 16
-    while len(numbers) >= 0.75 * table:
-        table *= 2
-    mask = table - 1
-
-    def place(number: PodNumber) -> tuple[int, int]:
-        folded = (number ^ (number >> 32)) & 0xFFFFFFFF  # Long's hash code
-        hashed = folded ^ (folded >> 16)
-        return hashed & mask, hashed - 2**32 if hashed >= 2**31 else hashed
-
-    return sorted(numbers, key=place)
+    """The order in which a Scala mutable.HashMap[Long, _] with exactly these keys is walked (spec: allocation, 5)."""
+    return bucket_order([(long_hash(number), number) for number in numbers])

@@ -22,13 +22,11 @@ from typing import Any, Final, TypeAlias
 
 from podtide.domain.failures import NO_FAILURES, Failures
 from podtide.domain.pods import INACTIVE_LABEL, Pod, PodNumber, PodState, Snapshot
+from podtide.domain.scalamaps import SMALL, long_hash, trie_order
 from podtide.domain.units import Millis
 from podtide.domain.versions import JournalEntry
 
 Log: TypeAlias = Callable[[JournalEntry], None]
-
-INSERTION_ORDER_MAX: Final = 4
-"""A Scala immutable map of at most this many entries iterates in insertion order."""
 
 _CHUNK_BITS: Final = 9
 _CHUNK: Final = (1 << _CHUNK_BITS) - 1
@@ -145,7 +143,7 @@ class LifecycleBooks:
                     came.append(number)
                     self.absent.pop(number, None)
                 self._sort(pod, log)
-        if full and len(present) <= INSERTION_ORDER_MAX:
+        if full and len(present) <= SMALL:
             listed = dict.fromkeys(pod.number for pod in changed)
             if len(listed) == len(present):  # a list that is known whole: its order is the map's
                 for number in listed:
@@ -260,35 +258,9 @@ class LifecycleBooks:
 def map_order(arrivals: Mapping[PodNumber, int]) -> list[PodNumber]:
     """The order in which Scala 2.13 iterates an immutable Map with Long keys, of which it is given when each came.
 
-    Up to four entries: as they came. More: a trie of hashes, five bits a level, where a node first has its own
-    entries and then its sub-nodes, each by their bits; equal hashes as they came.
+    Up to four entries: as they came.
     """
     came = sorted(arrivals, key=arrivals.__getitem__)
-    if len(came) <= INSERTION_ORDER_MAX:
+    if len(came) <= SMALL:
         return came
-    return list(_trie_order([(number, _hash(number)) for number in came], 0))
-
-
-def _trie_order(entries: list[tuple[PodNumber, int]], shift: int) -> Iterator[PodNumber]:
-    if shift >= 32:
-        yield from (number for number, _ in entries)
-        return
-    slots: dict[int, list[tuple[PodNumber, int]]] = {}
-    for entry in entries:
-        slots.setdefault(entry[1] >> shift & 31, []).append(entry)
-    order = sorted(slots)
-    yield from (slots[bits][0][0] for bits in order if len(slots[bits]) == 1)
-    for bits in order:
-        if len(slots[bits]) > 1:
-            yield from _trie_order(slots[bits], shift + 5)
-
-
-def _hash(number: int) -> int:
-    """The hash of a Long (its value where that is an Int), improved as scala.collection.Hashing does."""
-    low = number & 0xFFFFFFFF
-    is_int = -(2**31) <= number < 2**31
-    code = low if is_int else low ^ (number >> 32 & 0xFFFFFFFF)
-    code = code + ~(code << 9) & 0xFFFFFFFF
-    code ^= code >> 14
-    code = code + (code << 4) & 0xFFFFFFFF
-    return code ^ code >> 10
+    return trie_order([(long_hash(number), number) for number in came])

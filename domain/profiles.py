@@ -32,6 +32,7 @@ from podtide.domain.javavalues import (
     to_int,
     to_long,
 )
+from podtide.domain.scalamaps import bucket_order, concurrent_order, trie_order
 from podtide.domain.stimuli import ResourceProfileAdded
 from podtide.domain.units import DEFAULT_PROFILE, ProfileId
 
@@ -214,53 +215,19 @@ def _in_map_order(profile: ResourceProfile, requests: list[tuple[str, Amount]], 
 
 
 def immutable_map_order(names: Sequence[str]) -> list[str]:
-    """The order in which Scala 2.13 walks an immutable HashMap with these keys (a CHAMP trie, five bits a level)."""
-    return _trie_order([(_trie_hash(string_hash(name)), name) for name in names], 0)
-
-
-def _trie_order(entries: list[tuple[int, str]], shift: int) -> list[str]:
-    if len(entries) <= 1 or shift >= 35:
-        return [name for _, name in entries]
-    slots: dict[int, list[tuple[int, str]]] = {}
-    for code, name in entries:
-        slots.setdefault(code >> shift & 31, []).append((code, name))
-    ordered = [slots[slot] for slot in sorted(slots)]
-    # A node lists its own entries before those of its children.
-    own = [group[0][1] for group in ordered if len(group) == 1]
-    return own + [name for group in ordered if len(group) > 1 for name in _trie_order(group, shift + 5)]
-
-
-def _trie_hash(code: int) -> int:
-    """scala.util.hashing: Hashing.improve, unsigned."""
-    mixed = (code + ~(code << 9)) & 0xFFFFFFFF
-    mixed ^= mixed >> 14
-    mixed = (mixed + (mixed << 4)) & 0xFFFFFFFF
-    return mixed ^ mixed >> 10
+    """The order in which Scala 2.13 walks an immutable HashMap with these keys."""
+    return trie_order([(string_hash(name), name) for name in names])
 
 
 def concurrent_map_order(names: Sequence[str]) -> list[str]:
     """The order in which Java walks a ConcurrentHashMap with these keys, up to eleven, given in order of insertion."""
     assert len(names) < 12  # beyond that the table grows
-
-    def place(name: str) -> int:
-        code = string_hash(name) & 0xFFFFFFFF
-        return (code ^ code >> 16) & 15
-
-    return sorted(names, key=place)
+    return concurrent_order([(string_hash(name), name) for name in names])
 
 
 def mutable_map_order(names: Sequence[str]) -> list[str]:
     """The order in which Scala 2.13 walks a mutable HashMap with these keys, given in order of insertion."""
-    size = 16
-    while len(names) >= size * 0.75:
-        size *= 2
-
-    def place(name: str) -> tuple[int, int]:
-        code = string_hash(name) & 0xFFFFFFFF
-        code ^= code >> 16
-        return code & size - 1, to_int(code)
-
-    return sorted(names, key=place)
+    return bucket_order([(string_hash(name), name) for name in names])
 
 
 def _assertion(message: str) -> SparkFault:

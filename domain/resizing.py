@@ -44,6 +44,7 @@ from podtide.domain.pod_stimuli import (
 from podtide.domain.pods import UNNAMED_EXECUTOR
 from podtide.domain.reasons import Cause, Fact, Remark, Why
 from podtide.domain.sampling import Sampler
+from podtide.domain.scalamaps import concurrent_order
 from podtide.domain.units import ExecutorId, Millis
 
 MEMORY_MACHINE: Final = "ExecutorResizeDriverPlugin"
@@ -300,16 +301,7 @@ def report_order(executors: Iterable[ExecutorId]) -> list[ExecutorId]:
 
     Where ids share a bucket Spark's order depends on who reported first; here it is that of the ids.
     """
-    ids = sorted(executors)
-    size = 16
-    while len(ids) >= size - size // 4:
-        size *= 2
-
-    def bucket(executor: ExecutorId) -> int:
-        code = string_hash(executor) & 0xFFFFFFFF
-        return (code ^ code >> 16) & size - 1
-
-    return sorted(ids, key=bucket)
+    return concurrent_order([(string_hash(executor), executor) for executor in sorted(executors)])
 
 
 def _reports_text(reports: dict[ExecutorId, float], order: Sequence[ExecutorId]) -> str:

@@ -21,13 +21,13 @@ from returns.result import Failure, Result, Success
 from podtide.domain.config import ClaimTemplate
 from podtide.domain.javavalues import LONG_MAX, parse_boolean, string_hash, to_int
 from podtide.domain.profiles import ILLEGAL_ARGUMENT, SparkFault, immutable_map_order
+from podtide.domain.scalamaps import SMALL, bucket_order, trie_order
 from podtide.domain.sparkconf import ConfError, Setting, SparkConf
 
 PREFIX: Final = "spark.kubernetes.executor.volumes."
 CLAIM: Final = "persistentVolumeClaim"
 NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"
 
-SMALL: Final = 4  # Scala's maps and sets of up to four entries keep the order of insertion
 VOLUMES_MAX: Final = 1_000
 """Far more than Kubernetes takes in a pod; a conf with more of them is refused."""
 
@@ -199,17 +199,11 @@ def _properties_order(conf: SparkConf, names: list[str]) -> list[str]:
     if len(names) > SMALL:
         return immutable_map_order(names)
     # getAll puts all pairs of the conf, whatever their keys, into a mutable HashSet: buckets, each sorted by hash.
-    size = 16
-    while len(conf.settings) >= size - size // 4:
-        size *= 2
 
-    def place(name: str) -> tuple[int, int]:
-        code = _product("Tuple2", [string_hash(PREFIX + name), string_hash(conf.settings[PREFIX + name].value)])
-        code &= 0xFFFFFFFF
-        code ^= code >> 16
-        return code & size - 1, to_int(code)
+    def code(name: str) -> int:
+        return _product("Tuple2", [string_hash(PREFIX + name), string_hash(conf.settings[PREFIX + name].value)])
 
-    return sorted(names, key=place)
+    return bucket_order([(code(name), name) for name in names], len(conf.settings))
 
 
 def _small_map_order(names: list[str]) -> list[str]:
@@ -220,27 +214,7 @@ def _set_order(items: list[T], hash_of: Callable[[T], int]) -> list[T]:
     """How Scala walks an immutable Set of these, given in order of insertion."""
     if len(items) <= SMALL:
         return items
-    return _trie_order([(_improved(hash_of(item)), item) for item in items], 0)
-
-
-def _trie_order(entries: list[tuple[int, T]], shift: int) -> list[T]:
-    """A CHAMP trie, five bits of the hash a level; a node lists its own entries before those of its children."""
-    if len(entries) <= 1 or shift >= 35:
-        return [item for _, item in entries]
-    slots: dict[int, list[tuple[int, T]]] = {}
-    for entry in entries:
-        slots.setdefault(entry[0] >> shift & 31, []).append(entry)
-    ordered = [slots[slot] for slot in sorted(slots)]
-    own = [group[0][1] for group in ordered if len(group) == 1]
-    return own + [item for group in ordered if len(group) > 1 for item in _trie_order(group, shift + 5)]
-
-
-def _improved(code: int) -> int:
-    """scala.util.hashing: Hashing.improve, unsigned."""
-    mixed = (code + ~(code << 9)) & 0xFFFFFFFF
-    mixed ^= mixed >> 14
-    mixed = (mixed + (mixed << 4)) & 0xFFFFFFFF
-    return mixed ^ mixed >> 10
+    return trie_order([(hash_of(item), item) for item in items])
 
 
 # MurmurHash3 as Scala hashes case classes, tuples, options and maps with it.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from podtide.domain import exit_reasons, lifecycle, snapshots
 from podtide.domain.config import LifecycleConfig
 from podtide.domain.lifecycle import ActiveExecutors, Delivery, LifecycleCommand, LifecycleInput, LifecycleState
-from podtide.domain.lifecycle_books import INSERTION_ORDER_MAX, map_order
+from podtide.domain.lifecycle_books import map_order
 from podtide.domain.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.pods import (
@@ -34,6 +34,7 @@ from podtide.domain.pods import (
 )
 from podtide.domain.profiles import SparkFault
 from podtide.domain.reasons import Threw
+from podtide.domain.scalamaps import SMALL
 
 RULES = PodRules()
 REFUSED = CallFailure(403, "Forbidden")
@@ -271,7 +272,7 @@ class Played:
             taken = snapshots.replace(self.view, listed, RULES, full)
             assert not isinstance(taken, SparkFault)
             self.view = taken.view
-            if len(self.view) > INSERTION_ORDER_MAX:
+            if len(self.view) > SMALL:
                 return taken.snapshot
             pods = [pod for item in listed if isinstance(pod := snapshots.read(item, RULES), Pod)]
             return taken.snapshot._replace(changed=tuple(pods))
