@@ -27,7 +27,16 @@ from podtide.domain.pod_commands import (
     ListClaims,
     NotifySubscribers,
 )
-from podtide.domain.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.pod_stimuli import (
+    CallFailure,
+    Claim,
+    KnownExecutors,
+    Outcome,
+    Reconciled,
+    Starting,
+    Stopping,
+    TargetsSet,
+)
 from podtide.domain.pods import PodNumber, Snapshot
 from podtide.domain.policies import Consumer
 from podtide.domain.reasons import Fact
@@ -55,7 +64,9 @@ class DeletionsChanged(NamedTuple):
     gone: tuple[PodNumber, ...]
 
 
-AllocatorInput: TypeAlias = Starting | TargetsSet | Deliver | KnownExecutors | RecoveryNeeded | Outcome | Stopping
+AllocatorInput: TypeAlias = (
+    Starting | TargetsSet | Deliver | KnownExecutors | RecoveryNeeded | Outcome | Stopping | Reconciled
+)
 """All that the allocator hears of."""
 
 AllocatorCommand: TypeAlias = (

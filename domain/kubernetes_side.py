@@ -82,6 +82,7 @@ from podtide.domain.pod_stimuli import (
     PodsReplaced,
     PodStimulus,
     PodsUpdated,
+    Reconciled,
     RegisterExecutor,
     Starting,
     Stopping,
@@ -315,6 +316,8 @@ class Office:
                 self._post(self._to_backend, item)
                 for plugin in (self._to_roll, self._to_memory, self._to_claims):
                     self._post(plugin, item)
+            case Reconciled():
+                self._post(self._to_allocator, item)
             case TargetsSet():
                 self._post(self._to_backend, RequestTotals(item.at, item.targets))
             case (

@@ -49,7 +49,16 @@ from podtide.domain.pod_commands import (
     ListClaims,
     NotifySubscribers,
 )
-from podtide.domain.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.pod_stimuli import (
+    CallFailure,
+    Claim,
+    KnownExecutors,
+    Outcome,
+    Reconciled,
+    Starting,
+    Stopping,
+    TargetsSet,
+)
 from podtide.domain.pods import PROFILE_LABEL, PodNumber, Snapshot
 from podtide.domain.policies import Consumer, Limits, Surplus
 from podtide.domain.profiles import SPARK_EXCEPTION, SparkFault
@@ -114,6 +123,8 @@ class Desk:
                 if self.recovery is None:
                     self.recovery = True
                 self._warn_of_recovery(self.now)
+            case Reconciled():
+                self._reconcile(item)
             case Starting():
                 self._start(self.now)
             case Stopping():
@@ -200,6 +211,16 @@ class Desk:
             for number in item.removed:
                 if number in self.fleet.books.joined:
                     self.fleet.forget_joined(number)
+
+    def _reconcile(self, item: Reconciled) -> None:
+        """Somebody else gave out executor ids, or did not make pods that this allocator asked for."""
+        self.executors = max(self.executors, item.last)
+        for number in item.forgotten:
+            if number in self.fleet.books.created:
+                self.fleet.forget_created(number)
+            elif number in self.fleet.books.joined:
+                self.fleet.forget_joined(number)
+        self.stirred = True
 
     # a round: what the snapshots show (4.1 to 4.6)
 

@@ -12,7 +12,16 @@ from podtide.domain import allocation
 from podtide.domain.allocator_state import AllocatorInput, RecoveryNeeded
 from podtide.domain.config import AllocationConfig
 from podtide.domain.pod_commands import CountFailure, CreatePod, DeletePods, Deliver
-from podtide.domain.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.pod_stimuli import (
+    CallFailure,
+    Claim,
+    KnownExecutors,
+    Outcome,
+    Reconciled,
+    Starting,
+    Stopping,
+    TargetsSet,
+)
 from podtide.domain.pods import EXECUTOR_LABEL, PROFILE_LABEL, Pod, PodManifest, PodNumber, PodState, Snapshot
 from podtide.domain.reasons import Cause, Held, Phase, Threw, Why
 from podtide.domain.units import LAST_MS, NEVER, ProfileId
@@ -348,6 +357,7 @@ extreme: st.SearchStrategy[AllocatorInput] = st.one_of(
     st.builds(Outcome, zero, st.integers(0, 40), any_failures, any_claims),
     st.builds(Outcome, zero, st.integers(0, 40), any_failures, any_claims),
     st.builds(RecoveryNeeded, zero),
+    st.builds(Reconciled, zero, big_numbers, st.lists(big_numbers, max_size=3).map(tuple)),
     st.builds(Starting, zero),
     st.builds(Stopping, zero),
 )  # fmt: skip

@@ -1,0 +1,65 @@
+"""What somebody else did to the pods: executor ids that are taken, pods that will never come."""
+
+from __future__ import annotations
+
+from podtide.domain.config import AllocationConfig
+from podtide.domain.pod_stimuli import Reconciled
+from podtide.domain.pods import PodNumber
+from tests.domain.pods_play import PodsPlay
+
+
+def reconciled(last: int = 0, *forgotten: int) -> Reconciled:
+    return Reconciled(0, PodNumber(last), tuple(map(PodNumber, forgotten)))
+
+
+def test_the_next_executor_comes_after_those_that_were_given_out_before() -> None:
+    play = PodsPlay(AllocationConfig())
+    play.feed(reconciled(40))
+    play.want(2)
+    play.deliver(1_000)
+    assert play.asked == [41, 42]
+
+
+def test_the_mark_never_goes_back() -> None:
+    play = PodsPlay(AllocationConfig())
+    play.feed(reconciled(40), reconciled(7))
+    play.want(1)
+    play.deliver(1_000)
+    assert play.asked == [41]
+
+
+def test_a_pod_that_will_never_come_is_asked_for_again() -> None:
+    play = PodsPlay(AllocationConfig())
+    play.want(3)
+    play.deliver(1_000)
+    assert play.asked == [1, 2, 3]
+    play.feed(reconciled(0, 2, 3))
+    play.deliver(1_000)
+    assert play.created == [1]
+    play.pending(1)
+    play.deliver(1_000)
+    assert play.asked == [1, 2, 3, 4, 5]
+
+
+def test_what_is_seen_or_was_never_asked_for_is_not_forgotten() -> None:
+    play = PodsPlay(AllocationConfig())
+    play.want(2)
+    play.deliver(1_000)
+    play.running(1, 2)
+    play.feed(reconciled(0, 1, 2, 99))
+    play.deliver(1_000)
+    assert play.asked == [1, 2]
+
+
+def test_a_registered_executor_whose_pod_was_never_seen_can_be_forgotten() -> None:
+    play = PodsPlay(AllocationConfig())
+    play.want(1)
+    play.deliver(1_000)
+    play.know(1)
+    play.deliver(1_000)
+    assert play.joined == [1]
+    play.unknow(1)
+    play.feed(reconciled(0, 1))
+    play.deliver(1_000)
+    assert play.joined == []
+    assert play.asked == [1, 2]
