@@ -143,6 +143,11 @@ class RecordingWriter:
         self._full_end = self._text_bytes
         self._table.replace(listed)
 
+    def flush_every(self, steps: int) -> None:
+        """From now on hand what was written over after so many steps; 0: only when told to, or at 4 MiB."""
+        self._flush_steps = steps
+        self.flush()
+
     def flush(self) -> None:
         """Hand all that was written so far to the operating system."""
         self._check()

@@ -227,13 +227,15 @@ class Reconciled(NamedTuple):
     """What somebody else did to the pods of this application, so that the allocator's books can be true again.
 
     ``last``: executor ids up to this one were given out, by an earlier run or by Spark itself; the allocator's next is a
-    higher one. ``forgotten``: pods asked for that will never come (shadow: Spark did not create them); they count no
-    longer. Nothing in Spark says this: it is how a state is rebuilt, and how a shadow follows what it watches.
+    higher one. ``exact``: this one was the last, even if the allocator is further (shadow: its ids are those of Spark).
+    ``forgotten``: pods asked for that will never come (shadow: Spark did not create them); they count no longer. Nothing
+    in Spark says this: it is how a state is rebuilt, and how a shadow follows what it watches.
     """
 
     at: Millis
     last: PodNumber = PodNumber(0)
     forgotten: tuple[PodNumber, ...] = ()
+    exact: bool = False
 
 
 # between machines

@@ -214,7 +214,7 @@ class Desk:
 
     def _reconcile(self, item: Reconciled) -> None:
         """Somebody else gave out executor ids, or did not make pods that this allocator asked for."""
-        self.executors = max(self.executors, item.last)
+        self.executors = item.last if item.exact else max(self.executors, item.last)
         for number in item.forgotten:
             if number in self.fleet.books.created:
                 self.fleet.forget_created(number)

@@ -73,6 +73,12 @@ class AppLoop:
         """Start the application: the first step, whose one stimulus is ``Starting``."""
         self._adopt((Starting(self.now),), engine.launch(self.config, self.now))
 
+    def resume(self, state: State, now: Millis, steps: int = 0) -> None:
+        """Go on from a state that is known, instead of launching; ``steps`` led to it, up to ``now``."""
+        self._state = state
+        self.now = max(self.now, now)
+        self.steps = steps
+
     def take(self, stimuli: Sequence[AnyStimulus], now: Millis) -> None:
         """Take one step. Time never goes back: ``now`` before the last step (somebody set the clock) is the last step's."""
         self.now = max(self.now, now)

@@ -28,6 +28,14 @@ def test_the_mark_never_goes_back() -> None:
     assert play.asked == [41]
 
 
+def test_a_shadow_takes_the_ids_of_what_it_watches() -> None:
+    play = PodsPlay(AllocationConfig())
+    play.feed(reconciled(40), Reconciled(0, PodNumber(7), exact=True))
+    play.want(1)
+    play.deliver(1_000)
+    assert play.asked == [8]
+
+
 def test_a_pod_that_will_never_come_is_asked_for_again() -> None:
     play = PodsPlay(AllocationConfig())
     play.want(3)

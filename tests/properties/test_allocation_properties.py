@@ -357,7 +357,7 @@ extreme: st.SearchStrategy[AllocatorInput] = st.one_of(
     st.builds(Outcome, zero, st.integers(0, 40), any_failures, any_claims),
     st.builds(Outcome, zero, st.integers(0, 40), any_failures, any_claims),
     st.builds(RecoveryNeeded, zero),
-    st.builds(Reconciled, zero, big_numbers, st.lists(big_numbers, max_size=3).map(tuple)),
+    st.builds(Reconciled, zero, big_numbers, st.lists(big_numbers, max_size=3).map(tuple), st.booleans()),
     st.builds(Starting, zero),
     st.builds(Stopping, zero),
 )  # fmt: skip

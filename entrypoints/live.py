@@ -1,0 +1,272 @@
+"""The loop's surroundings on a real cluster: what threads heard goes in, what was decided goes to the hands.
+
+There is one loop (``app_loop``) and one thread that decides. Sensor, actuator, driver poller and target source have threads
+of their own; whatever they have to say they leave in the ``Inbox``, and the loop takes it out at one moment, all of it in
+order, stamped with that moment. A timer that is due runs in the same step, after what was heard, so that a cluster that
+never falls silent does not keep the timers from running.
+
+Between the inbox and the engine stand *lenses*: pure machines that change what is seen because of what it is seen for. The
+shadow's holds Spark's pods back until it has decided for itself (``shadowing``); that of a run without a driver makes
+registrations of running pods (``headless``). What they say is an ordinary stimulus and is recorded as one.
+
+``Hands`` carry commands out. Acting, that is the actuator behind a lease; a shadow reads and writes nothing.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+from podtide.adapters.live_clock import Clock
+from podtide.domain import headless, shadowing
+from podtide.domain.commands import Command, Decommission, Kill
+from podtide.domain.engine import AnyStimulus
+from podtide.domain.headless import HeadlessConfig, HeadlessState
+from podtide.domain.pod_commands import (
+    AwaitDriverReady,
+    CreatePod,
+    DeletePod,
+    DeletePods,
+    GetDriverPod,
+    ListClaims,
+    ListPods,
+    StopApplication,
+)
+from podtide.domain.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated, Wake
+from podtide.domain.pods import PodNumber
+from podtide.domain.shadowing import Difference, Same, ShadowConfig, ShadowState
+from podtide.domain.units import NEVER, Millis
+
+TURN_MS: Final[Millis] = 1_000
+"""The loop turns at least this often, though it may have nothing to decide: that is how others know that it lives."""
+
+Hear: TypeAlias = Callable[[AnyStimulus], None]
+
+
+class Inbox:
+    """Where threads leave what they heard; thread-safe, and safe to use in a signal handler."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[AnyStimulus | None] = queue.SimpleQueue()
+
+    def hear(self, stimulus: AnyStimulus) -> None:
+        """Leave something; the loop is woken."""
+        self._queue.put(stimulus)
+
+    def poke(self) -> None:
+        """Wake the loop without saying anything."""
+        self._queue.put(None)
+
+    def drain(self, timeout_s: float) -> list[AnyStimulus]:
+        """All that was left, in order; waits for the first at most this long."""
+        heard: list[AnyStimulus] = []
+        try:
+            first = self._queue.get(timeout=timeout_s) if timeout_s > 0 else self._queue.get_nowait()
+            while True:
+                if first is not None:
+                    heard.append(first)
+                first = self._queue.get_nowait()
+        except queue.Empty:
+            return heard
+
+
+class Hands(Protocol):
+    """What carries commands out. Never blocks for long, never raises; what comes of a call is heard in the inbox."""
+
+    def apply(self, command: Command, now: Millis) -> None:
+        """Begin to carry a command out."""
+        ...
+
+
+class Lens(Protocol):
+    """What stands between the inbox and the engine."""
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What the engine is shown of what was heard."""
+        ...
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Take note of a decision; what the engine is shown because of it."""
+        ...
+
+    def due(self) -> Millis:
+        """When it wants to look again though nothing was heard."""
+        ...
+
+
+class LiveSurroundings:
+    """The loop's surroundings. ``ended``: the core ended the application; ``stopping``: somebody asked for the end."""
+
+    def __init__(self, inbox: Inbox, clock: Clock, hands: Hands, lenses: Sequence[Lens] = ()) -> None:
+        self.ended: StopApplication | None = None
+        self.stopping = False
+        self.turned = clock.monotonic()
+        self._inbox = inbox
+        self._clock = clock
+        self._hands = hands
+        self._lenses = tuple(lenses)
+        self._ready: list[AnyStimulus] = []
+
+    def stop(self) -> None:
+        """End the loop at its next turn. Safe in a signal handler."""
+        self.stopping = True
+        self._inbox.poke()
+
+    def go_on(self) -> None:
+        """Let the loop run again, to carry out what is left to do."""
+        self.stopping = False
+
+    def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
+        """Block until something is heard, or ``until``, or for one turn."""
+        if self.stopping or self.ended is not None:
+            return NEVER, ()
+        self.turned = self._clock.monotonic()
+        now = self._clock.now()
+        first = min(until, min((lens.due() for lens in self._lenses), default=NEVER))
+        waits = 0 if self._ready or first <= now else min(first - now, TURN_MS)
+        heard = self._inbox.drain(waits / 1000)
+        if self.stopping:
+            self._ready.extend(heard)  # the end may want it
+            return NEVER, ()
+        now = max(now, self._clock.now())
+        ready, self._ready = self._ready, []
+        stimuli = [stamped(one, now) for one in (*ready, *self._seen(heard, now))]
+        if stimuli and until <= now:
+            stimuli.append(Wake(now))  # a cluster that never falls silent must not keep the timers from running
+        return now, stimuli
+
+    def _seen(self, heard: list[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        for lens in self._lenses:
+            heard = lens.see(heard, now)
+        return heard
+
+    def apply(self, command: Command, now: Millis) -> None:
+        """Hand a command on."""
+        for lens in self._lenses:
+            self._ready.extend(lens.decided(command, now))
+        if isinstance(command, StopApplication):
+            self.ended = command
+        else:
+            self._hands.apply(command, now)
+
+
+def stamped(stimulus: AnyStimulus, now: Millis) -> AnyStimulus:
+    """The stimulus as heard at ``now``; times that came with it (of registrations, of tasks) never lie ahead of it."""
+    return cast(AnyStimulus, cast(Any, stimulus)._replace(at=now))
+
+
+class HeadlessLens:
+    """Without a driver: a pod that runs is taken for a registered executor, and a lower target for a wish to kill."""
+
+    def __init__(self, config: HeadlessConfig, state: HeadlessState | None = None) -> None:
+        self._config = config
+        self.state = headless.begin() if state is None else state
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What was heard, and what follows from it."""
+        step = headless.drive(self.state, heard, self._config, now)
+        self.state = step.state
+        return [*heard, *step.commands]
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Take note of a decision."""
+        step = headless.drive(self.state, (command,), self._config, now)
+        self.state = step.state
+        return list(step.commands)
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
+
+
+class ShadowLens:
+    """Beside Spark: its pods are shown once the shadow has decided to create them. ``tell`` hears where the two part."""
+
+    def __init__(self, config: ShadowConfig, tell: Callable[[Difference | Same], None]) -> None:
+        self._config = config
+        self._tell = tell
+        self.state: ShadowState = shadowing.begin()
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What may be seen of what was heard."""
+        shown: list[AnyStimulus] = []
+        for stimulus in heard:
+            if isinstance(stimulus, PodsUpdated | PodsReplaced | Outcome):
+                shown.extend(self._follow(stimulus, now))
+            else:
+                shown.append(stimulus)
+        if self.due() <= now:
+            shown.extend(self._follow(Wake(now), now))
+        return shown
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Compare a decision with what Spark did, or wait for it to do the same."""
+        if isinstance(command, CreatePod | DeletePod | DeletePods | Kill | Decommission):
+            return self._follow(command, now)
+        return []
+
+    def due(self) -> Millis:
+        """When patience next ends."""
+        return shadowing.due(self.state, self._config)
+
+    def _follow(self, item: Any, now: Millis) -> list[AnyStimulus]:
+        step = shadowing.follow(self.state, (item,), self._config, now)
+        self.state = step.state
+        shown: list[AnyStimulus] = []
+        for said in step.commands:
+            if isinstance(said, Difference | Same):
+                self._tell(said)
+            else:
+                shown.append(said)
+        return shown
+
+
+class ShadowHands:
+    """Reads what the core asks to be read, and answers everything else as done: nothing is ever written."""
+
+    def __init__(self, reader: Hands, lister: Callable[[int, str | None], None], hear: Hear) -> None:
+        self._reader = reader
+        self._lister = lister
+        self._hear = hear
+
+    def apply(self, command: Command, now: Millis) -> None:
+        """Read, or answer at once."""
+        if isinstance(command, ListPods):
+            self._lister(command.serial, command.resource_version)
+        elif isinstance(command, ListClaims | GetDriverPod | AwaitDriverReady):
+            self._reader.apply(command, now)
+        elif (serial := getattr(command, "serial", None)) is not None:
+            self._hear(Outcome(now, serial))
+
+
+class Reserve(Protocol):
+    """The mark of executor ids that is kept on the cluster."""
+
+    def reserve(self, last: int) -> bool:
+        """Make sure that ids up to this one are marked as given out; False if that could not be done."""
+        ...
+
+
+class ActingHands:
+    """The actuator, behind the mark of executor ids: no pod is asked for before its id is on the cluster."""
+
+    def __init__(self, actuator: Hands, lister: Callable[[int, str | None], None], ids: Reserve, hear: Hear) -> None:
+        self._actuator = actuator
+        self._lister = lister
+        self._ids = ids
+        self._hear = hear
+        self._reserved = PodNumber(0)
+
+    def apply(self, command: Command, now: Millis) -> None:
+        """Begin to carry a command out."""
+        if isinstance(command, ListPods):
+            self._lister(command.serial, command.resource_version)
+            return
+        if isinstance(command, CreatePod) and command.executor > self._reserved:
+            if not self._ids.reserve(command.executor):
+                failure = CallFailure(None, f"executor id {command.executor} could not be marked on the lease")
+                self._hear(Outcome(now, command.serial, failure))
+                return
+            self._reserved = command.executor
+        self._actuator.apply(command, now)
