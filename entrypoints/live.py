@@ -95,13 +95,37 @@ class Lens(Protocol):
         ...
 
 
-class LiveSurroundings:
-    """The loop's surroundings. ``ended``: the core ended the application; ``stopping``: somebody asked for the end."""
+class Pulse(Protocol):
+    """Who is told that the loop lives, and how long its steps take."""
 
-    def __init__(self, inbox: Inbox, clock: Clock, hands: Hands, lenses: Sequence[Lens] = ()) -> None:
+    def resting(self) -> None:
+        """It waits, or still waits."""
+        ...
+
+    def roused(self) -> None:
+        """It has something to do."""
+        ...
+
+
+class LiveSurroundings:
+    """The loop's surroundings. ``ended``: the core ended the application; ``stopping``: somebody asked for the end.
+
+    ``ends_at``: when it ends by itself.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        clock: Clock,
+        hands: Hands,
+        pulse: Pulse,
+        lenses: Sequence[Lens] = (),
+        ends_at: Millis = NEVER,
+    ) -> None:
         self.ended: StopApplication | None = None
         self.stopping = False
-        self.turned = clock.monotonic()
+        self._pulse = pulse
+        self._ends_at = ends_at
         self._inbox = inbox
         self._clock = clock
         self._hands = hands
@@ -116,20 +140,23 @@ class LiveSurroundings:
     def go_on(self) -> None:
         """Let the loop run again, to carry out what is left to do."""
         self.stopping = False
+        self.ended = None
+        self._ends_at = NEVER
 
     def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
         """Block until something is heard, or ``until``, or for one turn."""
-        if self.stopping or self.ended is not None:
-            return NEVER, ()
-        self.turned = self._clock.monotonic()
+        self._pulse.resting()
         now = self._clock.now()
-        first = min(until, min((lens.due() for lens in self._lenses), default=NEVER))
+        if self.stopping or self.ended is not None or now >= self._ends_at:
+            return NEVER, ()
+        first = min(until, self._ends_at, min((lens.due() for lens in self._lenses), default=NEVER))
         waits = 0 if self._ready or first <= now else min(first - now, TURN_MS)
         heard = self._inbox.drain(waits / 1000)
         if self.stopping:
             self._ready.extend(heard)  # the end may want it
             return NEVER, ()
         now = max(now, self._clock.now())
+        self._pulse.roused()
         ready, self._ready = self._ready, []
         stimuli = [stamped(one, now) for one in (*ready, *self._seen(heard, now))]
         if stimuli and until <= now:

@@ -1,0 +1,110 @@
+"""Under which conf a live run decides: what the user gave, what the driver says of itself, and what a live run assumes.
+
+In rising precedence: what is assumed; the driver's own conf, where its REST API is asked (values that Spark redacts are
+missing there and never matter to a decision); the properties file; ``--conf``; and what the command line itself says (the
+application's id, the namespace, whether dynamic allocation decides).
+
+Acting, a few assumptions differ from Spark's defaults, because what Spark needs them for does not exist here: the watch is
+repaired by itself, so the full list that makes up for a broken one is taken every five minutes instead of every thirty
+seconds; and without a driver nobody can tell an executor to go, so its pod is deleted at once instead of after the five
+seconds that Spark gives it to go by itself. Whoever sets these keys gets what they set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from returns.pipeline import is_successful
+
+from podtide.adapters.conf_files import read_properties_file
+from podtide.domain.policies import Policies
+from podtide.domain.sparkconf import SparkConf, from_arguments, from_mapping, layered
+from podtide.entrypoints.app_settings import AppSettings, app_settings
+from podtide.entrypoints.command_output import Misused
+from podtide.entrypoints.replay_settings import SettingsError
+
+ASSUMED: Final = "assumed: a live run"
+ASKED: Final = "the command line"
+DRIVER: Final = "the driver"
+
+PREFIX_KEY: Final = "spark.kubernetes.executor.podNamePrefix"
+DYNAMIC_KEY: Final = "spark.dynamicAllocation.enabled"
+INSTANCES_KEY: Final = "spark.executor.instances"
+POLL_KEY: Final = "spark.kubernetes.executor.apiPollingInterval"
+GRACE_KEY: Final = "spark.kubernetes.dynamicAllocation.deleteGracePeriod"
+NAME_MAX: Final = 180
+"""Characters of the application's name in a derived prefix of pod names; Spark allows 237 in all."""
+
+_NOT_NAME: Final = re.compile(r"[^a-z0-9-]+")
+_DASHES: Final = re.compile(r"-+")
+
+
+def given_conf(conf: tuple[str, ...], properties_file: str | None) -> list[SparkConf]:
+    """What the user set, in rising precedence. Raises Misused."""
+    layers: list[SparkConf] = []
+    if properties_file is not None:
+        read = read_properties_file(properties_file)
+        if not is_successful(read):
+            raise Misused(str(read.failure()))
+        layers.append(read.unwrap().conf)
+    if conf:
+        given = from_arguments(conf)
+        if not is_successful(given):
+            raise Misused(*(str(error) for error in given.failure()))
+        layers.append(given.unwrap())
+    return layers
+
+
+def derived_prefix(app_name: str, app_id: str) -> str:
+    """The prefix of pod names where nobody set one: as Spark derives it, with a mark of the application's id for chance.
+
+    The same application gets the same prefix again, so a restart names its pods as before.
+    """
+    clean = _DASHES.sub("-", _NOT_NAME.sub("-", app_name.lower())).strip("-")[:NAME_MAX].strip("-")
+    mark = hashlib.sha256(app_id.encode()).hexdigest()[:12]
+    name = f"{clean}-{mark}" if clean else f"spark-{mark}"
+    return f"x{name}" if name[0].isdigit() else name
+
+
+def live_settings(
+    layers: list[SparkConf],
+    policies: Policies,
+    *,
+    app_id: str,
+    namespace: str,
+    acting: bool,
+    dynamic: bool | None,
+    target: int | None,
+    driver_conf: Mapping[str, str] | None = None,
+    prefix: str | None = None,
+) -> AppSettings:
+    """The settings of a live run. ``dynamic``: whether dynamic allocation decides; None: as the conf says.
+
+    ``target``: the number asked for at the start, where there is one. ``prefix``: of pod names, as an earlier run had it.
+    Raises Misused.
+    """
+    said = layered(from_mapping(dict(driver_conf or {}), DRIVER), *layers)
+    name = said.setting("spark.app.name")
+    assumed = {
+        "spark.app.name": app_id,
+        PREFIX_KEY: prefix or derived_prefix(app_id if name is None else name.value, app_id),
+        "spark.kubernetes.container.image": "spark",
+    }
+    if acting:
+        del assumed["spark.kubernetes.container.image"]
+        assumed[POLL_KEY] = "5min"
+        if not dynamic:
+            assumed[GRACE_KEY] = "0ms"
+    asked = {"spark.app.id": app_id, "spark.kubernetes.namespace": namespace}
+    if dynamic is not None:
+        asked[DYNAMIC_KEY] = "true" if dynamic else "false"
+        if not dynamic:
+            asked[INSTANCES_KEY] = str(target or 0)
+    conf = layered(from_mapping(assumed, ASSUMED), said, from_mapping(asked, ASKED))
+    try:
+        return app_settings(conf, policies)
+    except SettingsError as refused:
+        raise Misused(*(str(error) for error in refused.errors)) from None
