@@ -2,7 +2,7 @@
 
 The kubernetes client reads kubeconfigs and the identity of a pod, refreshes tokens, verifies TLS and knows about proxies;
 its models cost two hundred times what a partial decode costs. So its pool of connections is used as it is and every
-answer comes back as bytes. This is the only module that imports the package, and it does so when a connection is made: everything
+answer comes back as bytes. This is the only module that imports the package, when a connection is made: everything
 else of podtide runs without it.
 
 A call that reached the server has an ``Answer``, whatever its status; one that did not raises ``Unreachable``. Neither
@@ -26,6 +26,9 @@ from podtide.domain.units import Millis
 
 CONNECT_TIMEOUT_S: Final = 5.0
 READ_TIMEOUT_S: Final = 30.0
+HEADERS_TIMEOUT_S: Final = 10.0
+"""How long the head of a watch may take: on a connection that is dead in truth it never comes."""
+
 CONNECTIONS_MAX: Final = 64
 BODY_MAX: Final = 1024**3
 """Bytes of the longest answer that is read: a list of 100,000 pods with room to spare."""
@@ -178,7 +181,9 @@ class KubernetesApi:
         """Begin to watch. Raises Unreachable."""
         began = self._clock.monotonic()
         with _reachable(self.host):
-            response = self._request("watch", path, query, None, JSON, silence_s, {})
+            response = self._request("watch", path, query, None, JSON, min(silence_s, HEADERS_TIMEOUT_S), {})
+            with suppress_close(response):  # from here on the server may be silent for longer
+                connection_of(response).sock.settimeout(silence_s)
         return _Stream(self, resource, response, began)
 
     def _request(
@@ -257,8 +262,7 @@ class _Stream:
         """End it from any thread: the socket is shut down, which wakes a reader that waits for it."""
         self._closed.set()
         with suppress(Exception):
-            connection = self._response.connection or self._response._connection
-            connection.sock.shutdown(socket.SHUT_RDWR)
+            connection_of(self._response).sock.shutdown(socket.SHUT_RDWR)
 
 
 def connect(
@@ -321,6 +325,11 @@ def keepalive_options() -> list[tuple[int, int, int]]:
         if hasattr(socket, name):  # not everywhere
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
     return options
+
+
+def connection_of(response: Any) -> Any:
+    """The connection that a response is read from."""
+    return response.connection or response._connection
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The command line. Commands are imported when they are called: ``podtide --help`` loads click and nothing else.
 
-Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 130
+Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 4 the cluster; 130
 interrupted (docs/formats.md).
 """
 
@@ -26,6 +26,9 @@ COMMANDS: Final = {
         "Run executor allocation against a fake cluster, in virtual time.",
     ),
     "fit": ("podtide.entrypoints.fit_command", "Write a cluster file that behaves like a recorded cluster."),
+    "run": ("podtide.entrypoints.run_command", "Decide on a real cluster: in shadow beside Spark, or in charge."),
+    "stop": ("podtide.entrypoints.stop_command", "Delete what an application left behind on a cluster."),
+    "pod": ("podtide.entrypoints.pod_command", "The executor pod that a configuration leads to."),
     "conform": ("podtide.entrypoints.conform_command", "Re-decide recorded scenarios and compare with real Spark."),
 }
 """Command name to module and one line of help. The module holds a click command of the command's name."""

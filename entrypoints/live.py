@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from podtide.adapters.live_clock import Clock
-from podtide.domain import headless, shadowing
-from podtide.domain.commands import Command, Decommission, Kill
+from podtide.domain import following, headless, shadowing
+from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.engine import AnyStimulus
 from podtide.domain.headless import HeadlessConfig, HeadlessState
 from podtide.domain.pod_commands import (
@@ -31,6 +31,7 @@ from podtide.domain.pod_commands import (
     GetDriverPod,
     ListClaims,
     ListPods,
+    PodCommand,
     StopApplication,
 )
 from podtide.domain.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated, Wake
@@ -75,6 +76,14 @@ class Hands(Protocol):
     """What carries commands out. Never blocks for long, never raises; what comes of a call is heard in the inbox."""
 
     def apply(self, command: Command, now: Millis) -> None:
+        """Begin to carry a command out."""
+        ...
+
+
+class Actuator(Protocol):
+    """What makes the calls of commands about pods; their outcomes are heard in the inbox."""
+
+    def apply(self, command: PodCommand) -> None:
         """Begin to carry a command out."""
         ...
 
@@ -202,6 +211,65 @@ class HeadlessLens:
         self.state = step.state
         return list(step.commands)
 
+    def recall(self, told: Sequence[object], now: Millis) -> None:
+        """Go through what was heard and decided before; what follows from it was heard then."""
+        self.state = headless.drive(self.state, cast(Any, told), self._config, now).state
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
+
+
+class AdoptLens:
+    """Where nobody has said yet how many executors are wanted: those that the first list shows are."""
+
+    def __init__(self) -> None:
+        self._listed = False
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What was heard, the first list after the targets that it amounts to."""
+        if self._listed:
+            return list(heard)
+        seen: list[AnyStimulus] = []
+        for stimulus in heard:
+            if isinstance(stimulus, PodsReplaced) and not self._listed:
+                self._listed = True
+                seen.extend(following.follow(following.begin(), (stimulus,), now).commands)
+            seen.append(stimulus)
+        return seen
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Decisions tell nothing of what is wanted."""
+        del command, now
+        return []
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
+
+
+class FollowLens:
+    """Beside Spark without its driver: what its pods tell of its targets. It stands before the shadow's lens."""
+
+    def __init__(self) -> None:
+        self._state = following.begin()
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What was heard, each thing after the target that it tells of."""
+        seen: list[AnyStimulus] = []
+        for stimulus in heard:
+            if isinstance(stimulus, PodsUpdated | PodsReplaced | Outcome):
+                step = following.follow(self._state, (stimulus,), now)
+                self._state = step.state
+                seen.extend(step.commands)
+            seen.append(stimulus)
+        return seen
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Decisions tell nothing of what Spark wants."""
+        del command, now
+        return []
+
     def due(self) -> Millis:
         """Never: only what is heard matters."""
         return NEVER
@@ -252,7 +320,7 @@ class ShadowLens:
 class ShadowHands:
     """Reads what the core asks to be read, and answers everything else as done: nothing is ever written."""
 
-    def __init__(self, reader: Hands, lister: Callable[[int, str | None], None], hear: Hear) -> None:
+    def __init__(self, reader: Actuator, lister: Callable[[int, str | None], None], hear: Hear) -> None:
         self._reader = reader
         self._lister = lister
         self._hear = hear
@@ -262,7 +330,7 @@ class ShadowHands:
         if isinstance(command, ListPods):
             self._lister(command.serial, command.resource_version)
         elif isinstance(command, ListClaims | GetDriverPod | AwaitDriverReady):
-            self._reader.apply(command, now)
+            self._reader.apply(command)
         elif (serial := getattr(command, "serial", None)) is not None:
             self._hear(Outcome(now, serial))
 
@@ -278,7 +346,16 @@ class Reserve(Protocol):
 class ActingHands:
     """The actuator, behind the mark of executor ids: no pod is asked for before its id is on the cluster."""
 
-    def __init__(self, actuator: Hands, lister: Callable[[int, str | None], None], ids: Reserve, hear: Hear) -> None:
+    def __init__(
+        self,
+        actuator: Actuator,
+        lister: Callable[[int, str | None], None],
+        ids: Reserve,
+        hear: Hear,
+        asked: Callable[[PodNumber], None],
+    ) -> None:
+        """``asked``: told the number of every executor whose pod is asked for."""
+        self._asked = asked
         self._actuator = actuator
         self._lister = lister
         self._ids = ids
@@ -296,4 +373,7 @@ class ActingHands:
                 self._hear(Outcome(now, command.serial, failure))
                 return
             self._reserved = command.executor
-        self._actuator.apply(command, now)
+        if isinstance(command, CreatePod):
+            self._asked(command.executor)
+        if not isinstance(command, RequestTotal | Kill | Decommission):  # answered inside, by the scheduler backend
+            self._actuator.apply(command)

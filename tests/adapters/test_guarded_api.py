@@ -18,11 +18,11 @@ class Server:
 
     def call(self, verb: str, resource: str, path: str, **_: Any) -> Answer:
         self.verbs.append(verb)
-        return Answer(200, b"")
+        return Answer(200, f"{resource} {path}".encode())
 
     def stream(self, resource: str, path: str, **_: Any) -> Any:
         self.verbs.append("watch")
-        return "stream"
+        return f"{resource} {path}"
 
 
 def guarded(server: Server, *, valid_after: int | None, lost: bool = False) -> tuple[GuardedApi, list[float]]:
@@ -69,5 +69,6 @@ def test_a_lost_lease_is_not_waited_for() -> None:
 
 def test_watches_pass() -> None:
     server = Server()
-    assert guarded(server, valid_after=None)[0].stream("pods", "/", silence_s=1) == "stream"
+    watching: Any = guarded(server, valid_after=None)[0].stream("pods", "/", silence_s=1)
+    assert watching == "pods /"
     assert server.verbs == ["watch"]

@@ -1,0 +1,579 @@
+"""A live run, from its options to its end: what is put together, in which order it starts, and how it stops.
+
+The order of a start is what makes a restart safe. The lease comes first: from then on nobody else acts. It remembers the
+executor ids that were given out and the prefix of pod names. Then the pods are listed, and only then the core is started,
+so that its first decision knows every pod that is there. A recording of an earlier run is decided again before that, and
+what it had asked for and never heard of is asked for again (``live_resume``).
+
+The end goes the other way: the core stops deciding, calls on their way are waited for, then the lease is given back. With
+``--on-exit delete`` the core's own end comes in between (KubernetesClusterSchedulerBackend.stop), and a sweep that goes on
+until a list says that no pod is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from importlib import metadata
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from podtide.adapters.driver_conf import NoConf, driver_conf
+from podtide.adapters.driver_rest import DriverSensor, DriverSettings
+from podtide.adapters.driver_rest_http import Access, DriverHttp, DriverRefused
+from podtide.adapters.guarded_api import GuardedApi
+from podtide.adapters.kubernetes_actuator import ActuatorSettings, KubernetesActuator, Policy
+from podtide.adapters.kubernetes_api import Api, CallSeen, ConnectionRefused, KubernetesApi, connect
+from podtide.adapters.kubernetes_calls import Caller, Counts
+from podtide.adapters.kubernetes_cleanup import Cleaner
+from podtide.adapters.kubernetes_lease import (
+    POD_NAME_PREFIX,
+    ApplicationLease,
+    HeldBy,
+    LeaseRefused,
+    LeaseSettings,
+)
+from podtide.adapters.kubernetes_leftovers import Leftovers
+from podtide.adapters.kubernetes_refusals import Complaints
+from podtide.adapters.kubernetes_sensor import PodSensor, SensorSettings
+from podtide.adapters.live_clock import SystemClock
+from podtide.adapters.live_http import CannotServe, LiveServer
+from podtide.adapters.live_lines import LiveLines
+from podtide.adapters.live_news import Level, News, Tell, Topic
+from podtide.adapters.live_snapshot import ACT, SHADOW, About
+from podtide.adapters.live_story import LiveStory
+from podtide.adapters.live_terminal import LiveTerminal
+from podtide.adapters.log_errors import cause
+from podtide.adapters.pacing import Lane, Rate
+from podtide.adapters.process_identity import own_identity
+from podtide.adapters.recording import RecordingError, RecordingHeader, RecordingWriter, header_of
+from podtide.adapters.step_observers import Recorder
+from podtide.adapters.wording import lasting
+from podtide.domain.backend_state import Phase as BackendPhase
+from podtide.domain.commands import Command
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.headless import HeadlessConfig
+from podtide.domain.pod_stimuli import Reconciled, Stopping, TargetsSet
+from podtide.domain.pods import PodNumber
+from podtide.domain.policies import Policies
+from podtide.domain.settings import Level as NoticeLevel
+from podtide.domain.shadowing import Difference, Same, ShadowConfig
+from podtide.domain.sparkconf import layered
+from podtide.domain.units import DEFAULT_PROFILE, NEVER, Millis
+from podtide.entrypoints.app_loop import AppLoop, Observer, Stuck
+from podtide.entrypoints.app_settings import AppSettings, policies_with
+from podtide.entrypoints.command_output import Misused, Refusal
+from podtide.entrypoints.live import (
+    TURN_MS,
+    ActingHands,
+    AdoptLens,
+    FollowLens,
+    Hands,
+    HeadlessLens,
+    Inbox,
+    Lens,
+    LiveSurroundings,
+    ShadowHands,
+    ShadowLens,
+)
+from podtide.entrypoints.live_manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
+from podtide.entrypoints.live_resume import NotTheSame, resume
+from podtide.entrypoints.live_terms import given_conf, live_settings
+from podtide.entrypoints.run_command import Wanted
+
+INTERRUPTED: Final = 130
+CLUSTER: Final = 4
+REFUSALS: Final = (401, 403, 404)
+
+FIRST_LIST_S: Final = 30.0
+"""How long the first list may take."""
+
+SETTLE_S: Final = 20.0
+"""How long calls on their way are waited for at the end (Spark's executorSnapshotsSubscribersShutdownGracePeriod)."""
+
+STOP_S: Final = 60.0
+"""How long the core's own end may take, its waits for deletions included."""
+
+SWEEP_S: Final = 300.0
+RECORDINGS_MAX: Final = 1_000
+
+SWEPT: Final = ("statefulsets", "deployments", "pods", "configmaps")
+"""What ``--on-exit delete`` leaves none of."""
+
+
+class ClusterRefused(Refusal):
+    """The cluster does not let this run go on: it cannot be reached, refuses, or somebody else is in charge."""
+
+    exit_code = CLUSTER
+
+
+class Running:
+    """One live run. ``run`` returns its exit code, or raises a Refusal before anything was begun."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        """Nothing is read or called before ``run``."""
+        self.wanted = wanted
+        self.clock = SystemClock()
+        self.inbox = Inbox()
+        self.interrupted = False
+        self.trouble: str | None = None
+        self.highest = PodNumber(0)
+        self.same = self.differences = 0
+        self.serving = ""
+        self.story: LiveStory | None = None
+        self.surroundings: LiveSurroundings | None = None
+        self.begin: list[Callable[[], object]] = []
+        self.ends: list[Callable[[], object]] = []
+
+    def run(self) -> int:
+        """Start, decide until the end, and end."""
+        try:
+            with ExitStack() as resources:
+                return self._run(resources)
+        except NotTheSame as other:
+            raise Misused(f"{other}; choose another file for --record, or say --overwrite") from None
+        except RecordingError as problem:
+            raise Misused(str(problem)) from None
+        except Stuck as stuck:
+            raise ClusterRefused(f"the run makes no progress: {stuck}") from None
+
+    # ------------------------------------------------------------------------------------------------ the beginning
+
+    def _run(self, resources: ExitStack) -> int:
+        wanted = self.wanted
+        try:
+            policies = policies_with(wanted.fixes)
+        except ValueError as unknown:
+            raise Misused(str(unknown)) from None
+        layers = given_conf(wanted.conf, wanted.properties_file)
+        api = self._connected(resources)
+        named = layered(*layers).setting("spark.kubernetes.namespace") if layers else None
+        self.namespace = wanted.namespace or (named.value if named is not None else api.namespace) or "default"
+        self.story = LiveStory(self._about(api), self.clock)
+        self._watch(resources)
+        driver_conf = self._asked_driver()
+        lease = self._leased(resources, api)
+        settings = live_settings(
+            layers,
+            policies,
+            app_id=wanted.app_id,
+            namespace=self.namespace,
+            acting=wanted.acting,
+            dynamic=self._dynamic(),
+            target=wanted.target,
+            driver_conf=driver_conf,
+            prefix=None if lease is None else lease.facts.get(POD_NAME_PREFIX),
+        )
+        self.settings = settings
+        self._say_notices(settings)
+        prefix = settings.config.kubernetes.allocation.pod_name_prefix
+        if lease is not None and not lease.set_fact(POD_NAME_PREFIX, prefix):
+            raise ClusterRefused("the prefix of pod names could not be written to the lease")
+        self._assemble(resources, api, lease)
+        loop = self._recorded(resources, policies)
+        self._first_list()
+        self._signals(resources)
+        if not loop.steps:
+            loop.launch()
+        self._ask()
+        for start in self.begin:
+            start()
+        return self._decide(loop, lease)
+
+    def _dynamic(self) -> bool | None:
+        """Whether dynamic allocation decides: always for a driver that is acted for, as its conf says beside one."""
+        if self.wanted.driver is None:
+            return False
+        return True if self.wanted.acting else None
+
+    def _connected(self, resources: ExitStack) -> KubernetesApi:
+        try:
+            api = connect(self.wanted.kubeconfig, self.wanted.context, clock=self.clock, watcher=self._seen)
+        except ConnectionRefused as refused:
+            raise Misused(str(refused)) from None
+        resources.callback(api.close)
+        return api
+
+    def _seen(self, call: CallSeen) -> None:
+        if self.story is not None:
+            self.story.seen(call)
+
+    def _about(self, api: KubernetesApi) -> About:
+        wanted = self.wanted
+        mode = ACT if wanted.acting else SHADOW
+        words = {
+            "number": f"{wanted.target} executors", "schedule": f"schedule {wanted.schedule}",
+            "lines": "lines on standard input", "driver": f"driver {wanted.driver}", "pods": "the pods that Spark made",
+        }  # fmt: skip
+        return About(
+            wanted.app_id, self.namespace, mode, version(), api.host, words[self._kind()], wanted.driver is not None
+        )
+
+    def _kind(self) -> str:
+        wanted = self.wanted
+        given = (
+            ("number", wanted.target is not None), ("schedule", wanted.schedule is not None), ("lines", wanted.lines),
+            ("driver", wanted.driver is not None), ("pods", True),
+        )  # fmt: skip
+        return next(kind for kind, asked in given if asked)
+
+    def _watch(self, resources: ExitStack) -> None:
+        """What people and machines see of the run: a live view or lines, metrics and health."""
+        wanted, story = self.wanted, self.story
+        assert story is not None
+        self.observers: list[Observer] = [story]
+        self.tellers: list[Tell] = [story.tell]
+        if wanted.metrics_port is not None:
+            try:
+                server = LiveServer(story, wanted.metrics_address, wanted.metrics_port)
+            except CannotServe as problem:
+                raise Misused(str(problem)) from None
+            resources.enter_context(server)
+            self.serving = server.url
+        if wanted.view:
+            resources.enter_context(LiveTerminal(story, sys.stdout))
+        else:
+            lines = LiveLines(story, sys.stdout, self.clock, as_json=wanted.log_format == "json")
+            resources.enter_context(lines)
+            self.observers.append(lines)
+            self.tellers.append(lines.tell)
+
+    def tell(self, news: News) -> None:
+        """Tell everybody."""
+        for teller in self.tellers:
+            teller(news)
+
+    def say(self, level: Level, topic: Topic, text: str) -> None:
+        """Tell everybody something that has no numbers."""
+        self.tell(News(self.clock.now(), level, topic, text))
+
+    def _say_notices(self, settings: AppSettings) -> None:
+        for notice in settings.notices:
+            if notice.level is NoticeLevel.WARNING:
+                self.say(Level.WARNING, Topic.STARTED, f"Spark warns: {notice.text}" if notice.spark else notice.text)
+
+    def _leased(self, resources: ExitStack, api: Api) -> ApplicationLease | None:
+        """The lease of the application, for one that acts. Raises ClusterRefused."""
+        wanted = self.wanted
+        if not wanted.acting:
+            return None
+        seconds = wanted.lease_ms / 1000
+        terms = LeaseSettings(
+            duration_s=max(1, round(seconds)), renew_every_s=seconds * 2 / 3, retry_s=min(2.0, seconds / 8),
+            margin_s=min(10.0, seconds / 6),
+        )  # fmt: skip
+        lease = ApplicationLease(
+            api, self.namespace, wanted.app_id, own_identity(), self.clock, self.tell, terms, jitter=random.random,
+            on_lost=self._lost,
+        )  # fmt: skip
+        taken = lease.acquire(wanted.lease_wait_ms / 1000)
+        if isinstance(taken, HeldBy):
+            waits = "" if wanted.lease_wait_ms else "; --lease-wait waits for it"
+            raise ClusterRefused(
+                f"another instance acts for {wanted.app_id}: {taken.spoken} holds {lease.name} for at least "
+                f"{taken.free_in_s:.0f} s more{waits}"
+            )
+        if isinstance(taken, LeaseRefused):
+            raise ClusterRefused(taken.why)
+        self.highest = PodNumber(taken.last_id)
+        lease.start()
+        resources.callback(lease.release)  # where it does not come to an orderly end
+        return lease
+
+    def _lost(self, why: str) -> None:
+        """Somebody else is in charge: from any thread."""
+        self.trouble = why
+        if self.surroundings is not None:
+            self.surroundings.stop()
+
+    def _assemble(self, resources: ExitStack, api: KubernetesApi, lease: ApplicationLease | None) -> None:
+        """Sensor, actuator, hands, lenses and surroundings."""
+        wanted, config = self.wanted, self.settings.config
+        app_id, hear = wanted.app_id, self.inbox.hear
+        self.sensor = PodSensor(
+            api, self.namespace, app_id, hear, self.clock, self.tell,
+            SensorSettings(faithful=not wanted.acting), random.random,
+        )  # fmt: skip
+        guarded: Api = api
+        if lease is not None:
+            guarded = GuardedApi(api, lease.valid, lease.lost.is_set, threading.Event().wait)
+        self.writing = guarded
+        manifests = self._manifests(api) if wanted.acting else NoManifests()
+        if isinstance(manifests, LiveManifests):
+            self.manifests = manifests
+        self.actuator = KubernetesActuator(
+            guarded, self.namespace, app_id, manifests, hear, self.clock, self.tell,
+            ActuatorSettings(
+                policy=Policy.ONE_AT_A_TIME if wanted.one_at_a_time or not wanted.acting else Policy.CONCURRENT,
+                workers=wanted.workers, rate=Rate(wanted.create_rate), drain=wanted.drain,
+                driver_pod=config.kubernetes.allocation.driver_pod or "",
+            ),
+            jitter=random.random,
+        )  # fmt: skip
+        self.lenses: list[Lens] = []
+        if wanted.acting and wanted.lines:
+            self.lenses.append(AdoptLens())
+        hands: Hands
+        if lease is not None:
+            hands = ActingHands(self.actuator, self.sensor.request_list, lease, hear, self._asked_for)
+        else:
+            hands = ShadowHands(self.actuator, self.sensor.request_list, hear)
+            if wanted.follows_pods:
+                self.lenses.append(FollowLens())
+            patience = max(ShadowConfig().patience_ms, 3 * config.kubernetes.allocation.batch_delay_ms)
+            self.lenses.append(ShadowLens(ShadowConfig(patience), self._compared))
+        if wanted.acting and wanted.driver is None:
+            self.headless = HeadlessLens(HeadlessConfig())
+            self.lenses.append(self.headless)
+        assert self.story is not None
+        ends_at = NEVER if wanted.duration_ms is None else self.clock.now() + wanted.duration_ms
+        self.surroundings = LiveSurroundings(self.inbox, self.clock, hands, self.story, self.lenses, ends_at)
+        resources.callback(self.sensor.stop)
+
+    def _manifests(self, api: Api) -> LiveManifests:
+        name = self.settings.config.kubernetes.allocation.driver_pod
+        try:
+            driver = None if name is None else driver_pod(api, self.namespace, name)
+        except DriverPodRefused as refused:
+            raise ClusterRefused(str(refused)) from None
+        return live_manifests(self.settings, driver, self.wanted.conf_dir, self.clock)
+
+    def _asked_for(self, number: PodNumber) -> None:
+        self.highest = max(self.highest, number)
+
+    def _compared(self, what: Difference | Same) -> None:
+        """The shadow and Spark did the same, or they did not."""
+        if isinstance(what, Same):
+            self.same += 1
+            return
+        self.differences += 1
+        after = lasting(what.at - what.since)
+        self.say(Level.WARNING, Topic.DIFFERENCE, f"executor {what.executor}: {what.deed.value}, {after} ago")
+
+    # ------------------------------------------------------------------------------------------------ what is wanted
+
+    def _ask(self) -> None:
+        """Begin to say what is wanted."""
+        wanted = self.wanted
+        if wanted.target is not None:
+            self.inbox.hear(TargetsSet(0, ((DEFAULT_PROFILE, wanted.target),)))
+
+    def _asked_driver(self) -> dict[str, str]:
+        """Begin to ask the driver, if there is one to be asked; its conf."""
+        wanted = self.wanted
+        if wanted.driver is None:
+            return {}
+        try:
+            get = DriverHttp(wanted.driver, _access(wanted.driver_auth), self.clock, os.environ)
+            conf = driver_conf(get, wanted.app_id)
+        except DriverRefused as refused:
+            raise Misused(f"--driver {wanted.driver}: {refused}") from None
+        except NoConf as problem:
+            raise ClusterRefused(f"--driver {wanted.driver}: {problem}") from None
+        sensor = DriverSensor(
+            get, wanted.app_id, self.inbox.hear, self.clock, self.tell, DriverSettings(), random.random
+        )
+        self.driver = sensor
+
+        def until_it_ends() -> None:
+            sensor.ended.wait()
+            assert self.surroundings is not None
+            self.surroundings.stop()
+
+        self.ends.append(sensor.stop)
+        self.begin.append(sensor.start)
+        self.begin.append(threading.Thread(target=until_it_ends, name="driver-end", daemon=True).start)
+        return conf
+
+    # --------------------------------------------------------------------------------------------- the recording
+
+    def _recorded(self, resources: ExitStack, policies: Policies) -> AppLoop:
+        """The loop, with its recording: begun, or gone on with where an earlier run was killed."""
+        wanted, settings = self.wanted, self.settings
+        assert self.surroundings is not None
+        now = self.clock.now()
+        self.inbox.hear(Reconciled(0, self.highest))
+        if wanted.record is None:
+            return AppLoop(settings.config, now, self.surroundings, self.observers)
+        header = header_of(wanted.app_id, settings.conf, now, "live", policies=policies)
+        place = Path(wanted.record)
+        if place.exists() and not wanted.overwrite:
+            if wanted.acting and wanted.driver is None:
+                loop = self._resumed(resources, wanted.record, header)
+                if loop is not None:
+                    return loop
+            self._set_aside(place)
+        writer = resources.enter_context(_whole(RecordingWriter(wanted.record, header, overwrite=True)))
+        return AppLoop(settings.config, now, self.surroundings, [Recorder(writer), *self.observers])
+
+    def _resumed(self, resources: ExitStack, path: str, header: RecordingHeader) -> AppLoop | None:
+        """Go on with the recording of a run that was killed, or ended; None if it holds nothing."""
+        assert self.surroundings is not None
+
+        def witness(now: Millis, stimuli: Sequence[AnyStimulus], commands: Sequence[Command]) -> None:
+            self.headless.recall((*stimuli, *commands), now)
+
+        state = resume(path, header, self.settings.config, witness)
+        if state is None:
+            return None
+        writer = resources.enter_context(_whole(state.writer))
+        loop = AppLoop(self.settings.config, state.now, self.surroundings, [Recorder(writer), *self.observers])
+        loop.resume(state.state, state.now, state.steps)
+        self.say(Level.INFO, Topic.STARTED, f"gone on with {path}: {state.steps} steps, {len(state.open)} calls open")
+        for command in state.open:
+            self.surroundings.apply(command, state.now)
+        return loop
+
+    def _set_aside(self, place: Path) -> None:
+        """Keep the recording of an earlier run under another name; a run that asks its driver begins a new one."""
+        stem, _, rest = place.name.partition(".")
+        for number in range(1, RECORDINGS_MAX):
+            other = place.with_name(f"{stem}.{number}.{rest}" if rest else f"{stem}.{number}")
+            if not other.exists():
+                try:
+                    place.rename(other)
+                except OSError as problem:
+                    raise RecordingError(str(place), f"cannot be set aside: {cause(problem)}") from None
+                self.say(Level.INFO, Topic.STARTED, f"the recording of an earlier run is {other} now")
+                return
+        raise RecordingError(str(place), f"exists, as do {RECORDINGS_MAX} set aside; remove some, or say --overwrite")
+
+    # ------------------------------------------------------------------------------------------- deciding, to the end
+
+    def _first_list(self) -> None:
+        """List the pods before anything is decided. Raises ClusterRefused."""
+        self.sensor.start()
+        until = self.clock.monotonic() + FIRST_LIST_S
+        pause = threading.Event()
+        while self.sensor.last_list_at is None:
+            refused = self.sensor.failure
+            if refused is not None and refused.status in REFUSALS:
+                raise ClusterRefused(f"the pods of {self.wanted.app_id} cannot be listed: {refused.message}")
+            if self.clock.monotonic() >= until:
+                raise ClusterRefused(f"the pods of {self.wanted.app_id} could not be listed in {FIRST_LIST_S:.0f} s")
+            pause.wait(0.02)
+
+    def _signals(self, resources: ExitStack) -> None:
+        """SIGTERM and Ctrl-C end the run at its next turn; a second Ctrl-C ends it at once."""
+        surroundings = self.surroundings
+        assert surroundings is not None
+
+        def end(number: int, _frame: FrameType | None) -> None:
+            if number == signal.SIGINT:
+                if self.interrupted:
+                    raise KeyboardInterrupt
+                self.interrupted = True
+            surroundings.stop()
+
+        with contextlib.suppress(ValueError):  # only the main thread may; elsewhere somebody else ends the run
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                resources.callback(signal.signal, number, signal.signal(number, end))
+
+    def _decide(self, loop: AppLoop, lease: ApplicationLease | None) -> int:
+        assert self.surroundings is not None
+        loop.run(NEVER)
+        ended = self.surroundings.ended
+        if ended is not None and self.trouble is None:
+            self.trouble = f"the application is ended with exit code {ended.exit_code}: {ended.why.cause.value}"
+        left = self._end(loop, lease)
+        if self.trouble is not None:
+            raise ClusterRefused(self.trouble)
+        if left:
+            return CLUSTER
+        return INTERRUPTED if self.interrupted else 0
+
+    def _end(self, loop: AppLoop, lease: ApplicationLease | None) -> bool:
+        """Stop in order; whether something is left that should not be."""
+        wanted = self.wanted
+        in_charge = lease is not None and not lease.lost.is_set()
+        self.say(Level.INFO, Topic.STOPPING, "stopping" if not wanted.acting else self._parting(in_charge))
+        for end in self.ends:
+            end()
+        left = False
+        if in_charge and wanted.delete_on_exit:
+            left = self._delete_all(loop)
+        settled = self.actuator.settle(SETTLE_S)
+        self.sensor.stop()
+        if lease is not None:
+            problem = lease.release(delete=in_charge and wanted.delete_on_exit and not left, used_id=self.highest)
+            if problem is not None and in_charge:
+                self.say(Level.WARNING, Topic.STOPPED, f"the lease was not given back: {problem}")
+        self.say(Level.INFO, Topic.STOPPED, self._remaining(settled.left))
+        return left
+
+    def _parting(self, in_charge: bool) -> str:
+        if not in_charge:
+            return "stopping: somebody else is in charge, nothing more is written"
+        return "stopping: all executors are deleted" if self.wanted.delete_on_exit else "stopping: executors are kept"
+
+    def _delete_all(self, loop: AppLoop) -> bool:
+        """The core's own end, and a sweep until a list says zero. Whether something is left."""
+        assert self.surroundings is not None
+        self.surroundings.go_on()
+        loop.take((Stopping(self.clock.now()),), self.clock.now())
+        until = self.clock.monotonic() + STOP_S
+        while self.clock.monotonic() < until and not self.surroundings.stopping:
+            loop.run(self.clock.now() + TURN_MS)
+            if self.actuator.in_flight == 0 and over(loop.state):
+                break
+        deadline = self.clock.monotonic() + SWEEP_S
+        pause = threading.Event().wait
+        lane = Lane("sweep", self.clock, self.tell, jitter=random.random, wait=pause)
+        complaints = Complaints(self.clock, self.tell)
+        caller = Caller(self.writing, lane, self.clock, complaints, Counts(), jitter=random.random, wait=pause)
+        sweep = Leftovers(caller, Cleaner(caller, self.namespace), self.namespace, self.wanted.app_id, deadline)
+        remains = sweep.delete(SWEPT, lambda _kind, _count: None)
+        for kind in remains:
+            if not kind.clean:
+                names = ", ".join(kind.swept.names)
+                why = kind.refusal or f"{kind.swept.left} are there still: {names}"
+                self.say(Level.ERROR, Topic.LEFT_BEHIND, f"{kind.kind}: {why}")
+        return not all(kind.clean for kind in remains)
+
+    def _remaining(self, unanswered: int) -> str:
+        """What is left on the cluster, as far as was seen."""
+        assert self.story is not None
+        seen = self.story.snapshot()
+        pods = ", ".join(f"{count} {state}" for state, count in seen.total.pods.items() if count)
+        calls = f"; {unanswered} calls were not carried out" if unanswered else ""
+        compared = ""
+        if not self.wanted.acting:
+            compared = f"; {self.same} creates and deletes as Spark's, {self.differences} differences"
+        return f"stopped; pods left: {pods or 'none'}{calls}{compared}"
+
+
+def over(state: State) -> bool:
+    """Whether the scheduler backend has gone through its end."""
+    side = state.kubernetes
+    return side is not None and side.backend.phase in (BackendPhase.STOPPED, BackendPhase.ABANDONED)
+
+
+@contextlib.contextmanager
+def _whole(writer: RecordingWriter) -> Iterator[RecordingWriter]:
+    """A recording that is closed as ended where the run ends, however it does."""
+    try:
+        yield writer
+    except BaseException:
+        with contextlib.suppress(RecordingError, OSError):
+            writer.abandon()
+        raise
+    writer.close("the run ended")
+
+
+def _access(variable: str | None) -> Access:
+    return Access(credential_env=variable)
+
+
+def version() -> str:
+    """podtide's own."""
+    try:
+        return metadata.version("podtide")
+    except metadata.PackageNotFoundError:
+        return "checkout"
