@@ -6,13 +6,18 @@ STAMP := $(VENV)/.installed
 # One process for each core; they have to draw the same cases, some of which are sets. The command line is tested by itself:
 # its tests send signals and look at the terminal.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --benchmark-disable
+LIVE := $(BIN)/python -m pytest tests/live -q --benchmark-disable --durations=5
+# The real Spark, 400 MB of it, for those tests alone that run beside it.
+SPARK := .venv-spark
+SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts unit conformance truth-check soak bench wheel clean
+.PHONY: help demo test check lint types contracts unit live-quick live conformance truth-check soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, and simulate a cluster with bad weather"
 	@echo "make test         every check: lint, types, import contracts, tests, coverage, wheel"
+	@echo "make live         against a real API server: 1,000 pods, 100 kills, real Spark   (Java 17; tests/live/cluster.py)"
 	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
 	@echo "make truth-check  replay real runs and compare with what their drivers decided"
 	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
@@ -32,7 +37,7 @@ demo: $(STAMP)
 
 test: check
 
-check: lint types contracts unit wheel
+check: lint types contracts unit live-quick wheel
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -45,9 +50,21 @@ contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
 unit: $(STAMP)
-	$(PYTEST) --ignore=tests/entrypoints --cov --cov-report=term --cov-fail-under=95
+	$(PYTEST) --ignore=tests/entrypoints --ignore=tests/live --cov --cov-report=term --cov-fail-under=95
 	$(BIN)/python -m pytest -q tests/entrypoints
 	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) -q --hypothesis-profile=quick tests/domain tests/properties tests/conformance
+
+# Against a real API server, in one process: each worker would start a server of its own. Skipped, loudly, where there is none.
+live-quick: $(STAMP)
+	$(LIVE)
+
+live: $(STAMP) $(if $(PODTIDE_SPARK_PYTHON),,$(SPARK_STAMP))
+	PODTIDE_LIVE=full PODTIDE_LIVE_REQUIRED=1 PODTIDE_SPARK_PYTHON=$(or $(PODTIDE_SPARK_PYTHON),$(abspath $(SPARK))/bin/python) $(LIVE)
+
+$(SPARK_STAMP):
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet pyspark==4.3.0
+	@touch $(SPARK_STAMP)
 
 wheel: $(STAMP)
 	$(BIN)/python scripts/check_wheel.py
@@ -65,4 +82,4 @@ bench: $(STAMP)
 	$(BIN)/python -m pytest benchmarks --benchmark-only
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache out
+	rm -rf $(VENV) $(SPARK) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache out

@@ -137,12 +137,12 @@ class DriverHttp:
         except NoAnswer:
             _close(response)
             raise
+        except errors.NewConnectionError as problem:  # a ConnectTimeoutError to urllib3; unknown names are among them
+            _close(response)
+            raise NoAnswer(f"{self.base} cannot be reached: {_cause(problem)}", refused=True) from None
         except (errors.ConnectTimeoutError, errors.ReadTimeoutError):
             _close(response)
             raise NoAnswer(f"{self.base} does not answer in time") from None
-        except errors.NewConnectionError as problem:  # names that are not resolved among them
-            _close(response)
-            raise NoAnswer(f"{self.base} cannot be reached: {_cause(problem)}", refused=True) from None
         except errors.SSLError as problem:
             _close(response)
             raise NoAnswer(f"{self.base} cannot be trusted: {_cause(problem)}") from None

@@ -17,7 +17,10 @@ LOOK_S: Final = 0.1
 
 
 class GuardedApi:
-    """An ``Api`` that writes only while ``valid()``. ``pause``: waits that many seconds. ``lost()``: do not even wait."""
+    """An ``Api`` that writes only while ``valid()``. ``pause``: waits that many seconds. ``lost()``: do not even wait.
+
+    ``write_max_s``: how long a write may take; it should end before somebody else could hold the lease.
+    """
 
     def __init__(
         self,
@@ -25,12 +28,14 @@ class GuardedApi:
         valid: Callable[[], bool],
         lost: Callable[[], bool],
         pause: Callable[[float], object],
+        write_max_s: float = READ_TIMEOUT_S,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._api = api
         self._valid = valid
         self._lost = lost
         self._pause = pause
+        self._write_max_s = write_max_s
         self._patience_s = patience_s
 
     def call(
@@ -48,6 +53,7 @@ class GuardedApi:
         """Make one call; a write only under the lease. Raises Unreachable."""
         if verb in WRITES:
             self._permitted(verb, resource)
+            timeout_s = min(timeout_s, self._write_max_s)
         return self._api.call(
             verb,
             resource,

@@ -57,8 +57,8 @@ class ApplicationLease:
     """The lease of one application. Thread-safe, apart from ``acquire`` and ``release``, which its owner calls.
 
     ``identity``: who we are. ``jitter``: numbers in [0, 1) that spread the renewals of many instances. ``on_lost``: called
-    once, with a sentence, when the lease is lost; from whichever thread noticed. ``pause``: waits that many seconds;
-    tests hand one that moves the clock.
+    once, with a sentence, when the lease is lost; from whichever thread noticed, so it must neither block nor raise.
+    ``pause``: waits that many seconds; tests hand one that moves the clock.
     """
 
     def __init__(

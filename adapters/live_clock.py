@@ -24,15 +24,21 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's. Epoch time is read once and goes on with the monotonic clock, so that it neither jumps nor falls."""
+    """The machine's. Epoch time is read once and goes on with the monotonic clock, so that it neither jumps nor falls.
+
+    Where the system can tell, time goes on while the machine sleeps: a lease must not look fresh after waking.
+    """
 
     def __init__(self) -> None:
-        self._epoch: Final = time.time() - time.monotonic()
+        self._epoch: Final = time.time() - self.monotonic()
 
     def now(self) -> Millis:
         """Epoch milliseconds."""
-        return int((self._epoch + time.monotonic()) * 1000)
+        return int((self._epoch + self.monotonic()) * 1000)
 
     def monotonic(self) -> float:
         """Seconds since some moment."""
-        return time.monotonic()
+        return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
+
+
+_BOOT: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)

@@ -29,6 +29,7 @@ class Topic(Enum):
     STARTED = "started"
     STOPPING = "stopping"
     STOPPED = "stopped"
+    STATUS = "status"
     LISTED = "listed"
     WATCHING = "watching"
     WATCH_BROKEN = "watch broken"

@@ -6,8 +6,9 @@ application's id, the namespace, whether dynamic allocation decides).
 
 Acting, a few assumptions differ from Spark's defaults, because what Spark needs them for does not exist here: the watch is
 repaired by itself, so the full list that makes up for a broken one is taken every five minutes instead of every thirty
-seconds; and without a driver nobody can tell an executor to go, so its pod is deleted at once instead of after the five
-seconds that Spark gives it to go by itself. Whoever sets these keys gets what they set.
+seconds; the driver's services are the driver's, so they stay when this run deletes its executors; and without a driver
+nobody can tell an executor to go, so its pod is deleted at once instead of after the five seconds that Spark gives it to go
+by itself. Whoever sets these keys gets what they set.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ PREFIX_KEY: Final = "spark.kubernetes.executor.podNamePrefix"
 DYNAMIC_KEY: Final = "spark.dynamicAllocation.enabled"
 INSTANCES_KEY: Final = "spark.executor.instances"
 POLL_KEY: Final = "spark.kubernetes.executor.apiPollingInterval"
+SERVICES_KEY: Final = "spark.kubernetes.driver.service.deleteOnTermination"
 GRACE_KEY: Final = "spark.kubernetes.dynamicAllocation.deleteGracePeriod"
 NAME_MAX: Final = 180
 """Characters of the application's name in a derived prefix of pod names; Spark allows 237 in all."""
@@ -96,6 +98,7 @@ def live_settings(
     if acting:
         del assumed["spark.kubernetes.container.image"]
         assumed[POLL_KEY] = "5min"
+        assumed[SERVICES_KEY] = "false"
         if not dynamic:
             assumed[GRACE_KEY] = "0ms"
     asked = {"spark.app.id": app_id, "spark.kubernetes.namespace": namespace}

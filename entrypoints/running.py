@@ -44,8 +44,9 @@ from podtide.adapters.kubernetes_leftovers import Leftovers
 from podtide.adapters.kubernetes_refusals import Complaints
 from podtide.adapters.kubernetes_sensor import PodSensor, SensorSettings
 from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.live_http import CannotServe, LiveServer
-from podtide.adapters.live_lines import LiveLines
+from podtide.adapters.live_http import CannotServe, LiveHttp
+from podtide.adapters.live_lines import LiveLines, status_words
+from podtide.adapters.live_metrics import LiveMetrics, MetricsMissing
 from podtide.adapters.live_news import Level, News, Tell, Topic
 from podtide.adapters.live_snapshot import ACT, SHADOW, About
 from podtide.adapters.live_story import LiveStory
@@ -53,20 +54,22 @@ from podtide.adapters.live_terminal import LiveTerminal
 from podtide.adapters.log_errors import cause
 from podtide.adapters.pacing import Lane, Rate
 from podtide.adapters.process_identity import own_identity
-from podtide.adapters.recording import RecordingError, RecordingHeader, RecordingWriter, header_of
+from podtide.adapters.recording import RecordingError, RecordingHeader, RecordingWriter, header_of, open_recording
 from podtide.adapters.step_observers import Recorder
+from podtide.adapters.target_source import LineSource, NumberSource, ScheduleSource, TargetSource
+from podtide.adapters.target_source_schedule import TargetError, read_schedule
 from podtide.adapters.wording import lasting
 from podtide.domain.backend_state import Phase as BackendPhase
 from podtide.domain.commands import Command
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.headless import HeadlessConfig
-from podtide.domain.pod_stimuli import Reconciled, Stopping, TargetsSet
+from podtide.domain.pod_stimuli import Reconciled, Stopping
 from podtide.domain.pods import PodNumber
 from podtide.domain.policies import Policies
 from podtide.domain.settings import Level as NoticeLevel
 from podtide.domain.shadowing import Difference, Same, ShadowConfig
 from podtide.domain.sparkconf import layered
-from podtide.domain.units import DEFAULT_PROFILE, NEVER, Millis
+from podtide.domain.units import NEVER, Millis
 from podtide.entrypoints.app_loop import AppLoop, Observer, Stuck
 from podtide.entrypoints.app_settings import AppSettings, policies_with
 from podtide.entrypoints.command_output import Misused, Refusal
@@ -85,7 +88,7 @@ from podtide.entrypoints.live import (
 )
 from podtide.entrypoints.live_manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
 from podtide.entrypoints.live_resume import NotTheSame, resume
-from podtide.entrypoints.live_terms import given_conf, live_settings
+from podtide.entrypoints.live_terms import INSTANCES_KEY, given_conf, live_settings
 from podtide.entrypoints.run_command import Wanted
 
 INTERRUPTED: Final = 130
@@ -104,8 +107,10 @@ STOP_S: Final = 60.0
 SWEEP_S: Final = 300.0
 RECORDINGS_MAX: Final = 1_000
 
-SWEPT: Final = ("statefulsets", "deployments", "pods", "configmaps")
-"""What ``--on-exit delete`` leaves none of."""
+SWEPT: Final = ("pods", "configmaps")
+"""What ``--on-exit delete`` leaves none of; and no sets, where an allocator makes sets."""
+
+SETS: Final = {"statefulset": ("statefulsets",), "deployment": ("deployments",)}
 
 
 class ClusterRefused(Refusal):
@@ -153,6 +158,7 @@ class Running:
         except ValueError as unknown:
             raise Misused(str(unknown)) from None
         layers = given_conf(wanted.conf, wanted.properties_file)
+        self.source = self._source()
         api = self._connected(resources)
         named = layered(*layers).setting("spark.kubernetes.namespace") if layers else None
         self.namespace = wanted.namespace or (named.value if named is not None else api.namespace) or "default"
@@ -167,7 +173,7 @@ class Running:
             namespace=self.namespace,
             acting=wanted.acting,
             dynamic=self._dynamic(),
-            target=wanted.target,
+            target=self._initial(),
             driver_conf=driver_conf,
             prefix=None if lease is None else lease.facts.get(POD_NAME_PREFIX),
         )
@@ -182,7 +188,9 @@ class Running:
         self._signals(resources)
         if not loop.steps:
             loop.launch()
-        self._ask()
+        if self.source is not None:
+            self.ends.append(self.source.stop)
+            self.source.start()
         for start in self.begin:
             start()
         return self._decide(loop, lease)
@@ -232,8 +240,9 @@ class Running:
         self.tellers: list[Tell] = [story.tell]
         if wanted.metrics_port is not None:
             try:
-                server = LiveServer(story, wanted.metrics_address, wanted.metrics_port)
-            except CannotServe as problem:
+                metrics = LiveMetrics(story.snapshot)
+                server = LiveHttp(story.snapshot, metrics, port=wanted.metrics_port, address=wanted.metrics_address)
+            except (CannotServe, MetricsMissing) as problem:
                 raise Misused(str(problem)) from None
             resources.enter_context(server)
             self.serving = server.url
@@ -264,11 +273,7 @@ class Running:
         wanted = self.wanted
         if not wanted.acting:
             return None
-        seconds = wanted.lease_ms / 1000
-        terms = LeaseSettings(
-            duration_s=max(1, round(seconds)), renew_every_s=seconds * 2 / 3, retry_s=min(2.0, seconds / 8),
-            margin_s=min(10.0, seconds / 6),
-        )  # fmt: skip
+        terms = lease_terms(wanted.lease_ms)
         lease = ApplicationLease(
             api, self.namespace, wanted.app_id, own_identity(), self.clock, self.tell, terms, jitter=random.random,
             on_lost=self._lost,
@@ -303,7 +308,9 @@ class Running:
         )  # fmt: skip
         guarded: Api = api
         if lease is not None:
-            guarded = GuardedApi(api, lease.valid, lease.lost.is_set, threading.Event().wait)
+            guarded = GuardedApi(
+                api, lease.valid, lease.lost.is_set, threading.Event().wait, lease_terms(wanted.lease_ms).margin_s
+            )
         self.writing = guarded
         manifests = self._manifests(api) if wanted.acting else NoManifests()
         if isinstance(manifests, LiveManifests):
@@ -359,11 +366,45 @@ class Running:
 
     # ------------------------------------------------------------------------------------------------ what is wanted
 
-    def _ask(self) -> None:
-        """Begin to say what is wanted."""
+    def _source(self) -> TargetSource | None:
+        """Who says how many executors there are to be; None: the driver, or the pods. Raises Misused."""
+        wanted, hear = self.wanted, self.inbox.hear
+        try:
+            if wanted.target is not None:
+                return NumberSource(wanted.target, hear)
+            if wanted.schedule is not None:
+                return ScheduleSource(read_schedule(wanted.schedule), hear, self.clock, self.tell)
+        except TargetError as problem:
+            raise Misused(str(problem)) from None
+        if wanted.lines:
+            if sys.stdin is None:
+                raise Misused("--lines: standard input is closed")
+            return LineSource(
+                sys.stdin.fileno(), hear, self.clock, self.tell, self._stop_asked, self._status,
+                stop_at_end=wanted.stop_at_end_of_input,
+            )  # fmt: skip
+        return None
+
+    def _initial(self) -> int | None:
+        """The number of executors that the application begins with: a run that is gone on with began with its own."""
+        if self._goes_on() and self.wanted.record is not None:
+            with contextlib.suppress(RecordingError, ValueError), open_recording(self.wanted.record) as recording:
+                return int(recording.header.conf.get(INSTANCES_KEY, ""))
+        return None if self.source is None else self.source.initial
+
+    def _goes_on(self) -> bool:
+        """Whether there is a recording to go on with. Beside a driver each run begins anew: the driver knows the state."""
         wanted = self.wanted
-        if wanted.target is not None:
-            self.inbox.hear(TargetsSet(0, ((DEFAULT_PROFILE, wanted.target),)))
+        there = wanted.record is not None and not wanted.overwrite and Path(wanted.record).exists()
+        return there and wanted.acting and wanted.driver is None
+
+    def _stop_asked(self) -> None:
+        if self.surroundings is not None:
+            self.surroundings.stop()
+
+    def _status(self) -> None:
+        assert self.story is not None
+        self.say(Level.INFO, Topic.STATUS, " · ".join(status_words(self.story.snapshot())))
 
     def _asked_driver(self) -> dict[str, str]:
         """Begin to ask the driver, if there is one to be asked; its conf."""
@@ -384,8 +425,7 @@ class Running:
 
         def until_it_ends() -> None:
             sensor.ended.wait()
-            assert self.surroundings is not None
-            self.surroundings.stop()
+            self._stop_asked()
 
         self.ends.append(sensor.stop)
         self.begin.append(sensor.start)
@@ -404,11 +444,9 @@ class Running:
             return AppLoop(settings.config, now, self.surroundings, self.observers)
         header = header_of(wanted.app_id, settings.conf, now, "live", policies=policies)
         place = Path(wanted.record)
+        if self._goes_on() and (loop := self._resumed(resources, wanted.record, header)) is not None:
+            return loop
         if place.exists() and not wanted.overwrite:
-            if wanted.acting and wanted.driver is None:
-                loop = self._resumed(resources, wanted.record, header)
-                if loop is not None:
-                    return loop
             self._set_aside(place)
         writer = resources.enter_context(_whole(RecordingWriter(wanted.record, header, overwrite=True)))
         return AppLoop(settings.config, now, self.surroundings, [Recorder(writer), *self.observers])
@@ -505,7 +543,10 @@ class Running:
             problem = lease.release(delete=in_charge and wanted.delete_on_exit and not left, used_id=self.highest)
             if problem is not None and in_charge:
                 self.say(Level.WARNING, Topic.STOPPED, f"the lease was not given back: {problem}")
-        self.say(Level.INFO, Topic.STOPPED, self._remaining(settled.left))
+        deleted = in_charge and wanted.delete_on_exit and not left
+        calls = f"; {settled.left} calls were not carried out" if settled.left else ""
+        remains = "nothing is left" if deleted else f"pods left: {self._pods_seen() or 'none'}"
+        self.say(Level.INFO, Topic.STOPPED, f"stopped; {remains}{calls}{self._comparison()}")
         return left
 
     def _parting(self, in_charge: bool) -> str:
@@ -529,7 +570,8 @@ class Running:
         complaints = Complaints(self.clock, self.tell)
         caller = Caller(self.writing, lane, self.clock, complaints, Counts(), jitter=random.random, wait=pause)
         sweep = Leftovers(caller, Cleaner(caller, self.namespace), self.namespace, self.wanted.app_id, deadline)
-        remains = sweep.delete(SWEPT, lambda _kind, _count: None)
+        made = self.settings.config.kubernetes.backend.allocator
+        remains = sweep.delete((*SETS.get(made, ()), *SWEPT), lambda _kind, _count: None)
         for kind in remains:
             if not kind.clean:
                 names = ", ".join(kind.swept.names)
@@ -537,16 +579,26 @@ class Running:
                 self.say(Level.ERROR, Topic.LEFT_BEHIND, f"{kind.kind}: {why}")
         return not all(kind.clean for kind in remains)
 
-    def _remaining(self, unanswered: int) -> str:
-        """What is left on the cluster, as far as was seen."""
+    def _pods_seen(self) -> str:
+        """The pods on the cluster, as far as was seen."""
         assert self.story is not None
-        seen = self.story.snapshot()
-        pods = ", ".join(f"{count} {state}" for state, count in seen.total.pods.items() if count)
-        calls = f"; {unanswered} calls were not carried out" if unanswered else ""
-        compared = ""
-        if not self.wanted.acting:
-            compared = f"; {self.same} creates and deletes as Spark's, {self.differences} differences"
-        return f"stopped; pods left: {pods or 'none'}{calls}{compared}"
+        return ", ".join(f"{count} {state}" for state, count in self.story.snapshot().total.pods.items() if count)
+
+    def _comparison(self) -> str:
+        if self.wanted.acting:
+            return ""
+        return f"; {self.same} creates and deletes as Spark's, {self.differences} differences"
+
+
+def lease_terms(lease_ms: Millis) -> LeaseSettings:
+    """How a lease of this length is kept."""
+    seconds = lease_ms / 1000
+    return LeaseSettings(
+        duration_s=max(1, round(seconds)),
+        renew_every_s=seconds * 2 / 3,
+        retry_s=min(2.0, seconds / 8),
+        margin_s=min(10.0, seconds / 6),
+    )
 
 
 def over(state: State) -> bool:

@@ -1,0 +1,73 @@
+"""A real API server for every test of this folder; where it comes from is said in ``cluster.py``.
+
+These tests run in one process and by themselves (``make live-quick``, ``make live``): workers of pytest-xdist collect none
+of them, for each would start a server of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import BrokenCluster, Cluster, NoCluster, find
+
+collect_ignore_glob = ["test_*.py"] if os.environ.get("PYTEST_XDIST_WORKER") else []
+
+REQUIRED = "PODTIDE_LIVE_REQUIRED"
+"""Set where a server must be had: what would be skipped fails."""
+
+
+@pytest.fixture(scope="session")
+def _found() -> Iterator[Cluster]:
+    try:
+        cluster = find()
+    except NoCluster as absent:
+        if os.environ.get(REQUIRED):
+            pytest.fail(f"{REQUIRED} is set: {absent}", pytrace=False)
+        pytest.skip(f"NOT TESTED AGAINST A REAL API SERVER: {absent}")
+    except BrokenCluster as broken:
+        pytest.fail(str(broken), pytrace=False)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(_found: Cluster) -> Iterator[Cluster]:
+    """The cluster; what a test made of namespaces is deleted after it."""
+    yield _found
+    _found.tidy()
+
+
+@pytest.fixture
+def own_cluster(cluster: Cluster) -> Cluster:
+    """The cluster, if its server may be stopped."""
+    if cluster.server is None:
+        pytest.skip(
+            "this test stops the API server, and the one that PODTIDE_TEST_KUBECONFIG names is not ours to stop"
+        )
+    return cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> str:
+    """A fresh namespace."""
+    return cluster.namespace()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say it aloud when nothing was tested."""
+    skipped = [
+        report for report in terminalreporter.getreports("skipped") if "NOT TESTED AGAINST" in str(report.longrepr)
+    ]
+    if skipped:
+        terminalreporter.write_line("")
+        terminalreporter.write_line(
+            f"WARNING: {len(skipped)} tests against a real API server were SKIPPED: see tests/live/cluster.py",
+            red=True,
+            bold=True,
+        )
