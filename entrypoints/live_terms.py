@@ -1,8 +1,9 @@
 """Under which conf a live run decides: what the user gave, what the driver says of itself, and what a live run assumes.
 
 In rising precedence: what is assumed; the driver's own conf, where its REST API is asked (values that Spark redacts are
-missing there and never matter to a decision); the properties file; ``--conf``; and what the command line itself says (the
-application's id, the namespace, whether dynamic allocation decides).
+missing there and never matter to a decision; nor does, acting, what keeps the driver from acting itself, ``PARKED``); the
+properties file; ``--conf``; and what the command line itself says (the application's id, the namespace, whether dynamic
+allocation decides).
 
 Acting, a few assumptions differ from Spark's defaults, because what Spark needs them for does not exist here: the watch is
 repaired by itself, so the full list that makes up for a broken one is taken every five minutes instead of every thirty
@@ -37,6 +38,21 @@ INSTANCES_KEY: Final = "spark.executor.instances"
 POLL_KEY: Final = "spark.kubernetes.executor.apiPollingInterval"
 SERVICES_KEY: Final = "spark.kubernetes.driver.service.deleteOnTermination"
 GRACE_KEY: Final = "spark.kubernetes.dynamicAllocation.deleteGracePeriod"
+PARKED: Final = (
+    DYNAMIC_KEY,
+    "spark.dynamicAllocation.initialExecutors",
+    "spark.dynamicAllocation.minExecutors",
+    "spark.dynamicAllocation.schedulerBacklogTimeout",
+    "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout",
+    "spark.dynamicAllocation.executorIdleTimeout",
+    "spark.kubernetes.allocation.maximum",
+    "spark.executor.maxNumFailures",
+    INSTANCES_KEY,
+)
+"""What a driver that is acted for sets so that it leaves executors alone (docs/acting-for-a-driver.md).
+
+None of it says what is wanted of whoever acts for it, so it is not taken over from the driver."""
+
 NAME_MAX: Final = 180
 """Characters of the application's name in a derived prefix of pod names; Spark allows 237 in all."""
 
@@ -88,7 +104,8 @@ def live_settings(
     ``target``: the number asked for at the start, where there is one. ``prefix``: of pod names, as an earlier run had it.
     Raises Misused.
     """
-    said = layered(from_mapping(dict(driver_conf or {}), DRIVER), *layers)
+    driven = {key: value for key, value in (driver_conf or {}).items() if not (acting and key in PARKED)}
+    said = layered(from_mapping(driven, DRIVER), *layers)
     name = said.setting("spark.app.name")
     assumed = {
         "spark.app.name": app_id,

@@ -59,16 +59,20 @@ from podtide.adapters.step_observers import Recorder
 from podtide.adapters.target_source import LineSource, NumberSource, ScheduleSource, TargetSource
 from podtide.adapters.target_source_schedule import TargetError, read_schedule
 from podtide.adapters.wording import lasting
+from podtide.domain import kubernetes_side
 from podtide.domain.backend_state import Phase as BackendPhase
-from podtide.domain.commands import Command
+from podtide.domain.commands import Command, Step
+from podtide.domain.config import KubernetesConfig
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.headless import HeadlessConfig
 from podtide.domain.pod_stimuli import Reconciled, Stopping
 from podtide.domain.pods import PodNumber
 from podtide.domain.policies import Policies
+from podtide.domain.profiles import from_added
 from podtide.domain.settings import Level as NoticeLevel
 from podtide.domain.shadowing import Difference, Same, ShadowConfig
 from podtide.domain.sparkconf import layered
+from podtide.domain.stimuli import ResourceProfileAdded
 from podtide.domain.units import NEVER, Millis
 from podtide.entrypoints.app_loop import AppLoop, Observer, Stuck
 from podtide.entrypoints.app_settings import AppSettings, policies_with
@@ -119,6 +123,27 @@ class ClusterRefused(Refusal):
     exit_code = CLUSTER
 
 
+class RollAsker:
+    """An observer that answers the executor roll plugin, when it waits, with what the driver knows of its executors."""
+
+    def __init__(self, config: KubernetesConfig, driver: DriverSensor, hear: Callable[[AnyStimulus], None]) -> None:
+        self._config, self._driver, self._hear = config, driver, hear
+        self._wanted = False
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        """See whether it begins to wait."""
+        del stimuli
+        side = taken.state.kubernetes
+        assert side is not None
+        wanted = kubernetes_side.wants(side, self._config, now).summary
+        if wanted and not self._wanted:
+            summary = self._driver.summary(now)
+            if summary is None:
+                return
+            self._hear(summary)
+        self._wanted = wanted
+
+
 class Running:
     """One live run. ``run`` returns its exit code, or raises a Refusal before anything was begun."""
 
@@ -132,6 +157,8 @@ class Running:
         self.highest = PodNumber(0)
         self.same = self.differences = 0
         self.serving = ""
+        self.manifests: LiveManifests | None = None
+        self.driver: DriverSensor | None = None
         self.story: LiveStory | None = None
         self.surroundings: LiveSurroundings | None = None
         self.begin: list[Callable[[], object]] = []
@@ -419,7 +446,7 @@ class Running:
         except NoConf as problem:
             raise ClusterRefused(f"--driver {wanted.driver}: {problem}") from None
         sensor = DriverSensor(
-            get, wanted.app_id, self.inbox.hear, self.clock, self.tell, DriverSettings(), random.random
+            get, wanted.app_id, self._said_by_driver, self.clock, self.tell, DriverSettings(), random.random
         )
         self.driver = sensor
 
@@ -432,6 +459,12 @@ class Running:
         self.begin.append(threading.Thread(target=until_it_ends, name="driver-end", daemon=True).start)
         return conf
 
+    def _said_by_driver(self, stimulus: AnyStimulus) -> None:
+        """From the driver's thread. Pods of a resource profile can be built once it is known."""
+        if isinstance(stimulus, ResourceProfileAdded) and self.manifests is not None:
+            self.manifests.learn(from_added(stimulus))
+        self.inbox.hear(stimulus)
+
     # --------------------------------------------------------------------------------------------- the recording
 
     def _recorded(self, resources: ExitStack, policies: Policies) -> AppLoop:
@@ -440,6 +473,8 @@ class Running:
         assert self.surroundings is not None
         now = self.clock.now()
         self.inbox.hear(Reconciled(0, self.highest))
+        if self.driver is not None and settings.config.kubernetes.roll is not None:
+            self.observers.append(RollAsker(settings.config.kubernetes, self.driver, self.inbox.hear))
         if wanted.record is None:
             return AppLoop(settings.config, now, self.surroundings, self.observers)
         header = header_of(wanted.app_id, settings.conf, now, "live", policies=policies)
