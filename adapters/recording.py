@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from podtide.adapters.recording_codec import AnyStimulus, decided_record, decided_value
 from podtide.adapters.recording_header import (
+    NothingRecorded,
     RecordingError,
     RecordingHeader,
     Source,
@@ -48,6 +49,7 @@ def open_recording(path: str, *, stdin: BinaryIO | None = None) -> Recording:
 
 __all__ = [
     "AnyStimulus",
+    "NothingRecorded",
     "Recorded",
     "RecordedEnd",
     "RecordedPods",

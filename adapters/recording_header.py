@@ -48,6 +48,10 @@ class RecordingError(LogError):
         self.line = line
 
 
+class NothingRecorded(RecordingError):
+    """A recording that was cut off before its first line: nothing was recorded, nothing is lost."""
+
+
 class UnknownPolicy(Exception):
     """A recording was made with a policy that is not at hand: ``choice`` (split, ...) and its ``name``."""
 

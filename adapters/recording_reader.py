@@ -42,7 +42,7 @@ from podtide.adapters.recording_codec import (
     line_type,
     manifests,
 )
-from podtide.adapters.recording_header import RecordingError, RecordingHeader, read_header
+from podtide.adapters.recording_header import NothingRecorded, RecordingError, RecordingHeader, read_header
 from podtide.adapters.recording_pods import PodTable
 from podtide.adapters.recording_writer import LINE_MAX, STEP_BYTES_MAX
 from podtide.domain.commands import Command, Report, ScheduleThrew
@@ -213,7 +213,7 @@ class Recording:
 
     def _header(self, first: _Line | None) -> RecordingHeader:
         if first is None:
-            raise RecordingError(self.path, "cut off before its first line; the header of a recording was expected", 1)
+            raise NothingRecorded(self.path, "cut off before its first line; the header of a recording was expected", 1)
         try:
             return read_header(first.data)
         except ValueError as problem:

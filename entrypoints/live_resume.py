@@ -20,6 +20,7 @@ from typing import NamedTuple
 from podtide.adapters.agreement import Agreement
 from podtide.adapters.log_errors import cause
 from podtide.adapters.recording import (
+    NothingRecorded,
     Recorded,
     RecordedStep,
     RecordingError,
@@ -59,7 +60,11 @@ def resume(path: str, header: RecordingHeader, config: EngineConfig, witness: Wi
     Raises NotTheSame, RecordingError. The recording is untouched unless all of it could be decided again.
     """
     place = Path(os.path.realpath(path))
-    with open_recording(str(place)) as recording:
+    try:
+        opened = open_recording(str(place))
+    except NothingRecorded:
+        return None
+    with opened as recording:
         _same(path, recording.header, header)
         handle, name = tempfile.mkstemp(prefix=".resume-", suffix=f"-{place.name[-100:]}", dir=place.parent)
         os.close(handle)
