@@ -34,8 +34,8 @@ from podtide.domain.pod_commands import (
     PodCommand,
     StopApplication,
 )
-from podtide.domain.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated, Wake
-from podtide.domain.pods import PodNumber
+from podtide.domain.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated, Reconciled, Wake
+from podtide.domain.pods import PodManifest, PodNumber
 from podtide.domain.shadowing import Difference, Same, ShadowConfig, ShadowState
 from podtide.domain.units import NEVER, Millis
 
@@ -218,6 +218,44 @@ class HeadlessLens:
     def due(self) -> Millis:
         """Never: only what is heard matters."""
         return NEVER
+
+
+class MarkLens:
+    """Executor ids are given out once, whoever does it: what was seen on the cluster is never given out again.
+
+    ``last``: the mark that an earlier run left. It stands first of all, and says so once, before anything is decided.
+    """
+
+    def __init__(self, last: PodNumber) -> None:
+        self._last = last
+        self._told = False
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What was heard, after the mark that it amounts to."""
+        seen: list[AnyStimulus] = []
+        for stimulus in heard:
+            highest = max(map(_number, getattr(stimulus, "pods", ())), default=PodNumber(0))
+            if highest > self._last or not self._told:
+                self._last = max(self._last, highest)
+                self._told = True
+                seen.append(Reconciled(now, self._last))
+            seen.append(stimulus)
+        return seen
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Ids that are given out here are known here."""
+        del now
+        if isinstance(command, CreatePod):
+            self._last = max(self._last, command.executor)
+        return []
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
+
+
+def _number(pod: PodManifest) -> PodNumber:
+    return shadowing.number_of(pod) or PodNumber(0)
 
 
 class AdoptLens:

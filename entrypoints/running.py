@@ -65,7 +65,7 @@ from podtide.domain.commands import Command, Step
 from podtide.domain.config import KubernetesConfig
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.headless import HeadlessConfig
-from podtide.domain.pod_stimuli import Reconciled, Stopping
+from podtide.domain.pod_stimuli import Stopping
 from podtide.domain.pods import PodNumber
 from podtide.domain.policies import Policies
 from podtide.domain.profiles import from_added
@@ -87,6 +87,7 @@ from podtide.entrypoints.live import (
     Inbox,
     Lens,
     LiveSurroundings,
+    MarkLens,
     ShadowHands,
     ShadowLens,
 )
@@ -351,7 +352,7 @@ class Running:
             ),
             jitter=random.random,
         )  # fmt: skip
-        self.lenses: list[Lens] = []
+        self.lenses: list[Lens] = [MarkLens(self.highest)] if wanted.acting else []
         if wanted.acting and wanted.lines:
             self.lenses.append(AdoptLens())
         hands: Hands
@@ -472,7 +473,6 @@ class Running:
         wanted, settings = self.wanted, self.settings
         assert self.surroundings is not None
         now = self.clock.now()
-        self.inbox.hear(Reconciled(0, self.highest))
         if self.driver is not None and settings.config.kubernetes.roll is not None:
             self.observers.append(RollAsker(settings.config.kubernetes, self.driver, self.inbox.hear))
         if wanted.record is None:

@@ -39,6 +39,7 @@ from podtide.entrypoints.live import (
     HeadlessLens,
     Inbox,
     LiveSurroundings,
+    MarkLens,
     ShadowHands,
     ShadowLens,
 )
@@ -192,6 +193,26 @@ def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> Non
     inbox.hear(PodsReplaced(0, (pod(1),)))
     _, heard = live.wait(NEVER)
     assert [one for one in heard if isinstance(one, TargetsSet)] == [TargetsSet(1_000, ((ProfileId(0), 2),))]
+
+
+def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
+    live, inbox, _ = surroundings(Clock(), MarkLens(PodNumber(40)))
+    inbox.hear(PodsReplaced(0, (pod(7),)))
+    inbox.hear(PodsUpdated(0, (pod(41),)))
+    inbox.hear(PodsUpdated(0, (pod(41, "Running"),)))
+    live.apply(create(43), 0)
+    _, heard = live.wait(NEVER)
+    inbox.hear(PodsUpdated(0, (pod(43), pod(45))))
+    _, more = live.wait(NEVER)
+    marks = [one.last for one in (*heard, *more) if isinstance(one, Reconciled)]
+    assert marks == [43, 45]
+    assert isinstance(heard[0], Reconciled)
+
+
+def test_the_mark_of_an_earlier_run_comes_before_anything_else() -> None:
+    live, inbox, _ = surroundings(Clock(), MarkLens(PodNumber(40)))
+    inbox.hear(TARGETS)
+    assert [type(one) for one in live.wait(NEVER)[1]] == [Reconciled, TargetsSet]
 
 
 def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
