@@ -312,7 +312,7 @@ class Story:
         if hold is not None:
             self._count_hold(key, hold, report.at)
         if report.phase is not Phase.ENDED:
-            self._holds[key] = Hold(report.at, *_size(report))
+            self._holds[key] = Hold(report.at, *hold_size(report))
 
     def _keep(self, executor: str, report: Held) -> None:
         """A bound of single executors: each is kept by one of them at a time."""
@@ -389,7 +389,7 @@ class Story:
                 self.goals.append(goal)
 
 
-def _size(report: Held) -> tuple[int, bool]:
+def hold_size(report: Held) -> tuple[int, bool]:
     """How many a bound holds, and whether it keeps executors rather than hold pods back."""
     facts = report.facts
     more, less = _SIZES.get(report.bound, ("missing", ""))

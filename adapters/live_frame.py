@@ -127,18 +127,19 @@ class Frame:
         parts = [page.text(f"up {clock(snapshot.at - snapshot.started)}")]
         if snapshot.stage is not Stage.RUNNING:
             parts.append(page.text(snapshot.stage.value, "held"))
-        if snapshot.lease is Lease.HELD:
+        over = snapshot.stage is Stage.STOPPED
+        if snapshot.lease is Lease.HELD and not over:
             parts.append(page.text("lease held", "good"))
         elif snapshot.acting and snapshot.lease is Lease.NONE:
             parts.append(page.text("no lease yet", "held"))
-        if snapshot.watch is Watch.ALIVE:
+        if snapshot.watch is Watch.ALIVE and not over:
             parts.append(page.text("watching", "good"))
         if snapshot.seen_ms is not None:
             parts.append(page.text(f"pods seen {ago(snapshot.seen_ms)}"))
         if snapshot.driver:
             parts.append(page.text("driver answers", "good"))
         if about.target:
-            parts.append(page.text(f"target from {escaped(about.target, 40)}", "dim"))
+            parts.append(page.text(f"target: {escaped(about.target, 40)}", "dim"))
         if snapshot.differences:
             parts.append(page.text(count(snapshot.differences, "difference"), "held"))
         return [name, self._packed(parts)]
@@ -150,7 +151,8 @@ class Frame:
         page, profiles = self._page, snapshot.profiles
         legend = [self._sign(*_BAR[state], f" {_WORDS.get(state, state)}") for state in _BAR]
         legend.append(self._sign(*_MISSING, " missing"))
-        lines = [self._title("Executors", legend)]
+        title = "Executors" if snapshot.stage is not Stage.STOPPED else "Executors, as last seen"
+        lines = [self._title(title, legend)]
         named = any(one.profile != DEFAULT_PROFILE for one in profiles)
         if not profiles:
             return [*lines, page.text("  none, and none wanted", "dim")]
@@ -271,7 +273,7 @@ class Frame:
 
     def _api(self, snapshot: LiveSnapshot, kinds: int) -> list[Text]:
         page, calls = self._page, snapshot.calls
-        since = max(1.0, min(WINDOW_S, (snapshot.at - snapshot.started) / 1000))
+        since = max(60.0, min(WINDOW_S, (snapshot.at - snapshot.started) / 1000))
         parts = [page.text(count(calls.calls, "call"))]
         parts.append(
             page.text(f"{calls.failed:,} failed", "killed" if calls.recent_failed else "dim" if calls.failed else "")

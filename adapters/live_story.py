@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from podtide.adapters.app_story import _size as size_of_hold
+from podtide.adapters.app_story import hold_size
 from podtide.adapters.decision_words import bound_words
 from podtide.adapters.kubernetes_api import CallSeen
 from podtide.adapters.live_calls import Calls, HistogramCounter
@@ -293,7 +293,7 @@ class LiveStory:
         known = self._held.pop(key, None)
         if report.phase is Phase.ENDED or (known is None and len(self._held) >= HELD_MAX):
             return
-        number, keeps = size_of_hold(report)
+        number, keeps = hold_size(report)
         since = report.at if known is None else known.since
         self._held[key] = HeldNow(*key, since, number, keeps, held_words(report))
 

@@ -127,6 +127,8 @@ class LiveTerminal:
                 self._farewell(self._story.snapshot())
 
     def _farewell(self, snapshot: LiveSnapshot) -> None:
+        if not snapshot.steps:
+            return  # it did not even begin: whoever runs it says why
         size = self._console.size
         lines = self._frame.draw(snapshot, size.width, min(FAREWELL_ROWS, size.height - 1))
         self._console.print(Text("\n", no_wrap=True, overflow="crop").join(lines), crop=True)

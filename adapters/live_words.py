@@ -244,6 +244,8 @@ def told(now: Millis, commands: Sequence[Command], reports: Sequence[Report]) ->
         if known is not None and known.ids is not None:
             for executor in executors:
                 known.ids.add(str(executor))
+            if isinstance(command, pc.AnswerRegistration):  # how many there are now, not how many there were
+                known.why = _reason(command)[1]
             continue
         mark, why = _reason(command)
         name, level = command_name(command), command_level(command)

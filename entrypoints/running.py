@@ -69,6 +69,7 @@ from podtide.domain.pod_stimuli import Stopping
 from podtide.domain.pods import PodNumber
 from podtide.domain.policies import Policies
 from podtide.domain.profiles import from_added
+from podtide.domain.redaction import Redaction, redaction_of
 from podtide.domain.settings import Level as NoticeLevel
 from podtide.domain.shadowing import Difference, Same, ShadowConfig
 from podtide.domain.sparkconf import layered
@@ -76,7 +77,7 @@ from podtide.domain.stimuli import ResourceProfileAdded
 from podtide.domain.units import NEVER, Millis
 from podtide.entrypoints.app_loop import AppLoop, Observer, Stuck
 from podtide.entrypoints.app_settings import AppSettings, policies_with
-from podtide.entrypoints.command_output import Misused, Refusal
+from podtide.entrypoints.command_output import Misused, Refusal, silence
 from podtide.entrypoints.live import (
     TURN_MS,
     ActingHands,
@@ -190,7 +191,8 @@ class Running:
         api = self._connected(resources)
         named = layered(*layers).setting("spark.kubernetes.namespace") if layers else None
         self.namespace = wanted.namespace or (named.value if named is not None else api.namespace) or "default"
-        self.story = LiveStory(self._about(api), self.clock)
+        self.redaction = redaction_of(layered(*layers)) if layers else Redaction()
+        self.story = LiveStory(self._about(api), self.clock, redaction=self.redaction)
         self._watch(resources)
         driver_conf = self._asked_driver()
         lease = self._leased(resources, api)
@@ -277,10 +279,24 @@ class Running:
         if wanted.view:
             resources.enter_context(LiveTerminal(story, sys.stdout))
         else:
-            lines = LiveLines(story, sys.stdout, self.clock, as_json=wanted.log_format == "json")
+            lines = LiveLines(
+                story, sys.stdout, self.clock, as_json=wanted.log_format == "json", redaction=self.redaction,
+                on_gone=self._unread,
+            )  # fmt: skip
+            resources.callback(self._let_go, lines)
             resources.enter_context(lines)
             self.observers.append(lines)
             self.tellers.append(lines.tell)
+
+    def _unread(self) -> None:
+        """Nobody reads the lines any more. A run that does nothing but print has nothing left to do."""
+        wanted = self.wanted
+        if not wanted.acting and wanted.record is None and wanted.metrics_port is None:
+            self._stop_asked()
+
+    def _let_go(self, lines: LiveLines) -> None:
+        if lines.gone:
+            silence()  # nobody reads; what is buffered would be refused again when the process ends
 
     def tell(self, news: News) -> None:
         """Tell everybody."""
@@ -370,6 +386,7 @@ class Running:
         assert self.story is not None
         ends_at = NEVER if wanted.duration_ms is None else self.clock.now() + wanted.duration_ms
         self.surroundings = LiveSurroundings(self.inbox, self.clock, hands, self.story, self.lenses, ends_at)
+        self.story.ask_when_heard(lambda: self.sensor.last_heard)
         resources.callback(self.sensor.stop)
 
     def _manifests(self, api: Api) -> LiveManifests:
@@ -565,6 +582,8 @@ class Running:
     def _end(self, loop: AppLoop, lease: ApplicationLease | None) -> bool:
         """Stop in order; whether something is left that should not be."""
         wanted = self.wanted
+        assert self.story is not None
+        self.story.ending()
         in_charge = lease is not None and not lease.lost.is_set()
         self.say(Level.INFO, Topic.STOPPING, "stopping" if not wanted.acting else self._parting(in_charge))
         for end in self.ends:
