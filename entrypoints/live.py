@@ -15,6 +15,8 @@ registrations of running pods (``headless``). What they say is an ordinary stimu
 from __future__ import annotations
 
 import queue
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
@@ -373,45 +375,110 @@ class ShadowHands:
             self._hear(Outcome(now, serial))
 
 
-class Reserve(Protocol):
+class Ids(Protocol):
     """The mark of executor ids that is kept on the cluster."""
 
+    @property
+    def reserved(self) -> int:
+        """Ids up to this one are marked as given out."""
+        ...
+
     def reserve(self, last: int) -> bool:
-        """Make sure that ids up to this one are marked as given out; False if that could not be done."""
+        """Make sure that ids up to this one are marked; False if that could not be done in time. May block for seconds."""
         ...
 
 
+MARK_WITHIN_S: Final = 60.0
+"""How long a creation waits for its id to be marked: an API server that starts anew is back by then."""
+
+
+MARK_AGAIN_S: Final = 0.2
+
+
 class ActingHands:
-    """The actuator, behind the mark of executor ids: no pod is asked for before its id is on the cluster."""
+    """The actuator, behind the mark of executor ids: no pod is asked for before its id is on the cluster.
+
+    Ids are marked in blocks, so most creations go straight on. Those whose block is not marked yet wait in a queue that a
+    thread of its own works off (``start``, ``stop``); the loop never waits. ``asked``: told the number of every executor
+    whose pod is asked for.
+    """
 
     def __init__(
         self,
         actuator: Actuator,
         lister: Callable[[int, str | None], None],
-        ids: Reserve,
+        ids: Ids,
         hear: Hear,
         asked: Callable[[PodNumber], None],
+        clock: Clock,
+        pause: Callable[[float], object] | None = None,
     ) -> None:
-        """``asked``: told the number of every executor whose pod is asked for."""
-        self._asked = asked
+        """``pause``: lets seconds pass between attempts; without one real ones, cut short by ``stop``."""
         self._actuator = actuator
         self._lister = lister
         self._ids = ids
         self._hear = hear
-        self._reserved = PodNumber(0)
+        self._asked = asked
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[float, CreatePod]] = deque()
+        self._news = threading.Event()
+        self._ended = threading.Event()
+        self._pause = pause or self._ended.wait
+        self._thread: threading.Thread | None = None
 
     def apply(self, command: Command, now: Millis) -> None:
         """Begin to carry a command out."""
+        del now
         if isinstance(command, ListPods):
             self._lister(command.serial, command.resource_version)
-            return
-        if isinstance(command, CreatePod) and command.executor > self._reserved:
-            if not self._ids.reserve(command.executor):
-                failure = CallFailure(None, f"executor id {command.executor} could not be marked on the lease")
-                self._hear(Outcome(now, command.serial, failure))
-                return
-            self._reserved = command.executor
-        if isinstance(command, CreatePod):
-            self._asked(command.executor)
-        if not isinstance(command, RequestTotal | Kill | Decommission):  # answered inside, by the scheduler backend
+        elif isinstance(command, CreatePod):
+            self._create(command)
+        elif not isinstance(command, RequestTotal | Kill | Decommission):  # answered inside, by the scheduler backend
             self._actuator.apply(command)
+
+    def _create(self, command: CreatePod) -> None:
+        with self._lock:
+            if self._waiting or command.executor > self._ids.reserved:
+                self._waiting.append((self._clock.monotonic() + MARK_WITHIN_S, command))
+                self._news.set()
+                return
+        self._ask(command)
+
+    def _ask(self, command: CreatePod) -> None:
+        self._asked(command.executor)
+        self._actuator.apply(command)
+
+    def start(self) -> None:
+        """Begin to work the queue off."""
+        self._thread = threading.Thread(target=self._run, name="podtide-ids", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Mark nothing more. What still waits is never asked for, and never answered."""
+        self._ended.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join(MARK_WITHIN_S)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._news.wait()
+            self._news.clear()
+            self.turn()
+
+    def turn(self) -> None:
+        """Work the queue off, as far as ids can be marked."""
+        while self._waiting and not self._ended.is_set():
+            until, first = self._waiting[0]
+            marked = self._ids.reserve(first.executor)
+            if not marked and self._clock.monotonic() < until:
+                self._pause(MARK_AGAIN_S)  # where the lease is lost it is not even tried
+                continue
+            with self._lock:
+                self._waiting.popleft()
+            if marked:
+                self._ask(first)
+            else:
+                failure = CallFailure(None, f"executor id {first.executor} could not be marked on the lease")
+                self._hear(Outcome(0, first.serial, failure))

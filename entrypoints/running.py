@@ -373,7 +373,10 @@ class Running:
             self.lenses.append(AdoptLens())
         hands: Hands
         if lease is not None:
-            hands = ActingHands(self.actuator, self.sensor.request_list, lease, hear, self._asked_for)
+            acting = ActingHands(self.actuator, self.sensor.request_list, lease, hear, self._asked_for, self.clock)
+            acting.start()
+            self.ends.append(acting.stop)
+            hands = acting
         else:
             hands = ShadowHands(self.actuator, self.sensor.request_list, hear)
             if wanted.follows_pods:

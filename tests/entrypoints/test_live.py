@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from podtide.domain.commands import Command
+from podtide.domain.commands import Command, Kill
 from podtide.domain.engine import AnyStimulus
 from podtide.domain.headless import HeadlessConfig
 from podtide.domain.pod_commands import (
@@ -235,48 +236,107 @@ def test_what_was_heard_before_is_not_said_again() -> None:
 
 
 class Ids:
-    """A mark of executor ids that can be written, or not."""
+    """A mark of executor ids that is written in blocks of ten, once the server is there."""
 
-    def __init__(self, *, writable: bool = True) -> None:
-        self.writable = writable
-        self.marks: list[int] = []
+    def __init__(self, clock: Clock, *, there_at: Millis = 0) -> None:
+        self.clock = clock
+        self.there_at = there_at
+        self.reserved = 0
+        self.calls = 0
 
     def reserve(self, last: int) -> bool:
-        self.marks.append(last)
-        return self.writable
+        self.calls += 1
+        if self.clock.at < self.there_at:
+            self.clock.at += 5_000
+            return False
+        self.reserved = max(self.reserved, -(-last // 10) * 10)
+        return True
 
 
-def acting(ids: Ids) -> tuple[ActingHands, Calls, list[Any], list[Any], list[int]]:
-    calls, heard, listed, asked = Calls(), list[Any](), list[Any](), list[int]()
-    hands = ActingHands(
-        calls, lambda serial, version: listed.append((serial, version)), ids, heard.append, asked.append
-    )
-    return hands, calls, heard, listed, asked
+class Acting:
+    """Acting hands and what they do."""
+
+    def __init__(self, *, there_at: Millis = 0) -> None:
+        self.clock = Clock(0)
+        self.ids = Ids(self.clock, there_at=there_at)
+        self.calls = Calls()
+        self.heard: list[Any] = []
+        self.listed: list[Any] = []
+        self.asked: list[int] = []
+        self.hands = ActingHands(
+            self.calls, lambda *asked: self.listed.append(asked), self.ids, self.heard.append, self.asked.append,
+            self.clock, lambda _: None,
+        )  # fmt: skip
+
+    def create(self, *numbers: int) -> None:
+        for number in numbers:
+            self.hands.apply(create(number), 0)
 
 
 def test_no_pod_is_asked_for_before_its_id_is_on_the_cluster() -> None:
-    hands, calls, heard, _, asked = acting(ids := Ids())
-    hands.apply(create(1), 0)
-    hands.apply(create(2), 0)
-    assert ids.marks == [1, 2]
-    assert calls.commands == [create(1), create(2)]
-    assert asked == [1, 2]
-    assert heard == []
+    acting = Acting()
+    acting.create(1, 2)
+    assert acting.calls.commands == []
+    acting.hands.turn()
+    assert acting.calls.commands == [create(1), create(2)]
+    acting.create(*range(3, 12))
+    assert acting.asked == list(range(1, 11))
+    acting.hands.turn()
+    assert acting.asked == list(range(1, 12))
+    assert acting.heard == []
+
+
+def test_creations_keep_their_order() -> None:
+    acting = Acting()
+    acting.create(1)
+    acting.ids.reserved = 10
+    acting.create(2)
+    acting.hands.turn()
+    assert acting.asked == [1, 2]
+
+
+def test_a_server_that_comes_back_in_time_costs_nothing() -> None:
+    acting = Acting(there_at=30_000)
+    acting.create(1, 2)
+    acting.hands.turn()
+    assert acting.asked == [1, 2]
+    assert acting.heard == []
 
 
 def test_an_id_that_cannot_be_marked_is_a_refusal() -> None:
-    hands, calls, heard, _, asked = acting(Ids(writable=False))
-    hands.apply(create(1), 7)
-    assert calls.commands == []
-    assert asked == []
-    assert [(one.at, one.serial, one.failure is None) for one in heard] == [(7, 1, False)]
+    acting = Acting(there_at=10**9)
+    acting.create(1, 2)
+    acting.hands.turn()
+    assert acting.calls.commands == []
+    assert acting.asked == []
+    assert [(one.serial, one.failure is None) for one in acting.heard] == [(1, False), (2, False)]
+    assert acting.clock.at == 65_000
 
 
-def test_lists_are_the_sensors() -> None:
-    hands, calls, _, listed, _ = acting(Ids())
-    hands.apply(ListPods(0, 9, WHY, "0"), 0)
-    assert listed == [(9, "0")]
-    assert calls.commands == []
+def test_an_end_is_not_waited_for() -> None:
+    acting = Acting(there_at=10**9)
+    acting.create(1)
+    acting.hands.stop()
+    acting.hands.turn()
+    assert acting.ids.calls == 0
+
+
+def test_the_queue_is_worked_off_by_a_thread_of_its_own() -> None:
+    acting = Acting()
+    done = threading.Event()
+    acting.calls.apply = lambda _command, _now=0: done.set()  # type: ignore[method-assign]
+    acting.hands.start()
+    acting.create(1)
+    assert done.wait(10)
+    acting.hands.stop()
+
+
+def test_lists_are_the_sensors_and_scaling_is_answered_inside() -> None:
+    acting = Acting()
+    acting.hands.apply(ListPods(0, 9, WHY, "0"), 0)
+    acting.hands.apply(Kill(0, 1, ()), 0)
+    assert acting.listed == [(9, "0")]
+    assert acting.calls.commands == []
 
 
 @pytest.mark.parametrize(
