@@ -30,7 +30,8 @@ REMARKS_MAX: Final = 20
 
 _INT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|-?\.inf|\.nan")
-_OCTAL: Final = re.compile(r"([-+]?)0[oO]?([0-7]+)")
+_OCTAL: Final = re.compile(r"0[oO]?([0-7]+)")
+_MODES: Final = ("mode", "defaultMode")
 _DECIMAL: Final = re.compile(r"[-+]?[0-9]+")
 
 
@@ -215,7 +216,7 @@ class _Reader:
 
     def _int(self, value: Any, node: Scalar, at: str) -> int:
         if isinstance(value, str):
-            value = _number(value)
+            value = _number(value, octal=at.rpartition(".")[2] in _MODES)
         if type(value) is not int or not INT_MIN <= value <= INT_MAX:
             raise YamlError(node.line, f"{at}: expected a whole number of 32 bits")
         return value
@@ -255,10 +256,10 @@ class _Reader:
         raise YamlError(node.line, f"{at}: expected a port's number or name")
 
 
-def _number(text: str) -> int | None:
-    """A whole number as Go writes them: octal with a 0 in front."""
+def _number(text: str, *, octal: bool) -> int | None:
+    """A whole number; file modes are octal with a 0 in front."""
     if len(text) > NUMBER_CHARS_MAX:
         return None
-    if found := _OCTAL.fullmatch(text):
-        return int(found[1] + found[2], 8)
+    if octal and (found := _OCTAL.fullmatch(text)):
+        return int(found[1], 8)
     return int(text) if _DECIMAL.fullmatch(text) else None

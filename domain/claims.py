@@ -11,19 +11,17 @@ allocation, section 7).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from podtide.domain.config import ClaimTemplate
 from podtide.domain.instants import parse_instant
+from podtide.domain.pod_claim_names import claim_name
 from podtide.domain.pod_commands import ClaimSpec
 from podtide.domain.pod_stimuli import Claim
 from podtide.domain.pods import PodNumber
 from podtide.domain.profiles import SparkFault
 from podtide.domain.quantities import parse_quantity
 from podtide.domain.units import Millis
-
-ON_DEMAND: Final = "OnDemand"
-EXECUTOR_ID: Final = "SPARK_EXECUTOR_ID"
 
 
 class Wanted(NamedTuple):
@@ -43,13 +41,6 @@ def wanted_claims(templates: Sequence[ClaimTemplate], prefix: str, number: PodNu
         if template.storage_class is not None and template.size is not None:
             created.append(ClaimSpec(name, template.storage_class, template.size, template.volume))
     return Wanted(tuple(mounted), tuple(created), ())
-
-
-def claim_name(template: ClaimTemplate, prefix: str, executor: str) -> str:
-    """The name of an executor's claim of this volume."""
-    if template.claim == ON_DEMAND:
-        return f"{prefix}-exec-{executor}-pvc-{template.index}"
-    return template.claim.replace(EXECUTOR_ID, executor)
 
 
 def reusable_claims(

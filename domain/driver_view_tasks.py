@@ -9,7 +9,7 @@ exactly.
 
 Within a stage attempt, an index is waiting, running or done. So many end with success as indices were done since;
 others of a stage that goes on fail, which is how a task comes to wait again (a killed one would never, in Spark's
-books). Tasks that began and ended unseen are started and ended at once, on executors that finished something unseen.
+books, so that is how a task ends that goes on elsewhere at once). Tasks that began and ended unseen are started and ended at once, on executors that finished something unseen.
 Running tasks beyond the indices that are left are speculative copies. A stage first seen half-way is submitted with
 what is left of it; one whose figures go backwards is ended and begun anew. A completed attempt whose tasks still run
 keeps them.
@@ -90,7 +90,10 @@ class Attempt:
 
 
 Attempts = Mapping[AttemptKey, Attempt]
-Running = Mapping[ExecutorId, tuple[Task, ...]]
+Running = Mapping[ExecutorId, Mapping[Task, None]]
+"""Who runs what, in the order of their starts; nobody without tasks is in it."""
+
+_NOTHING: Final[Mapping[Task, None]] = {}
 
 
 def _done(stage: StageSeen) -> int:
@@ -106,7 +109,7 @@ class TaskLook:
 
     def __init__(self, attempts: Attempts, running: Running, config: ViewConfig, now: Millis) -> None:
         self.attempts: dict[AttemptKey, Attempt] = dict(attempts)
-        self.running: dict[ExecutorId, tuple[Task, ...]] = dict(running)
+        self.running: dict[ExecutorId, Mapping[Task, None]] = dict(running)
         self.ended_on: set[ExecutorId] = set()
         self.writing: set[int] = set()
         self._config, self._now = config, now
@@ -120,7 +123,8 @@ class TaskLook:
         self._leaving: dict[AttemptKey, list[tuple[ExecutorId, Task]]] = {}
         self._coming: dict[AttemptKey, list[ExecutorId]] = {}
         self._unseen_ends: dict[AttemptKey, int] = {}
-        self._holders: dict[AttemptKey, dict[ExecutorId, None]] | None = None
+        self._by_attempt: dict[AttemptKey, list[tuple[ExecutorId, Task]]] | None = None
+        self._loads: dict[ExecutorId, dict[Task, None]] = {}  # the values of ``running`` that are this look's own
 
     # ------------------------------------------------------------------------------------------------------ planning
 
@@ -181,10 +185,9 @@ class TaskLook:
 
     def _abandon(self, known: Attempt) -> None:
         """An attempt whose figures went backwards, or jumped: it is over, whatever comes now is another story."""
-        for executor in self._holding(known.key):
-            for task in [task for task in self.running[executor] if task.key == known.key]:
-                self._drop(executor, task)
-                self._end(executor, task, TaskOutcome.KILLED)
+        for executor, task in self._tasks_of(known.key):
+            self._drop(executor, task)
+            self._end(executor, task, TaskOutcome.KILLED)
         if known.open:
             self._ends.append(StageCompleted(self._now, *known.key))
         del self.attempts[known.key]
@@ -228,10 +231,8 @@ class TaskLook:
 
     def _lift_from_stages(self, need: dict[AttemptKey, int]) -> None:
         for key in [key for key, missing in need.items() if missing < 0]:
-            for executor in self._holding(key):
-                for task in [task for task in self.running[executor] if task.key == key]:
-                    if need[key] < 0:
-                        self._leave(executor, task, need)
+            for executor, task in self._tasks_of(key)[: -need[key]]:
+                self._leave(executor, task, need)
 
     def _place(
         self, slots: Mapping[ExecutorId, int], need: dict[AttemptKey, int], profiles: Mapping[ExecutorId, ProfileId]
@@ -312,10 +313,13 @@ class TaskLook:
         if not leaving and done == book.done and stage.failed == book.failed and key not in self._coming:
             return
         book = self._book(key)
-        more, book.failed = done - book.done, stage.failed
+        more, failed = done - book.done, stage.failed - book.failed
+        book.failed = stage.failed
         if more:
             self.writing.add(key[0])
-        for executor, task in sorted(leaving, key=lambda one: one[1].copy):
+        cap = book.size - done
+        unfinished: list[tuple[ExecutorId, Task]] = []
+        for executor, task in leaving:
             if task.copy:
                 self._finish(executor, task, TaskOutcome.KILLED)
             elif more:
@@ -323,10 +327,15 @@ class TaskLook:
                 book.done += 1
                 self._finish(executor, task, TaskOutcome.SUCCESS)
             else:
-                book.free.append(task.number)
-                self._finish(executor, task, TaskOutcome.FAILED)
+                unfinished.append((executor, task))
+        # The stage's figures are older than the executors': a task seems to have moved, its index to run on elsewhere.
+        moved = min(self._wanted[key], cap) - (book.proper - len(unfinished))
+        moved = max(0, min(moved, len(unfinished) - max(0, failed)))
+        for place, (executor, task) in enumerate(unfinished):
+            book.free.append(task.number)  # the last ones are the first to be taken again
+            stays = place >= len(unfinished) - moved
+            self._finish(executor, task, TaskOutcome.KILLED if stays else TaskOutcome.FAILED)
         # What runs on may have changed its nature: more indices are done than the tasks that were seen to end ...
-        cap = book.size - done
         for executor, task in self._some(key, book.proper - cap, copies=False):
             more -= 1
             book.done += 1
@@ -342,13 +351,9 @@ class TaskLook:
 
     def _some(self, key: AttemptKey, count: int, *, copies: bool) -> list[tuple[ExecutorId, Task]]:
         """Take so many running tasks of an attempt off their executors."""
-        found: list[tuple[ExecutorId, Task]] = []
         if count <= 0:
-            return found
-        for executor in self._holding(key):
-            for task in self.running.get(executor, ()):
-                if task.key == key and task.copy == copies and len(found) < count:
-                    found.append((executor, task))
+            return []
+        found = [(executor, task) for executor, task in self._tasks_of(key) if task.copy == copies][:count]
         for executor, task in found:
             self._drop(executor, task)
         return found
@@ -399,7 +404,7 @@ class TaskLook:
         else:
             task = Task(book.key, book.take_index())
             book.proper += 1
-        self.running[executor] = (*self.running.get(executor, ()), task)
+        self._load(executor)[task] = None
         out.append(TaskStart(self._now, *task.key, task.number, executor, task.copy))
 
     def _pass_by(self, executor: ExecutorId, task: Task, out: list[Stimulus]) -> None:
@@ -428,21 +433,28 @@ class TaskLook:
             self.attempts[key] = self.attempts[key].copy()
         return self.attempts[key]
 
-    def _holding(self, key: AttemptKey) -> list[ExecutorId]:
-        """Executors that run, or ran when this was first asked in this look, tasks of an attempt."""
-        if self._holders is None:
-            self._holders = {}
+    def _tasks_of(self, key: AttemptKey) -> list[tuple[ExecutorId, Task]]:
+        """The running tasks of an attempt, but for those that were started in this look."""
+        if self._by_attempt is None:
+            self._by_attempt = {}
             for executor, tasks in self.running.items():
                 for task in tasks:
-                    self._holders.setdefault(task.key, {})[executor] = None
-        return [executor for executor in self._holders.get(key, ()) if executor in self.running]
+                    self._by_attempt.setdefault(task.key, []).append((executor, task))
+        found = self._by_attempt.get(key, [])
+        return [(executor, task) for executor, task in found if task in self.running.get(executor, _NOTHING)]
+
+    def _load(self, executor: ExecutorId) -> dict[Task, None]:
+        """What an executor runs, to be changed."""
+        load = self._loads.get(executor)
+        if load is None:
+            load = self._loads[executor] = dict(self.running.get(executor, _NOTHING))
+        self.running[executor] = load
+        return load
 
     def _drop(self, executor: ExecutorId, task: Task) -> None:
-        tasks = list(self.running[executor])
-        tasks.remove(task)
-        if tasks:
-            self.running[executor] = tuple(tasks)
-        else:
+        load = self._load(executor)
+        del load[task]
+        if not load:
             del self.running[executor]
 
 

@@ -19,9 +19,8 @@ from returns.pipeline import is_successful
 from podtide.domain.confreads import Reads
 from podtide.domain.javavalues import parse_int, string_hash
 from podtide.domain.profiles import ILLEGAL_ARGUMENT, SparkFault, immutable_map_order
-from podtide.domain.scalamaps import SMALL, bucket_order
+from podtide.domain.scalamaps import SMALL, bucket_order, product_hash
 from podtide.domain.sparkconf import ConfError, Setting, SparkConf, read
-from podtide.domain.volumes import _product  # the one implementation of Scala's hash of a tuple
 
 NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
 _CARRIER: Final = "spark.executor.defaultExtraClassPath"
@@ -84,7 +83,7 @@ def raw_int(reads: Reads, name: str, default: int) -> int:
 def in_conf_order(conf: SparkConf, names: Iterable[str]) -> list[str]:
     """These keys in the order of SparkConf.getAll."""
     pairs = ((name, conf.settings[name].value) for name in names)
-    codes = [(_product("Tuple2", map(string_hash, pair)), pair[0]) for pair in pairs]
+    codes = [(product_hash("Tuple2", map(string_hash, pair)), pair[0]) for pair in pairs]
     return bucket_order(codes, len(conf.settings))
 
 

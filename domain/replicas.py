@@ -27,6 +27,7 @@ from pyrsistent import PDeque, PSet, pdeque, pmap, pset
 
 from podtide.domain.commands import Report, Step
 from podtide.domain.config import ClaimTemplate, ReplicasConfig
+from podtide.domain.pod_claim_names import claim_name
 from podtide.domain.pod_commands import AwaitDriverReady, ClaimSpec, CreateSet, DeleteSet, GetDriverPod, ScaleSet
 from podtide.domain.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
 from podtide.domain.pods import UNNAMED_EXECUTOR
@@ -47,8 +48,6 @@ CLAIMS_REFUSED: Final = SparkFault(
     "PersistentVolumeClaims are not supported with the deployment allocator. Please remove PVC requirements or choose a "
     "different pods allocator.",
 )
-ON_DEMAND: Final = "OnDemand"
-EXECUTOR_ID: Final = "SPARK_EXECUTOR_ID"
 
 
 class Constructing(NamedTuple):
@@ -347,7 +346,7 @@ def claim_specs(templates: Iterable[ClaimTemplate]) -> tuple[ClaimSpec, ...]:
 
 def _claim_name(template: ClaimTemplate) -> str:
     """The claim's name, as far as it takes to tell whether two are the same."""
-    return template.claim.replace(ON_DEMAND, f"-pvc-{template.index}").replace(EXECUTOR_ID, UNNAMED_EXECUTOR)
+    return claim_name(template, "", UNNAMED_EXECUTOR)
 
 
 def _why(cause: Cause, **facts: Fact) -> Why:

@@ -2,7 +2,8 @@
 
 Three kinds of table, each a function from hash codes: the immutable HashMap and HashSet (``trie_order``), the mutable ones
 (``bucket_order``) and Java's ConcurrentHashMap (``concurrent_order``). ``long_hash`` is the code of a Long key; an Int's is
-the number itself, a string's ``javavalues.string_hash``.
+the number itself, a string's ``javavalues.string_hash``; a case class and a tuple have ``product_hash``, a map
+``map_hash``.
 
 A mutable HashMap with Int keys is also walked while it changes. ExecutorAllocationManager keeps the target of each profile
 in such a map and walks it in every round. The order shows when a profile makes schedule() throw (those before it have
@@ -17,9 +18,10 @@ signed number; a walk visits as many buckets as there were when it began.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
+from podtide.domain.javavalues import string_hash, to_int
 from podtide.domain.units import ProfileId
 
 BUCKETS: Final = 16
@@ -152,3 +154,50 @@ class Walk:
 def walk_order(profiles: Iterable[ProfileId], buckets: int) -> tuple[ProfileId, ...]:
     """The keys in the order of a walk that updates nothing."""
     return tuple(Walk(profiles, buckets))
+
+
+_PRODUCT_SEED: Final = 0xCAFEBABE
+
+
+def map_hash(entries: Mapping[str, str]) -> int:
+    """MurmurHash3.mapHash: the same in whatever order."""
+    total = exclusive = 0
+    product = 1
+    for name, text in entries.items():
+        code = product_hash("Tuple2", [string_hash(name), string_hash(text)]) & 0xFFFFFFFF
+        total += code
+        exclusive ^= code
+        product = product * (code | 1) & 0xFFFFFFFF
+    mixed = _mix(_mix(string_hash("Map") & 0xFFFFFFFF, total & 0xFFFFFFFF), exclusive)
+    return _finished(_mixed_last(mixed, product), len(entries))
+
+
+def product_hash(name: str, codes: Iterable[int]) -> int:
+    """MurmurHash3.productHash, the name of the class included; signed."""
+    mixed = _mix(_PRODUCT_SEED, string_hash(name))
+    count = 0
+    for code in codes:
+        mixed = _mix(mixed, code)
+        count += 1
+    return _finished(mixed, count)
+
+
+def _mix(mixed: int, code: int) -> int:
+    mixed = _turned(_mixed_last(mixed, code), 13)
+    return (mixed * 5 + 0xE6546B64) & 0xFFFFFFFF
+
+
+def _mixed_last(mixed: int, code: int) -> int:
+    code = _turned((code & 0xFFFFFFFF) * 0xCC9E2D51 & 0xFFFFFFFF, 15)
+    return mixed ^ code * 0x1B873593 & 0xFFFFFFFF
+
+
+def _turned(code: int, bits: int) -> int:
+    return (code << bits | code >> 32 - bits) & 0xFFFFFFFF
+
+
+def _finished(mixed: int, count: int) -> int:
+    mixed ^= count
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return to_int(mixed ^ mixed >> 16)

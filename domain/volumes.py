@@ -19,9 +19,9 @@ from typing import Final, NamedTuple, TypeVar
 from returns.result import Failure, Result, Success
 
 from podtide.domain.config import ClaimTemplate
-from podtide.domain.javavalues import LONG_MAX, parse_boolean, string_hash, to_int
+from podtide.domain.javavalues import LONG_MAX, parse_boolean, string_hash
 from podtide.domain.profiles import ILLEGAL_ARGUMENT, SparkFault, immutable_map_order
-from podtide.domain.scalamaps import SMALL, bucket_order, trie_order
+from podtide.domain.scalamaps import SMALL, bucket_order, map_hash, product_hash, trie_order
 from podtide.domain.sparkconf import ConfError, Setting, SparkConf
 
 PREFIX: Final = "spark.kubernetes.executor.volumes."
@@ -58,7 +58,7 @@ def executor_volumes(conf: SparkConf) -> Result[tuple[Volume, ...], ConfError]:
     """The volumes in Spark's order, or the first setting that keeps Spark from building a pod."""
     texts = dict(conf.with_prefix(PREFIX))
     properties = {name: texts[name].value for name in _properties_order(conf, list(texts))}
-    kinds = _set_order(_kinds_and_names(properties), lambda pair: _product("Tuple2", map(string_hash, pair)))
+    kinds = _set_order(_kinds_and_names(properties), lambda pair: product_hash("Tuple2", map(string_hash, pair)))
     if len(kinds) > VOLUMES_MAX:
         key = f"{PREFIX}{'.'.join(kinds[0])}"
         return Failure(ConfError(key, "", "one of many", f"at most {VOLUMES_MAX} volumes", None))
@@ -201,7 +201,7 @@ def _properties_order(conf: SparkConf, names: list[str]) -> list[str]:
     # getAll puts all pairs of the conf, whatever their keys, into a mutable HashSet: buckets, each sorted by hash.
 
     def code(name: str) -> int:
-        return _product("Tuple2", [string_hash(PREFIX + name), string_hash(conf.settings[PREFIX + name].value)])
+        return product_hash("Tuple2", [string_hash(PREFIX + name), string_hash(conf.settings[PREFIX + name].value)])
 
     return bucket_order([(code(name), name) for name in names], len(conf.settings))
 
@@ -219,7 +219,6 @@ def _set_order(items: list[T], hash_of: Callable[[T], int]) -> list[T]:
 
 # MurmurHash3 as Scala hashes case classes, tuples, options and maps with it.
 
-_PRODUCT_SEED: Final = 0xCAFEBABE
 _NONE: Final = string_hash("None")
 _CLASSES: Final = {
     "hostPath": "KubernetesHostPathVolumeConf",
@@ -235,56 +234,12 @@ def _volume_hash(volume: Volume) -> int:
     options = _OPTIONAL.get(volume.kind, ())
     details = [_detail_hash(detail, optional=at in options) for at, detail in enumerate(volume.details)]
     texts = (volume.name, volume.mount_path, volume.sub_path, volume.sub_path_expr)
-    codes = [*map(string_hash, texts), 1231 if volume.read_only else 1237, _product(_CLASSES[volume.kind], details)]
-    return _product("KubernetesVolumeSpec", codes)
+    codes = [*map(string_hash, texts), 1231 if volume.read_only else 1237, product_hash(_CLASSES[volume.kind], details)]
+    return product_hash("KubernetesVolumeSpec", codes)
 
 
 def _detail_hash(detail: str | Mapping[str, str] | None, *, optional: bool) -> int:
     if detail is None:
         return _NONE
-    code = string_hash(detail) if isinstance(detail, str) else _map_hash(detail)
-    return _product("Some", [code]) if optional else code
-
-
-def _map_hash(entries: Mapping[str, str]) -> int:
-    """MurmurHash3.mapHash: the same in whatever order."""
-    total = exclusive = 0
-    product = 1
-    for name, text in entries.items():
-        code = _product("Tuple2", [string_hash(name), string_hash(text)]) & 0xFFFFFFFF
-        total += code
-        exclusive ^= code
-        product = product * (code | 1) & 0xFFFFFFFF
-    mixed = _mix(_mix(string_hash("Map") & 0xFFFFFFFF, total & 0xFFFFFFFF), exclusive)
-    return _finished(_mixed_last(mixed, product), len(entries))
-
-
-def _product(name: str, codes: Iterable[int]) -> int:
-    """MurmurHash3.productHash, the name of the class included; signed."""
-    mixed = _mix(_PRODUCT_SEED, string_hash(name))
-    count = 0
-    for code in codes:
-        mixed = _mix(mixed, code)
-        count += 1
-    return _finished(mixed, count)
-
-
-def _mix(mixed: int, code: int) -> int:
-    mixed = _turned(_mixed_last(mixed, code), 13)
-    return (mixed * 5 + 0xE6546B64) & 0xFFFFFFFF
-
-
-def _mixed_last(mixed: int, code: int) -> int:
-    code = _turned((code & 0xFFFFFFFF) * 0xCC9E2D51 & 0xFFFFFFFF, 15)
-    return mixed ^ code * 0x1B873593 & 0xFFFFFFFF
-
-
-def _turned(code: int, bits: int) -> int:
-    return (code << bits | code >> 32 - bits) & 0xFFFFFFFF
-
-
-def _finished(mixed: int, count: int) -> int:
-    mixed ^= count
-    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
-    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
-    return to_int(mixed ^ mixed >> 16)
+    code = string_hash(detail) if isinstance(detail, str) else map_hash(detail)
+    return product_hash("Some", [code]) if optional else code

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from podtide.domain.claims import Wanted, claim_name, reusable_claims, reuse, wanted_claims
+from podtide.domain.claims import Wanted, reusable_claims, reuse, wanted_claims
 from podtide.domain.config import ClaimTemplate
+from podtide.domain.pod_claim_names import claim_name
 from podtide.domain.pod_commands import ClaimSpec
 from podtide.domain.pod_stimuli import Claim
 from podtide.domain.pods import PodNumber
@@ -35,6 +36,7 @@ def wanted(*sizes: str, storage_class: str = "gp2") -> Wanted:
         (ClaimTemplate("v", "OnDemand", 3), "app-exec-7-pvc-3"),
         (ClaimTemplate("v", "fixed", 1), "fixed"),
         (ClaimTemplate("v", "data-SPARK_EXECUTOR_ID", 1), "data-7"),
+        (ClaimTemplate("v", "data-OnDemand", 1), "data-app-exec-7-pvc-1"),
         (ClaimTemplate("v", "SPARK_EXECUTOR_ID-SPARK_EXECUTOR_ID", 1), "7-7"),
         (ClaimTemplate("v", "ondemand", 0), "ondemand"),
     ],
