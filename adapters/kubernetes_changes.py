@@ -57,6 +57,9 @@ from podtide.domain.pods import EXECUTOR_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL
 IDS_MAX: Final = 200
 """Executor ids of one selector: its URL stays below 4 KB."""
 
+POD_S: Final = 0.1
+"""What one pod adds to the deadline of a command about many."""
+
 READY_POLL_S: Final = 1.0
 """How often a driver pod is looked at that is not ready."""
 
@@ -129,7 +132,7 @@ class Changes:
         """Pods by label. ``found``: how many there were (of a delete of all: how many were deleted)."""
         if command.executors is None and command.phase is None:
             return self._sweep(command)
-        deadline = self._caller.deadline(self._deadline_s)
+        deadline = self._deadline_for(command.executors)
         found = 0
         for labels in self._selectors(command.executors):
             query: Query = labels
@@ -198,7 +201,7 @@ class Changes:
 
     def decommission(self, command: DecommissionExecutors) -> int | Refused:
         """Delete the executors' pods with their own grace period. How many there were."""
-        deadline = self._caller.deadline(self._deadline_s)
+        deadline = self._deadline_for(command.executors)
         found = 0
         for query in self._selectors(command.executors):
             done = self._cleaner.select("pods", query, deadline)
@@ -225,7 +228,7 @@ class Changes:
 
     def mark_pods(self, command: MarkPods) -> Outcome:
         """List the executors' pods, then patch one after the other. ``found``: how many were patched."""
-        deadline = self._caller.deadline(self._deadline_s)
+        deadline = self._deadline_for(command.executors)
         patch = {"metadata": {f"{command.kind}s": {command.key: command.value}}}
         found = 0
         for query in self._selectors(command.executors):
@@ -372,6 +375,10 @@ class Changes:
         return Outcome(0, command.serial, claims=tuple(claims.values()), found=len(claims))
 
     # shared
+
+    def _deadline_for(self, executors: Sequence[object] | None) -> float:
+        """The deadline of a command about so many pods, each of which is a call of its own."""
+        return self._caller.deadline(self._deadline_s + POD_S * len(executors or ()))
 
     def _selectors(self, executors: Sequence[object] | None) -> Iterator[list[tuple[str, str]]]:
         """Label selectors for these executors, some at a time. Ids that no label can hold select nothing."""

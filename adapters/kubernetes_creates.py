@@ -156,6 +156,7 @@ class Creates:
             return _outcome(command.serial, created)
         if decoded(SeenSet, created.body).spec.replicas == command.replicas:
             return _outcome(command.serial, created)
+        # A patch without a version: whatever it is scaled to, this is what it shall be now.
         patch = msgspec.json.encode({"spec": {"replicas": command.replicas}})
         path = path_of(resource, self._namespace, command.name, "scale")
         scale = Request("patch", f"{resource}/scale", path, command.name, (), patch, MERGE_PATCH)

@@ -123,7 +123,7 @@ class ScheduleSource:
         if self._place >= len(self._steps):
             self.done.set()
             text = f"the schedule is over after {len(self._steps)} steps; its last targets stay"
-            self._tell(News(self._clock.now(), Level.INFO, Topic.STOPPED, text))
+            self._tell(News(self._clock.now(), Level.INFO, Topic.STATUS, text))
             return 0.0
         return (self._steps[self._place][0] - passed) / 1000
 
@@ -164,6 +164,13 @@ class LineSource:
 
     def start(self) -> None:
         """Begin to read."""
+        try:
+            os.fstat(self._descriptor)  # before a pipe is made, which would take the place of one that is closed
+        except OSError as problem:
+            self._unreadable(problem)
+            self._over()
+            self.ended.set()
+            return
         self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="target-lines", daemon=True)
         self._thread.start()
@@ -208,7 +215,7 @@ class LineSource:
         except BlockingIOError:  # somebody else, who shares it, was faster
             return True
         except OSError as problem:
-            self._refuse(f"the input cannot be read any more: {problem.strerror or problem}", Level.ERROR)
+            self._unreadable(problem)
             data = b""
         if not data:
             if self._rest and not self._skipping:
@@ -279,9 +286,12 @@ class LineSource:
 
     def _over(self) -> None:
         text = "the input is at its end" + ("" if self._stop_at_end else "; the last targets stay")
-        self._tell(News(self._clock.now(), Level.INFO, Topic.STOPPING if self._stop_at_end else Topic.STOPPED, text))
+        self._tell(News(self._clock.now(), Level.INFO, Topic.STOPPING if self._stop_at_end else Topic.STATUS, text))
         if self._stop_at_end:
             self._on_stop()
+
+    def _unreadable(self, problem: OSError) -> None:
+        self._refuse(f"the input cannot be read: {problem.strerror or problem}", Level.ERROR)
 
     def _refuse(self, text: str, level: Level = Level.WARNING) -> None:
         facts = (("line", self._number),)

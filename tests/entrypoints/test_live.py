@@ -324,7 +324,7 @@ def test_an_end_is_not_waited_for() -> None:
 def test_the_queue_is_worked_off_by_a_thread_of_its_own() -> None:
     acting = Acting()
     done = threading.Event()
-    acting.calls.apply = lambda _command, _now=0: done.set()  # type: ignore[method-assign]
+    acting.calls.apply = lambda *_: done.set()  # type: ignore[method-assign]
     acting.hands.start()
     acting.create(1)
     assert done.wait(10)

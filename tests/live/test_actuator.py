@@ -1,0 +1,533 @@
+"""The actuator against a real API server: its pace, lost answers, refusals, and deletes until there is nothing left."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import yaml
+
+from podtide.adapters.kubernetes_actuator import ActuatorSettings, KubernetesActuator, Policy
+from podtide.adapters.kubernetes_api import Answer, Api, KubernetesApi, Query, Stream, connect
+from podtide.adapters.kubernetes_calls import CallSettings
+from podtide.adapters.live_clock import SystemClock
+from podtide.adapters.live_news import News, Topic
+from podtide.domain.commands import Command
+from podtide.domain.executor_pod_facts import Owner
+from podtide.domain.pod_commands import (
+    AssignExecutorId,
+    AwaitDriverReady,
+    ClaimSpec,
+    CreateClaim,
+    CreateConfigMap,
+    CreatePod,
+    CreateSet,
+    DecommissionExecutors,
+    DeleteOwned,
+    DeletePod,
+    DeletePods,
+    DeleteSet,
+    GetDriverPod,
+    ListClaims,
+    MarkInactive,
+    MarkPods,
+    ResizeClaim,
+    ResizePod,
+    ScaleSet,
+)
+from podtide.domain.pod_stimuli import Outcome
+from podtide.domain.pods import PodNumber
+from podtide.domain.reasons import Cause, Why
+from podtide.domain.units import ExecutorId, ProfileId
+
+from .cluster import Cluster, until
+
+APP = "spark-live-actuator"
+WHY = Why(Cause.BELOW_TARGET)
+ALL_VERBS = ["get", "list", "create", "patch", "update", "delete"]
+
+
+class Manifests:
+    """Pods of about the size of Spark's (4.6 KB)."""
+
+    def __init__(self, namespace: str, *, broken: bool = False) -> None:
+        self._namespace = namespace
+        self._broken = broken
+
+    def _meta(self, name: str, executor: object, **more: Any) -> dict[str, Any]:
+        labels = {"spark-app-selector": APP, "spark-role": "executor", "spark-exec-id": str(executor)}
+        return {"name": name, "namespace": self._namespace, "labels": labels, **more}
+
+    def _spec(self) -> dict[str, Any]:
+        env = [
+            {"name": f"SPARK_JAVA_OPT_{one}", "value": f"-Dspark.some.setting.{one}=" + "x" * 40} for one in range(40)
+        ]
+        image = "" if self._broken else "spark:4.3.0"
+        container = {"name": "spark-kubernetes-executor", "image": image, "env": env}
+        return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 30, "containers": [container]}
+
+    def pod(self, command: CreatePod) -> bytes:
+        metadata = self._meta(self.pod_name(command.executor), command.executor)
+        return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self._spec()}).encode()
+
+    def claim(self, command: CreateClaim, owner: Owner) -> bytes:
+        metadata = self._meta(command.claim.name, command.executor, ownerReferences=[owner.reference()])
+        size = {"requests": {"storage": command.claim.size}}
+        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": command.claim.storage_class, "resources": size}
+        body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+        return json.dumps(body).encode()
+
+    def replica_set(self, command: CreateSet) -> bytes:
+        labels = {"spark-app-selector": APP, "spark-role": "executor"}
+        spec: dict[str, Any] = {"replicas": command.replicas, "selector": {"matchLabels": labels}}
+        pod = self._spec() | {"restartPolicy": "Always"}
+        spec["template"] = {"metadata": {"labels": labels | {"spark-exec-id": "EXECID"}}, "spec": pod}
+        kind = "Deployment"
+        if command.kind == "statefulset":
+            kind, spec = "StatefulSet", spec | {"podManagementPolicy": "Parallel", "serviceName": "none"}
+        metadata = {"name": command.name, "namespace": self._namespace}
+        return json.dumps({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}).encode()
+
+    def config_map(self) -> bytes:
+        metadata = self._meta("spark-exec-conf-map", "all")
+        return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}).encode()
+
+    def pod_name(self, executor: int) -> str:
+        return f"live-exec-{executor}"
+
+
+class Acting:
+    """An actuator at work, and what is heard of it."""
+
+    def __init__(self, api: Api, namespace: str, settings: ActuatorSettings, manifests: Manifests) -> None:
+        self._changed = threading.Condition()
+        self._missing: set[int] = set()
+        self.outcomes: dict[int, Outcome] = {}
+        self.news: list[News] = []
+        self.actuator = KubernetesActuator(
+            api,
+            namespace,
+            APP,
+            manifests,
+            self._hear,
+            SystemClock(),
+            self.news.append,
+            settings,
+            jitter=random.Random(1).random,
+        )
+
+    def _hear(self, outcome: Outcome) -> None:
+        with self._changed:
+            assert outcome.serial not in self.outcomes
+            self.outcomes[outcome.serial] = outcome
+            self._missing.discard(outcome.serial)
+            if not self._missing:
+                self._changed.notify_all()
+
+    def all(self, commands: Sequence[Command], timeout_s: float = 120.0) -> list[Outcome]:
+        """Carry commands out; their Outcomes, in the order of the commands."""
+        serials = [getattr(command, "serial", -1) for command in commands]
+        with self._changed:
+            self._missing = set(serials)
+        for command in commands:
+            self.actuator.apply(command)
+        with self._changed:
+            assert self._changed.wait_for(lambda: not self._missing, timeout_s), f"{len(self._missing)} never came"
+            return [self.outcomes[serial] for serial in serials]
+
+    def one(self, command: Command, timeout_s: float = 60.0) -> Outcome:
+        return self.all([command], timeout_s)[0]
+
+    def refusals(self) -> str:
+        return "\n".join(news.text for news in self.news if news.topic is Topic.CALL_REFUSED)
+
+
+@contextmanager
+def acting(
+    cluster: Cluster,
+    namespace: str,
+    *,
+    who: str = "admin",
+    kubeconfig: Path | None = None,
+    broken: bool = False,
+    distance_s: float = 0.0,
+    **settings: Any,
+) -> Iterator[Acting]:
+    api = cluster.api(who) if kubeconfig is None else connect(str(kubeconfig))
+    seen: Api = Distant(api, distance_s) if distance_s else api
+    one = Acting(seen, namespace, ActuatorSettings(**settings), Manifests(namespace, broken=broken))
+    try:
+        yield one
+    finally:
+        one.actuator.settle(0.0)
+        api.close()
+
+
+def create(executor: int) -> CreatePod:
+    return CreatePod(0, executor, PodNumber(executor), ProfileId(0), WHY)
+
+
+def creates(count: int, first: int = 1) -> list[Command]:
+    return [create(executor) for executor in range(first, first + count)]
+
+
+def ids(*executors: int) -> tuple[ExecutorId, ...]:
+    return tuple(ExecutorId(str(one)) for one in executors)
+
+
+def names(cluster: Cluster, namespace: str) -> list[str]:
+    return sorted(one["metadata"]["name"] for one in cluster.pods(namespace))
+
+
+def delete_all(serial: int) -> DeletePods:
+    return DeletePods(0, serial, None, None, WHY)
+
+
+# ------------------------------------------------------------------------------------------------------------ the pace
+
+
+class Distant:
+    """The API at the other end of a network: every call takes ``seconds`` longer."""
+
+    def __init__(self, api: Api, seconds: float) -> None:
+        self._api = api
+        self._seconds = seconds
+
+    def call(self, *given: Any, **more: Any) -> Answer:
+        threading.Event().wait(self._seconds)
+        return self._api.call(*given, **more)
+
+    def stream(self, resource: str, path: str, *, query: Query = (), silence_s: float) -> Stream:
+        return self._api.stream(resource, path, query=query, silence_s=silence_s)
+
+
+@pytest.mark.parametrize(("distance_s", "times_faster"), [(0.0, 0.0), (0.02, 2.0)])
+def test_creations_side_by_side_are_faster_than_one_at_a_time(
+    cluster: Cluster, record_property: Callable[[str, object], None], distance_s: float, times_faster: float
+) -> None:
+    """Beside a server on the same two processors that is a question of what else they do; over a network it is not."""
+    count = 1_000 if cluster.full else 300
+    rates = {}
+    for policy in (Policy.ONE_AT_A_TIME, Policy.CONCURRENT):
+        place = cluster.namespace()
+        with acting(cluster, place, policy=policy, distance_s=distance_s) as one:
+            one.all(creates(1))  # the connection stands
+            began, used = time.monotonic(), time.process_time()
+            outcomes = one.all(creates(count, 2))
+            rates[policy] = count / (time.monotonic() - began)
+            cost_ms = 1000 * (time.process_time() - used) / count
+            assert all(outcome.failure is None for outcome in outcomes)
+            assert len(names(cluster, place)) == count + 1
+            began = time.monotonic()
+            assert one.one(delete_all(10_000), 120) == Outcome(0, 10_000, found=count + 1)
+            rate = (count + 1) / (time.monotonic() - began)
+            assert names(cluster, place) == []
+            figures = f"{rates[policy]:.0f} creates/s, {cost_ms:.2f} ms of CPU each, {rate:.0f} deletes/s"
+            print(f"{policy.value}, {1000 * distance_s:.0f} ms away: {figures}")
+            record_property(f"creates_per_s_{policy.name}_{distance_s}", round(rates[policy]))
+    assert rates[Policy.CONCURRENT] > times_faster * rates[Policy.ONE_AT_A_TIME]
+
+
+# -------------------------------------------------------------------------------------------------------- lost answers
+
+
+class _Eater(BaseHTTPRequestHandler):
+    """Passes calls on, and eats some answers: the call took effect and the connection breaks."""
+
+    protocol_version = "HTTP/1.1"
+    api: KubernetesApi
+    chance: random.Random
+    lock: threading.Lock
+    eaten: list[str]
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+    def _do(self) -> None:
+        split = urlsplit(self.path)
+        verb = {"GET": "get", "POST": "create", "DELETE": "delete", "PATCH": "patch", "PUT": "update"}[self.command]
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
+        with self.lock:
+            draw = self.chance.random()
+        if draw < 0.1:
+            self._eat("request")
+            return
+        answer = self.api.call(verb, "pods", split.path, query=parse_qsl(split.query), body=body)
+        if draw < 0.4 and self.command in {"POST", "DELETE"}:
+            self._eat("answer")
+            return
+        self.send_response(answer.status)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def _eat(self, what: str) -> None:
+        self.eaten.append(what)
+        self.close_connection = True
+
+    do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = _do  # noqa: N815 - the names that http.server looks for
+
+
+@contextmanager
+def eating(cluster: Cluster, folder: Path, seed: int) -> Iterator[tuple[Path, list[str]]]:
+    """A kubeconfig that leads through the eater, and what was eaten."""
+    eaten: list[str] = []
+    api = cluster.api()
+    bound = {"api": api, "chance": random.Random(seed), "lock": threading.Lock(), "eaten": eaten}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Eater,), bound))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    try:
+        yield path, eaten
+    finally:
+        server.shutdown()
+        server.server_close()
+        api.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_lost_answers_make_no_second_pod_and_lose_none(
+    cluster: Cluster, namespace: str, tmp_path: Path, seed: int
+) -> None:
+    count = 300 if cluster.full else 80
+    with eating(cluster, tmp_path, seed) as (kubeconfig, eaten):
+        # Twelve repeats: a call in ten gets lost on its way, four in ten never seem to end well.
+        call = CallSettings(repeats_max=12)
+        with acting(cluster, namespace, kubeconfig=kubeconfig, call=call) as one:
+            outcomes = one.all(creates(count))
+            assert [outcome for outcome in outcomes if outcome.failure is not None] == []
+            assert names(cluster, namespace) == sorted(f"live-exec-{number}" for number in range(1, count + 1))
+            assert len(eaten) > count // 5
+            assert one.one(delete_all(10_000)).failure is None
+            assert names(cluster, namespace) == []
+
+
+def test_a_server_that_is_killed_meanwhile_loses_no_creation(own_cluster: Cluster, namespace: str) -> None:
+    with acting(own_cluster, namespace, workers=8) as one:
+        commands = creates(400)
+        for command in commands[:200]:
+            one.actuator.apply(command)
+        until(lambda: len(one.outcomes) > 20, what="the first pods")
+        own_cluster.restart_apiserver()
+        outcomes = one.all([*commands[200:]], 120)
+        until(lambda: len(one.outcomes) == 400, 60, "the rest")
+        assert [outcome for outcome in (*outcomes, *one.outcomes.values()) if outcome.failure is not None] == []
+        assert len(names(own_cluster, namespace)) == 400
+        assert one.one(delete_all(10_000), 120).failure is None
+    assert names(own_cluster, namespace) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ refusals
+
+
+def rules(without: tuple[str, str] = ("", "")) -> list[Mapping[str, object]]:
+    """All that the actuator needs, but one verb."""
+    groups = {
+        "pods": "", "pods/resize": "", "persistentvolumeclaims": "", "configmaps": "", "services": "",
+        "statefulsets": "apps", "statefulsets/scale": "apps",
+    }  # fmt: skip
+    return [
+        {
+            "apiGroups": [group],
+            "resources": [resource],
+            "verbs": [verb for verb in ALL_VERBS if (verb, resource) != without],
+        }
+        for resource, group in groups.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "command"),
+    [
+        ("create", "pods", create(5)),
+        ("delete", "pods", DeletePod(0, 5, PodNumber(1), "live-exec-1", WHY)),
+        ("delete", "pods", delete_all(5)),
+        ("list", "pods", DeletePods(0, 5, ids(1), "Pending", WHY)),
+        ("get", "pods", GetDriverPod(0, 5, "live-exec-1", WHY)),
+        ("patch", "pods", MarkInactive(0, 5, PodNumber(1), "live-exec-1", WHY)),
+        ("list", "persistentvolumeclaims", ListClaims(0, 5, ProfileId(0), WHY)),
+        ("create", "persistentvolumeclaims", CreateClaim(0, 5, PodNumber(1), ClaimSpec("c", "x", "1Gi"), False, WHY)),
+        ("create", "configmaps", CreateConfigMap(0, 5, WHY)),
+        ("list", "services", DeleteOwned(0, 5, "services", WHY)),
+        ("create", "statefulsets", CreateSet(0, 5, "statefulset", "s", ProfileId(0), 1, WHY)),
+        ("get", "statefulsets/scale", ScaleSet(0, 5, "statefulset", "s", ProfileId(0), 1, WHY)),
+    ],
+)
+def test_a_missing_permission_is_named(
+    cluster: Cluster, namespace: str, verb: str, resource: str, command: Command
+) -> None:
+    cluster.role(namespace, rules())
+    with acting(cluster, namespace, who="driver") as one:
+        assert one.one(create(1)).failure is None  # the rest of the Role suffices
+        cluster.role(namespace, rules(without=(verb, resource)))
+        failure = one.one(command).failure
+        assert failure is not None
+        assert failure.status == 403
+        named = f"may not {verb} {resource} in namespace {namespace} (RBAC: verb {verb}, resource {resource}"
+        assert named in failure.message
+        assert named in one.refusals()
+
+
+def test_a_quota_refuses_what_is_too_much_and_is_told_from_a_missing_permission(
+    cluster: Cluster, namespace: str
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "5"}}}
+    cluster.must("create", "resourcequotas", path, body)
+    until(lambda: cluster.must("get", "resourcequotas", f"{path}/q").get("status", {}).get("hard"), what="the quota")
+    with acting(cluster, namespace) as one:
+        outcomes = one.all(creates(12))
+        failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+        # Creations that run into the quota's own bookkeeping at the same moment are tried again.
+        assert len(failures) == 7
+        assert all(one is not None and one.status == 403 and "exceeded quota" in one.message for one in failures)
+        assert "the quota of namespace" in one.refusals()
+    assert len(names(cluster, namespace)) == 5
+
+
+def test_names_that_are_taken_manifests_that_are_wrong_and_what_is_not_there(cluster: Cluster, namespace: str) -> None:
+    with acting(cluster, namespace) as one:
+        assert one.one(create(1)).failure is None
+        uid = cluster.pods(namespace)[0]["metadata"]["uid"]
+        one.outcomes.clear()
+        assert one.one(create(1)).failure is None  # ours
+        assert cluster.pods(namespace)[0]["metadata"]["uid"] == uid
+        labels = {"metadata": {"labels": {"spark-app-selector": "somebody-else"}}}
+        path = f"/api/v1/namespaces/{namespace}/pods/live-exec-1"
+        cluster.must("patch", "pods", path, labels, content_type="application/merge-patch+json")
+        one.outcomes.clear()
+        failure = one.one(create(1)).failure
+        assert failure is not None
+        assert failure.status == 409
+        assert "it belongs to application somebody-else" in failure.message
+        gone = one.one(MarkInactive(0, 6, PodNumber(9), "live-exec-9", WHY)).failure
+        assert gone is not None
+        assert gone.status == 404
+        assert one.one(DeletePod(0, 7, PodNumber(9), "live-exec-9", WHY)) == Outcome(0, 7)
+        resize = one.one(ResizePod(0, 8, ExecutorId("1"), "live-exec-1", "x", 2**30, WHY)).failure
+        assert resize is not None  # 404 where there is no such subresource; later servers refuse the container
+    with acting(cluster, namespace, broken=True) as one:
+        failure = one.one(create(20)).failure
+        assert failure is not None
+        assert failure.status == 422
+        assert "image: Required value" in failure.message
+
+
+# ---------------------------------------------------------------------------------------- deletes, claims, marks, sets
+
+
+def test_a_stop_in_the_middle_of_a_ramp_leaves_nothing(cluster: Cluster, namespace: str) -> None:
+    with acting(cluster, namespace) as one:
+        for command in creates(600):
+            one.actuator.apply(command)
+        until(lambda: len(one.outcomes) > 60, what="some pods")
+        swept = one.one(delete_all(10_000), 120)
+        assert swept.failure is None
+        assert names(cluster, namespace) == []
+        until(lambda: len(one.outcomes) == 601, what="every outcome")
+        made = sum(outcome.failure is None for serial, outcome in one.outcomes.items() if serial != 10_000)
+        assert swept.found == made
+        assert made < 600
+
+
+def test_running_pods_survive_the_delete_of_pending_ones_and_drain_with_their_grace_period(
+    cluster: Cluster, namespace: str
+) -> None:
+    with acting(cluster, namespace) as one, cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.5):
+        one.all(creates(10))
+        until(
+            lambda: all(pod["status"]["phase"] == "Running" for pod in cluster.pods(namespace)), what="ten running pods"
+        )
+        numbers = tuple(PodNumber(number) for number in range(1, 11))
+        assert one.one(DeletePods(0, 20, numbers, "Pending", WHY)) == Outcome(0, 20)
+        assert len(names(cluster, namespace)) == 10
+        assert one.one(MarkPods(0, 21, ids(1, 2), "label", "leaving", "yes", WHY)).found == 2
+        assert [pod["metadata"]["labels"].get("leaving") for pod in cluster.pods(namespace)].count("yes") == 2
+        assert one.one(MarkPods(0, 22, ids(3), "annotation", "cost", "-1", WHY)).found == 1
+        assert one.one(AssignExecutorId(0, 23, "live-exec-10", ExecutorId("77"), WHY)).failure is None
+        one.actuator.apply(DecommissionExecutors(0, ids(4, 5), "scale-down", True, WHY))
+        draining = until(
+            lambda: [pod for pod in cluster.pods(namespace) if "deletionTimestamp" in pod["metadata"]],
+            what="draining pods",
+        )
+        assert {pod["metadata"]["deletionGracePeriodSeconds"] for pod in draining} == {30}
+        until(lambda: len(names(cluster, namespace)) == 8, what="drained pods")
+        assert one.one(DeletePods(0, 24, ids(1, 2, 77), "Running", WHY, list_first=True)).found == 3
+        until(lambda: len(names(cluster, namespace)) == 5, what="deleted pods")
+        assert one.one(delete_all(25)).failure is None
+        until(lambda: not names(cluster, namespace), what="an empty namespace")
+
+
+def test_claims_go_with_their_owner(cluster: Cluster, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}"
+    driver = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "driver", "labels": {"spark-app-selector": APP, "spark-role": "driver"}},
+        "spec": {"containers": [{"name": "c", "image": "none"}]},
+    }
+    cluster.must("create", "pods", f"{path}/pods", driver)
+    with acting(cluster, namespace) as one:
+        assert one.one(GetDriverPod(0, 1, "driver", WHY)).found == 1
+        assert one.one(AwaitDriverReady(0, 2, "driver", 300, WHY)).failure is not None  # no kubelet makes it ready
+        one.one(create(3))
+        for serial, owned in ((4, True), (5, False)):
+            spec = ClaimSpec(f"claim-{serial}", "fast", "1Gi")
+            assert one.one(CreateClaim(0, serial, PodNumber(3), spec, owned, WHY)).failure is None
+        listed = one.one(ListClaims(0, 6, ProfileId(0), WHY))
+        assert [(claim.name, claim.storage_class, claim.size) for claim in listed.claims] == [
+            ("claim-4", "fast", "1Gi"),
+            ("claim-5", "fast", "1Gi"),
+        ]
+        resized = one.one(ResizeClaim(0, 7, ExecutorId("3"), "claim-4", 2**31, WHY)).failure
+        assert resized is not None  # a claim that is not bound cannot grow
+        assert resized.status in {403, 422}
+        assert one.one(DeletePod(0, 8, PodNumber(3), "live-exec-3", WHY, check=True)).found == 1
+        claims = f"{path}/persistentvolumeclaims"
+
+        def left() -> list[str]:
+            items = cluster.must("list", "persistentvolumeclaims", claims)["items"]
+            return [item["metadata"]["name"] for item in items]
+
+        until(lambda: left() == ["claim-4"], 30, "the garbage collector")
+        assert one.one(DeleteOwned(0, 9, "persistentvolumeclaims", WHY)).found == 1
+        assert one.one(CreateConfigMap(0, 10, WHY)).failure is None
+        assert one.one(DeleteOwned(0, 11, "configmaps", WHY)).found == 1
+        assert one.one(DeleteOwned(0, 12, "services", WHY)).found == 0
+        until(lambda: left() == [], 30, "no claim")
+
+
+@pytest.mark.parametrize("kind", ["statefulset", "deployment"])
+def test_sets_are_created_scaled_and_deleted(cluster: Cluster, namespace: str, kind: Any) -> None:
+    name = f"spark-{kind[0]}-{APP}-0"
+    with acting(cluster, namespace) as one:
+        assert one.one(CreateSet(0, 1, kind, name, ProfileId(0), 3, WHY)).failure is None
+        until(lambda: len(names(cluster, namespace)) == 3, what="three pods")
+        one.outcomes.clear()
+        assert one.one(CreateSet(0, 1, kind, name, ProfileId(0), 5, WHY)).failure is None  # there already: scaled
+        until(lambda: len(names(cluster, namespace)) == 5, what="five pods")
+        assert one.one(ScaleSet(0, 2, kind, name, ProfileId(0), 1, WHY)).failure is None
+        until(lambda: len(names(cluster, namespace)) == 1, what="one pod")
+        assert one.one(DeleteSet(0, 3, kind, name, WHY)).found == 1
+        until(lambda: not names(cluster, namespace), 30, "the garbage collector")
+        failure = one.one(ScaleSet(0, 4, kind, name, ProfileId(0), 1, WHY)).failure
+        assert failure is not None
+        assert failure.status == 404
+        assert one.one(DeleteSet(0, 5, kind, name, WHY)) == Outcome(0, 5)
