@@ -59,10 +59,10 @@ class SensorSettings(NamedTuple):
 
     faithful: bool = False
     watch: bool = True
-    page: int = 500
+    page: int = 1_000
     list_timeout_s: float = 30.0
     silence_s: float = 90.0
-    watch_s: int = 300
+    watch_s: int = 900
     settled_s: float = 1.0
     backoff: Backoff = Backoff(0.1, 5.0)
     line_max: int = LINE_MAX

@@ -284,8 +284,10 @@ class LiveLines:
     def _json(self, level: str, kind: str, record: Mapping[str, Any]) -> str | None:
         if not self._is_wanted(level):
             return None
-        head = {"at_ms": record["at_ms"], "level": level, "kind": kind}
-        return encoded({**head, **self._veil.record(record)}).decode().rstrip("\n")
+        line = {"at_ms": record["at_ms"], "level": level, "kind": kind}
+        for name, value in self._veil.record(record).items():
+            line["of" if name == "kind" else name] = value  # commands about sets and owned objects have a kind, too
+        return encoded(line).decode().rstrip("\n")
 
     def _status(self, snapshot: LiveSnapshot) -> str | None:
         if self._as_json:

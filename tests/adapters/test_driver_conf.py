@@ -35,13 +35,17 @@ def test_settings_but_for_what_is_hidden() -> None:
     ],
 )
 def test_answers_that_are_none(reply: Reply, why: str) -> None:
+    def get(path: str) -> Reply:
+        del path
+        return reply
+
     with pytest.raises(NoConf, match=why):
-        driver_conf(lambda _: reply, "a")
+        driver_conf(get, "a")
 
 
 def test_no_answer() -> None:
-    def get(_: str) -> Reply:
-        raise NoAnswer("nobody listens")
+    def get(path: str) -> Reply:
+        raise NoAnswer(f"nobody listens for {path}")
 
     with pytest.raises(NoConf, match="nobody listens"):
         driver_conf(get, "a")

@@ -18,13 +18,13 @@ def pod(number: object, *, phase: str | None = "Pending", deleted: bool = False,
 
 def targets(*items: Any) -> list[tuple[tuple[int, int], ...]]:
     """The targets that are told over these looks, one after the other."""
-    state, told = following.begin(), []
+    state, told = following.begin(), list[Any]()
     for now, item in enumerate(items):
         step = following.follow(state, (item,), now)
         state = step.state
         told.extend(command.targets for command in step.commands)
         assert all(isinstance(command, TargetsSet) for command in step.commands)
-    return told  # type: ignore[return-value]
+    return told
 
 
 def updated(*pods: PodManifest) -> PodsUpdated:
