@@ -9,10 +9,10 @@ exactly.
 
 Within a stage attempt, an index is waiting, running or done. So many end with success as indices were done since;
 others of a stage that goes on fail, which is how a task comes to wait again (a killed one would never, in Spark's
-books, so that is how a task ends that goes on elsewhere at once). Tasks that began and ended unseen are started and ended at once, on executors that finished something unseen.
-Running tasks beyond the indices that are left are speculative copies. A stage first seen half-way is submitted with
-what is left of it; one whose figures go backwards is ended and begun anew. A completed attempt whose tasks still run
-keeps them.
+books, so that is how a task ends that goes on elsewhere at once). Tasks that began and ended unseen are started and
+ended at once, on executors that finished something unseen. Running tasks beyond the indices that are left are
+speculative copies. A stage first seen half-way is submitted with what is left of it; one whose figures go backwards
+is ended and begun anew. A completed attempt whose tasks still run keeps them.
 """
 
 from __future__ import annotations

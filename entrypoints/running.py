@@ -25,8 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from podtide.adapters.driver_conf import NoConf, driver_conf
-from podtide.adapters.driver_rest import DriverSensor, DriverSettings
+from podtide.adapters.driver_rest import DriverSensor, DriverSettings, DriverSilent, ask_conf
 from podtide.adapters.driver_rest_http import Access, DriverHttp, DriverRefused
 from podtide.adapters.guarded_api import GuardedApi
 from podtide.adapters.kubernetes_actuator import ActuatorSettings, KubernetesActuator, Policy
@@ -111,6 +110,10 @@ STOP_S: Final = 60.0
 """How long the core's own end may take, its waits for deletions included."""
 
 SWEEP_S: Final = 300.0
+
+CONF_TIMEOUT_S: Final = 30.0
+"""How long a driver may take to show its conf: the first answer of a driver that has just begun is slow."""
+
 RECORDINGS_MAX: Final = 1_000
 
 SWEPT: Final = ("pods", "configmaps")
@@ -461,10 +464,11 @@ class Running:
             return {}
         try:
             get = DriverHttp(wanted.driver, _access(wanted.driver_auth), self.clock, os.environ)
-            conf = driver_conf(get, wanted.app_id)
+            patient = DriverHttp(wanted.driver, _access(wanted.driver_auth, CONF_TIMEOUT_S), self.clock, os.environ)
+            conf = ask_conf(patient, wanted.app_id)
         except DriverRefused as refused:
             raise Misused(f"--driver {wanted.driver}: {refused}") from None
-        except NoConf as problem:
+        except DriverSilent as problem:
             raise ClusterRefused(f"--driver {wanted.driver}: {problem}") from None
         sensor = DriverSensor(
             get, wanted.app_id, self._said_by_driver, self.clock, self.tell, DriverSettings(), random.random
@@ -676,8 +680,8 @@ def _whole(writer: RecordingWriter) -> Iterator[RecordingWriter]:
     writer.close("the run ended")
 
 
-def _access(variable: str | None) -> Access:
-    return Access(credential_env=variable)
+def _access(variable: str | None, timeout_s: float = 5.0) -> Access:
+    return Access(timeout_s=timeout_s, credential_env=variable)
 
 
 def version() -> str:

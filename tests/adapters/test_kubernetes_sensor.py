@@ -250,7 +250,7 @@ def test_a_list_and_a_watch_from_its_version() -> None:
     play = Play(*START, Watch((modified(2, 11) + added(3, 12, "Pending"), modified(3, 13)))).run()
     assert play.brief == ["= 1@3:Running 2@5:Pending", "+ 2@11:Running 3@12:Pending", "+ 3@13:Running"]
     assert play.queries[0] == {
-        "labelSelector": "spark-app-selector=app,spark-role=executor,spark-exec-inactive!=true", "limit": "500",
+        "labelSelector": "spark-app-selector=app,spark-role=executor,spark-exec-inactive!=true", "limit": "1000",
     }  # fmt: skip
     assert play.queries[1] == {
         "labelSelector": play.queries[0]["labelSelector"], "watch": "1", "allowWatchBookmarks": "true",
