@@ -60,6 +60,7 @@ live-quick: $(STAMP)
 
 live: $(STAMP) $(if $(PODTIDE_SPARK_PYTHON),,$(SPARK_STAMP))
 	PODTIDE_LIVE=full PODTIDE_LIVE_REQUIRED=1 PODTIDE_SPARK_PYTHON=$(or $(PODTIDE_SPARK_PYTHON),$(abspath $(SPARK))/bin/python) $(LIVE)
+	PODTIDE_SPARK_PYTHON=$(or $(PODTIDE_SPARK_PYTHON),$(abspath $(SPARK))/bin/python) $(BIN)/python -m benchmarks.bench_live --full
 
 $(SPARK_STAMP):
 	$(PYTHON) -m venv $(SPARK)

@@ -254,7 +254,7 @@ def test_a_list_and_a_watch_from_its_version() -> None:
     }  # fmt: skip
     assert play.queries[1] == {
         "labelSelector": play.queries[0]["labelSelector"], "watch": "1", "allowWatchBookmarks": "true",
-        "timeoutSeconds": "300", "resourceVersion": "10",
+        "timeoutSeconds": "900", "resourceVersion": "10",
     }  # fmt: skip
     assert play.topics[:2] == [Topic.LISTED, Topic.WATCHING]
 
