@@ -55,6 +55,8 @@ class DriverSettings:
 
     interval_s: float = 0.5
     gone_s: float = 10.0
+    refused_s: float = 120.0
+    silent_s: float = 10.0
     view: ViewConfig = field(default_factory=ViewConfig)
 
 
@@ -70,8 +72,8 @@ class DriverSilent(Exception):
     """A driver did not say what it was asked; the message says why."""
 
 
-def ask_conf(get: Get, app_id: str) -> dict[str, str]:
-    """The driver's own configuration, but for what Spark redacts. Raises DriverSilent."""
+def ask_conf(get: Get, app_id: str, hidden: list[str] | None = None) -> dict[str, str]:
+    """The driver's own configuration, but for what Spark redacts, whose keys go to ``hidden``. Raises DriverSilent."""
     try:
         environment = _decoded(shapes.Conf, _reply(get, app_id, "/environment"), app_id, "environment")
     except NoAnswer as problem:
@@ -79,6 +81,8 @@ def ask_conf(get: Get, app_id: str) -> dict[str, str]:
     except (_NoSuchApp, _NotReady, Unreadable) as problem:
         raise DriverSilent(str(problem)) from None
     pairs = environment.properties[: shapes.LISTED_MAX]
+    if hidden is not None:
+        hidden.extend(key for key, text in pairs if text == REDACTED)
     return {key: text for key, text in pairs if text is not None and text != REDACTED}
 
 
@@ -154,12 +158,22 @@ class DriverSensor:
 
     def _run(self) -> None:
         while not self._stopped.is_set() and not self.ended.is_set():
-            self._stopped.wait(self.turn())
+            try:
+                wait = self.turn()
+            except Exception as fault:  # a thread that dies here would leave the run deciding by its last look for ever
+                wait = self._failed(f"a fault of podtide itself, {type(fault).__name__}", gone=False)
+            self._stopped.wait(wait)
 
     def summary(self, now: Millis) -> ExecutorsSummarized | None:
         """What the executor roll plugin asks for, as of the last look; None before the first."""
         last = self._last
         return None if last is None else summary(last, now)
+
+    @property
+    def silent(self) -> bool:
+        """Whether what is known of the driver is too old to decide by: an idle executor may have work by now."""
+        looked_at = self.looked_at
+        return looked_at is None or self._clock.monotonic() - looked_at > self._settings.silent_s
 
     # ------------------------------------------------------------------------------------------------------- one look
 
@@ -169,7 +183,7 @@ class DriverSensor:
         try:
             snapshot = self._look()
         except NoAnswer as problem:
-            return self._failed(problem.why, gone=problem.refused)
+            return self._failed(problem.why, gone=problem.refused, after_s=self._settings.refused_s)
         except _NoSuchApp as problem:
             return self._failed(str(problem), gone=True)
         except (_NotReady, Unreadable) as problem:
@@ -257,13 +271,17 @@ class DriverSensor:
         self._failing_since = self._gone_since = None
         self._failures = 0
 
-    def _failed(self, why: str, *, gone: bool) -> float:
+    def _failed(self, why: str, *, gone: bool, after_s: float | None = None) -> float:
+        """``after_s``: for how long this has to be so until the driver counts as gone. A service whose one pod is not
+        ready for a while refuses connections, too.
+        """
+        after_s = self._settings.gone_s if after_s is None else after_s
         now = self._clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
             self._say(Level.WARNING, Topic.DRIVER_UNREACHABLE, why)
         self._gone_since = None if not gone else now if self._gone_since is None else self._gone_since
-        if self.looks and self._gone_since is not None and now - self._gone_since >= self._settings.gone_s:
+        if self.looks and self._gone_since is not None and now - self._gone_since >= after_s:
             self._end(f"the driver is gone: {why}")
             return 0.0
         self._failures += 1

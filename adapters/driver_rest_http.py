@@ -29,7 +29,7 @@ class DriverRefused(Exception):
 
 
 class NoAnswer(Exception):
-    """A request got no answer. ``refused``: nobody listens there, or the host does not exist."""
+    """A request got no answer. ``refused``: the host is there, and nobody listens."""
 
     def __init__(self, why: str, *, refused: bool = False) -> None:
         super().__init__(why)
@@ -139,7 +139,10 @@ class DriverHttp:
             raise
         except errors.NewConnectionError as problem:  # a ConnectTimeoutError to urllib3; unknown names are among them
             _close(response)
-            raise NoAnswer(f"{self.base} cannot be reached: {_cause(problem)}", refused=True) from None
+            # Only a host that is there and has nobody listening says something of the driver: a name server that is
+            # away, a network without a way, say nothing.
+            refused = isinstance(problem.__cause__ or problem.__context__, ConnectionRefusedError)
+            raise NoAnswer(f"{self.base} cannot be reached: {_cause(problem)}", refused=refused) from None
         except (errors.ConnectTimeoutError, errors.ReadTimeoutError):
             _close(response)
             raise NoAnswer(f"{self.base} does not answer in time") from None

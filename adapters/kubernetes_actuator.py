@@ -175,7 +175,7 @@ class KubernetesActuator:
         # Every worker may stand in line for a turn of our own rate; that time is not the server's.
         in_line_s = settings.workers / settings.rate.per_second if settings.rate.per_second else 0.0
         self._creates: Final = Creates(
-            caller(creations), namespace, app_id, manifests, uids, settings.create_deadline_s + in_line_s
+            caller(creations), namespace, app_id, manifests, uids, settings.create_deadline_s + in_line_s, turns
         )
         changing = caller(others)
         cleaner = Cleaner(changing, namespace, workers=1 if in_order else settings.deleters)
@@ -198,6 +198,10 @@ class KubernetesActuator:
         self._doing = _Crew("changes", settings.others, self._lock)
 
     # from the loop
+
+    def doubt(self, serials: frozenset[int]) -> None:
+        """Before the first command: these creations of pods were asked for by a process that was killed."""
+        self._creates.doubt(serials)
 
     def apply(self, command: Command, now: Millis = 0) -> None:
         """Take a command. Never blocks for long, never raises. ``now`` is of no interest: it is carried out when it is."""

@@ -201,8 +201,19 @@ class KubernetesApi:
         headers = {"Accept": JSON, "Accept-Encoding": "gzip" if verb == "list" else "identity", **extra}
         if body is not None:
             headers["Content-Type"] = content_type
-        with self._auth_lock:  # reading a token may refresh it
-            self._client.update_params_for_auth(headers, None, self._auth, path, METHODS[verb], body)
+        try:
+            with self._auth_lock:  # reading a token may refresh it: files, plugins and identity providers are asked
+                self._client.update_params_for_auth(headers, None, self._auth, path, METHODS[verb], body)
+        except Exception as problem:
+            # Its class alone: nobody knows what of the credential its text holds.
+            why = f"the credential for {self.host} cannot be had: {type(problem).__name__}"
+            raise Unreachable(why, sent=False) from None
+        headers = {name: value.strip() if isinstance(value, str) else value for name, value in headers.items()}
+        if not all(isinstance(value, str) and value.isascii() and value.isprintable() for value in headers.values()):
+            # http.client would say so, too, and repeat the token in its message.
+            raise Unreachable(
+                f"the credential for {self.host} holds what no header can: one line was expected", sent=False
+            )
         url = self.host + path + ("?" + urlencode(query) if query else "")
         return self._pool.urlopen(
             METHODS[verb],
@@ -250,7 +261,7 @@ class _Stream:
         except Unreachable:
             if not self._closed.is_set():
                 raise
-        except (AttributeError, ValueError):  # closed under the reader's hands
+        except AttributeError:  # closed under the reader's hands
             if not self._closed.is_set():
                 raise
         finally:
@@ -347,6 +358,9 @@ def _reachable(host: str) -> Iterator[None]:
         raise Unreachable(f"{host} did not answer in time") from None
     except (urllib3.exceptions.HTTPError, OSError) as problem:
         raise Unreachable(f"the connection to {host} broke: {_cause(problem)}") from None
+    except (ValueError, TypeError) as problem:
+        # Of http.client: a request that cannot be written. Its text may repeat a header.
+        raise Unreachable(f"the call to {host} cannot be made: {type(problem).__name__}", sent=False) from None
 
 
 @contextmanager

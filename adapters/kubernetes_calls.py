@@ -37,7 +37,7 @@ from podtide.adapters.kubernetes_refusals import (
 from podtide.adapters.live_clock import Clock
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.pacing import Backoff, Gate, Jitter, Turn, Wait
-from podtide.domain.pod_stimuli import CallFailure
+from podtide.domain.pod_stimuli import UNKNOWN_OUTCOME, CallFailure
 from podtide.domain.pods import APP_LABEL, EXECUTOR_LABEL
 
 CORE: Final = "/api/v1"
@@ -290,11 +290,19 @@ class Caller:
 
     # creations
 
-    def create(self, request: Request, namespace: str, ours: Ours, deadline: float) -> Created | Refused:
-        """Create an object by its name, once, whatever gets lost. ``ours``: whether an object of that name is."""
+    def create(
+        self, request: Request, namespace: str, ours: Ours, deadline: float, *, once: bool = False, doubt: bool = False
+    ) -> Created | Refused:
+        """Create an object by its name, once, whatever gets lost. ``ours``: whether an object of that name is.
+
+        ``once``: an object that may have been created, and is not there, may have lived and gone; it is not made again
+        (executors' pods: an id is used once). ``doubt``: it was asked for before, nobody knows with what result.
+        """
         attempts = 0
         get = Request("get", request.resource, path_of(request.resource, namespace, request.name), request.name)
         while True:
+            if once and doubt:
+                return self._only_look(request, get, ours, deadline)
             # Whether this is the last word is known only after the look, so nothing is told before it.
             answer = self.ask(request, deadline, repeat=False, tell=False)
             if isinstance(answer, Answer):
@@ -304,12 +312,28 @@ class Caller:
                 there = self._look(get, answer, ours, deadline)
                 if there is not None:
                     return there if isinstance(there, Created) else self._end(request, there, NOTHING, tell=True)
-                again = True
+                again, doubt = True, answer.uncertain
             attempts += 1
             if not again or not self.pause(attempts, deadline):
                 return self._end(request, answer, NOTHING, tell=True)
             self.counts.add("repeated")
             self.complaints.retried(request, answer)
+
+    def _only_look(self, request: Request, get: Request, ours: Ours, deadline: float) -> Created | Refused:
+        """Whether what was asked for before is there. A call that is still on its way is given a moment."""
+        why = (
+            f"{request.name} was asked for before; it is not there now, and may have been: it is not made a second time"
+        )
+        unknown = Refused(Refusal.REFUSED, None, why, CallFailure(None, why, UNKNOWN_OUTCOME), uncertain=True)
+        for attempt in (1, 2, 3):
+            there = self._look(get, unknown, ours, deadline)
+            if isinstance(there, Created):
+                return there
+            if there is not None:
+                return self._end(request, there, NOTHING, tell=True)
+            if not self.pause(attempt, deadline):
+                break
+        return self._end(request, unknown, NOTHING, tell=True)
 
     def _look(self, get: Request, answer: Refused, ours: Ours, deadline: float) -> Created | Refused | None:
         """Whether what a creation was about is there; None: it is not."""
@@ -320,7 +344,8 @@ class Caller:
             if there.sort is Refusal.PERMISSION:
                 self.complaints.refused(get, there)
             what = f"{answer.failure.message} Whether it was created is not known: {there.message}"
-            return answer._replace(failure=answer.failure._replace(message=what))
+            sort = there.sort if answer.status is None else answer.sort
+            return answer._replace(sort=sort, failure=answer.failure._replace(message=what))
         not_ours = ours(there.body)
         if not_ours is None:
             self.counts.add("found created")

@@ -31,10 +31,11 @@ from podtide.adapters.kubernetes_calls import (
     path_of,
     selector,
 )
-from podtide.adapters.kubernetes_cleanup import Cleaner, Fate
+from podtide.adapters.kubernetes_cleanup import PASSING, Cleaner, Deleted, Fate
 from podtide.adapters.kubernetes_creates import Uids
 from podtide.adapters.kubernetes_refusals import Refusal, Refused, Request
 from podtide.adapters.live_news import Level, News, Tell, Topic
+from podtide.adapters.pacing import Backoff
 from podtide.domain.pod_commands import (
     AssignExecutorId,
     AwaitDriverReady,
@@ -132,13 +133,12 @@ class Changes:
         """Pods by label. ``found``: how many there were (of a delete of all: how many were deleted)."""
         if command.executors is None and command.phase is None:
             return self._sweep(command)
-        deadline = self._deadline_for(command.executors)
         found = 0
         for labels in self._selectors(command.executors):
             query: Query = labels
             if command.phase is not None:
                 query = [*labels, ("fieldSelector", f"status.phase={command.phase}")]
-            done = self._cleaner.select("pods", query, deadline, exact=command.phase is not None)
+            done = self._let_go(query, command.executors, exact=command.phase is not None)
             found += done.found
             if done.refused is not None:
                 return Outcome(0, command.serial, done.refused.failure, found=found)
@@ -201,16 +201,30 @@ class Changes:
 
     def decommission(self, command: DecommissionExecutors) -> int | Refused:
         """Delete the executors' pods with their own grace period. How many there were."""
-        deadline = self._deadline_for(command.executors)
         found = 0
         for query in self._selectors(command.executors):
-            done = self._cleaner.select("pods", query, deadline)
+            done = self._let_go(query, command.executors, exact=False)
             found += done.found
             if done.refused is not None:
                 return done.refused
         text = f"{found} executor pods of {len(command.executors)} drain: deleted with their own grace period"
         self._say(Level.INFO, Topic.STOPPING, text, found=found, asked=len(command.executors))
         return found
+
+    def _let_go(self, query: Query, executors: Sequence[object] | None, *, exact: bool) -> Deleted:
+        """Delete executors' pods, however long the server is away or refuses: until it is done, or podtide ends.
+
+        Whoever decided this has struck the executors off its books already and never asks again; a delete that is given
+        up would leave them running, paid for and counted by nobody.
+        """
+        attempts = 0
+        while True:
+            done = self._cleaner.select("pods", query, self._deadline_for(executors), exact=exact)
+            if done.refused is None or done.refused.sort not in _WORTH_WAITING:
+                return done
+            attempts += 1
+            if self._caller.wait(_LET_GO.after(attempts, self._caller.jitter)):
+                return done
 
     # marks
 
@@ -395,6 +409,8 @@ class Changes:
 
 
 _CONFLICTS: Final = frozenset({Refusal.CONFLICT})
+_WORTH_WAITING: Final = PASSING | {Refusal.PERMISSION}
+_LET_GO: Final = Backoff(1.0, 30.0)
 _RACES: Final = frozenset({Refusal.CONFLICT, Refusal.MISSING})
 
 

@@ -28,11 +28,15 @@ from podtide.adapters.kubernetes_calls import (
     labelled,
     path_of,
 )
-from podtide.adapters.kubernetes_refusals import Refused, Request, not_asked
+from podtide.adapters.kubernetes_refusals import Refusal, Refused, Request, not_asked
+from podtide.adapters.pacing import Backoff, Wait
 from podtide.domain.executor_pod_facts import Owner
 from podtide.domain.pod_commands import CreateClaim, CreateConfigMap, CreatePod, CreateSet
 from podtide.domain.pod_stimuli import Outcome
 from podtide.domain.pods import PodNumber
+
+_AWAY: Final = frozenset({Refusal.NO_ANSWER, Refusal.THROTTLED})
+_AGAIN: Final = Backoff(1.0, 10.0)
 
 UIDS_MAX: Final = 4_096
 """Pods whose uid is remembered: more than are created between a pod and its claims."""
@@ -108,20 +112,35 @@ class Creates:
     """Carries creations out, each to its Outcome. Thread-safe."""
 
     def __init__(
-        self, caller: Caller, namespace: str, app_id: str, manifests: Manifests, uids: Uids, deadline_s: float
+        self,
+        caller: Caller,
+        namespace: str,
+        app_id: str,
+        manifests: Manifests,
+        uids: Uids,
+        deadline_s: float,
+        ending: Wait | None = None,
     ) -> None:
+        """``ending``: waits so many seconds; True: nothing is created any more. Without one the caller's waits."""
         self._caller = caller
         self._namespace = namespace
         self._app_id = app_id
         self._manifests = manifests
         self._uids = uids
         self._deadline_s = deadline_s
+        self._doubted: frozenset[int] = frozenset()
+        self._ending: Wait = ending or caller.wait
+
+    def doubt(self, serials: frozenset[int]) -> None:
+        """Pods of these commands were asked for by a process that is gone: they are looked for, and not made again."""
+        self._doubted = serials
 
     def pod(self, command: CreatePod) -> Outcome:
         """An executor's pod. ``found``: 1."""
         executor = str(command.executor)
         body = self._manifests.pod(command)
-        created = self._create("pods", body, labelled(self._app_id, executor))
+        doubt = command.serial in self._doubted
+        created = self._create("pods", body, labelled(self._app_id, executor), once=True, doubt=doubt)
         if isinstance(created, Created):
             self._uids.keep(self._manifests.pod_name(command.executor), created.uid)
         return _outcome(command.serial, created)
@@ -168,7 +187,9 @@ class Creates:
         created = self._create("configmaps", self._manifests.config_map(), labelled(self._app_id))
         return _outcome(command.serial, created)
 
-    def _create(self, resource: str, body: bytes, ours: Ours) -> Created | Refused:
+    def _create(
+        self, resource: str, body: bytes, ours: Ours, *, once: bool = False, doubt: bool = False
+    ) -> Created | Refused:
         try:
             name = msgspec.json.decode(body, type=Named).metadata.name
         except UNREADABLE:
@@ -176,7 +197,18 @@ class Creates:
         request = Request("create", resource, path_of(resource, self._namespace), name, body=body)
         if not name:
             return not_asked(request, "the manifest has no name")
-        created = self._caller.create(request, self._namespace, ours, self._caller.deadline(self._deadline_s))
+        attempts = 0
+        while True:
+            deadline = self._caller.deadline(self._deadline_s)
+            created = self._caller.create(request, self._namespace, ours, deadline, once=once, doubt=doubt)
+            # A server that is away, or a lease in doubt, says nothing about this creation. Answered with a failure it
+            # would be counted as one of the executors' (spark.executor.maxNumFailures) and end the application.
+            if isinstance(created, Created) or created.sort not in _AWAY:
+                break
+            attempts += 1
+            doubt = doubt or created.uncertain
+            if self._ending(_AGAIN.after(attempts, self._caller.jitter)):
+                break
         if isinstance(created, Created):
             self._caller.counts.add(f"created {resource}")
         return created

@@ -230,7 +230,12 @@ class ApplicationLease:
 
     def _keep(self) -> None:
         while not self._ending.is_set() and not self.lost.is_set():
-            self._pause(self.tick())
+            try:
+                wait = self.tick()
+            except Exception as fault:  # a thread that dies here would let the lease lapse without a word
+                self._failed(f"a fault of podtide itself, {type(fault).__name__}")
+                wait = self._settings.retry_s
+            self._pause(wait)
 
     def tick(self) -> float:
         """Renew it if it is time; returns the seconds until it is worth looking again. The thread's whole work."""
@@ -264,6 +269,11 @@ class ApplicationLease:
         with self._wishes:
             self._wanted_id = max(self._wanted_id, last_id)
         return self._until(lambda: last_id <= self.reserved, timeout_s)
+
+    def saw(self, last_id: int) -> None:
+        """An executor of this id is on the cluster: the next renewal marks it. Costs nothing, and waits for nothing."""
+        with self._wishes:
+            self._wanted_id = max(self._wanted_id, min(last_id, records.ID_MAX))
 
     def set_fact(self, name: str, value: str, timeout_s: float = CALL_TIMEOUT_S) -> bool:
         """Remember ``value`` on the cluster; False if it is not in time. Raises ValueError for what is no fact."""

@@ -46,6 +46,11 @@ SETS: Final = frozenset({"statefulsets", "deployments"})
 SERVED_ELSEWHERE: Final = frozenset({*SETS, "leases"})
 """Kinds of API groups that a server may not have."""
 
+_ROLES: Final = {DRIVERS: DRIVER_ROLE, "pods": EXECUTOR_ROLE}
+
+SKEW_MS: Final = 300_000
+"""The time of a renewal is another machine's: a clock that is minutes ahead must not end an application."""
+
 LAST_MOMENT_S: Final = 1.0
 """How long a controller may take to notice that its set is gone."""
 
@@ -94,6 +99,7 @@ class Leftovers:
         self._namespace = namespace
         self._app_id = app_id
         self._deadline = deadline
+        self._roles = _ROLES
 
     def in_use(self, kinds: Sequence[str]) -> tuple[str, ...] | Unknown:
         """Who uses the application still, each as a sentence. A Lease is looked at; that this is not allowed is an
@@ -128,18 +134,22 @@ class Leftovers:
         if not spec.holder:
             return False
         renewed = parse_instant(spec.renewed or "")
-        return renewed is None or self._caller.clock.now() < renewed + 1000 * (spec.seconds or 0)
+        return renewed is None or self._caller.clock.now() < renewed + 1000 * (spec.seconds or 0) + SKEW_MS
 
     def look(self, kinds: Sequence[str]) -> tuple[Left, ...]:
         """What there is, untouched."""
         return tuple(self._left(kind, self._counted(kind)) for kind in KINDS if kind in kinds)
 
-    def delete(self, kinds: Sequence[str], told: Told, *, gone: bool = True) -> tuple[Left, ...]:
+    def delete(
+        self, kinds: Sequence[str], told: Told, *, gone: bool = True, executors_only: bool = False
+    ) -> tuple[Left, ...]:
         """Delete these kinds and say what came of each, in the order of ``KINDS``.
 
-        Everything is deleted first. Then, with ``gone``, what is terminating is waited for; and pods are looked for once
+        ``executors_only``: the application lives on; of its config maps only those of executors go. Everything is
+        deleted first. Then, with ``gone``, what is terminating is waited for; and pods are looked for once
         more where a set was deleted, whose controller may have made some in its last moment.
         """
+        self._roles = {**_ROLES, "configmaps": EXECUTOR_ROLE} if executors_only else _ROLES
         chosen = [kind for kind in KINDS if kind in kinds]
         swept = {kind: self._swept(kind, told, gone=False) for kind in chosen}
         sets = any(swept[kind].deleted for kind in chosen if kind in SETS)
@@ -176,7 +186,7 @@ class Leftovers:
         return self._cleaner.count(resource, query, Named, self._deadline)
 
     def _query(self, kind: str) -> tuple[str, Query]:
-        role = {DRIVERS: DRIVER_ROLE, "pods": EXECUTOR_ROLE}.get(kind)
+        role = self._roles.get(kind)
         resource = "pods" if kind == DRIVERS else kind
         return resource, [("labelSelector", selector(self._app_id, role=role))]
 

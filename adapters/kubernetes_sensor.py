@@ -191,7 +191,8 @@ class PodSensor:
             try:
                 trouble = self._watch() if self._placed else self._list()
             except Exception as fault:  # a fault of our own must not end the watch without a word
-                trouble = Trouble(f"{type(fault).__name__}: {fault}", relist=True, patient=True)
+                # Its class alone: nobody knows what its text may hold.
+                trouble = Trouble(f"a fault of podtide itself, {type(fault).__name__}", relist=True, patient=True)
             if trouble is not None and not self._stopping.is_set():
                 self._watching = False
                 self._count("breaks")
@@ -296,7 +297,7 @@ class PodSensor:
             try:
                 self.answer_list(*request)
             except Exception as fault:  # the core waits for an answer, whatever happens
-                self._fail(request[0], f"{type(fault).__name__}: {fault}")
+                self._fail(request[0], f"a fault of podtide itself, {type(fault).__name__}")
 
     def answer_list(self, serial: int, resource_version: str | None) -> None:
         """List in this thread, and let the outcome be heard."""

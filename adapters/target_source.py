@@ -23,7 +23,7 @@ from podtide.adapters.live_news import Level, News, Tell, Topic
 from podtide.adapters.target_source_lines import Refused, Status, Stop, Target, understand
 from podtide.adapters.target_source_schedule import EXECUTORS_MAX, TargetError, read_schedule
 from podtide.domain.pod_stimuli import DecommissionRequested, KillRequested, TargetsSet
-from podtide.domain.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.workload_script import Targets
 
 __all__ = ["LineSource", "NumberSource", "ScheduleSource", "TargetError", "TargetSource", "read_schedule"]
@@ -87,6 +87,10 @@ class ScheduleSource:
         self._began: float | None = None
         self._stopped: Final = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def go_on(self, began_at: Millis) -> None:
+        """Before ``start``: the schedule began then (epoch ms), in a run that was killed; it goes on where it would be."""
+        self._began = self._clock.monotonic() - max(0, self._clock.now() - began_at) / 1000
 
     def start(self) -> None:
         """Begin; what is wanted at once is said at once."""

@@ -5,7 +5,7 @@ As in ``stimuli``, every one begins with ``at``, the millisecond at which the dr
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.pods import PodManifest, PodNumber
 from podtide.domain.units import ExecutorId, Millis, ProfileId
@@ -205,6 +205,12 @@ class CallFailure(NamedTuple):
     message: str = ""
     exception_class: str = "io.fabric8.kubernetes.client.KubernetesClientException"
     retry_after_ms: Millis | None = None
+
+
+UNKNOWN_OUTCOME: Final = "podtide.UnknownOutcome"
+"""The ``exception_class`` of a creation of which nobody knows whether it took effect, and which is not made again: its
+answer was lost, or the process that made it is gone. Its executor id is used up; the pod counts when it is seen, and not
+before. It is no failure of an executor. Spark has no such thing: what ends its process ends the application, too."""
 
 
 class Outcome(NamedTuple):

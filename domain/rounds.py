@@ -50,6 +50,7 @@ from podtide.domain.pod_commands import (
     NotifySubscribers,
 )
 from podtide.domain.pod_stimuli import (
+    UNKNOWN_OUTCOME,
     CallFailure,
     Claim,
     KnownExecutors,
@@ -542,7 +543,7 @@ class Desk:
 
     def _pod_answered(self, wait: PodWait, outcome: Outcome) -> None:
         if outcome.failure is not None:
-            self._creation_failed(wait.number, "create failed")
+            self._not_created(wait.number, outcome.failure)
             self._go_on()
             return
         self._next_claim(wait.number, wait.claims)
@@ -585,6 +586,10 @@ class Desk:
         self.fleet.create(number, profile, at)
         self._remark(at, "requested", executor=number)
 
+    def _not_created(self, number: PodNumber, failure: CallFailure) -> None:
+        if failure.exception_class != UNKNOWN_OUTCOME:
+            self._creation_failed(number, "create failed")
+
     def _creation_failed(self, number: PodNumber, topic: str) -> None:
         self.failures += 1
         self.commands.append(CountFailure(self.now, number))
@@ -606,7 +611,7 @@ class Desk:
             if outcome.failure is None:
                 self._created(flight.number, flight.profile, self.now)
             else:
-                self._creation_failed(flight.number, "create failed")
+                self._not_created(flight.number, outcome.failure)
             if current.over:
                 self._close()
             return

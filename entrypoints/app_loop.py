@@ -69,6 +69,10 @@ class AppLoop:
         assert self._state is not None
         return self._state
 
+    def without(self, kind: type) -> None:
+        """Observers of this kind see nothing more."""
+        self._observers = tuple(one for one in self._observers if not isinstance(one, kind))
+
     def launch(self) -> None:
         """Start the application: the first step, whose one stimulus is ``Starting``."""
         self._adopt((Starting(self.now),), engine.launch(self.config, self.now))

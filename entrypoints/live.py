@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
+from podtide.adapters.lease_record import ID_MAX
 from podtide.adapters.live_clock import Clock
 from podtide.domain import following, headless, shadowing
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
@@ -38,9 +39,9 @@ from podtide.domain.pod_commands import (
     StopApplication,
 )
 from podtide.domain.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated, Reconciled, Wake
-from podtide.domain.pods import PodManifest, PodNumber
+from podtide.domain.pods import EXECUTOR_LABEL, PROFILE_LABEL, UNNAMED_EXECUTOR, PodManifest, PodNumber
 from podtide.domain.shadowing import Difference, Same, ShadowConfig, ShadowState
-from podtide.domain.units import NEVER, Millis
+from podtide.domain.units import NEVER, ExecutorId, Millis
 
 TURN_MS: Final[Millis] = 1_000
 """The loop turns at least this often, though it may have nothing to decide: that is how others know that it lives."""
@@ -139,7 +140,12 @@ class LiveSurroundings:
         pulse: Pulse,
         lenses: Sequence[Lens] = (),
         ends_at: Millis = NEVER,
+        blind: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``blind``: the driver does not answer. What is heard is taken, but no timer runs: nobody is let go, and nothing
+        is asked for, by a picture that is too old.
+        """
+        self._blind = blind
         self.ended: StopApplication | None = None
         self.stopping = False
         self._pulse = pulse
@@ -160,9 +166,22 @@ class LiveSurroundings:
         self.stopping = False
         self.ended = None
         self._ends_at = NEVER
+        self._blind = lambda: False  # the end needs no driver, which is not asked any more
 
     def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
         """Block until something is heard, or ``until``, or for one turn."""
+        while self._blind() and not self._ready:
+            self._pulse.resting()
+            if self.stopping or self.ended is not None or self._clock.now() >= self._ends_at:
+                return NEVER, ()
+            heard = self._inbox.drain(TURN_MS / 1000)
+            if heard and not self.stopping:
+                self._pulse.roused()
+                now = self._clock.now()
+                if seen := [stamped(one, now) for one in self._seen(heard, now)]:
+                    return now, seen
+            elif heard:
+                self._ready.extend(heard)  # the end may want it
         self._pulse.resting()
         now = self._clock.now()
         if self.stopping or self.ended is not None or now >= self._ends_at:
@@ -177,7 +196,7 @@ class LiveSurroundings:
         self._pulse.roused()
         ready, self._ready = self._ready, []
         stimuli = [stamped(one, now) for one in (*ready, *self._seen(heard, now))]
-        if stimuli and until <= now:
+        if stimuli and until <= now and not self._blind():
             stimuli.append(Wake(now))  # a cluster that never falls silent must not keep the timers from running
         return now, stimuli
 
@@ -224,6 +243,10 @@ class HeadlessLens:
         """Go through what was heard and decided before; what follows from it was heard then."""
         self.state = headless.drive(self.state, cast(Any, told), self._config, now).state
 
+    def leaving(self) -> tuple[ExecutorId, ...]:
+        """Executors that were told to go, and whose pods are there as far as is known."""
+        return tuple(executor for executor, one in self.state.books.executors.items() if one.leaving)
+
     def due(self) -> Millis:
         """Never: only what is heard matters."""
         return NEVER
@@ -235,8 +258,10 @@ class MarkLens:
     ``last``: the mark that an earlier run left. It stands first of all, and says so once, before anything is decided.
     """
 
-    def __init__(self, last: PodNumber) -> None:
+    def __init__(self, last: PodNumber, saw: Callable[[PodNumber], None] = lambda _number: None) -> None:
+        """``saw``: told of every id beyond the mark, so that it is remembered when its pod is gone."""
         self._last = last
+        self._saw = saw
         self._told = False
 
     def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
@@ -244,6 +269,8 @@ class MarkLens:
         seen: list[AnyStimulus] = []
         for stimulus in heard:
             highest = max(map(_number, getattr(stimulus, "pods", ())), default=PodNumber(0))
+            if highest > self._last:
+                self._saw(highest)
             if highest > self._last or not self._told:
                 self._last = max(self._last, highest)
                 self._told = True
@@ -267,11 +294,80 @@ def _number(pod: PodManifest) -> PodNumber:
     return shadowing.number_of(pod) or PodNumber(0)
 
 
+class ReadableLens:
+    """Acting: pods that carry the application's labels and cannot be read as its executors are not shown, and told once.
+
+    In Spark one pod with an executor id that is no number loses the whole list that it is in, and one without a resource
+    profile may end the application. Losing the first list here would make every executor a second time, and an id far
+    beyond all that were given out would leave none to give. ``last``: the mark of ids; ``tell``: hears which and why.
+    """
+
+    def __init__(self, last: PodNumber, tell: Callable[[str], None]) -> None:
+        self._last = last
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What was heard, without pods that cannot be read."""
+        del now
+        return [self._readable(stimulus) for stimulus in heard]
+
+    def _readable(self, stimulus: AnyStimulus) -> AnyStimulus:
+        pods: tuple[PodManifest, ...] = getattr(stimulus, "pods", ())
+        if not pods or not isinstance(stimulus, PodsUpdated | PodsReplaced | Outcome):
+            return stimulus
+        good = []
+        for pod in pods:
+            why = self._wrong(pod)
+            if why is None:
+                good.append(pod)
+            elif pod.name not in self._told and len(self._told) < STRANGERS_MAX:
+                self._told.add(pod.name)
+                self._tell(f"pod {pod.name[:253]} carries this application's labels and is passed over: {why}")
+        return stimulus if len(good) == len(pods) else stimulus._replace(pods=tuple(good))
+
+    def _wrong(self, pod: PodManifest) -> str | None:
+        label = pod.labels.get(EXECUTOR_LABEL)
+        if label is not None and label != UNNAMED_EXECUTOR:
+            number = shadowing.number_of(pod)
+            if number is None or number == 0:
+                return f"label {EXECUTOR_LABEL} is {label[:63]!r}, an executor id from 1 on was expected"
+            if number > self._last + STRANGE_AFTER:
+                return f"label {EXECUTOR_LABEL} is {label[:63]!r}; ids up to {self._last} were given out"
+            self._last = max(self._last, number)
+        profile = pod.labels.get(PROFILE_LABEL, "")
+        if not (profile.isascii() and profile.isdigit() and len(profile) <= 10 and int(profile) < 2**31):
+            return f"label {PROFILE_LABEL} is {profile[:63]!r}, a resource profile id was expected"
+        return None
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Ids that are given out here are known here."""
+        del now
+        if isinstance(command, CreatePod):
+            self._last = max(self._last, command.executor)
+        return []
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
+
+
+STRANGERS_MAX: Final = 1_000
+"""Pods that cannot be read and are told by name."""
+
+STRANGE_AFTER: Final = 1_000_000
+"""An executor id so far beyond the mark was not given out by anybody who counts them."""
+
+
 class AdoptLens:
     """Where nobody has said yet how many executors are wanted: those that the first list shows are."""
 
     def __init__(self) -> None:
         self._listed = False
+
+    def recall(self) -> None:
+        """Somebody said it already: this run goes on with an earlier one."""
+        self._listed = True
 
     def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, the first list after the targets that it amounts to."""
@@ -395,8 +491,8 @@ class Ids(Protocol):
         ...
 
 
-MARK_WITHIN_S: Final = 60.0
-"""How long a creation waits for its id to be marked: an API server that starts anew is back by then."""
+STOP_WITHIN_S: Final = 10.0
+"""How long the thread that marks ids is waited for: one attempt to mark takes five seconds."""
 
 
 MARK_AGAIN_S: Final = 0.2
@@ -428,7 +524,7 @@ class ActingHands:
         self._asked = asked
         self._clock = clock
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[float, CreatePod]] = deque()
+        self._waiting: deque[CreatePod] = deque()
         self._news = threading.Event()
         self._ended = threading.Event()
         self._pause = pause or self._ended.wait
@@ -447,7 +543,7 @@ class ActingHands:
     def _create(self, command: CreatePod) -> None:
         with self._lock:
             if self._waiting or command.executor > self._ids.reserved:
-                self._waiting.append((self._clock.monotonic() + MARK_WITHIN_S, command))
+                self._waiting.append(command)
                 self._news.set()
                 return
         self._ask(command)
@@ -466,26 +562,33 @@ class ActingHands:
         self._ended.set()
         self._news.set()
         if self._thread is not None:
-            self._thread.join(MARK_WITHIN_S)
+            self._thread.join(STOP_WITHIN_S)
 
     def _run(self) -> None:
         while not self._ended.is_set():
             self._news.wait()
             self._news.clear()
-            self.turn()
+            try:
+                self.turn()
+            except Exception:  # a thread that dies here would leave every creation unanswered
+                self._pause(MARK_AGAIN_S)
+                self._news.set()
 
     def turn(self) -> None:
         """Work the queue off, as far as ids can be marked."""
         while self._waiting and not self._ended.is_set():
-            until, first = self._waiting[0]
-            marked = self._ids.reserve(first.executor)
-            if not marked and self._clock.monotonic() < until:
-                self._pause(MARK_AGAIN_S)  # where the lease is lost it is not even tried
-                continue
-            with self._lock:
-                self._waiting.popleft()
-            if marked:
+            first = self._waiting[0]
+            if first.executor > ID_MAX:
+                failure = CallFailure(
+                    None, f"executor id {first.executor} is beyond {ID_MAX}: none are left to give out"
+                )
+                with self._lock:
+                    self._waiting.popleft()
+                self._hear(Outcome(0, first.serial, failure))
+            elif self._ids.reserve(first.executor):
+                with self._lock:
+                    self._waiting.popleft()
                 self._ask(first)
             else:
-                failure = CallFailure(None, f"executor id {first.executor} could not be marked on the lease")
-                self._hear(Outcome(0, first.serial, failure))
+                # The server is away, or the lease is lost, which ends the run. Neither is a failure of this executor.
+                self._pause(MARK_AGAIN_S)

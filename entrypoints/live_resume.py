@@ -32,7 +32,7 @@ from podtide.domain import engine
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.config import EngineConfig
 from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.pod_stimuli import CreationFailed, KnownExecutors, Outcome
+from podtide.domain.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Stopping
 from podtide.domain.units import Millis
 
 
@@ -48,6 +48,7 @@ class Resumed(NamedTuple):
     steps: int
     open: tuple[Command, ...]
     writer: RecordingWriter
+    began_at: Millis
 
 
 Witness = Callable[[Millis, Sequence[AnyStimulus], Sequence[Command]], None]
@@ -55,7 +56,7 @@ Witness = Callable[[Millis, Sequence[AnyStimulus], Sequence[Command]], None]
 
 
 def resume(path: str, header: RecordingHeader, config: EngineConfig, witness: Witness) -> Resumed | None:
-    """The state at the end of a recording, and a writer that goes on with it; None if it holds no whole step.
+    """The state at the end of a recording, and a writer that goes on with it; None if it holds no whole step, or its end.
 
     Raises NotTheSame, RecordingError. The recording is untouched unless all of it could be decided again.
     """
@@ -66,6 +67,7 @@ def resume(path: str, header: RecordingHeader, config: EngineConfig, witness: Wi
         return None
     with opened as recording:
         _same(path, recording.header, header)
+        began_at = recording.header.started_at
         handle, name = tempfile.mkstemp(prefix=".resume-", suffix=f"-{place.name[-100:]}", dir=place.parent)
         os.close(handle)
         part = Path(name)
@@ -86,7 +88,7 @@ def resume(path: str, header: RecordingHeader, config: EngineConfig, witness: Wi
             part.unlink(missing_ok=True)
             raise
     state, now, steps, waiting = taken
-    return Resumed(state, now, steps, tuple(waiting.values()), writer)
+    return Resumed(state, now, steps, tuple(waiting.values()), writer, began_at)
 
 
 def _take(
@@ -96,6 +98,7 @@ def _take(
     state: State | None = None
     now: Millis = 0
     steps = 0
+    stopped = False
     waiting: dict[int, Command] = {}
     agreement = Agreement()
     for entry in entries:
@@ -103,6 +106,7 @@ def _take(
             continue
         stimuli = [one for one in entry.stimuli if not isinstance(one, KnownExecutors | CreationFailed)]
         now = max(now, entry.at)
+        stopped = stopped or any(isinstance(one, Stopping) for one in stimuli)
         step = engine.launch(config, now) if state is None else engine.advance(state, stimuli, config, now)
         agreement.take(entry, step.commands, step.reports)
         if agreement.divergence is not None:
@@ -118,6 +122,8 @@ def _take(
             serial = getattr(command, "serial", None)
             if serial is not None and not isinstance(command, RequestTotal | Kill | Decommission):
                 waiting[serial] = command
+    if stopped:
+        return None  # it was told to end: an application that went through its end never creates a pod again
     return None if state is None else (state, now, steps, waiting)
 
 

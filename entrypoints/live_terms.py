@@ -56,6 +56,8 @@ None of it says what is wanted of whoever acts for it, so it is not taken over f
 NAME_MAX: Final = 180
 """Characters of the application's name in a derived prefix of pod names; Spark allows 237 in all."""
 
+_TIME: Final = re.compile(r"([0-9]{1,18})\s*(us|ms|s|m|min|h|d)?")
+_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _NOT_NAME: Final = re.compile(r"[^a-z0-9-]+")
 _DASHES: Final = re.compile(r"-+")
 
@@ -74,6 +76,37 @@ def given_conf(conf: tuple[str, ...], properties_file: str | None) -> list[Spark
             raise Misused(*(str(error) for error in given.failure()))
         layers.append(given.unwrap())
     return layers
+
+
+def awake(driver: Mapping[str, str]) -> list[str]:
+    """Why a driver with this conf makes executors of its own, a line each; nothing where it leaves them to others.
+
+    Two allocators of one application count executor ids each for itself: both give out the same ones.
+    """
+    if _java_flag(driver.get(DYNAMIC_KEY, "false")):
+        zeros = ("spark.dynamicAllocation.initialExecutors", "spark.dynamicAllocation.minExecutors", INSTANCES_KEY)
+        wrong = [f"{key}={driver[key]}, 0 was expected" for key in zeros if driver.get(key, "0").strip() != "0"]
+        key = "spark.dynamicAllocation.schedulerBacklogTimeout"
+        if not _years(driver.get(key, "1s")):
+            wrong.append(f"{key}={driver.get(key, '1s')}, 3650d was expected")
+    else:
+        key = "spark.kubernetes.allocation.maximum"
+        there = driver.get(key)
+        wrong = [] if there == "1" else [f"{key}={there}, 1 was expected where {DYNAMIC_KEY} is false"]
+    key = "spark.dynamicAllocation.executorIdleTimeout"
+    if not _years(driver.get(key, "60s")):
+        wrong.append(f"{key}={driver.get(key, '60s')}, 3650d was expected")
+    return wrong
+
+
+def _java_flag(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _years(text: str) -> bool:
+    """Whether a Spark time (bare numbers are seconds) is longer than any application: 30 days or more."""
+    found = _TIME.fullmatch(text.strip().lower())
+    return found is not None and int(found[1]) * _SECONDS[found[2] or "s"] >= 30 * 86_400
 
 
 def derived_prefix(app_name: str, app_id: str) -> str:

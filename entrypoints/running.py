@@ -25,6 +25,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from pyrsistent import pmap
+
 from podtide.adapters.driver_rest import DriverSensor, DriverSettings, DriverSilent, ask_conf
 from podtide.adapters.driver_rest_http import Access, DriverHttp, DriverRefused
 from podtide.adapters.guarded_api import GuardedApi
@@ -58,20 +60,22 @@ from podtide.adapters.step_observers import Recorder
 from podtide.adapters.target_source import LineSource, NumberSource, ScheduleSource, TargetSource
 from podtide.adapters.target_source_schedule import TargetError, read_schedule
 from podtide.adapters.wording import lasting
-from podtide.domain import kubernetes_side
+from podtide.domain import headless, kubernetes_side
 from podtide.domain.backend_state import Phase as BackendPhase
 from podtide.domain.commands import Command, Step
 from podtide.domain.config import KubernetesConfig
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.headless import HeadlessConfig
+from podtide.domain.pod_commands import CreatePod, DecommissionExecutors
 from podtide.domain.pod_stimuli import Stopping
 from podtide.domain.pods import PodNumber
 from podtide.domain.policies import Policies
 from podtide.domain.profiles import from_added
+from podtide.domain.reasons import Cause, Why
 from podtide.domain.redaction import Redaction, redaction_of
 from podtide.domain.settings import Level as NoticeLevel
 from podtide.domain.shadowing import Difference, Same, ShadowConfig
-from podtide.domain.sparkconf import layered
+from podtide.domain.sparkconf import SparkConf, layered
 from podtide.domain.stimuli import ResourceProfileAdded
 from podtide.domain.units import NEVER, Millis
 from podtide.entrypoints.app_loop import AppLoop, Observer, Stuck
@@ -88,12 +92,13 @@ from podtide.entrypoints.live import (
     Lens,
     LiveSurroundings,
     MarkLens,
+    ReadableLens,
     ShadowHands,
     ShadowLens,
 )
 from podtide.entrypoints.live_manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
 from podtide.entrypoints.live_resume import NotTheSame, resume
-from podtide.entrypoints.live_terms import INSTANCES_KEY, given_conf, live_settings
+from podtide.entrypoints.live_terms import INSTANCES_KEY, awake, given_conf, live_settings
 from podtide.entrypoints.run_command import Wanted
 
 INTERRUPTED: Final = 130
@@ -115,6 +120,9 @@ CONF_TIMEOUT_S: Final = 30.0
 """How long a driver may take to show its conf: the first answer of a driver that has just begun is slow."""
 
 RECORDINGS_MAX: Final = 1_000
+
+POD_KEYS: Final = ("spark.executorEnv.", "spark.executor.", "spark.kubernetes.executor.", "spark.kubernetes.container.")
+"""Settings that executors' pods are made from begin like this."""
 
 SWEPT: Final = ("pods", "configmaps")
 """What ``--on-exit delete`` leaves none of; and no sets, where an allocator makes sets."""
@@ -159,7 +167,10 @@ class Running:
         self.inbox = Inbox()
         self.interrupted = False
         self.trouble: str | None = None
+        self.hidden: list[str] = []
+        self.lease: ApplicationLease | None = None
         self.highest = PodNumber(0)
+        self.open: tuple[Command, ...] = ()
         self.same = self.differences = 0
         self.serving = ""
         self.manifests: LiveManifests | None = None
@@ -198,6 +209,13 @@ class Running:
         self.story = LiveStory(self._about(api), self.clock, redaction=self.redaction)
         self._watch(resources)
         driver_conf = self._asked_driver()
+        self._nothing_hidden(layers)
+        if wanted.acting and wanted.driver is not None and (wrong := awake(driver_conf)):
+            raise Misused(
+                f"the driver of {wanted.app_id} makes executors itself, with ids that podtide would give out, too "
+                "(docs/acting-for-a-driver.md)",
+                *wrong,
+            )
         lease = self._leased(resources, api)
         settings = live_settings(
             layers,
@@ -221,12 +239,31 @@ class Running:
         self._signals(resources)
         if not loop.steps:
             loop.launch()
+        assert self.surroundings is not None
+        for command in self.open:
+            self.surroundings.apply(command, loop.now)
         if self.source is not None:
             self.ends.append(self.source.stop)
             self.source.start()
         for start in self.begin:
             start()
         return self._decide(loop, lease)
+
+    def _nothing_hidden(self, layers: Sequence[SparkConf]) -> None:
+        """Pods must not be made without what the driver's REST API hides: secrets, and what looks like them.
+
+        Raises Misused.
+        """
+        if not self.wanted.acting:
+            return
+        given = {key for layer in layers for key in layer.settings}
+        lacking = sorted(key for key in self.hidden if key.startswith(POD_KEYS) and key not in given)
+        if lacking:
+            shown = ", ".join(lacking[:10])
+            raise Misused(
+                f"the driver hides the values of {shown} (spark.redaction.regex), which its executors' pods are made from: "
+                "give them in --properties-file or --conf"
+            )
 
     def _dynamic(self) -> bool | None:
         """Whether dynamic allocation decides: always for a driver that is acted for, as its conf says beside one."""
@@ -353,6 +390,7 @@ class Running:
             api, self.namespace, app_id, hear, self.clock, self.tell,
             SensorSettings(faithful=not wanted.acting), random.random,
         )  # fmt: skip
+        self.lease = lease
         guarded: Api = api
         if lease is not None:
             guarded = GuardedApi(
@@ -371,7 +409,9 @@ class Running:
             ),
             jitter=random.random,
         )  # fmt: skip
-        self.lenses: list[Lens] = [MarkLens(self.highest)] if wanted.acting else []
+        self.lenses: list[Lens] = []
+        if wanted.acting:
+            self.lenses = [ReadableLens(self.highest, self._strange), MarkLens(self.highest, self._saw)]
         if wanted.acting and wanted.lines:
             self.lenses.append(AdoptLens())
         hands: Hands
@@ -391,7 +431,11 @@ class Running:
             self.lenses.append(self.headless)
         assert self.story is not None
         ends_at = NEVER if wanted.duration_ms is None else self.clock.now() + wanted.duration_ms
-        self.surroundings = LiveSurroundings(self.inbox, self.clock, hands, self.story, self.lenses, ends_at)
+        driver = self.driver
+        self.surroundings = LiveSurroundings(
+            self.inbox, self.clock, hands, self.story, self.lenses, ends_at,
+            (lambda: False) if driver is None else (lambda: driver.silent and not driver.ended.is_set()),
+        )  # fmt: skip
         self.story.ask_when_heard(lambda: self.sensor.last_heard)
         resources.callback(self.sensor.stop)
 
@@ -402,6 +446,15 @@ class Running:
         except DriverPodRefused as refused:
             raise ClusterRefused(str(refused)) from None
         return live_manifests(self.settings, driver, self.wanted.conf_dir, self.clock)
+
+    def _saw(self, number: PodNumber) -> None:
+        """Somebody else gave this id out: it is used, and stays so when its pod is gone."""
+        self._asked_for(number)
+        if self.lease is not None:
+            self.lease.saw(number)
+
+    def _strange(self, text: str) -> None:
+        self.say(Level.ERROR, Topic.INPUT_REFUSED, text)
 
     def _asked_for(self, number: PodNumber) -> None:
         self.highest = max(self.highest, number)
@@ -465,7 +518,7 @@ class Running:
         try:
             get = DriverHttp(wanted.driver, _access(wanted.driver_auth), self.clock, os.environ)
             patient = DriverHttp(wanted.driver, _access(wanted.driver_auth, CONF_TIMEOUT_S), self.clock, os.environ)
-            conf = ask_conf(patient, wanted.app_id)
+            conf = ask_conf(patient, wanted.app_id, self.hidden)
         except DriverRefused as refused:
             raise Misused(f"--driver {wanted.driver}: {refused}") from None
         except DriverSilent as problem:
@@ -519,14 +572,27 @@ class Running:
 
         state = resume(path, header, self.settings.config, witness)
         if state is None:
+            self.headless.state = headless.begin()  # what it was told of a life that is over
             return None
         writer = resources.enter_context(_whole(state.writer))
         loop = AppLoop(self.settings.config, state.now, self.surroundings, [Recorder(writer), *self.observers])
         loop.resume(state.state, state.now, state.steps)
         self.say(Level.INFO, Topic.STARTED, f"gone on with {path}: {state.steps} steps, {len(state.open)} calls open")
-        for command in state.open:
-            self.surroundings.apply(command, state.now)
+        # Not asked before the pods are listed: a start that fails must not leave workers at work behind it.
+        self.open = (*state.open, *self._leaving(state.now))
+        if isinstance(self.source, ScheduleSource):
+            self.source.go_on(state.began_at)
+        for lens in self.lenses:
+            if isinstance(lens, AdoptLens):
+                lens.recall()
+        self.actuator.doubt(frozenset(one.serial for one in state.open if isinstance(one, CreatePod)))
         return loop
+
+    def _leaving(self, now: Millis) -> list[Command]:
+        """Executors that were told to go and are not known to be gone: a drain has no answer, so it is asked for again."""
+        going = self.headless.leaving()
+        why = Why(Cause.DECOMMISSIONED, pmap({"executors": len(going)}))
+        return [DecommissionExecutors(now, going, "told to go before a restart", True, why)] if going else []
 
     def _set_aside(self, place: Path) -> None:
         """Keep the recording of an earlier run under another name; a run that asks its driver begins a new one."""
@@ -575,7 +641,12 @@ class Running:
 
     def _decide(self, loop: AppLoop, lease: ApplicationLease | None) -> int:
         assert self.surroundings is not None
-        loop.run(NEVER)
+        try:
+            loop.run(NEVER)
+        except (RecordingError, Stuck) as problem:
+            # What is under way is ended in order all the same: pods are let go or kept, the lease is given back.
+            self.trouble = str(problem)
+            loop.without(Recorder)
         ended = self.surroundings.ended
         if ended is not None and self.trouble is None:
             self.trouble = f"the application is ended with exit code {ended.exit_code}: {ended.why.cause.value}"
@@ -601,7 +672,10 @@ class Running:
         settled = self.actuator.settle(SETTLE_S)
         self.sensor.stop()
         if lease is not None:
-            problem = lease.release(delete=in_charge and wanted.delete_on_exit and not left, used_id=self.highest)
+            # A driver that lives on knows the executors that there were: their ids must be remembered for it.
+            over = self.driver is None or self.driver.ended.is_set()
+            forget = in_charge and wanted.delete_on_exit and not left and over
+            problem = lease.release(delete=forget, used_id=self.highest)
             if problem is not None and in_charge:
                 self.say(Level.WARNING, Topic.STOPPED, f"the lease was not given back: {problem}")
         deleted = in_charge and wanted.delete_on_exit and not left
@@ -632,7 +706,7 @@ class Running:
         caller = Caller(self.writing, lane, self.clock, complaints, Counts(), jitter=random.random, wait=pause)
         sweep = Leftovers(caller, Cleaner(caller, self.namespace), self.namespace, self.wanted.app_id, deadline)
         made = self.settings.config.kubernetes.backend.allocator
-        remains = sweep.delete((*SETS.get(made, ()), *SWEPT), lambda _kind, _count: None)
+        remains = sweep.delete((*SETS.get(made, ()), *SWEPT), lambda _kind, _count: None, executors_only=True)
         for kind in remains:
             if not kind.clean:
                 names = ", ".join(kind.swept.names)

@@ -302,8 +302,11 @@ def test_a_driver_that_is_away_for_a_while() -> None:
     assert not listening.sensor.ended.is_set(), "a network that is down is no end"
 
 
-@pytest.mark.parametrize("trouble", [NoAnswer("refused", refused=True), Reply(404, b"no such app: app-20261121-0000")])
-def test_a_driver_that_is_gone_for_good(trouble: Exception | Reply) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "patience"),
+    [(NoAnswer("refused", refused=True), 120.0), (Reply(404, b"no such app: app-20261121-0000"), 10.0)],
+)
+def test_a_driver_that_is_gone_for_good(trouble: Exception | Reply, patience: float) -> None:
     listening = Listening()
     listening.driver.trouble = trouble
     for _ in range(20):
@@ -312,11 +315,11 @@ def test_a_driver_that_is_gone_for_good(trouble: Exception | Reply) -> None:
     listening.driver.trouble = None
     listening.turn()
     listening.driver.trouble = trouble
-    listening.turn(9.0)
+    listening.turn(patience - 1)
     listening.driver.trouble = NoAnswer("in between it is only slow")
     listening.turn(5.0)
     listening.driver.trouble = trouble
-    listening.turn(9.0)
+    listening.turn(patience - 1)
     assert not listening.sensor.ended.is_set()
     listening.turn(2.0)
     listening.turn(2.0)

@@ -462,7 +462,8 @@ def test_a_fault_of_our_own_does_not_end_the_watch() -> None:
     play.sensor._hear = hear_badly
     play.run()
     assert play.sensor.counters.lists == 2
-    assert "ZeroDivisionError: a bug" in play.news[2].text
+    assert "a fault of podtide itself, ZeroDivisionError" in play.news[2].text
+    assert "a bug" not in play.news[2].text
 
 
 # ------------------------------------------------------------------------------------------------------- refusals

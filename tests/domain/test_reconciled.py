@@ -1,11 +1,14 @@
-"""What somebody else did to the pods: executor ids that are taken, pods that will never come."""
+"""What is known of pods only from outside: ids that are taken, pods that will never come, creations nobody knows of."""
 
 from __future__ import annotations
 
+import pytest
+
 from podtide.domain.config import AllocationConfig
-from podtide.domain.pod_stimuli import Reconciled
+from podtide.domain.pod_commands import CountFailure, CreatePod
+from podtide.domain.pod_stimuli import UNKNOWN_OUTCOME, CallFailure, Reconciled
 from podtide.domain.pods import PodNumber
-from tests.domain.pods_play import PodsPlay
+from tests.domain.pods_play import Api, PodsPlay
 
 
 def reconciled(last: int = 0, *forgotten: int) -> Reconciled:
@@ -71,3 +74,19 @@ def test_a_registered_executor_whose_pod_was_never_seen_can_be_forgotten() -> No
     play.deliver(1_000)
     assert play.joined == []
     assert play.asked == [1, 2]
+
+
+@pytest.mark.parametrize(("lands", "asked"), [(False, [1, 2, 3, 4]), (True, [1, 2, 3])])
+def test_a_creation_of_which_nobody_knows_is_no_failure_and_its_pod_counts_when_it_is_seen(
+    lands: bool, asked: list[int]
+) -> None:
+    play = PodsPlay(AllocationConfig(), Api(silent=True))
+    play.want(2)
+    for command in play.said(CreatePod):
+        play.answer(command, CallFailure(None, "lost", UNKNOWN_OUTCOME))
+    assert play.said(CountFailure) == []
+    assert play.created == []
+    if lands:
+        play.pending(2)
+    play.deliver(1_000)
+    assert play.asked == asked

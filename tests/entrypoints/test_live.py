@@ -303,14 +303,20 @@ def test_a_server_that_comes_back_in_time_costs_nothing() -> None:
     assert acting.heard == []
 
 
-def test_an_id_that_cannot_be_marked_is_a_refusal() -> None:
-    acting = Acting(there_at=10**9)
+def test_a_server_that_is_away_for_an_hour_is_no_failure_of_an_executor() -> None:
+    acting = Acting(there_at=3_600_000)
     acting.create(1, 2)
     acting.hands.turn()
-    assert acting.calls.commands == []
+    assert acting.asked == [1, 2]
+    assert acting.heard == []
+
+
+def test_there_are_not_more_ids_than_spark_can_count() -> None:
+    acting = Acting()
+    acting.create(2**31)
+    acting.hands.turn()
     assert acting.asked == []
-    assert [(one.serial, one.failure is None) for one in acting.heard] == [(1, False), (2, False)]
-    assert acting.clock.at == 65_000
+    assert [(one.serial, one.failure is None) for one in acting.heard] == [(2**31, False)]
 
 
 def test_an_end_is_not_waited_for() -> None:
