@@ -7,7 +7,10 @@ pod that only one of them created within ``patience_ms`` is a *difference*: it i
 (``Reconciled``), so that one difference does not lead to others for ever.
 
 The same goes for letting go: a pod that the shadow would delete goes within the patience, or that is a difference; a pod
-that is deleted without the shadow's decision is one too, whoever deleted it.
+that is deleted without the shadow's decision is one too, whoever deleted it. And a pod that Spark let go before the shadow
+decided it - its executor ended with exit code 0, or it was deleted while it was pending - is shown as it was for another
+``leave_ms``: the shadow hears of the driver's tasks a little later than the driver, and an executor told to go is gone in a
+quarter of a second. Pods that fail are shown at once.
 
 ``follow`` takes what the sensor saw, what the shadow decided, and time. A pod costs what happens to it, never the fleet.
 """
@@ -33,9 +36,13 @@ NO_EXECUTOR: Final = PodNumber(0)
 
 @dataclass(frozen=True, slots=True)
 class ShadowConfig:
-    """``patience_ms``: how far apart the two may act and still do the same; at least two rounds."""
+    """``patience_ms``: how far apart the two may act and still do the same; at least two rounds.
+
+    ``leave_ms``: how long a pod that Spark let go is shown as if it were there.
+    """
 
     patience_ms: Millis = 10_000
+    leave_ms: Millis = 3_000
 
 
 class Deed(Enum):
@@ -75,7 +82,7 @@ _DECISIONS: Final = (CreatePod, DeletePods, DeletePod, Kill, Decommission)
 
 
 class Held(NamedTuple):
-    """A pod of Spark's that the shadow has not decided to create: since when, and what was seen of it, in order."""
+    """A pod that the shadow has not decided to create, or to let go: since when, and what was seen of it, in order."""
 
     since: Millis
     seen: tuple[PodManifest, ...]
@@ -85,14 +92,15 @@ class Held(NamedTuple):
 class ShadowState:
     """``begun``: the first list was taken as it is. ``ours``: creates decided here that Spark has not made, and when.
 
-    ``held``: see ``Held``. ``known``: pods that both have, or that were there before. ``leaving``: deletes decided here
-    that did not happen yet; ``left``: pods that went without a decision here, and when. ``last``: the highest executor
-    number that is settled.
+    ``held``: see ``Held``; ``going``: the same of pods that are known and that Spark let go. ``known``: pods that both have,
+    or that were there before. ``leaving``: deletes decided here that did not happen yet; ``left``: pods that went without a
+    decision here, and when. ``last``: the highest executor number that is settled.
     """
 
     begun: bool = False
     ours: PMap[PodNumber, Millis] = field(default_factory=pmap)
     held: PMap[PodNumber, Held] = field(default_factory=pmap)
+    going: PMap[PodNumber, Held] = field(default_factory=pmap)
     known: PMap[PodNumber, bool] = field(default_factory=pmap)
     leaving: PMap[PodNumber, Millis] = field(default_factory=pmap)
     left: PMap[PodNumber, Millis] = field(default_factory=pmap)
@@ -108,7 +116,8 @@ def due(state: ShadowState, config: ShadowConfig) -> Millis:
     """When patience next ends. Costs what is open, which is little."""
     open_since = [*state.ours.values(), *(held.since for held in state.held.values())]
     open_since += [*state.leaving.values(), *state.left.values()]
-    return min(open_since) + config.patience_ms if open_since else NEVER
+    patience = min(open_since) + config.patience_ms if open_since else NEVER
+    return min([patience, *(held.since + config.leave_ms for held in state.going.values())])
 
 
 def follow(
@@ -124,10 +133,13 @@ def follow(
             case PodsUpdated():
                 state = _updated(state, item, now, said)
             case PodsReplaced():
+                state = _shown(state, sorted(state.going), now, said)
                 state = _listed(state, item.pods, now, said)
                 said.append(item._replace(pods=_without_held(state, item.pods)))
             case Outcome():
-                state = _listed(state, item.pods, now, said) if item.pods else state
+                if item.pods:
+                    state = _shown(state, sorted(state.going), now, said)
+                    state = _listed(state, item.pods, now, said)
                 said.append(item._replace(pods=_without_held(state, item.pods)) if item.pods else item)
             case Wake():
                 state = _impatient(state, config, now, said)
@@ -161,7 +173,11 @@ def _met(
 ) -> tuple[ShadowState, bool]:
     """A pod was seen. Whether the engine may see it."""
     if number in state.known:
-        return state, True
+        going = state.going.get(number)
+        if going is None and not (state.known[number] and number not in state.leaving and _was_let_go(pod)):
+            return state, True
+        going = Held(now, (pod,)) if going is None else Held(going.since, (*going.seen, pod))
+        return replace(state, going=state.going.set(number, going)), False
     if number in state.ours:
         said.append(Same(now, True, number, now - state.ours[number]))
         return _settled(replace(state, ours=state.ours.remove(number)), number), True
@@ -236,8 +252,13 @@ def _delete(
     for number in numbers:
         if number is None or number in state.leaving:
             continue
+        going = state.going.get(number)
         since = state.left.get(number)
-        if since is not None:
+        if going is not None:
+            said.append(Same(now, False, number, going.since - now))
+            said.append(PodsUpdated(now, going.seen))
+            state = replace(state, going=state.going.remove(number), known=state.known.set(number, False))
+        elif since is not None:
             said.append(Same(now, False, number, since - now))
             state = replace(state, left=state.left.remove(number))
         elif state.known.get(number, False):
@@ -249,6 +270,8 @@ def _delete(
 
 
 def _impatient(state: ShadowState, config: ShadowConfig, now: Millis, said: list[ShadowCommand]) -> ShadowState:
+    gone = sorted(number for number, held in state.going.items() if held.since <= now - config.leave_ms)
+    state = _shown(state, gone, now, said)
     limit = now - config.patience_ms
     late = sorted(number for number, since in state.ours.items() if since <= limit)
     alone = sorted(number for number, held in state.held.items() if held.since <= limit)
@@ -276,6 +299,22 @@ def _impatient(state: ShadowState, config: ShadowConfig, now: Millis, said: list
             said.append(Difference(now, Deed.DELETED_BY_OTHERS, number, since))
             state = replace(state, left=state.left.remove(number))
     return state
+
+
+def _shown(state: ShadowState, numbers: Sequence[PodNumber], now: Millis, said: list[ShadowCommand]) -> ShadowState:
+    """Show what became of pods that Spark let go without a decision here."""
+    for number in numbers:
+        held = state.going[number]
+        said.append(PodsUpdated(now, held.seen))
+        left = state.left.set(number, held.since)
+        state = replace(state, going=state.going.remove(number), left=left, known=state.known.set(number, False))
+    return state
+
+
+def _was_let_go(pod: PodManifest) -> bool:
+    """Whether Spark let this pod go: its executor was told to end and did, or it was pending and was deleted."""
+    phase = (pod.phase or "pending").lower()
+    return phase == "succeeded" or (pod.deleted_at is not None and phase == "pending")
 
 
 def _settled(state: ShadowState, number: PodNumber) -> ShadowState:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
@@ -38,7 +38,15 @@ from podtide.domain.pod_commands import (
     PodCommand,
     StopApplication,
 )
-from podtide.domain.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated, Reconciled, Wake
+from podtide.domain.pod_stimuli import (
+    CallFailure,
+    Outcome,
+    PodsReplaced,
+    PodsUpdated,
+    Reconciled,
+    RegisterExecutor,
+    Wake,
+)
 from podtide.domain.pods import EXECUTOR_LABEL, PROFILE_LABEL, UNNAMED_EXECUTOR, PodManifest, PodNumber
 from podtide.domain.shadowing import Difference, Same, ShadowConfig, ShadowState
 from podtide.domain.units import NEVER, ExecutorId, Millis
@@ -49,6 +57,12 @@ TURN_MS: Final[Millis] = 1_000
 GATHER_S: Final = 0.01
 """How long the loop waits for more once it has heard something. A cluster on which much happens speaks in many small pieces,
 and a step for each costs nearly twice as much as one for three; what is due is in no such hurry."""
+
+ENDED_PHASES: Final = frozenset({"succeeded", "failed"})
+"""Phases, in lower case, after which a pod's executor does nothing any more."""
+
+ENDED_MAX: Final = 65_536
+"""Executors whose pods have ended that are remembered: far more than can end between two looks at the driver."""
 
 Hear: TypeAlias = Callable[[AnyStimulus], None]
 
@@ -345,6 +359,50 @@ class ReadableLens:
         del now
         if isinstance(command, CreatePod):
             self._last = max(self._last, command.executor)
+        return []
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
+
+
+def _has_ended(pod: PodManifest) -> bool:
+    """Whether the pod's executor does nothing any more: it ended, or its pod is gone."""
+    return (pod.phase or "").lower() in ENDED_PHASES or (pod.deleted_at is not None and not pod.phase)
+
+
+class RegistrationLens:
+    """With a driver: an executor whose pod has ended already does not register any more.
+
+    The driver's API is looked at twice a second, the pods are watched. An executor that registers and crashes within half
+    a second is heard of in the wrong order: its pod ends, and then it registers. Nobody would take it off the books again.
+    """
+
+    def __init__(self) -> None:
+        self._ended: OrderedDict[PodNumber, None] = OrderedDict()
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What was heard, without such registrations."""
+        del now
+        shown: list[AnyStimulus] = []
+        for stimulus in heard:
+            if isinstance(stimulus, PodsUpdated | PodsReplaced | Outcome):
+                for pod in stimulus.pods:
+                    number = shadowing.number_of(pod)
+                    if number is not None and _has_ended(pod):
+                        self._ended[number] = None
+                        if len(self._ended) > ENDED_MAX:
+                            self._ended.popitem(last=False)
+            elif isinstance(stimulus, RegisterExecutor) and self._ended:
+                executor = stimulus.executor
+                if executor.isascii() and executor.isdigit() and len(executor) < 19 and int(executor) in self._ended:
+                    continue
+            shown.append(stimulus)
+        return shown
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Nothing follows from a decision."""
+        del command, now
         return []
 
     def due(self) -> Millis:

@@ -93,6 +93,7 @@ from podtide.entrypoints.live import (
     LiveSurroundings,
     MarkLens,
     ReadableLens,
+    RegistrationLens,
     ShadowHands,
     ShadowLens,
 )
@@ -115,6 +116,9 @@ STOP_S: Final = 60.0
 """How long the core's own end may take, its waits for deletions included."""
 
 SWEEP_S: Final = 300.0
+
+DRIVER_WITHIN_S: Final = 30.0
+"""How long a driver that does not answer is waited for at the start."""
 
 CONF_TIMEOUT_S: Final = 30.0
 """How long a driver may take to show its conf: the first answer of a driver that has just begun is slow."""
@@ -412,6 +416,8 @@ class Running:
         self.lenses: list[Lens] = []
         if wanted.acting:
             self.lenses = [ReadableLens(self.highest, self._strange), MarkLens(self.highest, self._saw)]
+        if wanted.driver is not None:
+            self.lenses.append(RegistrationLens())
         if wanted.acting and wanted.lines:
             self.lenses.append(AdoptLens())
         hands: Hands
@@ -518,7 +524,7 @@ class Running:
         try:
             get = DriverHttp(wanted.driver, _access(wanted.driver_auth), self.clock, os.environ)
             patient = DriverHttp(wanted.driver, _access(wanted.driver_auth, CONF_TIMEOUT_S), self.clock, os.environ)
-            conf = ask_conf(patient, wanted.app_id, self.hidden)
+            conf = self._conf_of_driver(patient)
         except DriverRefused as refused:
             raise Misused(f"--driver {wanted.driver}: {refused}") from None
         except DriverSilent as problem:
@@ -536,6 +542,22 @@ class Running:
         self.begin.append(sensor.start)
         self.begin.append(threading.Thread(target=until_it_ends, name="driver-end", daemon=True).start)
         return conf
+
+    def _conf_of_driver(self, get: DriverHttp) -> dict[str, str]:
+        """The driver's conf; a driver that has not begun to listen is waited for. Raises DriverSilent."""
+        until, pause, told = self.clock.monotonic() + DRIVER_WITHIN_S, threading.Event(), False
+        while True:
+            try:
+                return ask_conf(get, self.wanted.app_id, self.hidden)
+            except DriverSilent as problem:
+                if self.clock.monotonic() >= until:
+                    raise
+                if not told:
+                    self.say(
+                        Level.WARNING, Topic.DRIVER_UNREACHABLE, f"{problem}; waiting {DRIVER_WITHIN_S:.0f} s for it"
+                    )
+                told = True
+                pause.wait(1.0)
 
     def _said_by_driver(self, stimulus: AnyStimulus) -> None:
         """From the driver's thread. Pods of a resource profile can be built once it is known."""

@@ -31,6 +31,10 @@ def create(number: int) -> CreatePod:
     return CreatePod(0, number, PodNumber(number), ProfileId(0), WHY)
 
 
+def kill(number: int) -> Kill:
+    return Kill(0, 1, (Departure(ExecutorId(str(number)), ProfileId(0), WHY),))
+
+
 @dataclass
 class Play:
     """A shadow under way; ``said``: all of it, ``shown``: numbers of pods in the order in which the engine saw them."""
@@ -166,6 +170,57 @@ def test_nothing_open_nothing_due() -> None:
     assert shadowing.due(Play().begun(1).state, CONFIG) == NEVER
 
 
+def running(play: Play, number: int) -> Play:
+    return play.begun().creates(number).spark_creates(number).take(PodsUpdated(0, (pod(number, phase="Running"),)))
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [pod(1, phase="Succeeded"), pod(1, phase="Succeeded", deleted=True), pod(1, deleted=True)],
+    ids=["ended", "ended and deleted", "deleted while pending"],
+)
+def test_what_spark_let_go_is_shown_when_the_shadow_has_decided_it_too(gone: PodManifest) -> None:
+    play = running(Play(), 1)
+    play.said.clear()
+    play.take(PodsUpdated(0, (gone,)), after=200)
+    assert play.said == []
+    play.take(kill(1), after=300)
+    assert play.said == [Same(500, False, PodNumber(1), -300), PodsUpdated(500, (gone,))]
+    assert shadowing.due(play.state, CONFIG) == NEVER
+
+
+def test_what_only_spark_let_go_is_shown_after_a_while_and_a_difference() -> None:
+    play = running(Play(), 1)
+    play.said.clear()
+    gone = pod(1, phase="Succeeded")
+    play.take(PodsUpdated(0, (gone,)))
+    assert shadowing.due(play.state, CONFIG) == CONFIG.leave_ms
+    play.waits(CONFIG.leave_ms)
+    assert play.said == [PodsUpdated(CONFIG.leave_ms, (gone,))]
+    play.waits(CONFIG.patience_ms)
+    assert play.said[1:] == [Difference(play.now, Deed.DELETED_BY_OTHERS, PodNumber(1), 0)]
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_what_failed_or_was_decided_is_shown_at_once(decided: bool) -> None:
+    play = running(Play(), 1)
+    gone = pod(1, phase="Succeeded" if decided else "Failed")
+    if decided:
+        play.take(kill(1))
+    play.said.clear()
+    play.take(PodsUpdated(0, (gone,)))
+    assert play.said == [PodsUpdated(0, (gone,))]
+
+
+def test_a_list_shows_what_was_held_back() -> None:
+    play = running(Play(), 1)
+    play.said.clear()
+    gone = pod(1, phase="Succeeded")
+    play.take(PodsUpdated(0, (gone,)), PodsReplaced(0, (gone,)))
+    assert play.said == [PodsUpdated(0, (gone,)), PodsReplaced(0, (gone,))]
+    assert not play.state.going
+
+
 happenings = st.one_of(
     st.builds(lambda n: PodsUpdated(0, (pod(n),)), st.integers(1, 6)),
     st.builds(lambda n: PodsUpdated(0, (pod(n, deleted=True),)), st.integers(1, 6)),
@@ -188,6 +243,7 @@ def test_nothing_stays_open_for_ever(story: list[tuple[int, Any]]) -> None:
     assert not state.held
     assert not state.leaving
     assert not state.left
+    assert not state.going
     assert shadowing.due(state, CONFIG) == NEVER
 
 

@@ -32,7 +32,7 @@ from podtide.domain.pod_stimuli import (
 from podtide.domain.pods import Container, ContainerState, PodManifest, PodNumber
 from podtide.domain.reasons import Cause, Why
 from podtide.domain.shadowing import Deed, Difference, Same, ShadowConfig
-from podtide.domain.units import NEVER, Millis, ProfileId
+from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.entrypoints.live import (
     ActingHands,
     AdoptLens,
@@ -41,6 +41,7 @@ from podtide.entrypoints.live import (
     Inbox,
     LiveSurroundings,
     MarkLens,
+    RegistrationLens,
     ShadowHands,
     ShadowLens,
 )
@@ -359,3 +360,22 @@ def test_a_shadow_reads_and_never_writes(command: Any, read: bool) -> None:
     ShadowHands(calls, lambda serial, version: listed.append((serial, version)), heard.append).apply(command, 5)
     assert calls.commands == ([command] if read else [])
     assert heard == ([] if read else [Outcome(5, 1)])
+
+
+@pytest.mark.parametrize(
+    ("phase", "executor", "registers"),
+    [
+        ("Failed", "4", False),
+        ("Succeeded", "4", False),
+        ("Running", "4", True),
+        ("Failed", "5", True),
+        ("Failed", "x", True),
+    ],
+)
+def test_an_executor_whose_pod_has_ended_does_not_register(phase: str, executor: str, registers: bool) -> None:
+    lens = RegistrationLens()
+    ended = PodsUpdated(0, (PodManifest("p-4", {"spark-exec-id": "4"}, phase=phase),))
+    registration = RegisterExecutor(0, ExecutorId(executor), ProfileId(0), "h", f"{executor}@h")
+    assert lens.see([ended], 0) == [ended]
+    assert lens.see([registration], 0) == [registration] * registers
+    assert lens.due() == NEVER

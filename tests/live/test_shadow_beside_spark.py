@@ -1,0 +1,85 @@
+"""``podtide run`` in shadow beside a real Spark driver with dynamic allocation: it decides what Spark decides.
+
+The truth is the driver's own log at DEBUG (``scripts/shadow_truth.py`` reads and compares it). Once with hollow pods, of
+which none ever registers: targets climb, pods are created, some wait, and the excess is deleted. Once with executors that
+are processes: idle ones are killed, a crashed one is replaced. Needs PODTIDE_SPARK_PYTHON.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import shadow_truth
+
+from .cluster import Cluster
+from .process_kubelet import Kubelet, spark_home
+from .real_run import Run, replays
+from .spark_driver import SparkDriver, SparkFailed, spark_python
+from .waiting import until
+
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.initialExecutors": "0",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
+    "spark.dynamicAllocation.executorIdleTimeout": "4s",
+    "spark.executor.maxNumFailures": "100",
+    "spark.ui.liveUpdate.period": "0",
+}
+
+
+def compared(run: Run, driver: SparkDriver) -> shadow_truth.Compared:
+    found = shadow_truth.compare(
+        shadow_truth.shadow_deeds(str(run.recording)), shadow_truth.driver_deeds(driver.log_lines())
+    )
+    print("\n".join(shadow_truth.table(found)))
+    return found
+
+
+def test_hollow_pods(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    python = spark_python()
+    conf = {**DYNAMIC, "spark.dynamicAllocation.maxExecutors": "12", "spark.kubernetes.allocation.batch.size": "3"}
+    kubelet = Kubelet(str(cluster.admin), namespace, tmp_path / "kubelet", processes=8, start_delay_s=0.3)
+    with (
+        kubelet,
+        SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,
+        Run(cluster, namespace, tmp_path / "run", driver, {}) as run,
+    ):
+        driver.tell("start 1 40 1")
+        until(lambda: len(cluster.pods(namespace)) == 12, 90, "12 pods")
+        driver.tell("cancel")
+        with pytest.raises(SparkFailed, match="cancelled"):
+            driver.answer("job", 30)
+        until(lambda: len(cluster.pods(namespace)) == 8, 90, "no pod that waits")
+        assert run.stop() == 0, run.said()
+    found = compared(run, driver)
+    assert found.agrees(shadow_truth.LIMIT_MS)
+    assert replays(run.recording)
+
+
+def test_executors_that_are_processes(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    python = spark_python()
+    conf = {**DYNAMIC, "spark.dynamicAllocation.maxExecutors": "3"}
+    kubelet = Kubelet(
+        str(cluster.admin), namespace, tmp_path / "kubelet", jars=spark_home(python) / "jars", processes=3
+    )
+    with (
+        kubelet,
+        SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,
+        Run(cluster, namespace, tmp_path / "run", driver, {}) as run,
+    ):
+        assert driver.job(40, 0.5, 180) == 820
+        until(lambda: not driver.executors(), 90, "an application without executors")
+        until(lambda: not cluster.pods(namespace), 90, "a namespace without pods")
+        driver.tell("start 1 30 0.5")
+        until(driver.executors, 90, "an executor for the second job")
+        assert kubelet.crash(driver.executors()[0])
+        assert driver.answer("job", 180)["answer"] == 465
+        until(lambda: not cluster.pods(namespace), 90, "a namespace without pods again")
+        assert run.stop() == 0, run.said()
+    found = compared(run, driver)
+    assert found.agrees(shadow_truth.LIMIT_MS)
+    assert replays(run.recording)
