@@ -174,8 +174,12 @@ class Pods:
         self._fresh.clear()
         if side.allocator is not self._allocator:
             self._allocator = side.allocator
-            for number in [n for n in self._ahead if n not in books.created and n not in books.joined]:
-                _less(self._ahead_of, self._ahead.pop(number))
+            # A round hears of all pods that were seen before it: if the oldest is awaited still, so are the others.
+            oldest = next(iter(self._ahead), None)
+            heard = oldest is not None and oldest not in books.created and oldest not in books.joined
+            if heard:
+                for number in [n for n in self._ahead if n not in books.created and n not in books.joined]:
+                    _less(self._ahead_of, self._ahead.pop(number))
         asked: Counter[int] = Counter(books.created_by)
         asked.update(books.joined_by)
         asked.update(self._flying_of)
