@@ -18,9 +18,10 @@ import queue
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
+from podtide.adapters.kubernetes_lists import as_deleted
 from podtide.adapters.lease_record import ID_MAX
 from podtide.adapters.live_clock import Clock
 from podtide.domain import following, headless, shadowing
@@ -47,9 +48,19 @@ from podtide.domain.pod_stimuli import (
     RegisterExecutor,
     Wake,
 )
-from podtide.domain.pods import EXECUTOR_LABEL, PROFILE_LABEL, UNNAMED_EXECUTOR, PodManifest, PodNumber
+from podtide.domain.pods import (
+    APP_LABEL,
+    EXECUTOR_LABEL,
+    EXECUTOR_ROLE,
+    PROFILE_LABEL,
+    ROLE_LABEL,
+    UNNAMED_EXECUTOR,
+    Pod,
+    PodManifest,
+    PodNumber,
+)
 from podtide.domain.shadowing import Difference, Same, ShadowConfig, ShadowState
-from podtide.domain.units import NEVER, ExecutorId, Millis
+from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
 
 TURN_MS: Final[Millis] = 1_000
 """The loop turns at least this often, though it may have nothing to decide: that is how others know that it lives."""
@@ -415,6 +426,58 @@ STRANGERS_MAX: Final = 1_000
 
 STRANGE_AFTER: Final = 1_000_000
 """An executor id so far beyond the mark was not given out by anybody who counts them."""
+
+
+class GoneLens:
+    """After a kill: what went while nobody was there.
+
+    A sensor that has just begun does not know what is missing in its first list. Pods that were there, and pods that were
+    created and never seen, are older than that list; those that it does not show are said to be gone, before it, as the
+    sensor says it of pods that it knew. Otherwise their executors would stay registered until minutes have passed, and a pod
+    that was never seen would be waited for and hold back all others of its profile.
+    """
+
+    def __init__(self, app_id: str) -> None:
+        self._app_id = app_id
+        self._known: dict[PodNumber, PodManifest] = {}
+
+    def expect(self, seen: Iterable[Pod], unseen: Mapping[PodNumber, ProfileId]) -> None:
+        """The first list says which of these are there: pods as they were seen last, and profiles of others."""
+        self._known = {number: self._manifest(number, profile) for number, profile in unseen.items()}
+        self._known |= {pod.number: pod.manifest for pod in seen}
+
+    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+        """What was heard, the first list after the ends of those that it lacks."""
+        seen: list[AnyStimulus] = []
+        for stimulus in heard:
+            if isinstance(stimulus, PodsReplaced) and self._known:
+                there = {pod.labels.get(EXECUTOR_LABEL) for pod in stimulus.pods}
+                gone = [
+                    as_deleted(pod, now)._replace(version="")
+                    for number, pod in self._known.items()
+                    if str(number) not in there
+                ]
+                if gone:
+                    seen.append(PodsUpdated(now, tuple(gone)))
+                self._known = {}
+            seen.append(stimulus)
+        return seen
+
+    def _manifest(self, number: PodNumber, profile: ProfileId) -> PodManifest:
+        labels = {
+            APP_LABEL: self._app_id, ROLE_LABEL: EXECUTOR_ROLE, EXECUTOR_LABEL: str(number),
+            PROFILE_LABEL: str(profile),
+        }  # fmt: skip
+        return PodManifest(f"exec-{number}", labels)
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Decisions tell nothing of what was there before."""
+        del command, now
+        return []
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
 
 
 class AdoptLens:

@@ -32,6 +32,7 @@ from podtide.domain import engine
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.config import EngineConfig
 from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.pod_commands import StopApplication
 from podtide.domain.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Stopping
 from podtide.domain.units import Millis
 
@@ -119,11 +120,12 @@ def _take(
             if isinstance(stimulus, Outcome):
                 waiting.pop(stimulus.serial, None)
         for command in step.commands:
+            stopped = stopped or isinstance(command, StopApplication)
             serial = getattr(command, "serial", None)
             if serial is not None and not isinstance(command, RequestTotal | Kill | Decommission):
                 waiting[serial] = command
     if stopped:
-        return None  # it was told to end: an application that went through its end never creates a pod again
+        return None  # it was told to end, or ended: an application that went through its end never creates a pod again
     return None if state is None else (state, now, steps, waiting)
 
 

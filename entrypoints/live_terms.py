@@ -9,7 +9,7 @@ Acting, a few assumptions differ from Spark's defaults, because what Spark needs
 repaired by itself, so the full list that makes up for a broken one is taken every five minutes instead of every thirty
 seconds; the driver's services are the driver's, so they stay when this run deletes its executors; and without a driver
 nobody can tell an executor to go, so its pod is deleted at once instead of after the five seconds that Spark gives it to go
-by itself. Whoever sets these keys gets what they set.
+by itself, and there is no application that failures could end. Whoever sets these keys gets what they set.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ INSTANCES_KEY: Final = "spark.executor.instances"
 POLL_KEY: Final = "spark.kubernetes.executor.apiPollingInterval"
 SERVICES_KEY: Final = "spark.kubernetes.driver.service.deleteOnTermination"
 GRACE_KEY: Final = "spark.kubernetes.dynamicAllocation.deleteGracePeriod"
+FAILURES_KEY: Final = "spark.executor.maxNumFailures"
 PARKED: Final = (
     DYNAMIC_KEY,
     "spark.dynamicAllocation.initialExecutors",
@@ -46,7 +47,7 @@ PARKED: Final = (
     "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout",
     "spark.dynamicAllocation.executorIdleTimeout",
     "spark.kubernetes.allocation.maximum",
-    "spark.executor.maxNumFailures",
+    FAILURES_KEY,
     INSTANCES_KEY,
 )
 """What a driver that is acted for sets so that it leaves executors alone (docs/acting-for-a-driver.md).
@@ -151,6 +152,7 @@ def live_settings(
         assumed[SERVICES_KEY] = "false"
         if not dynamic:
             assumed[GRACE_KEY] = "0ms"
+            assumed[FAILURES_KEY] = str(2**31 - 1)
     asked = {"spark.app.id": app_id, "spark.kubernetes.namespace": namespace}
     if dynamic is not None:
         asked[DYNAMIC_KEY] = "true" if dynamic else "false"

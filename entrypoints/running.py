@@ -86,6 +86,7 @@ from podtide.entrypoints.live import (
     ActingHands,
     AdoptLens,
     FollowLens,
+    GoneLens,
     Hands,
     HeadlessLens,
     Inbox,
@@ -116,6 +117,10 @@ STOP_S: Final = 60.0
 """How long the core's own end may take, its waits for deletions included."""
 
 SWEEP_S: Final = 300.0
+HEAR_OUT_S: Final = 3.0
+"""How long the end waits for news of pods that are gone, as a list has said."""
+
+HEAR_OUT_TURN_MS: Final[Millis] = 50
 
 DRIVER_WITHIN_S: Final = 30.0
 """How long a driver that does not answer is waited for at the start."""
@@ -434,7 +439,8 @@ class Running:
             self.lenses.append(ShadowLens(ShadowConfig(patience), self._compared))
         if wanted.acting and wanted.driver is None:
             self.headless = HeadlessLens(HeadlessConfig())
-            self.lenses.append(self.headless)
+            self.gone = GoneLens(app_id)
+            self.lenses += [self.gone, self.headless]
         assert self.story is not None
         ends_at = NEVER if wanted.duration_ms is None else self.clock.now() + wanted.duration_ms
         driver = self.driver
@@ -607,6 +613,10 @@ class Running:
         for lens in self.lenses:
             if isinstance(lens, AdoptLens):
                 lens.recall()
+        side = state.state.kubernetes
+        if side is not None and side.allocator is not None:
+            fleet = side.allocator.fleet.books
+            self.gone.expect(fleet.pods.values(), {number: made.profile for number, made in fleet.created.items()})
         self.actuator.doubt(frozenset(one.serial for one in state.open if isinstance(one, CreatePod)))
         return loop
 
@@ -691,7 +701,8 @@ class Running:
         left = False
         if in_charge and wanted.delete_on_exit:
             left = self._delete_all(loop)
-        settled = self.actuator.settle(SETTLE_S)
+        # Without the lease nothing is written any more, so there is nothing to wait for.
+        settled = self.actuator.settle(0.0 if lease is not None and lease.lost.is_set() else SETTLE_S)
         self.sensor.stop()
         if lease is not None:
             # A driver that lives on knows the executors that there were: their ids must be remembered for it.
@@ -734,7 +745,18 @@ class Running:
                 names = ", ".join(kind.swept.names)
                 why = kind.refusal or f"{kind.swept.left} are there still: {names}"
                 self.say(Level.ERROR, Topic.LEFT_BEHIND, f"{kind.kind}: {why}")
+        self._hear_out(loop)
         return not all(kind.clean for kind in remains)
+
+    def _hear_out(self, loop: AppLoop) -> None:
+        """Let the books hear of the last pods' ends, which are on their way: what is said at the end shall be so."""
+        assert self.story is not None
+        until = self.clock.monotonic() + HEAR_OUT_S
+        while self.clock.monotonic() < until:
+            pods = self.story.snapshot().total.pods
+            if not any(count for state, count in pods.items() if state != "deleted"):
+                return
+            loop.run(self.clock.now() + HEAR_OUT_TURN_MS)
 
     def _pods_seen(self) -> str:
         """The pods on the cluster, as far as was seen."""
