@@ -199,10 +199,6 @@ class KubernetesActuator:
 
     # from the loop
 
-    def doubt(self, serials: frozenset[int]) -> None:
-        """Before the first command: these creations of pods were asked for by a process that was killed."""
-        self._creates.doubt(serials)
-
     def apply(self, command: Command, now: Millis = 0) -> None:
         """Take a command. Never blocks for long, never raises. ``now`` is of no interest: it is carried out when it is."""
         del now

@@ -128,19 +128,13 @@ class Creates:
         self._manifests = manifests
         self._uids = uids
         self._deadline_s = deadline_s
-        self._doubted: frozenset[int] = frozenset()
         self._ending: Wait = ending or caller.wait
-
-    def doubt(self, serials: frozenset[int]) -> None:
-        """Pods of these commands were asked for by a process that is gone: they are looked for, and not made again."""
-        self._doubted = serials
 
     def pod(self, command: CreatePod) -> Outcome:
         """An executor's pod. ``found``: 1."""
         executor = str(command.executor)
         body = self._manifests.pod(command)
-        doubt = command.serial in self._doubted
-        created = self._create("pods", body, labelled(self._app_id, executor), once=True, doubt=doubt)
+        created = self._create("pods", body, labelled(self._app_id, executor), once=True)
         if isinstance(created, Created):
             self._uids.keep(self._manifests.pod_name(command.executor), created.uid)
         return _outcome(command.serial, created)
@@ -187,9 +181,7 @@ class Creates:
         created = self._create("configmaps", self._manifests.config_map(), labelled(self._app_id))
         return _outcome(command.serial, created)
 
-    def _create(
-        self, resource: str, body: bytes, ours: Ours, *, once: bool = False, doubt: bool = False
-    ) -> Created | Refused:
+    def _create(self, resource: str, body: bytes, ours: Ours, *, once: bool = False) -> Created | Refused:
         try:
             name = msgspec.json.decode(body, type=Named).metadata.name
         except UNREADABLE:
@@ -197,7 +189,7 @@ class Creates:
         request = Request("create", resource, path_of(resource, self._namespace), name, body=body)
         if not name:
             return not_asked(request, "the manifest has no name")
-        attempts = 0
+        attempts, doubt = 0, False
         while True:
             deadline = self._caller.deadline(self._deadline_s)
             created = self._caller.create(request, self._namespace, ours, deadline, once=once, doubt=doubt)

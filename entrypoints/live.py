@@ -40,6 +40,7 @@ from podtide.domain.pod_commands import (
     StopApplication,
 )
 from podtide.domain.pod_stimuli import (
+    UNKNOWN_OUTCOME,
     CallFailure,
     Outcome,
     PodsReplaced,
@@ -435,14 +436,22 @@ class GoneLens:
     created and never seen, are older than that list; those that it does not show are said to be gone, before it, as the
     sensor says it of pods that it knew. Otherwise their executors would stay registered until minutes have passed, and a pod
     that was never seen would be waited for and hold back all others of its profile.
+
+    Creations that were asked for and never answered are answered by that list, too, all at once and without a call: of a
+    thousand that were decided most were not begun. None is asked for again, for it may have lived and gone; one that is
+    still on its way and arrives after the list is a pod like any other.
     """
 
     def __init__(self, app_id: str) -> None:
         self._app_id = app_id
+        self._open: tuple[CreatePod, ...] = ()
         self._known: dict[PodNumber, PodManifest] = {}
 
-    def expect(self, seen: Iterable[Pod], unseen: Mapping[PodNumber, ProfileId]) -> None:
-        """The first list says which of these are there: pods as they were seen last, and profiles of others."""
+    def expect(
+        self, seen: Iterable[Pod], unseen: Mapping[PodNumber, ProfileId], unanswered: Iterable[CreatePod]
+    ) -> None:
+        """The first list says which of these are there: pods as they were seen last, profiles of others, creations."""
+        self._open = tuple(unanswered)
         self._known = {number: self._manifest(number, profile) for number, profile in unseen.items()}
         self._known |= {pod.number: pod.manifest for pod in seen}
 
@@ -450,7 +459,7 @@ class GoneLens:
         """What was heard, the first list after the ends of those that it lacks."""
         seen: list[AnyStimulus] = []
         for stimulus in heard:
-            if isinstance(stimulus, PodsReplaced) and self._known:
+            if isinstance(stimulus, PodsReplaced) and (self._known or self._open):
                 there = {pod.labels.get(EXECUTOR_LABEL) for pod in stimulus.pods}
                 gone = [
                     as_deleted(pod, now)._replace(version="")
@@ -460,8 +469,17 @@ class GoneLens:
                 if gone:
                     seen.append(PodsUpdated(now, tuple(gone)))
                 self._known = {}
+                seen.append(stimulus)
+                seen.extend(self._answer(one, str(one.executor) in there, now) for one in self._open)
+                self._open = ()
+                continue
             seen.append(stimulus)
         return seen
+
+    def _answer(self, creation: CreatePod, found: bool, now: Millis) -> Outcome:
+        what = f"executor {creation.executor} was asked for before a restart; it is not there, and may have been"
+        failure = None if found else CallFailure(None, what, UNKNOWN_OUTCOME)
+        return Outcome(now, creation.serial, failure, found=int(found))
 
     def _manifest(self, number: PodNumber, profile: ProfileId) -> PodManifest:
         labels = {

@@ -607,7 +607,9 @@ class Running:
         loop.resume(state.state, state.now, state.steps)
         self.say(Level.INFO, Topic.STARTED, f"gone on with {path}: {state.steps} steps, {len(state.open)} calls open")
         # Not asked before the pods are listed: a start that fails must not leave workers at work behind it.
-        self.open = (*state.open, *self._leaving(state.now))
+        creations = [one for one in state.open if isinstance(one, CreatePod)]
+        others = [one for one in state.open if not isinstance(one, CreatePod)]
+        self.open = (*others, *self._leaving(state.now))
         if isinstance(self.source, ScheduleSource):
             self.source.go_on(state.began_at)
         for lens in self.lenses:
@@ -616,8 +618,8 @@ class Running:
         side = state.state.kubernetes
         if side is not None and side.allocator is not None:
             fleet = side.allocator.fleet.books
-            self.gone.expect(fleet.pods.values(), {number: made.profile for number, made in fleet.created.items()})
-        self.actuator.doubt(frozenset(one.serial for one in state.open if isinstance(one, CreatePod)))
+            unseen = {number: made.profile for number, made in fleet.created.items()}
+            self.gone.expect(fleet.pods.values(), unseen, creations)
         return loop
 
     def _leaving(self, now: Millis) -> list[Command]:

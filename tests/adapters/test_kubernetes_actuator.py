@@ -407,17 +407,6 @@ def test_a_pod_that_may_have_been_is_not_made_a_second_time(policy: Policy, faul
         assert stage.does(create(8, 2)) == Outcome(0, 2, found=1)
 
 
-def test_pods_that_a_killed_process_asked_for_are_only_looked_for() -> None:
-    with acting() as stage:
-        stage.api.put("pods", "e-exec-7", labels_of(7))
-        stage.actuator.doubt(frozenset({1, 2}))
-        assert stage.does(create(7, 1)).failure is None
-        failure = stage.does(create(8, 2)).failure
-        assert failure is not None
-        assert failure.exception_class == UNKNOWN_OUTCOME
-        assert stage.api.calls("create") == []
-
-
 @pytest.mark.parametrize(
     ("labels", "whose"),
     [

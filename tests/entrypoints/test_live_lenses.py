@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from podtide.domain.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, TargetsSet, Wake
+from podtide.domain.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated, TargetsSet, Wake
 from podtide.domain.pods import Pod, PodManifest, PodNumber, PodState
 from podtide.domain.units import NEVER, ProfileId
 from podtide.entrypoints.live import GoneLens, Inbox, LiveSurroundings, ReadableLens
 from podtide.entrypoints.live_terms import awake
-from tests.entrypoints.test_live import Calls, Clock, Pulse
+from tests.entrypoints.test_live import Calls, Clock, Pulse, create
 
 ASLEEP = {
     "spark.dynamicAllocation.enabled": "true",
@@ -70,7 +70,7 @@ def test_ids_that_grow_are_not_strange() -> None:
 
 def test_what_went_while_nobody_was_there_is_said_to_be_gone() -> None:
     lens = GoneLens("app")
-    lens.expect([Pod(PodNumber(n), PodState.RUNNING, pod(str(n))) for n in (1, 2)], {PodNumber(3): ProfileId(5)})
+    lens.expect([Pod(PodNumber(n), PodState.RUNNING, pod(str(n))) for n in (1, 2)], {PodNumber(3): ProfileId(5)}, [])
     listed = PodsReplaced(9, (pod("1"),))
     gone, shown = lens.see([listed], 9)
     assert shown is listed
@@ -79,6 +79,19 @@ def test_what_went_while_nobody_was_there_is_said_to_be_gone() -> None:
     assert {one.phase for one in gone.pods} == {None}
     assert all(one.deleted_at is not None for one in gone.pods)
     assert lens.see([listed], 10) == [listed], "once"
+
+
+def test_creations_that_were_never_answered_are_answered_by_the_first_list() -> None:
+    lens = GoneLens("app")
+    lens.expect([], {}, [create(1), create(2)])
+    listed = PodsReplaced(9, (pod("1"),))
+    shown, first, second = lens.see([listed], 9)
+    assert shown is listed
+    assert first == Outcome(9, 1, found=1)
+    assert isinstance(second, Outcome)
+    assert second.serial == 2
+    assert second.failure is not None
+    assert second.failure.exception_class == UNKNOWN_OUTCOME
 
 
 def test_nothing_is_gone_where_nobody_was_before() -> None:
