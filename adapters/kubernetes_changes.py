@@ -409,7 +409,7 @@ class Changes:
 
 
 _CONFLICTS: Final = frozenset({Refusal.CONFLICT})
-_WORTH_WAITING: Final = PASSING | {Refusal.PERMISSION}
+_WORTH_WAITING: Final = PASSING
 _LET_GO: Final = Backoff(1.0, 30.0)
 _RACES: Final = frozenset({Refusal.CONFLICT, Refusal.MISSING})
 

@@ -215,7 +215,9 @@ def test_creations_side_by_side_are_faster_than_one_at_a_time(
     cluster: Cluster, record_property: Callable[[str, object], None], distance_s: float, times_faster: float
 ) -> None:
     """Beside a server on the same two processors that is a question of what else they do; over a network it is not."""
-    count = 1_000 if cluster.full else 300
+    if not cluster.full:
+        pytest.skip("how fast creations are is measured in full only: PODTIDE_LIVE=full")
+    count = 1_000
     rates = {}
     for policy in (Policy.ONE_AT_A_TIME, Policy.CONCURRENT):
         place = cluster.namespace()
