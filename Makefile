@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # One process for each core; they have to draw the same cases, some of which are sets. The command line is tested by itself:
 # its tests send signals and look at the terminal.
-PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --benchmark-disable
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal --benchmark-disable
 LIVE := $(BIN)/python -m pytest tests/live -q --benchmark-disable --durations=5
 # The real Spark, 400 MB of it, for those tests alone that run beside it.
 SPARK := .venv-spark

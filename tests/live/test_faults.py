@@ -146,8 +146,8 @@ def test_manifests_that_the_server_refuses(
         until(lambda: run.news("call refused"), 30, "a refusal")
         assert "node" in run.news("call refused")[0].lower()
         began, before = time.monotonic(), asked(run)
-        until(lambda: time.monotonic() - began > 5, 10, "a while")
-        assert asked(run) - before < 200, "it hammers the server with what it refuses"
+        until(lambda: time.monotonic() - began > 2, 10, "a while")
+        assert asked(run) - before < 80, "it hammers the server with what it refuses"
         assert truth(cluster, namespace) == {}
         finished(run, census, record)
 
@@ -180,7 +180,7 @@ STRESS = {
 }
 
 
-QUICK = ("lost answers", "everything")
+QUICK = ("everything",)
 
 
 @pytest.mark.parametrize("stress", STRESS)
@@ -198,12 +198,12 @@ def test_under_stress(
         run.tell(f"target {some}")
         run.agrees(some, patience(size))
         faults.inject(*[Fault(**vars(fault)) for fault in STRESS[stress]])
-        for target in (size, some, size):
+        for target in (size, some, size)[: None if cluster.full else 2]:
             run.tell(f"target {target}")
             took.append(run.agrees(target, patience(size)))
             assert census.most <= size, f"{census.most} live pods at once, {size} wanted"
-        vanish(cluster, namespace, names(cluster, namespace)[:some])
-        took.append(run.agrees(size, patience(size)))
+        vanish(cluster, namespace, names(cluster, namespace)[: some // 2])
+        took.append(run.agrees(target, patience(size)))
         ids = census.ids
         assert run.stop(300) == 0, run.complaints()
         run.ended_as_listed()
@@ -268,8 +268,10 @@ def test_the_api_server_restarts_in_mid_flight(
         took = run.agrees(size + some, patience(size))
         assert run.news("api back")
         assert run.news("watch repaired")
-        with cluster.apiserver_down():  # things are decided while it is away, and pods vanish on its return
-            run.tell(f"target {some}")
+        if cluster.full:
+            with cluster.apiserver_down():  # things are decided while it is away, and pods vanish on its return
+                run.tell(f"target {some}")
+        run.tell(f"target {some}")
         vanish(cluster, namespace, names(cluster, namespace)[: some // 2])
         run.agrees(some, patience(size))
         print(f"restart: {census.ids} ids for {size + some} pods; the target {took:.1f} s after the server was back")
