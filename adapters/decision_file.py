@@ -9,10 +9,11 @@ cannot be renamed over and is written as it is.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import sys
-import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -70,6 +71,7 @@ class DecisionWriter:
                 self._file.close()
                 self._temporary.replace(self._place)
                 self._temporary = None
+                self._forget.detach()
         except BrokenPipeError:
             raise
         except OSError as problem:
@@ -85,7 +87,7 @@ class DecisionWriter:
             with suppress(OSError):  # what could not be flushed was reported by put or commit
                 self._file.close()
         if self._temporary is not None:
-            self._temporary.unlink(missing_ok=True)
+            self._forget()
 
     def _open(self) -> BinaryIO:
         if self.path == STDOUT:
@@ -100,8 +102,10 @@ class DecisionWriter:
             return self._place.open("wb")
         if known is not None and not os.access(self._place, os.W_OK):
             raise PermissionError(0, "it is write-protected")
-        handle, name = tempfile.mkstemp(prefix=f".{self._place.name[:100]}.", suffix=".part", dir=self._place.parent)
-        self._temporary = Path(name)
+        self._temporary = self._place.with_name(f".{self._place.name[:100]}.{secrets.token_hex(6)}.part")
+        # Before there is a file: whatever interrupts this process from here on, the file goes when it ends.
+        self._forget = weakref.finalize(self, self._temporary.unlink, missing_ok=True)
+        handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         if known is not None:
             shutil.copymode(self._place, self._temporary)
         else:
