@@ -81,21 +81,16 @@ from podtide.domain.units import NEVER, Millis
 from podtide.entrypoints.app_loop import AppLoop, Observer, Stuck
 from podtide.entrypoints.app_settings import AppSettings, policies_with
 from podtide.entrypoints.command_output import Misused, Refusal, silence
-from podtide.entrypoints.live import (
-    TURN_MS,
-    ActingHands,
+from podtide.entrypoints.live import TURN_MS, Hands, Inbox, Lens, LiveSurroundings
+from podtide.entrypoints.live_hands import ActingHands, ShadowHands
+from podtide.entrypoints.live_lenses import (
     AdoptLens,
     FollowLens,
     GoneLens,
-    Hands,
     HeadlessLens,
-    Inbox,
-    Lens,
-    LiveSurroundings,
     MarkLens,
     ReadableLens,
     RegistrationLens,
-    ShadowHands,
     ShadowLens,
 )
 from podtide.entrypoints.live_manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests

@@ -33,18 +33,9 @@ from podtide.domain.pods import Container, ContainerState, PodManifest, PodNumbe
 from podtide.domain.reasons import Cause, Why
 from podtide.domain.shadowing import Deed, Difference, Same, ShadowConfig
 from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.entrypoints.live import (
-    ActingHands,
-    AdoptLens,
-    FollowLens,
-    HeadlessLens,
-    Inbox,
-    LiveSurroundings,
-    MarkLens,
-    RegistrationLens,
-    ShadowHands,
-    ShadowLens,
-)
+from podtide.entrypoints.live import Inbox, LiveSurroundings
+from podtide.entrypoints.live_hands import ActingHands, ShadowHands
+from podtide.entrypoints.live_lenses import AdoptLens, FollowLens, HeadlessLens, MarkLens, RegistrationLens, ShadowLens
 
 WHY = Why(Cause.BELOW_TARGET)
 TARGETS = TargetsSet(0, ((ProfileId(0), 3),))

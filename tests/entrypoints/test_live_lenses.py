@@ -7,7 +7,8 @@ import pytest
 from podtide.domain.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated, TargetsSet, Wake
 from podtide.domain.pods import Pod, PodManifest, PodNumber, PodState
 from podtide.domain.units import NEVER, ProfileId
-from podtide.entrypoints.live import GoneLens, Inbox, LiveSurroundings, ReadableLens
+from podtide.entrypoints.live import Inbox, LiveSurroundings
+from podtide.entrypoints.live_lenses import GoneLens, ReadableLens
 from podtide.entrypoints.live_terms import awake
 from tests.entrypoints.test_live import Calls, Clock, Pulse, create
 
