@@ -221,6 +221,8 @@ def _alive(pid: int) -> bool:
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        # The first thread of a process that was killed is a zombie while others still hold its port and its memory.
+        return state not in ("Z", "X") or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
