@@ -223,6 +223,6 @@ def _alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         # The first thread of a process that was killed is a zombie while others still hold its port and its memory.
-        return state not in ("Z", "X") or len(os.listdir(f"/proc/{pid}/task")) > 1
+        return state not in ("Z", "X") or len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
     except OSError:
         return False
