@@ -36,7 +36,8 @@ from podtide.domain.sparkconf import from_mapping
 from podtide.domain.units import DEFAULT_PROFILE, Millis
 from podtide.entrypoints.app_loop import AppLoop, Observer
 from podtide.entrypoints.app_settings import AppSettings, policies_with
-from podtide.entrypoints.live import HeadlessLens, Inbox, LiveSurroundings
+from podtide.entrypoints.live import Inbox, LiveSurroundings
+from podtide.entrypoints.live_lenses import HeadlessLens
 from podtide.entrypoints.live_manifests import LiveManifests, live_manifests
 from podtide.entrypoints.live_terms import live_settings
 
