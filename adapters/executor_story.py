@@ -23,7 +23,16 @@ from podtide.domain import pod_stimuli as ps
 from podtide.domain import snapshots
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.engine import State
-from podtide.domain.pods import EXECUTOR_LABEL, INACTIVE_LABEL, Pod, PodManifest, PodNumber, PodRules, PodState
+from podtide.domain.pods import (
+    EXECUTOR_LABEL,
+    INACTIVE_LABEL,
+    Pod,
+    PodManifest,
+    PodNumber,
+    PodRules,
+    PodState,
+    pod_number,
+)
 from podtide.domain.profiles import SparkFault
 from podtide.domain.reasons import Held, Phase
 from podtide.domain.stimuli import TaskEnd, TaskStart
@@ -91,9 +100,7 @@ class ExecutorStory:
         self.stages: list[Plain] = []
         self.tasks = [0, 0]
         self.books: dict[str, str] = {}
-        self._number = (
-            PodNumber(int(executor)) if executor.isascii() and executor.isdigit() and len(executor) < 19 else None
-        )
+        self._number = pod_number(executor)
         self._head: list[Plain] = []
         self._tail: deque[Plain] = deque(maxlen=TAIL)
         self._calls: dict[int, Plain] = {}

@@ -14,10 +14,11 @@ from typing import NamedTuple, TypeAlias
 from pyrsistent import PMap, pmap
 
 from podtide.domain.commands import Step
+from podtide.domain.headless import labelled_profile
 from podtide.domain.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, TargetsSet
-from podtide.domain.pods import PROFILE_LABEL, PodManifest, PodNumber
+from podtide.domain.pods import PodManifest, PodNumber
 from podtide.domain.shadowing import number_of
-from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
+from podtide.domain.units import Millis, ProfileId
 
 Seen: TypeAlias = PodsUpdated | PodsReplaced | Outcome
 
@@ -58,7 +59,7 @@ def follow(state: FollowState, snapshots: Sequence[Seen], now: Millis) -> Step[F
                 counts[wanted[found]] -= 1
                 wanted = wanted.remove(found)
             if _is_wanted(pod):
-                profile = _profile(pod)
+                profile = labelled_profile(pod)
                 counts[profile] = counts.get(profile, 0) + 1
                 wanted = wanted.set(found, profile)
     changed = {profile: count for profile, count in sorted(counts.items()) if state.told.get(profile, 0) != count}
@@ -69,8 +70,3 @@ def follow(state: FollowState, snapshots: Sequence[Seen], now: Millis) -> Step[F
 
 def _is_wanted(pod: PodManifest) -> bool:
     return pod.deleted_at is None and (pod.phase or "pending").lower() in WANTED_PHASES
-
-
-def _profile(pod: PodManifest) -> ProfileId:
-    text = pod.labels.get(PROFILE_LABEL, "")
-    return ProfileId(int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else DEFAULT_PROFILE

@@ -220,7 +220,7 @@ class _Drive:
         if self._over(pod):
             self._forget(executor)
         elif executor not in self.books.executors and self._runs(pod):
-            profile = _profile(pod)
+            profile = labelled_profile(pod)
             self._put(executor, Executor(profile))
             self.said.append(RegisterExecutor(self.now, executor, profile, pod.node or ""))
 
@@ -295,7 +295,8 @@ class _Drive:
             entries[key] = value
 
 
-def _profile(pod: PodManifest) -> ProfileId:
+def labelled_profile(pod: PodManifest) -> ProfileId:
+    """The resource profile by the pod's label; the default one where nobody can read it."""
     text = pod.labels.get(PROFILE_LABEL, "")
     if text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _PROFILE_MAX:
         return ProfileId(int(text))

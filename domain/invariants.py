@@ -31,7 +31,7 @@ from podtide.domain.fleet import Books, Bucket, Census
 from podtide.domain.instants import parse_instant
 from podtide.domain.kubernetes_side import KubernetesState
 from podtide.domain.pod_stimuli import KnownExecutors
-from podtide.domain.pods import INACTIVE_LABEL, Pod, PodNumber, PodState
+from podtide.domain.pods import INACTIVE_LABEL, Pod, PodNumber, PodState, pod_number
 from podtide.domain.reasons import Fact
 from podtide.domain.scaling import ScalingState
 from podtide.domain.units import ExecutorId, Millis, ProfileId
@@ -232,7 +232,7 @@ def _census(state: AllocatorState, profile: ProfileId, *, alone: bool) -> Census
 def _registered(side: KubernetesState, found: _Found) -> None:
     """The backend says who is registered; the allocator and the lifecycle manager have been told."""
     registry = side.backend.registry
-    numbers = {PodNumber(int(executor)) for executor in registry.executors if _is_number(executor)}
+    numbers = {number for executor in registry.executors if (number := pod_number(executor)) is not None}
     what = Truth.REGISTERED_DISAGREE
     found.same(what, "lifecycle manager", set(side.lifecycle.books.registered), numbers)
     active = {number for number in numbers if registry.active(_named(registry.executors, number))}
@@ -246,13 +246,9 @@ def _registered(side: KubernetesState, found: _Found) -> None:
             found.unless(here, Truth.LEAVING_UNREGISTERED, of=name, executor=executor)
 
 
-def _is_number(executor: str) -> bool:
-    return executor.isascii() and executor.isdigit() and len(executor) < 19
-
-
 def _named(executors: Iterable[ExecutorId], number: PodNumber) -> ExecutorId:
     plain = ExecutorId(str(number))
-    return plain if plain in executors else next(e for e in executors if _is_number(e) and int(e) == number)
+    return plain if plain in executors else next(e for e in executors if pod_number(e) == number)
 
 
 def _snapshots(side: KubernetesState, found: _Found) -> None:

@@ -89,7 +89,7 @@ from podtide.domain.pod_stimuli import (
     TargetsSet,
     Wake,
 )
-from podtide.domain.pods import PodNumber
+from podtide.domain.pods import PodNumber, pod_number
 from podtide.domain.polling import PollingState
 from podtide.domain.profiles import SparkFault
 from podtide.domain.reasons import Cause, Threw, Why
@@ -529,15 +529,15 @@ class Office:
             self._post(self._to_backend, Outcome(self.now, command.serial))
 
     def _know(self, news: KnownChanged) -> None:
-        added = [(n, since) for e, _, since in news.added if (n := _number(e)) is not None]
-        removed = [n for e in news.removed if (n := _number(e)) is not None]
+        added = [(n, since) for e, _, since in news.added if (n := pod_number(e)) is not None]
+        removed = [n for e in news.removed if (n := pod_number(e)) is not None]
         known = KnownExecutors(self.now, tuple(added), tuple(removed))
         self._post(self._to_allocator, known)
         self._post(self._to_lifecycle, known)
 
     def _activate(self, news: ActiveChanged) -> None:
-        added = tuple(n for e in news.active if (n := _number(e)) is not None)
-        removed = tuple(n for e in news.inactive if (n := _number(e)) is not None)
+        added = tuple(n for e in news.active if (n := pod_number(e)) is not None)
+        removed = tuple(n for e in news.inactive if (n := pod_number(e)) is not None)
         self._post(self._to_lifecycle, ActiveExecutors(self.now, added, removed))
         self.commands.append(news)
 
@@ -594,11 +594,6 @@ _HOMES: Final[dict[int, str]] = {
 
 def _executor(number: PodNumber) -> ExecutorId:
     return ExecutorId(str(number))
-
-
-def _number(executor: ExecutorId) -> PodNumber | None:
-    """The executor's pod number; None for ids that no pods allocator gives out."""
-    return PodNumber(int(executor)) if executor.isascii() and executor.isdigit() and len(executor) < 19 else None
 
 
 def _failure(threw: str) -> CallFailure:

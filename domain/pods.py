@@ -17,6 +17,16 @@ from podtide.domain.units import Millis
 PodNumber = NewType("PodNumber", int)
 """The executor id of a pod as the allocator reads it: a whole number (label spark-exec-id)."""
 
+_NUMBER_DIGITS: Final = 18
+"""Digits of which any number is a Java Long."""
+
+
+def pod_number(executor: str) -> PodNumber | None:
+    """The number of an executor by its id or by its pod's label; None for what no pods allocator gives out."""
+    digits = executor.isascii() and executor.isdigit() and len(executor) <= _NUMBER_DIGITS
+    return PodNumber(int(executor)) if digits else None
+
+
 APP_LABEL: Final = "spark-app-selector"
 ROLE_LABEL: Final = "spark-role"
 EXECUTOR_ROLE: Final = "executor"

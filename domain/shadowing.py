@@ -27,7 +27,7 @@ from pyrsistent import PMap, pmap
 from podtide.domain.commands import Decommission, Kill, Step
 from podtide.domain.pod_commands import CreatePod, DeletePod, DeletePods
 from podtide.domain.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, Wake
-from podtide.domain.pods import EXECUTOR_LABEL, PodManifest, PodNumber
+from podtide.domain.pods import EXECUTOR_LABEL, PodManifest, PodNumber, pod_number
 from podtide.domain.units import NEVER, Millis
 
 NO_EXECUTOR: Final = PodNumber(0)
@@ -228,10 +228,10 @@ def _decided(state: ShadowState, decision: Decided, now: Millis, said: list[Shad
             return _delete(state, (decision.executor,), now, said)
         case DeletePods():
             named = decision.executors
-            numbers = tuple(state.known) if named is None else tuple(_number(str(one)) for one in named)
+            numbers = tuple(state.known) if named is None else tuple(pod_number(str(one)) for one in named)
             return _delete(state, numbers, now, said)
         case Kill() | Decommission():
-            return _delete(state, tuple(_number(executor) for executor in decision.executors), now, said)
+            return _delete(state, tuple(pod_number(executor) for executor in decision.executors), now, said)
         case _:
             assert_never(decision)
 
@@ -323,8 +323,4 @@ def _settled(state: ShadowState, number: PodNumber) -> ShadowState:
 
 def number_of(pod: PodManifest) -> PodNumber | None:
     """The executor's number by the pod's label; None where it has none that is a number."""
-    return _number(pod.labels.get(EXECUTOR_LABEL, ""))
-
-
-def _number(text: str) -> PodNumber | None:
-    return PodNumber(int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return pod_number(pod.labels.get(EXECUTOR_LABEL, ""))

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from podtide.adapters.lease_record import ID_MAX
-from podtide.adapters.live_clock import Clock
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.pod_commands import (
     AwaitDriverReady,
@@ -85,7 +84,6 @@ class ActingHands:
         ids: Ids,
         hear: Hear,
         asked: Callable[[PodNumber], None],
-        clock: Clock,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         """``pause``: lets seconds pass between attempts; without one real ones, cut short by ``stop``."""
@@ -94,7 +92,6 @@ class ActingHands:
         self._ids = ids
         self._hear = hear
         self._asked = asked
-        self._clock = clock
         self._lock = threading.Lock()
         self._waiting: deque[CreatePod] = deque()
         self._news = threading.Event()

@@ -43,6 +43,7 @@ from podtide.domain.pods import (
     Pod,
     PodManifest,
     PodNumber,
+    pod_number,
 )
 from podtide.domain.shadowing import Difference, Same, ShadowConfig, ShadowState
 from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
@@ -54,7 +55,40 @@ ENDED_MAX: Final = 65_536
 """Executors whose pods have ended that are remembered: far more than can end between two looks at the driver."""
 
 
-class HeadlessLens:
+STRANGERS_MAX: Final = 1_000
+"""Pods that cannot be read and are told by name."""
+
+STRANGE_AFTER: Final = 1_000_000
+"""An executor id so far beyond the mark was not given out by anybody who counts them."""
+
+
+class HeardLens:
+    """What a lens does that only looks at what is heard: nothing follows from decisions, and no time is waited for."""
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Nothing follows from a decision."""
+        del command, now
+        return []
+
+    def due(self) -> Millis:
+        """Never: only what is heard matters."""
+        return NEVER
+
+
+class CountingLens(HeardLens):
+    """One that knows which executor ids were given out. ``last``: the mark that an earlier run left."""
+
+    def __init__(self, last: PodNumber) -> None:
+        self._last = last
+
+    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
+        """Ids that are given out here are known here."""
+        if isinstance(command, CreatePod):
+            self._last = max(self._last, command.executor)
+        return super().decided(command, now)
+
+
+class HeadlessLens(HeardLens):
     """Without a driver: a pod that runs is taken for a registered executor, and a lower target for a wish to kill."""
 
     def __init__(self, config: HeadlessConfig, state: HeadlessState | None = None) -> None:
@@ -81,12 +115,8 @@ class HeadlessLens:
         """Executors that were told to go, and whose pods are there as far as is known."""
         return tuple(executor for executor, one in self.state.books.executors.items() if one.leaving)
 
-    def due(self) -> Millis:
-        """Never: only what is heard matters."""
-        return NEVER
 
-
-class MarkLens:
+class MarkLens(CountingLens):
     """Executor ids are given out once, whoever does it: what was seen on the cluster is never given out again.
 
     ``last``: the mark that an earlier run left. It stands first of all, and says so once, before anything is decided.
@@ -94,7 +124,7 @@ class MarkLens:
 
     def __init__(self, last: PodNumber, saw: Callable[[PodNumber], None] = lambda _number: None) -> None:
         """``saw``: told of every id beyond the mark, so that it is remembered when its pod is gone."""
-        self._last = last
+        super().__init__(last)
         self._saw = saw
         self._told = False
 
@@ -112,23 +142,12 @@ class MarkLens:
             seen.append(stimulus)
         return seen
 
-    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
-        """Ids that are given out here are known here."""
-        del now
-        if isinstance(command, CreatePod):
-            self._last = max(self._last, command.executor)
-        return []
-
-    def due(self) -> Millis:
-        """Never: only what is heard matters."""
-        return NEVER
-
 
 def _number(pod: PodManifest) -> PodNumber:
     return shadowing.number_of(pod) or PodNumber(0)
 
 
-class ReadableLens:
+class ReadableLens(CountingLens):
     """Acting: pods that carry the application's labels and cannot be read as its executors are not shown, and told once.
 
     In Spark one pod with an executor id that is no number loses the whole list that it is in, and one without a resource
@@ -137,7 +156,7 @@ class ReadableLens:
     """
 
     def __init__(self, last: PodNumber, tell: Callable[[str], None]) -> None:
-        self._last = last
+        super().__init__(last)
         self._tell = tell
         self._told: set[str] = set()
 
@@ -174,24 +193,13 @@ class ReadableLens:
             return f"label {PROFILE_LABEL} is {profile[:63]!r}, a resource profile id was expected"
         return None
 
-    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
-        """Ids that are given out here are known here."""
-        del now
-        if isinstance(command, CreatePod):
-            self._last = max(self._last, command.executor)
-        return []
-
-    def due(self) -> Millis:
-        """Never: only what is heard matters."""
-        return NEVER
-
 
 def _has_ended(pod: PodManifest) -> bool:
     """Whether the pod's executor does nothing any more: it ended, or its pod is gone."""
     return (pod.phase or "").lower() in ENDED_PHASES or (pod.deleted_at is not None and not pod.phase)
 
 
-class RegistrationLens:
+class RegistrationLens(HeardLens):
     """With a driver: an executor whose pod has ended already does not register any more.
 
     The driver's API is looked at twice a second, the pods are watched. An executor that registers and crashes within half
@@ -213,31 +221,13 @@ class RegistrationLens:
                         self._ended[number] = None
                         if len(self._ended) > ENDED_MAX:
                             self._ended.popitem(last=False)
-            elif isinstance(stimulus, RegisterExecutor) and self._ended:
-                executor = stimulus.executor
-                if executor.isascii() and executor.isdigit() and len(executor) < 19 and int(executor) in self._ended:
-                    continue
+            elif isinstance(stimulus, RegisterExecutor) and pod_number(stimulus.executor) in self._ended:
+                continue
             shown.append(stimulus)
         return shown
 
-    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
-        """Nothing follows from a decision."""
-        del command, now
-        return []
 
-    def due(self) -> Millis:
-        """Never: only what is heard matters."""
-        return NEVER
-
-
-STRANGERS_MAX: Final = 1_000
-"""Pods that cannot be read and are told by name."""
-
-STRANGE_AFTER: Final = 1_000_000
-"""An executor id so far beyond the mark was not given out by anybody who counts them."""
-
-
-class GoneLens:
+class GoneLens(HeardLens):
     """After a kill: what went while nobody was there.
 
     A sensor that has just begun does not know what is missing in its first list. Pods that were there, and pods that were
@@ -296,17 +286,8 @@ class GoneLens:
         }  # fmt: skip
         return PodManifest(f"exec-{number}", labels)
 
-    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
-        """Decisions tell nothing of what was there before."""
-        del command, now
-        return []
 
-    def due(self) -> Millis:
-        """Never: only what is heard matters."""
-        return NEVER
-
-
-class AdoptLens:
+class AdoptLens(HeardLens):
     """Where nobody has said yet how many executors are wanted: those that the first list shows are."""
 
     def __init__(self) -> None:
@@ -328,17 +309,8 @@ class AdoptLens:
             seen.append(stimulus)
         return seen
 
-    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
-        """Decisions tell nothing of what is wanted."""
-        del command, now
-        return []
 
-    def due(self) -> Millis:
-        """Never: only what is heard matters."""
-        return NEVER
-
-
-class FollowLens:
+class FollowLens(HeardLens):
     """Beside Spark without its driver: what its pods tell of its targets. It stands before the shadow's lens."""
 
     def __init__(self) -> None:
@@ -354,15 +326,6 @@ class FollowLens:
                 seen.extend(step.commands)
             seen.append(stimulus)
         return seen
-
-    def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
-        """Decisions tell nothing of what Spark wants."""
-        del command, now
-        return []
-
-    def due(self) -> Millis:
-        """Never: only what is heard matters."""
-        return NEVER
 
 
 class ShadowLens:

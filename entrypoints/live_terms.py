@@ -19,11 +19,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from returns.pipeline import is_successful
-
-from podtide.adapters.conf_files import read_properties_file
 from podtide.domain.policies import Policies
-from podtide.domain.sparkconf import SparkConf, from_arguments, from_mapping, layered
+from podtide.domain.sparkconf import SparkConf, from_mapping, layered
 from podtide.entrypoints.app_settings import AppSettings, app_settings
 from podtide.entrypoints.command_output import Misused
 from podtide.entrypoints.replay_settings import SettingsError
@@ -61,22 +58,6 @@ _TIME: Final = re.compile(r"([0-9]{1,18})\s*(us|ms|s|m|min|h|d)?")
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _NOT_NAME: Final = re.compile(r"[^a-z0-9-]+")
 _DASHES: Final = re.compile(r"-+")
-
-
-def given_conf(conf: tuple[str, ...], properties_file: str | None) -> list[SparkConf]:
-    """What the user set, in rising precedence. Raises Misused."""
-    layers: list[SparkConf] = []
-    if properties_file is not None:
-        read = read_properties_file(properties_file)
-        if not is_successful(read):
-            raise Misused(str(read.failure()))
-        layers.append(read.unwrap().conf)
-    if conf:
-        given = from_arguments(conf)
-        if not is_successful(given):
-            raise Misused(*(str(error) for error in given.failure()))
-        layers.append(given.unwrap())
-    return layers
 
 
 def awake(driver: Mapping[str, str]) -> list[str]:

@@ -48,7 +48,7 @@ from podtide.domain.replicas import STATEFULSET, claim_specs
 from podtide.domain.settings import Notice
 from podtide.domain.sparkconf import ConfError, SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.units import DEFAULT_PROFILE, ProfileId
-from podtide.entrypoints.command_output import Misused, Refusal, Unreadable, printed
+from podtide.entrypoints.command_output import ClusterRefused, Misused, Unreadable, printed
 
 NO_APP_ID: Final = f"spark-{'0' * 32}"
 NO_CONFIG_MAP: Final = f"spark-exec-{'0' * 16}-conf-map"
@@ -61,12 +61,6 @@ PATHS: Final = {
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
 }
-
-
-class ClusterRefused(Refusal):
-    """The API server refuses a manifest, or cannot be reached."""
-
-    exit_code = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
-from returns.pipeline import is_successful
 
-from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.expectation import Expectation
@@ -31,7 +29,7 @@ from podtide.adapters.recording import is_recording
 from podtide.adapters.spark_line import Level
 from podtide.adapters.spark_words import LEVELS, Pattern, SparkLog
 from podtide.adapters.timeline import Timeline
-from podtide.domain.sparkconf import SparkConf, from_arguments
+from podtide.domain.sparkconf import SparkConf
 from podtide.entrypoints.command_output import (
     Misused,
     Unreadable,
@@ -41,6 +39,7 @@ from podtide.entrypoints.command_output import (
     silence,
     unreadable,
 )
+from podtide.entrypoints.given_conf import given_conf
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.replaying import NothingToReplay, Replay
 
@@ -338,23 +337,11 @@ def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayV
 
 def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
     """The settings that the user gave, in rising precedence, and what is odd about them."""
-    overrides: list[SparkConf] = []
-    remarks: list[str] = []
-    if options.properties_file is not None:
-        read = read_properties_file(options.properties_file)
-        if not is_successful(read):
-            raise Misused(str(read.failure()))
-        overrides.append(read.unwrap().conf)
-        remarks += read.unwrap().remarks
-    if options.conf:
-        given = from_arguments(options.conf)
-        if not is_successful(given):
-            raise Misused(*map(str, given.failure()))
-        overrides.append(given.unwrap())
+    given = given_conf(options.conf, options.properties_file)
     version = options.spark_version
     if version is not None and not _VERSION.match(version):
         raise Misused(f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
-    return overrides, remarks
+    return given.layers, given.remarks
 
 
 def _decisions_to(writer: DecisionWriter) -> Sink:

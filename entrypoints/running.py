@@ -80,7 +80,8 @@ from podtide.domain.stimuli import ResourceProfileAdded
 from podtide.domain.units import NEVER, Millis
 from podtide.entrypoints.app_loop import AppLoop, Observer, Stuck
 from podtide.entrypoints.app_settings import AppSettings, policies_with
-from podtide.entrypoints.command_output import Misused, Refusal, silence
+from podtide.entrypoints.command_output import ClusterRefused, Misused, silence
+from podtide.entrypoints.given_conf import given_conf
 from podtide.entrypoints.live import TURN_MS, Hands, Inbox, Lens, LiveSurroundings
 from podtide.entrypoints.live_hands import ActingHands, ShadowHands
 from podtide.entrypoints.live_lenses import (
@@ -95,11 +96,10 @@ from podtide.entrypoints.live_lenses import (
 )
 from podtide.entrypoints.live_manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
 from podtide.entrypoints.live_resume import NotTheSame, resume
-from podtide.entrypoints.live_terms import INSTANCES_KEY, awake, given_conf, live_settings
+from podtide.entrypoints.live_terms import INSTANCES_KEY, awake, live_settings
 from podtide.entrypoints.run_command import Wanted
 
 INTERRUPTED: Final = 130
-CLUSTER: Final = 4
 REFUSALS: Final = (401, 403, 404)
 
 FIRST_LIST_S: Final = 30.0
@@ -132,12 +132,6 @@ SWEPT: Final = ("pods", "configmaps")
 """What ``--on-exit delete`` leaves none of; and no sets, where an allocator makes sets."""
 
 SETS: Final = {"statefulset": ("statefulsets",), "deployment": ("deployments",)}
-
-
-class ClusterRefused(Refusal):
-    """The cluster does not let this run go on: it cannot be reached, refuses, or somebody else is in charge."""
-
-    exit_code = CLUSTER
 
 
 class RollAsker:
@@ -176,7 +170,6 @@ class Running:
         self.highest = PodNumber(0)
         self.open: tuple[Command, ...] = ()
         self.same = self.differences = 0
-        self.serving = ""
         self.manifests: LiveManifests | None = None
         self.driver: DriverSensor | None = None
         self.story: LiveStory | None = None
@@ -204,7 +197,7 @@ class Running:
             policies = policies_with(wanted.fixes)
         except ValueError as unknown:
             raise Misused(str(unknown)) from None
-        layers = given_conf(wanted.conf, wanted.properties_file)
+        layers = given_conf(wanted.conf, wanted.properties_file).layers
         self.source = self._source()
         api = self._connected(resources)
         named = layered(*layers).setting("spark.kubernetes.namespace") if layers else None
@@ -290,21 +283,16 @@ class Running:
     def _about(self, api: KubernetesApi) -> About:
         wanted = self.wanted
         mode = ACT if wanted.acting else SHADOW
-        words = {
-            "number": f"{wanted.target} executors", "schedule": f"schedule {wanted.schedule}",
-            "lines": "lines on standard input", "driver": f"driver {wanted.driver}", "pods": "the pods that Spark made",
-        }  # fmt: skip
-        return About(
-            wanted.app_id, self.namespace, mode, version(), api.host, words[self._kind()], wanted.driver is not None
-        )
-
-    def _kind(self) -> str:
-        wanted = self.wanted
-        given = (
-            ("number", wanted.target is not None), ("schedule", wanted.schedule is not None), ("lines", wanted.lines),
-            ("driver", wanted.driver is not None), ("pods", True),
-        )  # fmt: skip
-        return next(kind for kind, asked in given if asked)
+        words = "the pods that Spark made"
+        if wanted.target is not None:
+            words = f"{wanted.target} executors"
+        elif wanted.schedule is not None:
+            words = f"schedule {wanted.schedule}"
+        elif wanted.lines:
+            words = "lines on standard input"
+        elif wanted.driver is not None:
+            words = f"driver {wanted.driver}"
+        return About(wanted.app_id, self.namespace, mode, version(), api.host, words, wanted.driver is not None)
 
     def _watch(self, resources: ExitStack) -> None:
         """What people and machines see of the run: a live view or lines, metrics and health."""
@@ -319,7 +307,6 @@ class Running:
             except (CannotServe, MetricsMissing) as problem:
                 raise Misused(str(problem)) from None
             resources.enter_context(server)
-            self.serving = server.url
         if wanted.view:
             resources.enter_context(LiveTerminal(story, sys.stdout))
         else:
@@ -422,7 +409,7 @@ class Running:
             self.lenses.append(AdoptLens())
         hands: Hands
         if lease is not None:
-            acting = ActingHands(self.actuator, self.sensor.request_list, lease, hear, self._asked_for, self.clock)
+            acting = ActingHands(self.actuator, self.sensor.request_list, lease, hear, self._asked_for)
             acting.start()
             self.ends.append(acting.stop)
             hands = acting
@@ -683,7 +670,7 @@ class Running:
         if self.trouble is not None:
             raise ClusterRefused(self.trouble)
         if left:
-            return CLUSTER
+            return ClusterRefused.exit_code
         return INTERRUPTED if self.interrupted else 0
 
     def _end(self, loop: AppLoop, lease: ApplicationLease | None) -> bool:

@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from returns.pipeline import is_successful
 
 from podtide.adapters.app_story import Story
-from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.decision_file import STDOUT, DecisionFileError, DecisionWriter
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.pod_timeline import PodTimeline
@@ -38,13 +36,14 @@ from podtide.adapters.world_file import WorldFileError
 from podtide.adapters.world_file import read as read_cluster
 from podtide.domain.redaction import redaction_of
 from podtide.domain.settings import Level
-from podtide.domain.sparkconf import SparkConf, from_arguments, from_mapping, layered
+from podtide.domain.sparkconf import SparkConf, from_mapping, layered
 from podtide.domain.units import Millis
 from podtide.domain.workload_script import Jobs, Targets, Workload
 from podtide.domain.world_description import KIND, Description
 from podtide.entrypoints.app_loop import Observer, Stuck
 from podtide.entrypoints.app_settings import FIXES, AppSettings, app_settings, policies_with
 from podtide.entrypoints.command_output import Misused, Unreadable, printed
+from podtide.entrypoints.given_conf import given_conf
 from podtide.entrypoints.replay_settings import SettingsError
 from podtide.entrypoints.simulating import Script, Setup, Simulation
 
@@ -133,7 +132,7 @@ def simulate(
     try:
         with contextlib.ExitStack() as resources:
             run = _Run(resources, seed, until, fixes)
-            run.prepare(targets, workload, cluster, _given(conf, properties_file))
+            run.prepare(targets, workload, cluster, given_conf(conf, properties_file).layers)
             run.observe(record, overwrite, spark_log)
             run.go()
     except (WorldFileError, WorkloadFileError, ScriptError) as unreadable:
@@ -152,22 +151,6 @@ def simulate(
 def _same(one: str, other: str) -> bool:
     """Whether two arguments name the same file, or both standard output."""
     return one == other or (STDOUT not in (one, other) and os.path.realpath(one) == os.path.realpath(other))
-
-
-def _given(conf: tuple[str, ...], properties_file: str | None) -> list[SparkConf]:
-    """What the user set, in rising precedence."""
-    layers: list[SparkConf] = []
-    if properties_file is not None:
-        read = read_properties_file(properties_file)
-        if not is_successful(read):
-            raise Misused(str(read.failure()))
-        layers.append(read.unwrap().conf)
-    if conf:
-        given = from_arguments(conf)
-        if not is_successful(given):
-            raise Misused(*(str(error) for error in given.failure()))
-        layers.append(given.unwrap())
-    return layers
 
 
 def tell_moments(page: Page, start: Millis, seconds: float, timeline: PodTimeline) -> None:

@@ -25,7 +25,7 @@ from podtide.adapters.live_news import Level, News, Topic
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.pacing import Lane
 from podtide.adapters.wording import count
-from podtide.entrypoints.command_output import Misused, Refusal, print_object, printed
+from podtide.entrypoints.command_output import ClusterRefused, Misused, print_object, printed
 
 CLAIMS: Final = "persistentvolumeclaims"
 WORDS: Final = {
@@ -42,12 +42,6 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _DURATION: Final = re.compile(r"([0-9]{1,6})(ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _TOLD: Final = frozenset({Topic.THROTTLED, Topic.API_UNREACHABLE, Topic.API_BACK})
-
-
-class ClusterRefused(Refusal):
-    """The cluster or its API: it cannot be reached, or does not let us."""
-
-    exit_code = 4
 
 
 def _app_id(context: click.Context, option: click.Parameter, value: str) -> str:

@@ -257,7 +257,7 @@ class Acting:
         self.asked: list[int] = []
         self.hands = ActingHands(
             self.calls, lambda *asked: self.listed.append(asked), self.ids, self.heard.append, self.asked.append,
-            self.clock, lambda _: None,
+            lambda _: None,
         )  # fmt: skip
 
     def create(self, *numbers: int) -> None:

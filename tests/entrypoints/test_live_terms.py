@@ -9,7 +9,8 @@ from podtide.domain.policies import SPARK_POLICIES
 from podtide.domain.sparkconf import SparkConf, from_arguments
 from podtide.entrypoints.app_settings import AppSettings
 from podtide.entrypoints.command_output import Misused
-from podtide.entrypoints.live_terms import derived_prefix, given_conf, live_settings
+from podtide.entrypoints.given_conf import given_conf
+from podtide.entrypoints.live_terms import derived_prefix, live_settings
 
 IDLE = "spark.dynamicAllocation.executorIdleTimeout"
 
