@@ -420,7 +420,7 @@ class Running:
             patience = max(ShadowConfig().patience_ms, 3 * config.kubernetes.allocation.batch_delay_ms)
             self.lenses.append(ShadowLens(ShadowConfig(patience), self._compared))
         if wanted.acting and wanted.driver is None:
-            self.headless = HeadlessLens(HeadlessConfig())
+            self.headless = HeadlessLens(HeadlessConfig(config.kubernetes.pods.spark_container))
             self.gone = GoneLens(app_id)
             self.lenses += [self.gone, self.headless]
         assert self.story is not None
