@@ -44,6 +44,7 @@ from podtide.domain.stimuli import (
     Stimulus,
     TaskEnd,
     TaskOutcome,
+    TasksMoved,
     TaskStart,
     UnpersistRDD,
 )
@@ -242,10 +243,28 @@ def _reflect(books: IdlenessBooks, event: Stimulus, log: Log) -> None:
         case ShuffleCleaned():
             if books.limits.tracking:
                 _shuffle_cleaned(books, event.shuffle, log)
+        case TasksMoved():
+            _tasks_moved(books, event, log)
         case KillDisproved():
             _kill_disproved(books, event, log)
         case _:
             pass  # tasks, stages and profiles concern the load alone
+
+
+def _tasks_moved(books: IdlenessBooks, event: TasksMoved, log: Log) -> None:
+    """Output that is there for the first time, and executors that run more or fewer tasks than before."""
+    for turn in event.turns:
+        if turn.change > 0 and turn.executor in books.active:
+            books.run(books.track(turn.executor, UNKNOWN_PROFILE, log), turn.change, event.at, log)
+    if books.limits.tracking:
+        for executor, stage in event.outputs:
+            tracker = books.trackers.get(executor)
+            if tracker is not None and stage in books.stage_shuffle:
+                books.add_shuffle(tracker, books.stage_shuffle[stage], log)
+    for turn in event.turns:
+        tracker = books.trackers.get(turn.executor)
+        if turn.change < 0 and tracker is not None:
+            books.run(tracker, turn.change, turn.ended, log)
 
 
 def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:

@@ -29,6 +29,7 @@ from podtide.domain.profiles import ResourceProfile, from_added
 from podtide.domain.stimuli import (
     Answer,
     ListenerEvent,
+    Move,
     Reset,
     ResourceProfileAdded,
     SpeculativeTaskSubmitted,
@@ -38,12 +39,13 @@ from podtide.domain.stimuli import (
     Stop,
     TaskEnd,
     TaskOutcome,
+    TasksMoved,
     TaskStart,
     Tick,
     UnschedulableTaskSetAdded,
     UnschedulableTaskSetRemoved,
 )
-from podtide.domain.units import DEFAULT_PROFILE, AttemptKey, Millis, ProfileId
+from podtide.domain.units import DEFAULT_PROFILE, AttemptKey, ExecutorId, Millis, ProfileId
 from podtide.domain.versions import JournalEntry, Versioned
 
 
@@ -182,6 +184,7 @@ _BORN: Final = 6  # (code, key)
 _DIED: Final = 7  # (code, key, attempt)
 _HINTED: Final = 8  # (code, key, old hint or None)
 _BOOK: Final = 9  # (code, field, old value): a field of the books themselves
+_MOVED: Final = 10  # (code, key, started indices, ended)
 
 
 Log: TypeAlias = Callable[[JournalEntry], None]
@@ -238,6 +241,9 @@ class LoadBooks:
                     attempts[key].running -= 1
                 case (code, key) if code == _ENDED:
                     attempts[key].running += 1
+                case (code, key, indices, ended) if code == _MOVED:
+                    attempts[key].running += ended - len(indices)
+                    attempts[key].member("started").difference_update(indices)
                 case (code, key, field, index) if code == _JOINED:
                     attempts[key].member(field).discard(index)
                 case (code, key, field, index) if code == _LEFT:
@@ -548,6 +554,8 @@ def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal],
                 _assign(completed, "unschedulable", False, log)
                 _forget_if_unused(books, completed, log)
                 _settle(books, completed)
+        case TasksMoved():
+            _moved(books, event, log, signals, repair)
         case ResourceProfileAdded():
             announced = books.profiles.get(event.profile, ())
             profile = from_added(event)
@@ -558,6 +566,42 @@ def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal],
             signals.append(event)
         case _:
             pass  # executors, jobs and blocks concern the idleness alone
+
+
+def _moved(books: LoadBooks, event: TasksMoved, log: Log, signals: list[Signal], repair: bool) -> None:
+    """Many starts and ends at once: for each attempt what as many events would have come to."""
+    for move in event.moves:
+        key = (move.stage, move.attempt)
+        attempt = books.attempts.get(key)
+        if attempt is None or attempt.tasks is None or attempt.spec_pending is not None:
+            _one_by_one(books, event.at, move, log, repair)
+            continue
+        books.lift(attempt)
+        if attempt.started is None:
+            _assign(attempt, "started", set(), log)
+        started = attempt.member("started")
+        fresh: Sequence[int] = range(move.first, move.last)
+        if not started.isdisjoint(fresh):
+            books.lay(attempt)
+            _one_by_one(books, event.at, move, log, repair)
+            continue
+        ended = min(move.ended, attempt.running + len(fresh))
+        log((_MOVED, key, fresh, ended))
+        started.update(fresh)
+        attempt.running += len(fresh) - ended
+        books.lay(attempt)
+    if not books.waiting and not books.spec_waiting and any(move.first < move.last for move in event.moves):
+        signals.append(QueueEmptied(event.at))
+
+
+def _one_by_one(books: LoadBooks, at: Millis, move: Move, log: Log, repair: bool) -> None:
+    """The same for attempts that are no longer, or not only, what was submitted."""
+    nobody = ExecutorId("")
+    for index in range(move.first, move.last):
+        _start_rare(books, TaskStart(at, move.stage, move.attempt, index, nobody), log, repair)
+    for _ in range(move.ended):
+        backlog = _end_rare(books, TaskEnd(at, move.stage, move.attempt, -1, nobody), log, repair)
+        assert backlog is None  # only what fails is waited for again
 
 
 def _completed(books: LoadBooks, event: StageCompleted, log: Log) -> None:

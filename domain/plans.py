@@ -35,7 +35,8 @@ class Plan:
     gives what it is asked for. ``shapes``: by profile, the default one always. ``fair``: spark.scheduler.mode.
     ``task_failures_max``, ``stage_attempts_max``: Spark's limits. ``registered_ratio``, ``registered_wait_ms``: no task
     starts before so many of the first executors are there or so long has passed
-    (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether copies are made as the log made them.
+    (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether copies
+    are made as the log made them.
     ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable shuffle storage).
     """
 

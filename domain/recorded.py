@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from podtide.domain.stimuli import ResourceProfileAdded
+from podtide.domain.stimuli import JobStage, ResourceProfileAdded
 from podtide.domain.units import ExecutorId, Millis, ProfileId
 
 NO_TASK: Final = -1
@@ -87,8 +87,8 @@ class Job:
     ``after``: jobs that had to end before the driver's program submitted it (of its own thread, as far as pools, groups
     and SQL executions tell threads apart; each a job of this log), ``think_ms``: from the end of the last of these, or
     from the application's start where there are none, to its submission. ``stages``: those it was the first to run, in
-    order of submission; ``needs``: all that it lists, skipped ones included. ``ended_ms``: None when the log ends before.
-    ``end_lag_ms``: from the completion of its last stage to its end.
+    order of submission; ``needs``: all that it lists, with the shuffles that they write, skipped ones included (a skipped
+    stage has another id than the one that wrote its shuffle). ``ended_ms``: None when the log ends before. ``end_lag_ms``: from the completion of its last stage to its end.
     """
 
     job: int
@@ -96,7 +96,7 @@ class Job:
     ended_ms: Millis | None
     succeeded: bool
     stages: tuple[int, ...]
-    needs: tuple[int, ...]
+    needs: tuple[JobStage, ...]
     after: tuple[int, ...] = ()
     think_ms: Millis = 0
     end_lag_ms: Millis = 0

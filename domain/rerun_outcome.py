@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from podtide.domain.ledger_causes import Cause, Limit
-from podtide.domain.units import Millis
+from podtide.domain.units import Millis, ProfileId
 
 
 class Point(NamedTuple):
@@ -56,7 +56,8 @@ class Decision(NamedTuple):
 class Outcome:
     """One run again.
 
-    ``executor_ms``: from registration to removal or the application's end; ``billed_ms``: from request to the same;
+    ``executor_ms``: from registration to removal or the application's end; ``billed_ms``: from request to the same
+    (``billed_by_profile`` divides it);
     ``slot_ms``: what executors offered to tasks, ``task_ms``: what was used of it; ``waited_ms``: how long tasks waited for
     executors, which ``waiting`` divides. ``requests``: calls that the allocation would have made (pods: create, delete,
     label; otherwise request totals and kills). ``unfinished``: why it did not come to its end, if it did not.
@@ -75,6 +76,7 @@ class Outcome:
     requests: int
     ledger: Mapping[Cause, Millis]
     waiting: Mapping[Limit, float]
+    billed_by_profile: Mapping[ProfileId, Millis] = field(default_factory=dict)
     curve: tuple[Point, ...] = ()
     stages: tuple[StageTimes, ...] = ()
     decisions: tuple[Decision, ...] = ()

@@ -207,6 +207,39 @@ class KillDisproved(NamedTuple):
     executors: tuple[ExecutorId, ...]
 
 
+class Move(NamedTuple):
+    """Regular tasks of one attempt: those with indices from ``first`` to before ``last`` started, ``ended`` ended well."""
+
+    stage: int
+    attempt: int
+    first: int
+    last: int
+    ended: int
+
+
+class Turn(NamedTuple):
+    """An executor runs ``change`` more tasks than before; ``ended``: when the last of them ended that ended."""
+
+    executor: ExecutorId
+    change: int
+    ended: Millis
+
+
+class TasksMoved(NamedTuple):
+    """What many TaskStarts and TaskEnds amount to, of attempts that were submitted and have no speculative copies.
+
+    No event of Spark's: a simulation says it instead of millions of them. It means the same as the events one by one in the
+    order in which no executor that goes on working falls idle in between: first the starts, then the ends.
+    ``turns``: executors that run more or fewer tasks than before; ``outputs``: (executor, stage) where a task of the stage
+    ended well on the executor for the first time.
+    """
+
+    at: Millis
+    moves: tuple[Move, ...]
+    turns: tuple[Turn, ...] = ()
+    outputs: tuple[tuple[ExecutorId, int], ...] = ()
+
+
 class Tick(NamedTuple):
     """The 100 ms timer of ExecutorAllocationManager fired: ``schedule()``."""
 
@@ -258,6 +291,7 @@ ListenerEvent: TypeAlias = (
     | ExecutorsActive
     | ExecutorsInactive
     | KillDisproved
+    | TasksMoved
 )
 """What the folds reflect."""
 
