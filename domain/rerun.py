@@ -16,6 +16,7 @@ from podtide.domain.plans import Plan
 from podtide.domain.recorded import Application
 from podtide.domain.rerun_manager import Plain
 from podtide.domain.rerun_outcome import Outcome, Point, StageTimes
+from podtide.domain.rerun_pods import Pods
 from podtide.domain.units import NEVER, Millis, ProfileId
 
 TURNS_AT_ONCE_MAX: Final = 100_000
@@ -48,7 +49,7 @@ class _Rerun:
         self.seed = seed
         self.watch = watch
         self.book = Book(0)
-        self.manager = Plain(app, plan, behaviour, seed, self.book)
+        self.manager: Plain | Pods = (Plain if plan.kubernetes is None else Pods)(app, plan, behaviour, seed, self.book)
         self.tasks = self.manager.tasks
         if self.manager.core is not None:
             self.manager.core.watch = watch

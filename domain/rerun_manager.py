@@ -11,7 +11,7 @@ for, and those that nobody has asked for yet, by the rule that held the target.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -85,6 +85,25 @@ def missing_by_limit(needs: Iterable[Needs], most: int, *, ramped: bool) -> tupl
             left -= part
         counts[Limit.RAMP if ramped else Limit.BACKLOG_TIMEOUT] += left
     return tuple(counts.values())
+
+
+def needs_of(
+    tasks: Tasks,
+    ratio: float,
+    targets: Mapping[ProfileId, int],
+    coming: Mapping[ProfileId, int],
+    there: Mapping[ProfileId, int],
+    slots: Mapping[ProfileId, int],
+) -> list[Needs]:
+    """The executors of each profile: needed, allowed, asked for, coming and there."""
+    found = []
+    for profile in tasks.waiting.keys() | targets.keys():
+        count = tasks.waiting.get(profile, 0) + tasks.running.get(profile, 0)
+        each = slots.get(profile, 1) or 1
+        needed = -(-count // each)
+        allowed = needed if ratio >= 1.0 else -int(-(count * ratio / each) // 1)
+        found.append(Needs(needed, allowed, targets.get(profile, 0), coming.get(profile, 0), there.get(profile, 0)))
+    return found
 
 
 class Core:
@@ -171,7 +190,6 @@ class Core:
 
     def slack(self, shapes: dict[ProfileId, int]) -> int:
         """How many tasks may end before the need for executors falls below a target."""
-        assert self.state is not None
         tasks, ratio, least = self.tasks, self.config.ratio, NO_END
         for profile, target in self.targets.items():
             if target <= self.config.executors_min:
@@ -362,17 +380,8 @@ class Plain:
 
     def needs(self) -> list[Needs]:
         """The executors of each profile: needed, allowed, asked for, coming and there."""
-        tasks, targets, found = self.tasks, self.target(), []
         ratio = 1.0 if self.plan.dynamic is None else self.plan.dynamic.ratio
-        for profile in tasks.waiting.keys() | targets.keys():
-            count = tasks.waiting.get(profile, 0) + tasks.running.get(profile, 0)
-            slots = self._slots.get(profile, 1) or 1
-            needed = -(-count // slots)
-            allowed = needed if ratio >= 1.0 else -int(-(count * ratio / slots) // 1)
-            found.append(
-                Needs(needed, allowed, targets.get(profile, 0), self.coming.get(profile, 0), self.there.get(profile, 0))
-            )
-        return found
+        return needs_of(self.tasks, ratio, self.target(), self.coming, self.there, self._slots)
 
     def shortage(self) -> tuple[int, ...]:
         """How many executors each limit keeps away from tasks that wait."""

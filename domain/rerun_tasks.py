@@ -96,7 +96,8 @@ class Tasks:
     """Jobs, stages and tasks under way. ``said``: what the listeners hear, since it was last taken (``hear``).
 
     ``grid``: a place on the allocation manager's timer, None where nothing is decided on it. ``thinks``: the first jobs wait
-    until the driver has ``thought``, which starting executors may delay.
+    until the driver has ``thought``, which starting executors may delay. ``flips``: executors that fell idle or to work,
+    kept for whoever wants to know (None: nobody does).
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Tasks:
         self.said: list[ListenerEvent] = []
         self.executors: list[ExecutorRow] = []
         self.by_id: dict[ExecutorId, ExecutorRow] = {}
+        self._names: set[ExecutorId] = set()
         self.waiting: dict[ProfileId, int] = {}
         self.running: dict[ProfileId, int] = {}
         self.tasks_run = 0
@@ -117,6 +119,7 @@ class Tasks:
         self.jobs_left = len(app.jobs)
         self.ended_ms: Millis | None = None
         self.busy = 0
+        self.flips: list[ExecutorRow] | None = None
         self._idle_ms = NEVER if plan.dynamic is None else plan.dynamic.idle_timeout_ms
         self._open = plan.registered_ratio <= 0
         self._turnaround = app.turnaround_ms
@@ -635,17 +638,16 @@ class Tasks:
         self.running[attempt.profile] += 1
         executor.running += 1
         if executor.running == 1:
-            self.busy += 1
-            self.book.busy(executor.key, self.now)
+            self._works(executor, self.now)
         if again:
             self.say(TaskStart(self.now, attempt.key[1], attempt.number, index, executor.id))
         else:
             self._turn(executor, 1)
         if attempt.copies and index in attempt.copies:
             self._later(began + attempt.copies.pop(index), Kind.COPY, attempt, index)
-        if not attempt.waiting:
+        if attempt.next == attempt.total and not attempt.again:
             self._unqueue(attempt)
-        self._phase(self.now)
+            self._phase(self.now)
 
     def _fresh_ms(self) -> Millis:
         """What the next first task on an executor takes longer: the samples in order, or drawn where the seed is not 0."""
@@ -654,6 +656,22 @@ class Tasks:
             return 0
         self._freshened += 1
         return samples[self._draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
+
+    def _works(self, executor: ExecutorRow, at: Millis) -> None:
+        self.busy += 1
+        self.book.busy(executor.key, at)
+        if self.busy == 1:
+            self._phase(at)
+        if self.flips is not None:
+            self.flips.append(executor)
+
+    def _rests(self, executor: ExecutorRow, at: Millis) -> None:
+        self.busy -= 1
+        self.book.idle(executor.key, at, self._timeout_at(at))
+        if not self.busy:
+            self._phase(at)
+        if self.flips is not None:
+            self.flips.append(executor)
 
     def _turn(self, executor: ExecutorRow, change: int) -> None:
         if not executor.change:
@@ -686,10 +704,8 @@ class Tasks:
         if told:
             self._turn(executor, -1)
         if not executor.running:
-            self.busy -= 1
-            self.book.idle(executor.key, at, self._timeout_at(at))
+            self._rests(executor, at)
         self._into_free(executor)
-        self._phase(at)
         if self._barriers and not goes_on:
             self.offer(at)
 
@@ -766,10 +782,8 @@ class Tasks:
         self.running[run.profile] += 1
         executor.running += 1
         if executor.running == 1:
-            self.busy += 1
-            self.book.busy(executor.key, at)
+            self._works(executor, at)
         self.say(TaskStart(at, run.key[1], run.number, index, executor.id, speculative=True))
-        self._phase(at)
         return True
 
     def _slots_of(self, run: Attempt, index: int) -> list[tuple[int, int]]:
@@ -800,7 +814,7 @@ class Tasks:
     # executors
 
     def join(self, row: int, executor: ExecutorId, profile: ProfileId, slots: int, at: Millis, *, key: int) -> None:
-        """An executor registered. Tasks come when it is ``ready``. ``row``: its number, ascending; ``key``: in the ledger."""
+        """An executor registered. Tasks come when it is ``ready``. ``row``: its number, ascending; ``key``: the ledger's."""
         assert row == len(self.executors)
         first = len(self._slot_end)
         if first + slots > SLOTS_MAX:
@@ -811,6 +825,7 @@ class Tasks:
         known.free.reverse()
         self.executors.append(known)
         self.by_id[executor] = known
+        self._names.add(executor)
         self._slot_end.extend([-1] * slots)
         self._slot_began.extend([0] * slots)
         self._slot_index.extend([0] * slots)
@@ -838,6 +853,10 @@ class Tasks:
                     executor.work_ms += max(0, at - self._slot_began[slot])
         if executor.work_ms:
             self.book.worked(executor.key, executor.work_ms, executor.wasted_ms)
+
+    def was(self, executor: ExecutorId) -> bool:
+        """Whether an executor of this id ever registered."""
+        return executor in self._names
 
     def rows(self) -> Iterable[StageRow]:
         """All stages."""
@@ -876,8 +895,7 @@ class Tasks:
         self._slot_run[slot] = None
         executor.running -= 1
         if not executor.running:
-            self.busy -= 1
-            self.book.idle(executor.key, at, NEVER)
+            self._rests(executor, at)
         self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, TaskOutcome.FAILED))
         self.tasks_again += 1
         if not run.zombie and not copy and not run.done[run.part(index)]:

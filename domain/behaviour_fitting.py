@@ -1,0 +1,226 @@
+"""What a what-if keeps of the place where an application ran, found in its log: ``fit`` makes a ``Behaviour``.
+
+- Start-ups: latencies from request to registration, freed of what starts on one machine do to one another
+  (``startup_fitting``). All executors on one host are one machine; the driver is on it too where it names the same host,
+  and then its own start-up shares the machine as well. Executors of several hosts do not disturb one another here.
+- Request times come with the application: logged, or found by replaying the log through the core. Where there are none
+  (a static count), the first executors were asked for when the driver was up, and each later one when the one before it
+  was gone.
+- Becoming ready: on one machine part of the shared work; elsewhere the time to the first task, where tasks waited, and
+  ``fresh_ms`` for what that task took longer.
+- Removal: from being told to go to being gone. No log says when an executor was told; an idle one was told when its
+  timeout had passed, so what is left of the time since its last task is the lag - where data kept it longer it is not,
+  hence only values near to what its platform does are believed, and that is the default.
+- Losses are repeated as they were, counted by registration.
+- Capacity: a bound is believed in only where tasks wanted more than what was there and allowed for long, and nothing came.
+
+Pure, O(n log n) in executors and stages for a fixed number of tries of ``parallel``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import islice, pairwise
+from typing import Final
+
+from podtide.domain.behaviour import Behaviour, Loss, StartUp
+from podtide.domain.confreads import Reads, master_of
+from podtide.domain.javavalues import parse_time
+from podtide.domain.randomness import DELAY_MAX
+from podtide.domain.recorded import Application, Executor, Leave, Stage
+from podtide.domain.settings import INSTANCES, dynamic_allocation_enabled
+from podtide.domain.sparkconf import EVENT_LOG, SparkConf, from_mapping
+from podtide.domain.sparkversions import parse_version
+from podtide.domain.startup import SharedStartUp
+from podtide.domain.startup_fitting import Driver, Seen, independent, shared
+from podtide.domain.units import Millis
+
+START_USUAL_MS: Final[Millis] = 1_000
+"""Of an application without executors in its log (it had none, or the log begins too late)."""
+
+STANDALONE_LAG_MS: Final[Millis] = 20
+"""On top of spark.standalone.executorRemoveDelayOnDisconnection: 113 removals took 5.00 to 5.15 s, half of them 5.02."""
+
+REMOVAL_USUAL_MS: Final = {"yarn": 8_000, "k8s": 2_000}
+"""YARN: 3.4 s in one log and 11 to 14 s in another; Kubernetes: no log with removals is known, assumed."""
+
+REMOVAL_OTHER_MS: Final[Millis] = 1_000
+REMOVAL_MOST_MS: Final[Millis] = 20_000
+"""An executor that stayed longer after its idle timeout was kept by data, not by the cluster manager."""
+
+CAPACITY_SURE_MS: Final[Millis] = 60_000
+CAPACITY_LATENCIES: Final = 4
+CAPACITY_WANTED: Final = 2.0
+"""A bound of the cluster is believed in when twice the executors that were there were wanted after a minute, and after
+four times the usual latency, in which none came."""
+
+CAPACITY_LOOKS: Final = 100
+"""So often at most is a plateau looked at."""
+
+_REMOVE_DELAY: Final = "spark.standalone.executorRemoveDelayOnDisconnection"
+_REMOVE_DELAY_DEFAULT: Final[Millis] = 5_000
+_DRIVERS: Final = frozenset({"driver", "<driver>"})
+
+
+def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
+    """The behaviour of the place where this application ran. ``conf``: what it ran under, where that is not as logged."""
+    if conf is None:
+        version = parse_version(application.spark_version or None)
+        conf = from_mapping(application.properties, EVENT_LOG, version)
+    reads = Reads(conf)
+    executors = [one for one in application.executors if one.executor not in _DRIVERS]
+    boot = _boot(application)
+    seen = _seen(application, executors, reads, application.started_ms + boot)
+    driver = _driver(application, executors, conf, boot)
+    startup: StartUp
+    if not seen:
+        startup = StartUp((START_USUAL_MS,))
+    elif len({one.host for one in executors}) == 1:
+        startup = shared(seen, driver)
+    else:
+        startup = independent(seen)
+    on_one_machine = isinstance(startup, SharedStartUp) and startup.machines == 1
+    return Behaviour(
+        startup,
+        boot_ms=boot,
+        fresh_ms=() if on_one_machine else tuple(max(0, one.extra_ms) for one in application.fresh),
+        removal_ms=_removals(executors, reads),
+        losses=tuple(
+            Loss(ordinal, max(0, one.removed_ms - one.added_ms))
+            for ordinal, one in enumerate(executors)
+            if one.leave is Leave.LOST and one.removed_ms is not None
+        ),
+        capacity=_capacity(application, executors, reads, [one.added_ms - one.requested_ms for one in seen]),
+    )
+
+
+def _boot(application: Application) -> Millis:
+    """From the application's start to when its first executors are asked for: the driver's block manager is there then."""
+    first_job = min((job.submitted_ms for job in application.jobs), default=application.ended_ms)
+    if application.driver_ready_ms is not None:
+        ready = application.driver_ready_ms
+    else:
+        asked = (one.requested_ms for one in application.executors if one.requested_ms is not None)
+        ready = min(asked, default=application.started_ms)
+    return max(0, min(ready, first_job) - application.started_ms)
+
+
+def _driver(application: Application, executors: Sequence[Executor], conf: SparkConf, boot_ms: Millis) -> Driver | None:
+    """The driver's way to its first job, where it went it on the only host of its executors."""
+    if not application.jobs or not executors or application.driver_ready_ms is None:
+        return None
+    home = conf.setting("spark.driver.host")
+    if not master_of(conf).startswith("local-cluster") and (home is None or home.value != executors[0].host):
+        return None
+    began = application.started_ms + boot_ms
+    return Driver(began, max(began, min(job.submitted_ms for job in application.jobs)))
+
+
+def _seen(application: Application, executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> list[Seen]:
+    """The starts by request. A request that is not known is put where the config puts it, or the usual time before."""
+    requests = _requests(executors, reads, boot_at)
+    under_way = _merged((stage.submitted_ms, stage.completed_ms) for stage in application.stages)
+    begins = [begin for begin, _ in under_way]
+    extras: dict[str, Millis] = {}
+    for one in application.fresh:
+        extras.setdefault(one.executor, max(0, one.extra_ms))
+    seen = []
+    for executor, requested in zip(executors, requests, strict=True):
+        place = bisect_right(begins, executor.added_ms) - 1
+        waited = place >= 0 and executor.added_ms <= under_way[place][1]
+        first = executor.first_task_ms if waited else None
+        seen.append(Seen(requested, executor.added_ms, first, extras.get(executor.executor, 0)))
+    return sorted(seen)
+
+
+def _requests(executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> list[Millis]:
+    known = sorted(
+        one.added_ms - one.requested_ms
+        for one in executors
+        if one.requested_ms is not None and one.requested_ms < one.added_ms
+    )
+    usual = known[len(known) // 2] if known else START_USUAL_MS
+    static = not dynamic_allocation_enabled(reads)
+    left = sorted(one.removed_ms for one in executors if one.removed_ms is not None)
+    first = max(reads.int(INSTANCES), sum(one.added_ms <= left[0] for one in executors) if left else len(executors))
+    requests = []
+    for place, one in enumerate(executors):
+        if one.requested_ms is not None and one.requested_ms < one.added_ms:
+            request = one.requested_ms
+        elif not static:
+            request = one.added_ms - usual
+        elif place < first:
+            request = boot_at
+        else:  # in the place of one that was lost
+            gone = place - first
+            request = left[gone] if gone < len(left) else one.added_ms - usual
+        requests.append(request if request < one.added_ms else one.added_ms - 1)
+    return requests
+
+
+def _merged(spans: Iterable[tuple[Millis, Millis]]) -> list[tuple[Millis, Millis]]:
+    """Spans that overlap or touch as one, in order."""
+    merged: list[tuple[Millis, Millis]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _removals(executors: Sequence[Executor], reads: Reads) -> tuple[Millis, ...]:
+    master = master_of(reads.conf)
+    if master.startswith(("spark://", "local-cluster")):
+        return (_remove_delay(reads.conf) + STANDALONE_LAG_MS,)
+    timeout = reads.int("spark.dynamicAllocation.executorIdleTimeout") * 1000
+    if dynamic_allocation_enabled(reads) and timeout > 0:
+        found = tuple(
+            lag
+            for one in executors
+            if one.leave is Leave.RELEASED and one.removed_ms is not None
+            if 0 <= (lag := one.removed_ms - max(one.added_ms, one.last_task_ms or 0) - timeout) <= REMOVAL_MOST_MS
+        )
+        if found:
+            return found
+    return (next((ms for name, ms in REMOVAL_USUAL_MS.items() if master.startswith(name)), REMOVAL_OTHER_MS),)
+
+
+def _remove_delay(conf: SparkConf) -> Millis:
+    setting = conf.setting(_REMOVE_DELAY)
+    if setting is None:
+        return _REMOVE_DELAY_DEFAULT
+    try:
+        return min(max(0, parse_time(setting.value, "ms")), DELAY_MAX)
+    except ValueError:
+        return _REMOVE_DELAY_DEFAULT
+
+
+def _capacity(
+    application: Application, executors: Sequence[Executor], reads: Reads, latencies: Sequence[Millis]
+) -> int | None:
+    """The peak, where it was a bound that neither the conf nor a want of tasks explains."""
+    peak = application.peak_executors
+    if not peak or not dynamic_allocation_enabled(reads) or peak >= reads.int("spark.dynamicAllocation.maxExecutors"):
+        return None
+    usual = sorted(latencies)[len(latencies) * 9 // 10] if latencies else START_USUAL_MS
+    sustained = reads.int("spark.dynamicAllocation.sustainedSchedulerBacklogTimeout") * 1000
+    sure = max(CAPACITY_SURE_MS, CAPACITY_LATENCIES * usual) + 10 * max(0, sustained)
+    cores = max((one.cores for one in executors), default=1)
+    slots = max(1, int(cores / max(1.0, float(reads.decimal("spark.task.cpus")))))
+    ratio = min(1.0, max(0.0, reads.double("spark.dynamicAllocation.executorAllocationRatio")))
+    curve = [*application.executors_over_time(), (application.runtime_ms, 0)]
+    looks = (since + sure for (since, count), (until, _) in pairwise(curve) if count == peak and until - since > sure)
+    for look in islice(looks, CAPACITY_LOOKS):
+        wanted = sum(_left(stage, application.started_ms + look) for stage in application.stages) * ratio / slots
+        if wanted >= CAPACITY_WANTED * peak:
+            return peak
+    return None
+
+
+def _left(stage: Stage, at: Millis) -> float:
+    """How many of a stage's tasks are still to be done, were they done evenly."""
+    if not stage.submitted_ms <= at < stage.completed_ms:
+        return 0.0
+    return stage.tasks * (stage.completed_ms - at) / (stage.completed_ms - stage.submitted_ms)

@@ -1,0 +1,221 @@
+"""What a log says of executors: when they came and went and why, when they were busy, and what their slots waited for.
+
+*Times* are those that the events claim; an executor that is only known by its tasks came with the first of them.
+
+*Busy* is the union of the intervals of its tasks, put together as the tasks end: those ends come in order, so an interval
+that reaches back swallows the last ones.
+
+*Turnaround* is the gap between a task's finish and the next launch on its slot, where that next task had been waiting. A
+driver frees a slot before it has noted the task's finish, so a launch may come first, as one task too many: the gap is then
+negative.
+
+*Leaving.* Whether the application let an executor go or lost it is told by Spark's reason text: the driver's own kills, YARN
+containers that were released, and decommissioning for a scale-down on one side, all else on the other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from podtide.domain.recorded import Executor, Leave
+from podtide.domain.recorded_reading_samples import Sample
+from podtide.domain.units import ExecutorId, Millis, ProfileId
+
+SPANS_MAX: Final = 64
+"""Disjoint busy intervals of one executor that a longer task may still swallow."""
+
+SLOTS_MAX: Final = 1_024
+"""Slots of an executor that are told apart."""
+
+REASON_MAX: Final = 300
+
+_RELEASED: Final = re.compile(
+    r"killed by driver"
+    r"|exited from explicit termination request"  # YarnAllocator, of containers that the driver released
+    r"|decommission.*spark scale down"
+    r"|^spark scale down"
+    r"|^dynamic allocation"
+    r"|\bidle\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def leave_of(reason: str) -> Leave:
+    """RELEASED or LOST, by the reason that ExecutorRemoved gives."""
+    return Leave.RELEASED if _RELEASED.search(reason) else Leave.LOST
+
+
+class SlotPool:
+    """The slots of one resource profile over all executors."""
+
+    __slots__ = ("running", "slots")
+
+    def __init__(self) -> None:
+        self.slots = 0
+        self.running = 0
+
+
+class Life:
+    """One executor while the log is read. ``started``: tasks so far; ``ended``: those of them that ended."""
+
+    __slots__ = (
+        "added", "busy", "cores", "early", "ended", "executor", "first_task", "freed", "fresh", "host", "implied",
+        "last_task", "number", "pool", "profile", "reason", "removed", "requested", "running", "since", "slots", "spans",
+        "started", "until",
+    )  # fmt: skip
+
+    def __init__(self, executor: str, number: int, added: Millis, slots: int, pool: SlotPool) -> None:
+        self.executor = executor
+        self.number = number
+        self.added = added
+        self.implied = True  # nobody but its tasks has said that it is there
+        self.host = ""
+        self.cores = 0
+        self.profile = 0
+        self.slots = slots
+        self.pool = pool
+        self.requested: Millis | None = None
+        self.removed: Millis | None = None
+        self.reason = ""
+        self.started = 0
+        self.ended = 0
+        self.running = 0
+        self.first_task: Millis | None = None
+        self.last_task: Millis | None = None
+        self.fresh: set[tuple[int, int, int]] = set()
+        self.freed: list[Millis] = []
+        self.early: list[Millis] = []
+        self.busy: Millis = 0
+        self.since: Millis = 0
+        self.until: Millis = 0
+        self.spans: list[tuple[Millis, Millis]] = []
+
+    def launched(self, stage: int, attempt: int, index: int, at: Millis) -> Millis | None:
+        """A task began. Returns since when the slot that it takes had been free, if that is known."""
+        running = self.running = self.running + 1
+        self.pool.running += 1
+        if not self.ended and self.started < self.slots:
+            self.fresh.add((stage, attempt, index))
+        self.started += 1
+        if self.first_task is None or at < self.first_task:
+            self.first_task = at
+        if running > self.slots:
+            if len(self.early) < SLOTS_MAX:
+                self.early.append(at)
+        elif self.freed:
+            return self.freed.pop()
+        return None
+
+    def finished(self, launch: Millis, finish: Millis, turnaround: Sample) -> None:
+        """A task ended, however."""
+        self.ended += 1
+        if self.running:
+            self.running -= 1
+            self.pool.running -= 1
+        if self.early:
+            turnaround.add(self.early.pop(0) - finish)
+        else:
+            freed = self.freed
+            freed.append(finish)
+            if len(freed) > self.slots:
+                del freed[0]
+        if launch >= self.until:
+            if self.until:
+                self._keep()
+            self.since, self.until = launch, finish
+        else:
+            if finish > self.until:
+                self.until = finish
+            if launch < self.since:
+                self._swallow(launch)
+        if self.last_task is None or finish > self.last_task:
+            self.last_task = finish
+
+    def _keep(self) -> None:
+        spans = self.spans
+        spans.append((self.since, self.until))
+        if len(spans) > SPANS_MAX:
+            half = SPANS_MAX // 2
+            self.busy += sum(until - since for since, until in spans[:half])
+            del spans[:half]
+
+    def _swallow(self, launch: Millis) -> None:
+        self.since = launch
+        spans = self.spans
+        while spans and spans[-1][1] >= launch:
+            since, _ = spans.pop()
+            self.since = min(self.since, since)
+
+    def busy_ms(self) -> Millis:
+        """Time in which any task ran that ended."""
+        return self.busy + sum(until - since for since, until in self.spans) + self.until - self.since
+
+    def executor_record(self, ended: Millis, requested: Millis | None) -> Executor:
+        """The executor as it is kept; ``ended``: when the application did."""
+        stayed = self.removed is None or self.removed >= ended
+        leave = Leave.STAYED if stayed else leave_of(self.reason)
+        return Executor(
+            ExecutorId(self.executor), self.host, ProfileId(self.profile), self.cores, self.added, self.removed, leave,
+            self.reason[:REASON_MAX], requested, self.first_task, self.last_task, max(self.started, self.ended),
+            self.busy_ms(),
+        )  # fmt: skip
+
+
+@dataclass
+class Fleet:
+    """All executors of a log, in the order in which they were heard of."""
+
+    def __post_init__(self) -> None:
+        self.lives: list[Life] = []
+        self.current: dict[str, Life] = {}
+        self.pools: dict[int, SlotPool] = {}
+        self.task_cpus = 1.0
+        self.profile_cpus: dict[int, float] = {}
+        self.slots_usual = 1
+
+    def pool(self, profile: int) -> SlotPool:
+        """The slots of a profile."""
+        return self.pools.setdefault(profile, SlotPool())
+
+    def implied(self, executor: str, at: Millis) -> Life:
+        """An executor that runs a task and was never announced (or will be, later)."""
+        life = self.current[executor] = Life(executor, len(self.lives), at, self.slots_usual, self.pool(0))
+        life.pool.slots += life.slots
+        self.lives.append(life)
+        return life
+
+    def add(self, executor: str, at: Millis, host: str, cores: int, profile: int) -> Life:
+        """An executor registered. One that was only implied is then known; one that is there stays as it is."""
+        life = self.current.get(executor)
+        if life is None or (life.removed is not None and not life.implied):
+            life = self.current[executor] = Life(executor, len(self.lives), at, 0, self.pool(profile))
+            self.lives.append(life)
+        elif life.implied:
+            life.pool.slots -= life.slots
+            life.pool.running -= life.running
+            life.pool = self.pool(profile)
+            life.pool.running += life.running
+            life.added = at if life.first_task is None else min(at, life.first_task)
+        else:
+            return life
+        life.implied = False
+        life.host, life.cores, life.profile = host, max(0, cores), profile
+        cpus = self.profile_cpus.get(profile, self.task_cpus)
+        slots = int(life.cores / cpus) if life.cores and cpus > 0 else self.slots_usual
+        life.slots = self.slots_usual = max(1, min(slots, SLOTS_MAX))
+        life.pool.slots += life.slots
+        return life
+
+    def remove(self, executor: str, at: Millis, reason: str) -> None:
+        """An executor was removed."""
+        life = self.current.get(executor)
+        if life is None or life.removed is not None:
+            return
+        life.removed = max(at, life.added)
+        life.reason = reason
+        life.pool.slots -= life.slots
+        life.pool.running -= life.running
+        life.running = 0
+        life.freed, life.early = [], []
