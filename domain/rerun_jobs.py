@@ -1,0 +1,264 @@
+"""The driver's program and a small DAGScheduler: which jobs and stages of a rerun there are at a time.
+
+A job is submitted ``think_ms`` after the last of the jobs that it comes after; its stages when the output of their parents
+is there, each after the lag that the log shows. A stage is complete when the last of its partitions is there that ever
+ended well in the log, and a job with the last of its stages. Where output is missing when a stage is to be submitted,
+whoever makes it comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from heapq import heappush
+from typing import NamedTuple
+
+from podtide.domain.behaviour import Behaviour
+from podtide.domain.ledger import Book
+from podtide.domain.plans import Plan
+from podtide.domain.recorded import Application, Job
+from podtide.domain.rerun_rows import Attempt, JobRow, Phase, Pool, StageRow
+from podtide.domain.rerun_slots import Slots
+from podtide.domain.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted, UnpersistRDD
+from podtide.domain.units import NEVER, Millis
+
+
+class Kind(IntEnum):
+    """What is due; those due at once happen in this order."""
+
+    COMPLETE = 0
+    JOB_ENDS = 1
+    JOB = 2
+    SUBMIT = 3
+    READY = 4
+    COPY = 5
+    RESUBMIT = 6
+    OPEN = 7
+
+
+class Due(NamedTuple):
+    """Something that happens at a time: ``what`` is a job, a stage or an attempt, ``task`` one of its tasks."""
+
+    at: Millis
+    kind: Kind
+    serial: int
+    what: JobRow | StageRow | Attempt | None
+    task: int = 0
+
+
+class Jobs(Slots):
+    """Jobs and stages under way, over slots. ``ended_ms``: when the last job ended.
+
+    ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
+    """
+
+    def __init__(
+        self, app: Application, plan: Plan, behaviour: Behaviour, seed: int, book: Book, *, thinks: bool = False
+    ) -> None:
+        super().__init__(plan, behaviour, app.turnaround_ms, seed, book)
+        self.app = app
+        self.jobs_left = len(app.jobs)
+        self.ended_ms: Millis | None = None
+        self._thinks = thinks
+        self._serial = 0
+        self._agenda: list[Due] = []
+        self._stages = {row.stage: StageRow(row) for row in app.stages}
+        self._writers: dict[int, list[StageRow]] = {}
+        self._jobs = {job.job: JobRow(job) for job in app.jobs}
+        self._followers: dict[int, list[JobRow]] = {}
+        self._link(behaviour.boot_ms)
+
+    @property
+    def done(self) -> bool:
+        """Whether the application's last job has ended."""
+        return self.jobs_left == 0
+
+    def _copied(self, attempt: Attempt, index: int, began: Millis) -> None:
+        assert attempt.copies is not None
+        self._later(began + attempt.copies.pop(index), Kind.COPY, attempt, index)
+
+    def rows(self) -> Iterable[StageRow]:
+        """All stages."""
+        return self._stages.values()
+
+    def _link(self, boot_ms: Millis) -> None:
+        for row in self._stages.values():
+            if row.recorded.shuffle is not None:
+                self._writers.setdefault(row.recorded.shuffle, []).append(row)
+        shuffles: dict[int, int] = {}
+        for job in self.app.jobs:
+            shuffles.update((need.stage, need.shuffle) for need in job.needs if need.shuffle is not None)
+        for row in self._stages.values():
+            row.parents = tuple(
+                parent for stage in row.recorded.parents for parent in self._parents_of(stage, shuffles, row)
+            )
+            for parent in row.parents:
+                parent.children.append(row)
+        first: list[JobRow] = []
+        for job in self.app.jobs:
+            state = self._jobs[job.job]
+            state.rows = tuple(self._stages[stage] for stage in job.stages if stage in self._stages)
+            state.left = {row.recorded.stage for row in state.rows}
+            for row in state.rows:
+                row.priority = job.job
+            before = [one for one in job.after if one in self._jobs and one != job.job]
+            state.waits = len(before)
+            for one in before:
+                self._followers.setdefault(one, []).append(state)
+            if not before:
+                first.append(state)
+        self._first = first
+        if not self._thinks:
+            self.thought(0)
+        started = self.app.started_ms
+        self._unpersist = sorted((max(0, at - started), rdd) for at, rdd in self.app.unpersisted)
+        self._unpersist.reverse()
+        if not self._open:
+            self._later(boot_ms + self.plan.registered_wait_ms, Kind.OPEN, None)
+
+    def thought(self, now: Millis) -> None:
+        """The driver is ready for its first jobs: at their time in the log, or now where its start is part of the model."""
+        first, self._first = self._first, []
+        least = min((job.recorded.think_ms for job in first), default=0) if self._thinks else 0
+        for job in first:
+            self._later(max(now, now + job.recorded.think_ms - least), Kind.JOB, job)
+
+    def _parents_of(self, stage: int, shuffles: Mapping[int, int], child: StageRow) -> tuple[StageRow, ...]:
+        """The rows that write what a parent stage stands for: itself, or (it was skipped) who wrote its shuffle before."""
+        if stage in self._stages:
+            return (self._stages[stage],)
+        shuffle = shuffles.get(stage)
+        rows = () if shuffle is None else self._writers.get(shuffle, ())
+        earlier = [row for row in rows if row.recorded.stage < child.recorded.stage]
+        return tuple(earlier[-1:])
+
+    def _later(self, at: Millis, kind: Kind, what: JobRow | StageRow | Attempt | None, task: int = 0) -> None:
+        self._serial += 1
+        heappush(self._agenda, Due(at, kind, self._serial, what, task))
+
+    def _start_job(self, job: JobRow, at: Millis) -> None:
+        job.started_ms = at
+        self.say(JobStart(at, job.recorded.job, job.recorded.needs))
+        for row in job.rows:
+            if row.phase is Phase.IDLE:
+                self._want(row, at, lag_ms=row.recorded.submit_lag_ms)
+        if not job.left:
+            self._finish_job(job, at)
+
+    def _finish_job(self, job: JobRow, at: Millis) -> None:
+        recorded = job.recorded
+        lag = recorded.end_lag_ms
+        if not job.rows and recorded.ended_ms is not None:
+            lag = recorded.ended_ms - recorded.submitted_ms  # nothing ran: it took what it took
+        self._later(at + max(0, lag), Kind.JOB_ENDS, job)
+
+    def _end_job(self, job: JobRow, at: Millis) -> None:
+        job.ended_ms = at
+        self.jobs_left -= 1
+        self.say(JobEnd(at, job.recorded.job))
+        self._drop_unpersisted(job.recorded, at)
+        for follower in self._followers.get(job.recorded.job, ()):
+            follower.waits -= 1
+            if not follower.waits:
+                self._later(at + max(0, follower.recorded.think_ms), Kind.JOB, follower)
+        if self.done:
+            self.ended_ms = at
+
+    def _drop_unpersisted(self, job: Job, at: Millis) -> None:
+        """RDDs that were dropped in the log before the job's end are dropped at its end here, at the latest."""
+        ended = (job.ended_ms or job.submitted_ms) - self.app.started_ms
+        while self._unpersist and self._unpersist[-1][0] <= ended:
+            self.say(UnpersistRDD(at, self._unpersist.pop()[1]))
+
+    def _want(self, row: StageRow, at: Millis, *, lag_ms: Millis) -> None:
+        """submitStage: the stage when its parents are there, else whatever of these nobody has asked for."""
+        missing = [parent for parent in row.parents if parent.missing]
+        if not missing:
+            row.phase = Phase.COMING
+            self._later(at + max(0, lag_ms), Kind.SUBMIT, row)
+            return
+        row.phase = Phase.WAITING
+        for parent in missing:
+            if parent.phase is Phase.IDLE and (parent.ever or self._is_due(parent)):
+                self._want(parent, at, lag_ms=0)
+
+    def _is_due(self, row: StageRow) -> bool:
+        job = self._jobs.get(row.priority)
+        return job is not None and job.started_ms != NEVER
+
+    def _submit(self, row: StageRow, at: Millis) -> None:
+        if any(parent.missing for parent in row.parents):  # lost on the way
+            row.phase = Phase.IDLE
+            self._want(row, at, lag_ms=0)
+            return
+        recorded = row.recorded
+        row.phase = Phase.RUNNING
+        row.submitted_ms = min(row.submitted_ms, at)
+        first = row.attempts == 0
+        parts: list[int] | None = None
+        if not first or row.missing != recorded.tasks:
+            parts = [part for part, body in enumerate(recorded.body_ms) if body >= 0 and not row.done[part]]
+        pool = self._pool_of(row)
+        attempt = Attempt(row, row.attempts, parts, pool)
+        row.attempts += 1
+        row.attempt = attempt
+        tasks = recorded.tasks if first else attempt.total
+        if first and (recorded.failures or (recorded.copies and self.plan.speculation)):
+            attempt.simple = False
+            fails: dict[int, list[Millis]] = {}
+            for task, after in recorded.failures:
+                fails.setdefault(task, []).append(after)
+            attempt.fails = fails
+            attempt.copies = dict(recorded.copies) if self.plan.speculation else None
+        self.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, recorded.profile))
+        self.waiting[recorded.profile] = self.waiting.get(recorded.profile, 0) + attempt.total
+        self.running.setdefault(recorded.profile, 0)
+        if not first:
+            self.tasks_again += attempt.total
+        if attempt.total:
+            self._later(at + max(0, recorded.launch_lag_ms if first else 0), Kind.READY, attempt)
+        else:
+            # No task of it ended well in the log: it takes the time that it took there.
+            self._later(at + max(0, recorded.completed_ms - recorded.submitted_ms), Kind.COMPLETE, row)
+        self._phase(at)
+
+    def _pool_of(self, row: StageRow) -> Pool:
+        job = self._jobs.get(row.priority)
+        name = (job.recorded.pool or "default") if self.plan.fair and job is not None else ""
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = self._pools[name] = Pool(name)
+        return pool
+
+    def _all_there(self, row: StageRow, at: Millis) -> None:
+        self._later(at + max(0, row.recorded.finish_lag_ms), Kind.COMPLETE, row)
+
+    def _complete(self, row: StageRow, at: Millis) -> None:
+        attempt = row.attempt
+        if attempt is None or row.phase is not Phase.RUNNING:
+            return
+        self._retire(attempt)
+        self.say(StageCompleted(at, row.recorded.stage, attempt.number))
+        row.phase = Phase.IDLE
+        if row.missing:  # lost while the driver thought about it
+            self._want(row, at, lag_ms=0)
+            return
+        row.ever = True
+        row.completed_ms = at
+        for child in row.children:
+            if child.phase is Phase.WAITING:
+                child.phase = Phase.IDLE
+                self._want(child, at, lag_ms=0 if child.attempts else child.recorded.submit_lag_ms)
+        job = self._jobs.get(row.priority)
+        if job is not None and row.recorded.stage in job.left:
+            job.left.discard(row.recorded.stage)
+            if not job.left and job.started_ms != NEVER:
+                self._finish_job(job, at)
+        self._phase(at)
+
+    def _retire(self, attempt: Attempt) -> None:
+        """A task set gives out nothing more."""
+        if not attempt.zombie:
+            self.waiting[attempt.profile] -= attempt.waiting
+            attempt.zombie = True
+        self._unqueue(attempt)
