@@ -154,6 +154,10 @@ class Slots:
 
     def _choose(self, profile: ProfileId) -> Attempt | None:
         """The task set that is next to be offered a slot of the profile; barrier stages wait for room of their own."""
+        if len(self._pools) == 1 and not self._barriers:
+            (pool,) = self._pools.values()
+            queue = pool.queues.get(profile)
+            return queue[0] if queue else None
         best: Attempt | None = None
         fewest: tuple[int, str] | None = None
         for pool in self._pools.values():
@@ -182,11 +186,59 @@ class Slots:
                 last = len(free) - 1
                 for place in range(last, last - wanted, -1):
                     self._swap(free, place, self._draw(place + 1))
-                for executor in free[last - wanted + 1 :]:
-                    attempt = self._choose(profile)
-                    if attempt is None:
-                        break
-                    self._start(attempt, executor, now)
+                self._start_on(free[last - wanted + 1 :], profile, now)
+
+    def _start_on(self, executors: list[ExecutorRow], profile: ProfileId, now: Millis) -> None:
+        """One task on each, of whichever task set is next."""
+        begun = 0
+        while begun < len(executors):
+            attempt = self._choose(profile)
+            if attempt is None:
+                return
+            if attempt.simple and not attempt.again and len(self._pools) == 1:
+                some = executors[begun : begun + attempt.total - attempt.next]
+                self._start_row(attempt, some, now)
+                begun += len(some)
+            else:
+                self._start(attempt, executors[begun], now)
+                begun += 1
+
+    def _start_row(self, attempt: Attempt, executors: list[ExecutorRow], began: Millis) -> None:
+        """The next tasks of a plain attempt, one on each executor: what ``_start`` does, many times."""
+        index, bodies, heap = attempt.next, attempt.bodies, self._heap
+        if attempt.told == index and not attempt.ended:
+            self._moved.append(attempt)
+        slot_end, slot_began, slot_index, slot_run = self._slot_end, self._slot_began, self._slot_index, self._slot_run
+        for executor in executors:
+            slot = executor.free.pop()
+            if not executor.free:
+                self._out_of_free(executor)
+            body = bodies[index]
+            if executor.fresh:
+                executor.fresh -= 1
+                body += self._fresh_ms()
+            end = (began + body) << SHIFT | slot
+            heappush(heap, end)
+            slot_end[slot] = end
+            slot_began[slot] = began
+            slot_index[slot] = index
+            slot_run[slot] = attempt
+            executor.running += 1
+            if executor.running == 1:
+                self._works(executor, self.now)
+            if not executor.change:
+                self._turned.append(executor)
+            executor.change += 1
+            index += 1
+        count = len(executors)
+        attempt.next = index
+        attempt.running += count
+        attempt.pool.running += count
+        self.waiting[attempt.profile] -= count
+        self.running[attempt.profile] += count
+        if index == attempt.total:
+            self._unqueue(attempt)
+            self._phase(self.now)
 
     def _offered(self, profile: ProfileId) -> int:
         """How many tasks of the profile are to be had."""
