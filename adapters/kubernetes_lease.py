@@ -46,6 +46,9 @@ from podtide.adapters.process_identity import Identity, is_dead, parse
 from podtide.domain.reasons import Fact
 
 CALL_TIMEOUT_S: Final = 5.0
+HICCUP_S: Final = 10.0
+"""For so long a server that is busy or broken is asked again before a lease is given up."""
+
 RESOURCE: Final = "leases"
 
 __all__ = [
@@ -131,14 +134,16 @@ class ApplicationLease:
     def acquire(self, wait_s: float = 0.0) -> Acquired | HeldBy | LeaseRefused:
         """Take the lease; where another holds it, or the server is away, try for ``wait_s`` seconds.
 
-        Without waiting a free lease, a released one and that of a provably dead holder are taken; any other is refused.
+        Without waiting a free lease, a released one and that of a provably dead holder are taken; any other is refused. An
+        answer that says "not now" (429, 5xx) is no refusal: it is asked again for ``HICCUP_S`` all the same.
         """
         if self.lost.is_set():
             return LeaseRefused("this instance has lost its lease; another one decides now", 409)
-        until = self._clock.monotonic() + wait_s
+        began = self._clock.monotonic()
         while True:
             found = self._attempt()
-            left = until - self._clock.monotonic()
+            not_now = isinstance(found, LeaseRefused) and (found.status == 429 or (found.status or 0) >= 500)
+            left = began + (max(wait_s, HICCUP_S) if not_now else wait_s) - self._clock.monotonic()
             if isinstance(found, Acquired) or left <= 0 or self._ending.is_set():
                 return found
             if isinstance(found, LeaseRefused) and not records.worth_retrying(found.status):

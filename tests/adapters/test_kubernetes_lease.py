@@ -354,6 +354,21 @@ def test_a_server_that_is_away_is_waited_for(api: Leases, a: Party) -> None:
     assert isinstance(a.lease.acquire(wait_s=20), Acquired)
 
 
+@pytest.mark.parametrize("answer", [Answer(500, b""), Answer(503, b""), Answer(429, b"", 1_000)])
+def test_a_server_that_says_not_now_is_asked_again_unasked(api: Leases, a: Party, answer: Answer) -> None:
+    api.troubles = [answer, answer]
+    assert isinstance(a.lease.acquire(), Acquired)
+
+
+def test_a_server_that_stays_broken_is_given_up(api: Leases, a: Party, clock: MovedClock) -> None:
+    api.troubles = [Answer(500, b"")] * 1_000
+    began = clock.monotonic()
+    refused = a.lease.acquire()
+    assert isinstance(refused, LeaseRefused)
+    assert refused.status == 500
+    assert clock.monotonic() - began < 20
+
+
 def test_without_waiting_a_server_that_is_away_is_said(api: Leases, a: Party) -> None:
     api.troubles = ["away"]
     found = a.lease.acquire()
