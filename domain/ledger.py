@@ -13,7 +13,7 @@ What a millisecond of an executor's life is booked as; where two apply, the firs
   tasks is doing what it is paid for, and if they come to nothing LOST_WORK says so.
 - it was told to go: LEAVING.
 - it never ran a task, from its request to its end: OVER_REQUESTED. This is hindsight, known at its end.
-- it has not registered: STARTING.
+- it has not registered, or cannot be given tasks yet: STARTING.
 - it is idle. A spell of idleness has two parts. *Up to the plain idle timeout* it depends on how the spell ends: with the
   executor let go, IDLE_TIMEOUT; with a task, the executor's loss or the close, by what the application did meanwhile:
   tasks waited, OTHER; tasks ran and none waited, LAST_TASK; neither, DRIVER. *Beyond it*, by what keeps the executor:
@@ -197,6 +197,16 @@ class Book:
         else:  # idle since it registered
             life.timeout_at = timeout_at
             life.fresh = False
+
+    def ready(self, key: Key, at: Millis) -> None:
+        """It can be given tasks from now on; what it took since its registration was still its start."""
+        life = self._lives.get(key)
+        if life is None or life.state == ASKED or at < self._now:
+            raise self._wrong("ready", key, at, "a registered executor")
+        self._now = at
+        if life.state == IDLE and not life.ran and not life.told:
+            life.starting += at - life.since
+            self._rests(life, at, max(at, life.timeout_at))
 
     def held(self, key: Key, at: Millis, by: Cause | None) -> None:
         """From now on its data keeps it, CACHED or SHUFFLE; or, with None, no longer does. It may be idle or busy."""

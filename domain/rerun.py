@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from podtide.domain.behaviour import Behaviour
+from podtide.domain.config import TICK_INTERVAL_MS
 from podtide.domain.ledger import Book
 from podtide.domain.plans import Plan
 from podtide.domain.recorded import Application
@@ -21,6 +22,9 @@ from podtide.domain.units import NEVER, Millis, ProfileId
 
 TURNS_AT_ONCE_MAX: Final = 100_000
 """Turns at one moment before the simulation gives up."""
+
+LOOK_EVERY_MS: Final[Millis] = 1_000
+"""How often the books are told while several limits keep executors away."""
 
 POINTS_MAX: Final = 50_000
 """Points of a curve that are kept; a longer curve loses every second one as often as it takes."""
@@ -48,13 +52,13 @@ class _Rerun:
         self.plan = plan
         self.seed = seed
         self.watch = watch
-        self.book = Book(0)
+        self.book = Book(0, TICK_INTERVAL_MS)
         self.manager: Plain | Pods = (Plain if plan.kubernetes is None else Pods)(app, plan, behaviour, seed, self.book)
         self.tasks = self.manager.tasks
         if self.manager.core is not None:
             self.manager.core.watch = watch
         self.curve: list[Point] = []
-        self.step = 1
+        self.mixed = False
         last = max((job.ended_ms or job.submitted_ms for job in app.jobs), default=app.started_ms)
         self.end_lag = max(0, app.ended_ms - last)
 
@@ -74,6 +78,8 @@ class _Rerun:
                 if due == NEVER and tasks.due() == NEVER:
                     why = "its tasks wait for executors that never come"
                     break
+                if self.mixed:  # the shares of the limits move with the need: look often enough
+                    due = min(due, now + LOOK_EVERY_MS)
                 now = tasks.advance(max(now, due), manager.slack())
             manager.take(now)
             self._account(now)
@@ -89,7 +95,9 @@ class _Rerun:
         return self._outcome(now, why)
 
     def _account(self, now: Millis) -> None:
-        self.book.shortage(now, self.manager.shortage())
+        missing = self.manager.shortage()
+        self.mixed = sum(map(bool, missing)) > 1
+        self.book.shortage(now, missing)
         if self.watch:
             needs = self.manager.needs()
             point = Point(

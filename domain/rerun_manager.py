@@ -259,8 +259,8 @@ class Plain:
         core, tasks = self.core, self.tasks
         if not self._booted and now >= self._boot:
             self._booted = True
+            tasks.grid = now  # of a static count nothing is decided, but the books are kept
             if core is not None:
-                tasks.grid = now
                 self._obey(core.begin(now), now)
             self._provide(now)
             if self._starts.shares_driver:

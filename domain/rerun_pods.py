@@ -103,7 +103,7 @@ class Pods:
             if now < self._boot:
                 self.tasks.said, self.tasks.flips = [], []
                 return
-            self.tasks.grid = now if self.config.dynamic else None
+            self.tasks.grid = now
             begun = engine.launch(self.config, now)
             self._state = begun.state
             self._obey(begun.commands, begun.reports, now)

@@ -115,6 +115,7 @@ class Slots:
     def ready(self, executor: ExecutorRow, at: Millis) -> None:
         """The executor can be given tasks."""
         self.now = max(self.now, at)
+        self.book.ready(executor.key, self.now)
         self._into_free(executor)
         self.offer(at)
 
