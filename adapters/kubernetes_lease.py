@@ -135,14 +135,14 @@ class ApplicationLease:
         """Take the lease; where another holds it, or the server is away, try for ``wait_s`` seconds.
 
         Without waiting a free lease, a released one and that of a provably dead holder are taken; any other is refused. An
-        answer that says "not now" (429, 5xx) is no refusal: it is asked again for ``HICCUP_S`` all the same.
+        answer that says "not now" (429, 5xx) and a connection that breaks are none: it is asked again for ``HICCUP_S``.
         """
         if self.lost.is_set():
             return LeaseRefused("this instance has lost its lease; another one decides now", 409)
         began = self._clock.monotonic()
         while True:
             found = self._attempt()
-            not_now = isinstance(found, LeaseRefused) and (found.status == 429 or (found.status or 0) >= 500)
+            not_now = isinstance(found, LeaseRefused) and found.hiccup
             left = began + (max(wait_s, HICCUP_S) if not_now else wait_s) - self._clock.monotonic()
             if isinstance(found, Acquired) or left <= 0 or self._ending.is_set():
                 return found
@@ -173,7 +173,8 @@ class ApplicationLease:
                 except UnreadableLease as problem:
                     return LeaseRefused(str(problem), 422)
                 except Unreachable as problem:
-                    return LeaseRefused(f"the lease of {self._app_id} cannot be read: {problem.why}")
+                    why = f"the lease of {self._app_id} cannot be read: {problem.why}"
+                    return LeaseRefused(why, hiccup=problem.sent)
                 if taken is not None:
                     return taken
             return LeaseRefused(f"others write lease {self.name} all the time; it could not be taken", 409)
@@ -452,7 +453,8 @@ class ApplicationLease:
         path = path_of(RESOURCE, self._namespace, self.name)
         what = refused(Request(verb, RESOURCE, path, self.name), answer)
         status = "" if what.hint else f" ({answer.status})"
-        return LeaseRefused(f"lease {self.name}: {verb} refused{status}: {what.text}", answer.status)
+        not_now = answer.status == 429 or answer.status >= 500
+        return LeaseRefused(f"lease {self.name}: {verb} refused{status}: {what.text}", answer.status, not_now)
 
     def _say(self, level: Level, topic: Topic, text: str, **facts: Fact) -> None:
         self._tell(News(self._clock.now(), level, topic, text, tuple(facts.items())))

@@ -106,10 +106,14 @@ class HeldBy(NamedTuple):
 
 
 class LeaseRefused(NamedTuple):
-    """It could not be had. ``status``: the server's answer, if there was one. ``why``: a sentence for people."""
+    """It could not be had. ``status``: the server's answer, if there was one. ``why``: a sentence for people.
+
+    ``hiccup``: it may be had in a moment; the server was busy or broken, or the connection broke.
+    """
 
     why: str
     status: int | None = None
+    hiccup: bool = False
 
     def __str__(self) -> str:
         return self.why
