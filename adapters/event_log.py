@@ -13,7 +13,7 @@ Lines that cannot be used are counted and the first of them kept, with file, lin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -107,9 +107,19 @@ class Seen:
 
 
 class EventLogSensor:
-    """Reads a log once. ``prologue()`` first, then ``batches()``; the counts are complete at the end."""
+    """Reads a log once. ``prologue()`` first, then ``batches()``; the counts are complete at the end.
 
-    def __init__(self, source: LogSource, *, strict: bool = False) -> None:
+    ``observer`` is shown every run of decoded lines, in order, and ``shapes`` may let it see more of them.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        *,
+        strict: bool = False,
+        shapes: wire.Shapes = wire.PLAIN,
+        observer: Callable[[list[Any]], None] | None = None,
+    ) -> None:
         self.source = source
         self.strict = strict
         self.counts = Counts()
@@ -120,7 +130,9 @@ class EventLogSensor:
         self.unneeded: dict[int, tuple[int, ...]] = {}
         self.fleet = Fleet()
         self._pieces = source.pieces()
-        self._decoder = wire.LineDecoder()
+        self._decoder = wire.LineDecoder(shapes)
+        self._task_lines = (shapes.task_start, shapes.task_end)
+        self._observer = observer
         self._held: list[Stimulus] = []
         self._shuffle_jobs: dict[int, set[int]] = {}
         self._job_shuffles: dict[int, tuple[int, ...]] = {}
@@ -211,6 +223,8 @@ class EventLogSensor:
             raise LogStrict(self.source.path, f"{escaped(file)}:{line}: {why}")
 
     def _translate(self, lines: list[Any]) -> None:
+        if self._observer is not None:
+            self._observer(lines)
         clock = self.clock
         if not clock:
             timed = (wire.time_of(line) for line in lines)
@@ -218,7 +232,7 @@ class EventLogSensor:
         out = self._held
         append = out.append
         make = tuple.__new__
-        start_line, end_line, start, end = wire.TaskStartLine, wire.TaskEndLine, TaskStart, TaskEnd
+        (start_line, end_line), start, end = self._task_lines, TaskStart, TaskEnd
         success, outcome_of = TaskOutcome.SUCCESS, wire.outcome
         tasks = 0
         for line in lines:

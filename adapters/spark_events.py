@@ -11,7 +11,7 @@ take the value that Spark itself gives them when it reads an old log.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -295,6 +295,21 @@ Line: TypeAlias = (
 """An event that means something here."""
 
 
+class Shapes(NamedTuple):
+    """What lines are decoded into: a union of structs, and which of them task starts and ends are.
+
+    A reader that wants to know more of an event gives structs derived from those of ``Line``, with the same tags.
+    """
+
+    union: Any
+    task_start: type[TaskStartLine]
+    task_end: type[TaskEndLine]
+
+
+PLAIN: Final = Shapes(Line, TaskStartLine, TaskEndLine)
+"""What dynamic allocation reads, and nothing more."""
+
+
 class Skipped(Struct, frozen=True):
     """Any well-formed event: its name alone."""
 
@@ -302,6 +317,7 @@ class Skipped(Struct, frozen=True):
 
 
 _any_event = msgspec.json.Decoder(Skipped)
+_plain = msgspec.json.Decoder(Line)
 _KNOWN = frozenset(struct.__struct_config__.tag for struct in Line.__args__)
 
 DecodeError = msgspec.DecodeError
@@ -316,11 +332,14 @@ class LineDecoder:
 
     A run of lines is decoded at once as long as every event in it is known. An event that is not known is decoded
     by itself, once: its name is learnt (so many at most, for a log may be hostile), and lines with it take the fast
-    path from then on. ``Skipped`` stands for all of them.
+    path from then on. ``Skipped`` stands for all of them. A line that fits ``Line`` but not the richer shapes that
+    were asked for is decoded as a ``Line``: what somebody wants to know besides never costs an event.
     """
 
-    def __init__(self) -> None:
-        self._union: Any = Line
+    def __init__(self, shapes: Shapes = PLAIN) -> None:
+        self._union: Any = shapes.union
+        self._named = frozenset(struct.__struct_config__.tag for struct in shapes.union.__args__)
+        self._richer = shapes.union is not Line
         self._learned: set[str] = set()
         self._decoder = msgspec.json.Decoder(self._union)
 
@@ -340,8 +359,11 @@ class LineDecoder:
         except msgspec.ValidationError:
             event = _any_event.decode(line)
             if event.event in _KNOWN:
+                if self._richer:
+                    return _plain.decode(line)
                 raise
-        self._learn(event.event)
+        if event.event not in self._named:
+            self._learn(event.event)
         return event
 
     def _learn(self, name: str) -> None:

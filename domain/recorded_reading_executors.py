@@ -16,7 +16,6 @@ containers that were released, and decommissioning for a scale-down on one side,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from podtide.domain.recorded import Executor, Leave
@@ -30,6 +29,9 @@ SLOTS_MAX: Final = 1_024
 """Slots of an executor that are told apart."""
 
 REASON_MAX: Final = 300
+
+ALWAYS: Final[Millis] = -1
+SLOT_TAKEN: Final[Millis] = 2**63 - 1
 
 _RELEASED: Final = re.compile(
     r"killed by driver"
@@ -47,26 +49,16 @@ def leave_of(reason: str) -> Leave:
     return Leave.RELEASED if _RELEASED.search(reason) else Leave.LOST
 
 
-class SlotPool:
-    """The slots of one resource profile over all executors."""
-
-    __slots__ = ("running", "slots")
-
-    def __init__(self) -> None:
-        self.slots = 0
-        self.running = 0
-
-
 class Life:
     """One executor while the log is read. ``started``: tasks so far; ``ended``: those of them that ended."""
 
     __slots__ = (
         "added", "busy", "cores", "early", "ended", "executor", "first_task", "freed", "fresh", "host", "implied",
-        "last_task", "number", "pool", "profile", "reason", "removed", "requested", "running", "since", "slots", "spans",
+        "last_task", "most", "number", "profile", "reason", "removed", "requested", "running", "since", "slots", "spans",
         "started", "until",
     )  # fmt: skip
 
-    def __init__(self, executor: str, number: int, added: Millis, slots: int, pool: SlotPool) -> None:
+    def __init__(self, executor: str, number: int, added: Millis, slots: int) -> None:
         self.executor = executor
         self.number = number
         self.added = added
@@ -75,13 +67,13 @@ class Life:
         self.cores = 0
         self.profile = 0
         self.slots = slots
-        self.pool = pool
         self.requested: Millis | None = None
         self.removed: Millis | None = None
         self.reason = ""
         self.started = 0
         self.ended = 0
         self.running = 0
+        self.most = 0
         self.first_task: Millis | None = None
         self.last_task: Millis | None = None
         self.fresh: set[tuple[int, int, int]] = set()
@@ -92,28 +84,27 @@ class Life:
         self.until: Millis = 0
         self.spans: list[tuple[Millis, Millis]] = []
 
-    def launched(self, stage: int, attempt: int, index: int, at: Millis) -> Millis | None:
-        """A task began. Returns since when the slot that it takes had been free, if that is known."""
+    def launched(self, stage: int, attempt: int, index: int, at: Millis) -> Millis:
+        """A task began. Returns since when its slot had been free: ALWAYS, a moment, or SLOT_TAKEN: until just now."""
         running = self.running = self.running + 1
-        self.pool.running += 1
         if not self.ended and self.started < self.slots:
             self.fresh.add((stage, attempt, index))
         self.started += 1
+        if running > self.most:
+            self.most = running
         if self.first_task is None or at < self.first_task:
             self.first_task = at
         if running > self.slots:
             if len(self.early) < SLOTS_MAX:
                 self.early.append(at)
-        elif self.freed:
-            return self.freed.pop()
-        return None
+            return SLOT_TAKEN
+        return self.freed.pop() if self.freed else ALWAYS
 
     def finished(self, launch: Millis, finish: Millis, turnaround: Sample) -> None:
         """A task ended, however."""
         self.ended += 1
         if self.running:
             self.running -= 1
-            self.pool.running -= 1
         if self.early:
             turnaround.add(self.early.pop(0) - finish)
         else:
@@ -152,60 +143,54 @@ class Life:
         """Time in which any task ran that ended."""
         return self.busy + sum(until - since for since, until in self.spans) + self.until - self.since
 
-    def executor_record(self, ended: Millis, requested: Millis | None) -> Executor:
-        """The executor as it is kept; ``ended``: when the application did."""
-        stayed = self.removed is None or self.removed >= ended
-        leave = Leave.STAYED if stayed else leave_of(self.reason)
+    def record(self, worked: Millis, ended: Millis, requested: Millis | None, task_cpus: float) -> Executor:
+        """The executor as it is kept; ``ended``: when the application did, ``worked``: when its last job had.
+
+        Cores that are not logged are those that its tasks took at most. An executor that is lost after the last job went
+        down with the application.
+        """
+        leave = Leave.STAYED if self.removed is None or self.removed >= ended else leave_of(self.reason)
+        if leave is Leave.LOST and self.removed is not None and self.removed >= worked:
+            leave = Leave.STAYED
         return Executor(
-            ExecutorId(self.executor), self.host, ProfileId(self.profile), self.cores, self.added, self.removed, leave,
+            ExecutorId(self.executor), self.host, ProfileId(self.profile), self.cores or int(self.most * task_cpus),
+            self.added, self.removed, leave,
             self.reason[:REASON_MAX], requested, self.first_task, self.last_task, max(self.started, self.ended),
             self.busy_ms(),
         )  # fmt: skip
 
 
-@dataclass
 class Fleet:
     """All executors of a log, in the order in which they were heard of."""
 
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         self.lives: list[Life] = []
         self.current: dict[str, Life] = {}
-        self.pools: dict[int, SlotPool] = {}
         self.task_cpus = 1.0
         self.profile_cpus: dict[int, float] = {}
-        self.slots_usual = 1
-
-    def pool(self, profile: int) -> SlotPool:
-        """The slots of a profile."""
-        return self.pools.setdefault(profile, SlotPool())
+        self.slots_usual = SLOTS_MAX  # until anything is known: as many as run at once
 
     def implied(self, executor: str, at: Millis) -> Life:
         """An executor that runs a task and was never announced (or will be, later)."""
-        life = self.current[executor] = Life(executor, len(self.lives), at, self.slots_usual, self.pool(0))
-        life.pool.slots += life.slots
+        life = self.current[executor] = Life(executor, len(self.lives), at, self.slots_usual)
         self.lives.append(life)
         return life
 
     def add(self, executor: str, at: Millis, host: str, cores: int, profile: int) -> Life:
         """An executor registered. One that was only implied is then known; one that is there stays as it is."""
         life = self.current.get(executor)
-        if life is None or (life.removed is not None and not life.implied):
-            life = self.current[executor] = Life(executor, len(self.lives), at, 0, self.pool(profile))
+        if life is None or (life.removed is not None and at > life.removed):
+            life = self.current[executor] = Life(executor, len(self.lives), at, 0)
             self.lives.append(life)
         elif life.implied:
-            life.pool.slots -= life.slots
-            life.pool.running -= life.running
-            life.pool = self.pool(profile)
-            life.pool.running += life.running
             life.added = at if life.first_task is None else min(at, life.first_task)
         else:
             return life
         life.implied = False
-        life.host, life.cores, life.profile = host, max(0, cores), profile
+        life.host, life.cores, life.profile = host or life.host, max(0, cores), profile
         cpus = self.profile_cpus.get(profile, self.task_cpus)
-        slots = int(life.cores / cpus) if life.cores and cpus > 0 else self.slots_usual
+        slots = int(life.cores / cpus) if life.cores else self.slots_usual
         life.slots = self.slots_usual = max(1, min(slots, SLOTS_MAX))
-        life.pool.slots += life.slots
         return life
 
     def remove(self, executor: str, at: Millis, reason: str) -> None:
@@ -215,7 +200,5 @@ class Fleet:
             return
         life.removed = max(at, life.added)
         life.reason = reason
-        life.pool.slots -= life.slots
-        life.pool.running -= life.running
         life.running = 0
         life.freed, life.early = [], []

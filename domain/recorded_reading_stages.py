@@ -91,9 +91,31 @@ class StageWork:
     """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended."""
 
     __slots__ = (
-        "attempts", "base", "body", "copies", "far", "failed_tasks", "failures", "fresh", "gc_ms", "job", "last", "maps",
-        "open_copies", "places", "read_bytes", "recomputed", "room", "run_ms", "seen", "shuffle_read_bytes",
-        "shuffle_write_bytes", "spilled_bytes", "succeeded", "typical", "won",
+        "attempts",
+        "base",
+        "body",
+        "copies",
+        "failed_tasks",
+        "failures",
+        "far",
+        "fresh",
+        "gc_ms",
+        "job",
+        "last",
+        "maps",
+        "open_copies",
+        "places",
+        "read_bytes",
+        "recomputed",
+        "room",
+        "run_ms",
+        "seen",
+        "shuffle_read_bytes",
+        "shuffle_write_bytes",
+        "spilled_bytes",
+        "succeeded",
+        "typical",
+        "won",
     )  # fmt: skip
 
     def __init__(self, seen: StageSeen, at: Millis, job: int | None, room: Room) -> None:
@@ -231,6 +253,11 @@ class StageWork:
         if more > 0 and self.room.take(more):
             body.extend(array("q", [NO_TASK]) * more)
         return body
+
+    @property
+    def oversized(self) -> bool:
+        """Whether the stage claims more tasks than there was room for."""
+        return len(self.body) < self.seen.tasks
 
     def done(self) -> Attempt:
         """The attempt that finished the stage: the first that completed well, or the last."""
