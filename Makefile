@@ -12,7 +12,7 @@ SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts unit live-quick live conformance truth-check soak bench wheel clean
+.PHONY: help demo test check lint types contracts unit live-quick live conformance truth-check accuracy soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, and simulate a cluster with bad weather"
@@ -20,6 +20,7 @@ help:
 	@echo "make live         against a real API server: 1,000 pods, 100 kills, real Spark   (Java 17; tests/live/cluster.py)"
 	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
 	@echo "make truth-check  replay real runs and compare with what their drivers decided"
+	@echo "make accuracy     predict real runs from other real runs, into benchmarks/ACCURACY.md"
 	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
 	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
 
@@ -75,6 +76,9 @@ conformance: $(STAMP)
 
 truth-check: $(STAMP)
 	$(BIN)/python scripts/truth_check.py
+
+accuracy: $(STAMP)
+	$(BIN)/python scripts/accuracy.py
 
 soak: $(STAMP)
 	$(BIN)/python scripts/soak.py

@@ -199,13 +199,15 @@ class Book:
             life.fresh = False
 
     def ready(self, key: Key, at: Millis) -> None:
-        """It can be given tasks from now on; what it took since its registration was still its start."""
+        """It can be given tasks from now on; what it took since its registration was still its start. Said of one that ran,
+        was told to go or is gone already, it changes nothing."""
         life = self._lives.get(key)
         if life is None or life.state == ASKED or at < self._now:
             raise self._wrong("ready", key, at, "a registered executor")
         self._now = at
         if life.state == IDLE and not life.ran and not life.told:
             life.starting += at - life.since
+            life.cached = life.shuffle = life.minimum = 0  # of this spell: there was none before
             self._rests(life, at, max(at, life.timeout_at))
 
     def held(self, key: Key, at: Millis, by: Cause | None) -> None:
@@ -352,7 +354,7 @@ class Book:
     def _rests(self, life: Life, at: Millis, timeout_at: Millis) -> None:
         """A spell of idleness begins."""
         life.state = IDLE
-        life.since = life.hold_since = at
+        life.since = at
         life.timeout_at = timeout_at
         life.driver_at, life.last_at = self._spent(at)
 

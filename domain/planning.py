@@ -10,14 +10,15 @@ Rules worth knowing:
 
 - A change of None unsets the key (and its older names): the default of the log's Spark version applies.
 - ``static`` switches dynamic allocation off and asks for so many executors at the start.
-- A log without dynamic allocation ran with spark.executor.instances on YARN and Kubernetes. Everywhere else, where a
-  platform scaled by itself, and where nobody set it, as many executors are kept as were there at once (its peak).
+- A log without dynamic allocation asked for spark.executor.instances on YARN and Kubernetes. Where another number was there
+  at once (its peak) - fewer came, a platform scaled by itself, nobody set it, another cluster manager - that is what counts,
+  unless the variant sets a count of its own.
 - A local master has one executor, the driver; dynamic allocation is never on there.
 - The cores that were logged count as long as the variant changes neither spark.executor.cores nor the cluster manager.
 - No task starts before 80 % of the first executors are there on YARN and Kubernetes; elsewhere Spark does not wait.
 - With a Kubernetes master the production configs of all its machines are part of the plan (``Plan.kubernetes``), and the
-  cluster that was given or, without one, one that starts executors as the log's did. Faults stay in ``Plan.faults``: the
-  cluster is not altered by them.
+  cluster that was given or, without one, one that starts executors as the log's did. Faults are built into that cluster
+  (``planning_cluster.beset``); whoever plays it has nothing to do for them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from podtide.domain.confkeys import KEYS, RENAMED, suspect
 from podtide.domain.confreads import Reads, master_of
 from podtide.domain.kubernetes_reads import ALLOCATOR, DIRECT, REPLICA_KINDS
 from podtide.domain.kubernetes_settings import KubernetesRefused, KubernetesSettings, kubernetes_config
-from podtide.domain.planning_cluster import assumed_cluster, fitted_to
+from podtide.domain.planning_cluster import assumed_cluster, beset, fitted_to
 from podtide.domain.planning_notes import change_notes, touches
 from podtide.domain.planning_shapes import CORES_KEY, shapes
 from podtide.domain.plans import Plan
@@ -137,21 +138,23 @@ def plan(
     master = master_of(after)
     reliable = _ran_without_keeping(conf)
     scaling = _scaling(after, reliable=reliable)
-    known = _scaling(conf, reliable=reliable).errors
+    known = _scaling(conf, reliable=reliable)
     errors += [
         error
         for error in scaling.errors
-        if error not in known and (scaling.settings.enabled or error.key in changed) and not _among(error, errors)
+        if error not in known.errors
+        and (scaling.settings.enabled or error.key in changed)
+        and not _among(error, errors)
     ]
     dynamic = scaling.settings.config if scaling.settings.enabled else None
     reads = Reads(after)
     rules = scaling.settings.config.profile_rules
     as_logged = _is_local(master) or not (touches(changed, (CORES_KEY,)) or _moves(conf, after))
     made, faults = shapes(application, after, rules, as_logged=as_logged)
-    known_faults = shapes(
-        application, conf, _scaling(conf, reliable=reliable).settings.config.profile_rules, as_logged=True
-    )
-    errors += [error for error in faults if error.raised not in {one.raised for one in known_faults[1]}]
+    if faults:
+        before = shapes(application, conf, known.settings.config.profile_rules, as_logged=True)[1]
+        raised = {error.raised for error in before}
+        errors += [error for error in faults if error.raised not in raised and not _among(error, errors)]
     notes = [
         notice.text
         for notice in scaling.settings.notices
@@ -175,7 +178,7 @@ def plan(
         kubernetes = EngineConfig(scaling.settings.config, settings.config, settings.dynamic)
         if cluster is None:
             cluster = KIND if behaviour is None else assumed_cluster(behaviour)
-        where = fitted_to(cluster, after, made, decommission=reads.flag(DECOMMISSION))
+        where = fitted_to(beset(cluster, variant.faults), after, made, decommission=reads.flag(DECOMMISSION))
     mode, tasks, stages = reads.value(_MODE), reads.int(_TASK_FAILURES), reads.int(_STAGE_ATTEMPTS)
     errors += _too_small(after, changed, {_TASK_FAILURES: tasks, _STAGE_ATTEMPTS: stages})
     if errors:
@@ -357,11 +360,11 @@ def _static(
         return peak, f"Without dynamic allocation: {peak} executors from the start, the most that were there at once."
     if _is_local(master):
         return 1, None
-    if count is not None and counted and peak <= count:
+    if count is not None and (count == peak or (counted and not application.executors)):
         return count, None
-    if count == peak:
-        return count, None
-    said = "spark.executor.instances is not set" if count is None else f"spark.executor.instances is {count}"
+    if count is not None and counted and peak < count:
+        return peak, f"{INSTANCES} is {count}, and no more than {peak} executors came: so many are asked for."
+    said = f"{INSTANCES} is not set" if count is None else f"{INSTANCES} is {count}"
     return peak, f"{said}, and {peak} executors were there at once: so many are asked for at the start."
 
 

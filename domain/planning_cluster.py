@@ -6,6 +6,9 @@ logged. Half of the shortest, four seconds at most, is taken for the executor's 
 counts as pending), the rest for scheduling, node and image (Pending). Starts do not disturb one another there: what they
 did to each other in the log is part of what was measured.
 
+What may go wrong besides (``variants.Faults``) is built into it: an extra delay before a pod is scheduled, a stage that
+evicts registered executors at the rate of interruptions, and a quota of pods, which the API server refuses beyond.
+
 Whatever cluster it is, its pods request what the plan's executors are: a cluster file says where they run, the conf what
 they are.
 """
@@ -15,15 +18,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Final
+from itertools import chain, count
+from typing import Final, assert_never
 
 from podtide.domain import plans
 from podtide.domain.behaviour import Behaviour
 from podtide.domain.quantities import parse_quantity
-from podtide.domain.randomness import DELAY_MAX, Constant, Delay, Quantiles
+from podtide.domain.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
-from podtide.domain.world_description import KIND, STAGES, Description, NodeGroup, Shape
+from podtide.domain.variants import Faults
+from podtide.domain.world_description import KIND, STAGES, Description, Life, NodeGroup, Shape, Stage
 
 PROCESS_MAX: Final[Millis] = 4_000
 """The longest that an executor's own start is taken for: a JVM and its registration."""
@@ -34,6 +39,8 @@ ROOM: Final = 1_000_000
 REQUEST_CORES: Final = "spark.kubernetes.executor.request.cores"
 
 _POINTS: Final = 20
+_SPOT: Final = "spot"
+_TAKEN: Final = "The node was taken back."
 _HUGE: Final = 2**40
 
 
@@ -76,10 +83,48 @@ def fitted_to(
     return replace(cluster, executors=executors)
 
 
+def beset(cluster: Description, faults: Faults) -> Description:
+    """The cluster with these faults besides its own."""
+    stages = cluster.executors.stages
+    if faults.start_extra_ms > 0:
+        stages = tuple(
+            replace(stage, delay=_shifted(stage.delay, faults.start_extra_ms))
+            if stage.source is Life.CREATED
+            else stage
+            for stage in stages
+        )
+    if faults.spot_per_hour > 0:
+        taken = {stage.name for stage in stages}
+        name = next(name for name in chain((_SPOT,), (f"{_SPOT}-{n}" for n in count(2))) if name not in taken)
+        evicted = Stage(name, Life.REGISTERED, Life.EVICTED, per_hour=faults.spot_per_hour, message=_TAKEN)
+        stages = (*stages, evicted)
+    api = cluster.api
+    if faults.quota is not None:
+        room = faults.quota if api.quota_pods is None else min(faults.quota, api.quota_pods)
+        api = replace(api, quota_pods=room)
+    return replace(cluster, executors=replace(cluster.executors, stages=stages), api=api)
+
+
+def _shifted(delay: Delay, extra: Millis) -> Delay:
+    """The delay, and ``extra`` more."""
+    match delay:
+        case Constant(ms):
+            return Constant(min(DELAY_MAX, ms + extra))
+        case Uniform(low, high):
+            return Uniform(min(DELAY_MAX, low + extra), min(DELAY_MAX, high + extra))
+        case Quantiles(points):
+            return Quantiles(tuple((percent, min(DELAY_MAX, ms + extra)) for percent, ms in points))
+        case Exponential() | LogNormal():  # a long tail, as far as one in a thousand
+            percents = (0.1, *range(1, 100), 99.9)
+            return Quantiles(tuple((p, min(DELAY_MAX, delay.quantile(p / 100) + extra)) for p in percents))
+        case _:
+            assert_never(delay)
+
+
 def _quantiles(ordered: Sequence[Millis]) -> Delay:
     """Samples in rising order as a distribution."""
     if ordered[0] == ordered[-1]:
         return Constant(ordered[0])
     last = len(ordered) - 1
-    count = min(_POINTS, last)
-    return Quantiles(tuple((100.0 * step / count, ordered[round(last * step / count)]) for step in range(count + 1)))
+    steps = min(_POINTS, last)
+    return Quantiles(tuple((100.0 * step / steps, ordered[round(last * step / steps)]) for step in range(steps + 1)))

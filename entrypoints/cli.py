@@ -1,7 +1,7 @@
 """The command line. Commands are imported when they are called: ``podtide --help`` loads click and nothing else.
 
-Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 4 the cluster; 130
-interrupted (docs/formats.md).
+Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 4 the cluster; 5 refused:
+the model does not fit; 130 interrupted (docs/formats.md).
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ import click
 COMMANDS: Final = {
     "replay": ("podtide.entrypoints.replay_command", "Every decision that Spark would take over a log or recording."),
     "explain": ("podtide.entrypoints.explain_command", "The whole story of an executor or a moment, from a recording."),
+    "whatif": ("podtide.entrypoints.whatif_command", "What an application would have cost under another config."),
+    "tune": ("podtide.entrypoints.tune_command", "The settings that cost least within a time, over several runs."),
+    "diff": ("podtide.entrypoints.diff_command", "What a change of config does to each application of a corpus."),
+    "fleet": ("podtide.entrypoints.fleet_command", "A table over very many logs: waste by cause, the best setting."),
     "conf": ("podtide.entrypoints.conf_command", "Check a configuration and show what is in force, and why."),
     "simulate": (
         "podtide.entrypoints.simulate_command",

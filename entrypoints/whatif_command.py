@@ -1,0 +1,345 @@
+"""``podtide whatif``: the same application under another config, and how sure that is.
+
+The log is read and run again under its own config first; how far that is from what really happened stands beside every
+answer, and where it is too far there is none (exit code 5). Then every variant is run, over several seeds. What the command
+line gets wrong is said before anything is simulated; where the variants themselves are at fault, before the first run.
+
+Standard output carries the answer alone: progress and errors go to standard error, progress only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import click
+from returns.pipeline import is_successful
+
+from podtide.adapters.decision_file import STDOUT
+from podtide.adapters.log_errors import LogError, display, escaped
+from podtide.adapters.price_file import PriceError, prices_of
+from podtide.adapters.whatif_document import Asked, document
+from podtide.adapters.world_file import WorldFileError
+from podtide.adapters.world_file import read as read_cluster
+from podtide.domain.planning import plan, recorded_conf
+from podtide.domain.redaction import redaction_of
+from podtide.domain.rerun import rerun as run_again
+from podtide.domain.sparkconf import ConfError, SparkConf
+from podtide.domain.variants import Variant
+from podtide.domain.whatif_summary import MAX_ERROR, SEEDS, Answer
+from podtide.entrypoints.app_settings import MASTER
+from podtide.entrypoints.command_output import Misused, Refusal, Unreadable, misused, print_object, printed
+from podtide.entrypoints.given_conf import given_conf
+from podtide.entrypoints.recorded_log import NothingToRun
+from podtide.entrypoints.replay_settings import SettingsError
+from podtide.entrypoints.whatif import Rerun, answered, planned, refusal, study
+from podtide.entrypoints.whatif_reading import Loaded, load
+from podtide.entrypoints.whatif_variants import VariantError, Wishes, variants_of
+
+SEEDS_MAX: Final = 1_000
+ERROR_MAX: Final = 100.0
+
+_VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
+
+Read = Callable[[str, Sequence[SparkConf], str | None], Loaded]
+
+
+class ModelRefused(Refusal):
+    """The model does not fit the application."""
+
+    exit_code = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    log: str
+    wishes: Wishes = field(default_factory=Wishes)
+    cluster: str | None = None
+    kubernetes: bool = False
+    price: str | None = None
+    seeds: int = SEEDS
+    max_error: float = MAX_ERROR
+    conf: tuple[str, ...] = ()
+    properties_file: str | None = None
+    spark_version: str | None = None
+    as_json: bool = False
+    report: str | None = None
+
+
+def max_error_of(context: click.Context, option: click.Parameter, value: str) -> float:
+    """A share: 0.25 or 25%. A click callback; ``tune``, ``diff`` and ``fleet`` may use it as well."""
+    text = value.strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= ERROR_MAX:
+        raise click.BadParameter(f"{value!r}: expected a share of 0 or more, such as 0.25 or 25%", context, option)
+    return share
+
+
+@click.command()
+@click.argument("log")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting; KEY= unsets it. All of them make one variant.",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="NAME:KEY=VALUE,...",
+    help="One more variant; a comma inside a value is written \\,. Also static=N and fault.spot-rate, fault.slow-start, "
+    "fault.quota.",
+)
+@click.option(
+    "--static",
+    "statics",
+    multiple=True,
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="A variant without dynamic allocation: N executors from the start.",
+)
+@click.option("--spot-rate", metavar="RATE", help="Interruptions of an executor, such as 0.5/h: the variant faults.")
+@click.option(
+    "--slow-start", metavar="TIME", help="Every start of an executor takes so much longer: the variant faults."
+)
+@click.option("--quota", metavar="N", help="The cluster gives no more than N executors: the variant faults.")
+@click.option("--kubernetes", is_flag=True, help="Run every variant on Kubernetes, whatever the log ran on.")
+@click.option(
+    "--cluster", metavar="FILE", help="The Kubernetes cluster, as YAML (docs/fake-cluster.md); without, as the log's."
+)
+@click.option(
+    "--price",
+    metavar="PRICES",
+    help="core-hour=0.04,gb-hour=0.005[,spot-share=0.7,spot-discount=0.65,currency=EUR], or a file that says so.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, SEEDS_MAX),
+    default=SEEDS,
+    show_default=True,
+    metavar="N",
+    help="Runs of each variant.",
+)
+@click.option(
+    "--max-error",
+    default=f"{MAX_ERROR:g}",
+    show_default=True,
+    callback=max_error_of,
+    metavar="SHARE",
+    help="Refuse (exit code 5) when the log's own config, run again, is further off than this.",
+)
+@click.option(
+    "--conf", multiple=True, metavar="KEY=VALUE", help="What the log's own config really was; for all variants."
+)
+@click.option(
+    "--properties-file", metavar="FILE", help="The same in the form of spark-defaults.conf; --conf goes over it."
+)
+@click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark (the log's own otherwise).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")
+def whatif(
+    log: str,
+    sets: tuple[str, ...],
+    variants: tuple[str, ...],
+    statics: tuple[int, ...],
+    spot_rate: str | None,
+    slow_start: str | None,
+    quota: str | None,
+    kubernetes: bool,
+    cluster: str | None,
+    price: str | None,
+    seeds: int,
+    max_error: float,
+    conf: tuple[str, ...],
+    properties_file: str | None,
+    spark_version: str | None,
+    as_json: bool,
+    report: str | None,
+) -> int:
+    """What the application of the event log LOG would have taken and cost under another config.
+
+    LOG is a file (plain, .gz, .zstd, .lz4, .snappy, .lzf), the folder of a rolled log, the zip of a History Server,
+    a URL, or - for standard input. The application is run again under its own config first, and the difference to what
+    happened is printed with every answer. Without a variant that is all: where the executor-seconds went, and what tasks
+    waited for.
+
+    \b
+    Exit codes: 0 done, 2 usage or configuration, 3 the log cannot be read,
+    5 refused: the model does not fit this application, 130 interrupted.
+    """
+    wishes = Wishes(sets, variants, statics, spot_rate, slow_start, quota)
+    options = Options(
+        log, wishes, cluster, kubernetes, price, seeds, max_error, conf, properties_file, spark_version, as_json, report
+    )
+    return run(options)
+
+
+def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int:
+    """The command. ``read`` and ``rerun``: what reads the log and what runs it again. Raises Refusal."""
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if sys.stdin is None and options.log == "-":
+        raise Unreadable("standard input is closed")
+    if options.as_json and options.report == STDOUT:
+        raise Misused("--json and --report - both write to standard output; choose one")
+    asked = _Asked(options)
+    try:
+        loaded = read(options.log, asked.overrides, options.spark_version)
+    except NothingToRun as nothing:
+        raise ModelRefused(f"{display(options.log)}: {nothing}") from None
+    except LogError as refused:
+        raise Unreadable(str(refused)) from None
+    except SettingsError as refused:
+        raise Misused(*map(str, refused.errors)) from None
+    found = _answer(options, asked, loaded, rerun)
+    if options.report is not None and not found["refused"]:
+        _write_report(found, options.report)
+    if options.as_json:
+        with printed():
+            print_object(found)
+    if found["refused"]:
+        raise ModelRefused(*(f"{display(options.log)}: {line}" for line in found["refused"]))
+    if not options.as_json and options.report != STDOUT:
+        from podtide.adapters.text_layout import Page  # noqa: PLC0415 - rich costs a tenth of a second
+        from podtide.adapters.whatif_view import WhatIfView  # noqa: PLC0415 - the same
+
+        with printed():
+            WhatIfView(Page(sys.stdout), found).report()
+            sys.stdout.flush()
+    return 0
+
+
+class _Asked:
+    """The options, understood; whatever can be refused without the log is refused here. Raises Misused, Unreadable."""
+
+    def __init__(self, options: Options) -> None:
+        wishes = options.wishes
+        if options.kubernetes:
+            wishes = Wishes(
+                wishes.sets, wishes.variants, wishes.statics, wishes.spot_rate, wishes.slow_start, wishes.quota,
+                {"spark.master": MASTER},
+            )  # fmt: skip
+        try:
+            self.variants: tuple[Variant, ...] = variants_of(wishes)
+            self.prices = None if options.price is None else prices_of(options.price)
+        except (VariantError, PriceError) as wrong:
+            raise Misused(str(wrong)) from None
+        if options.kubernetes and not self.variants:
+            self.variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
+        try:
+            self.cluster = None if options.cluster is None else read_cluster(Path(options.cluster))
+        except WorldFileError as wrong:
+            raise Unreadable(str(wrong)) from None
+        report = options.report
+        if report is not None and report != STDOUT and not Path(report).absolute().parent.is_dir():
+            raise Misused(f"--report {display(report)}: expected a file in a folder that exists")
+        given = given_conf(options.conf, options.properties_file)
+        self.overrides: list[SparkConf] = given.layers
+        self.remarks: list[str] = given.remarks
+        version = options.spark_version
+        if version is not None and not _VERSION.match(version):
+            raise Misused(f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
+
+
+def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> dict[str, Any]:
+    """The document. Raises Misused for variants that cannot be, ModelRefused where there is nothing to run."""
+    application = loaded.application
+    settled = recorded_conf(application, asked.overrides, options.spark_version)
+    if not is_successful(settled):
+        raise Misused(*map(str, settled.failure()))
+    conf = settled.unwrap().conf
+    wrong: list[str] = []
+    on_kubernetes = _is_kubernetes(conf)
+    for variant in asked.variants:
+        checked = plan(application, conf, variant, cluster=asked.cluster)
+        if is_successful(checked):
+            on_kubernetes |= checked.unwrap().kubernetes is not None
+        else:
+            wrong.extend(_shown(error, conf) for error in checked.failure())
+    if wrong:
+        raise Misused(*dict.fromkeys(wrong))
+    if asked.cluster is not None and not on_kubernetes:
+        raise Misused(
+            "--cluster describes a Kubernetes cluster, and neither the log nor a variant runs on one: add --kubernetes"
+        )
+    if not application.tasks:
+        raise ModelRefused(f"{display(options.log)}: no task of the application is in the log: there is nothing to run")
+    with _ticker(sys.stderr) as tick:
+        tick(f"simulating its own config, {options.seeds} times")
+        made = study(
+            application,
+            asked.overrides,
+            options.spark_version,
+            cluster=asked.cluster,
+            seeds=options.seeds,
+            rerun=rerun,
+        )
+        if not is_successful(made):
+            raise Misused(*(_shown(error, conf) for error in made.failure()))
+        found = made.unwrap()
+        refused = refusal(found, options.max_error)
+        answers: list[Answer] = []
+        for place, variant in enumerate(() if refused else asked.variants):
+            tick(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
+            answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))
+    notes = tuple(dict.fromkeys((*asked.remarks, *found.conf.notes, *loaded.notes)))
+    request = Asked(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
+    return document(application, conf, found.replay, found.error, answers, request)
+
+
+def _is_kubernetes(conf: SparkConf) -> bool:
+    master = conf.setting("spark.master")
+    return master is not None and master.value.startswith("k8s://")
+
+
+def _shown(error: ConfError, conf: SparkConf) -> str:
+    """An error without the secret that its value may be."""
+    value = redaction_of(conf).shown(error.key, error.value)
+    return f"{error.key} = {value!r} ({error.origin}): expected {error.expected}"
+
+
+def _write_report(found: dict[str, Any], path: str) -> None:
+    """The report, as one file. Raises Misused."""
+    from podtide.adapters.report_html import write  # noqa: PLC0415 - only for those who ask
+
+    with misused():
+        write(found, path)
+
+
+@contextmanager
+def _ticker(stream: IO[str] | None) -> Iterator[Callable[[str], None]]:
+    """What is under way, on one line of a terminal that is wiped in the end; elsewhere nothing."""
+    shown = stream is not None and _interactive(stream)
+
+    def tick(text: str) -> None:
+        if shown and stream is not None:
+            stream.write(f"\r{text}\x1b[K")
+            stream.flush()
+
+    try:
+        yield tick
+    finally:
+        if shown and stream is not None:
+            stream.write("\r\x1b[K")
+            stream.flush()
+
+
+def _interactive(stream: IO[str]) -> bool:
+    try:
+        return stream.isatty() and os.environ.get("TERM", "") != "dumb"
+    except (ValueError, OSError):
+        return False
