@@ -19,9 +19,10 @@ Pure, O(n log n) in executors and stages for a fixed number of tries of ``parall
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import islice, pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import accumulate, islice, pairwise
 from typing import Final
 
 from podtide.domain.behaviour import Behaviour, Loss, StartUp
@@ -40,7 +41,7 @@ START_USUAL_MS: Final[Millis] = 1_000
 """Of an application without executors in its log (it had none, or the log begins too late)."""
 
 STANDALONE_LAG_MS: Final[Millis] = 20
-"""On top of spark.standalone.executorRemoveDelayOnDisconnection: 113 removals took 5.00 to 5.15 s, half of them 5.02."""
+"""On top of spark.standalone.executorRemoveDelayOnDisconnection: 97 removals took 5.00 to 5.15 s, half of them 5.02."""
 
 REMOVAL_USUAL_MS: Final = {"yarn": 8_000, "k8s": 2_000}
 """YARN: 3.4 s in one log and 11 to 14 s in another; Kubernetes: no log with removals is known, assumed."""
@@ -71,6 +72,8 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
     reads = Reads(conf)
     executors = [one for one in application.executors if one.executor not in _DRIVERS]
     boot = _boot(application)
+    if not executors and application.executors:
+        return _local(application, boot)
     seen = _seen(application, executors, reads, application.started_ms + boot)
     driver = _driver(application, executors, conf, boot)
     startup: StartUp
@@ -93,6 +96,13 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
         ),
         capacity=_capacity(application, executors, reads, [one.added_ms - one.requested_ms for one in seen]),
     )
+
+
+def _local(application: Application, boot_ms: Millis) -> Behaviour:
+    """A local master: the driver is the one executor, and there when the log says so."""
+    added = application.executors[0].added_ms - application.started_ms
+    boot = max(0, min(boot_ms, added - 1))
+    return Behaviour(StartUp((max(1, added - boot),)), boot, tuple(max(0, one.extra_ms) for one in application.fresh))
 
 
 def _boot(application: Application) -> Millis:
@@ -120,54 +130,67 @@ def _driver(application: Application, executors: Sequence[Executor], conf: Spark
 def _seen(application: Application, executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> list[Seen]:
     """The starts by request. A request that is not known is put where the config puts it, or the usual time before."""
     requests = _requests(executors, reads, boot_at)
-    under_way = _merged((stage.submitted_ms, stage.completed_ms) for stage in application.stages)
-    begins = [begin for begin, _ in under_way]
+    wanted = _Wanted(application.stages)
+    cpus = max(1.0, float(reads.decimal("spark.task.cpus")))
+    offered, coming, before = 0, 0, -1
+    leaving: list[tuple[Millis, int]] = []
     extras: dict[str, Millis] = {}
     for one in application.fresh:
         extras.setdefault(one.executor, max(0, one.extra_ms))
     seen = []
-    for executor, requested in zip(executors, requests, strict=True):
-        place = bisect_right(begins, executor.added_ms) - 1
-        waited = place >= 0 and executor.added_ms <= under_way[place][1]
-        first = executor.first_task_ms if waited else None
-        seen.append(Seen(requested, executor.added_ms, first, extras.get(executor.executor, 0)))
-    return sorted(seen)
+    for executor, (requested, known) in zip(executors, requests, strict=True):
+        if executor.added_ms > before:  # those that come together do not take one another's tasks
+            offered, coming, before = offered + coming, 0, executor.added_ms
+        while leaving and leaving[0][0] <= executor.added_ms:
+            offered -= heappop(leaving)[1]
+        first = executor.first_task_ms if wanted(executor.added_ms) > offered else None
+        slots = max(1, int(executor.cores / cpus))
+        coming += slots
+        if executor.removed_ms is not None:
+            heappush(leaving, (executor.removed_ms, slots))
+        seen.append(Seen(requested, executor.added_ms, first, extras.get(executor.executor, 0), known))
+    return sorted(seen, key=lambda one: (one.requested_ms, one.added_ms))
 
 
-def _requests(executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> list[Millis]:
-    known = sorted(
+def _requests(executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> list[tuple[Millis, bool]]:
+    """When each was asked for, and whether that is more than a guess."""
+    latencies = sorted(
         one.added_ms - one.requested_ms
         for one in executors
         if one.requested_ms is not None and one.requested_ms < one.added_ms
     )
-    usual = known[len(known) // 2] if known else START_USUAL_MS
+    usual = latencies[len(latencies) // 2] if latencies else START_USUAL_MS
     static = not dynamic_allocation_enabled(reads)
     left = sorted(one.removed_ms for one in executors if one.removed_ms is not None)
     first = max(reads.int(INSTANCES), sum(one.added_ms <= left[0] for one in executors) if left else len(executors))
-    requests = []
+    requests: list[tuple[Millis, bool]] = []
     for place, one in enumerate(executors):
+        known = True
         if one.requested_ms is not None and one.requested_ms < one.added_ms:
             request = one.requested_ms
-        elif not static:
-            request = one.added_ms - usual
-        elif place < first:
+        elif static and place < first:
             request = boot_at
-        else:  # in the place of one that was lost
-            gone = place - first
-            request = left[gone] if gone < len(left) else one.added_ms - usual
-        requests.append(request if request < one.added_ms else one.added_ms - 1)
+        elif static and place - first < len(left):  # in the place of one that was lost
+            request = left[place - first]
+        else:
+            request, known = one.added_ms - usual, False
+        requests.append((request, known) if request < one.added_ms else (one.added_ms - 1, False))
     return requests
 
 
-def _merged(spans: Iterable[tuple[Millis, Millis]]) -> list[tuple[Millis, Millis]]:
-    """Spans that overlap or touch as one, in order."""
-    merged: list[tuple[Millis, Millis]] = []
-    for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return merged
+class _Wanted:
+    """How many tasks the stages under way at a moment have: at most so many executors are waited for."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        begins = sorted((stage.submitted_ms, stage.tasks) for stage in stages)
+        ends = sorted((stage.completed_ms, stage.tasks) for stage in stages)
+        self._begins = [at for at, _ in begins]
+        self._ends = [at for at, _ in ends]
+        self._begun = [0, *accumulate(tasks for _, tasks in begins)]
+        self._ended = [0, *accumulate(tasks for _, tasks in ends)]
+
+    def __call__(self, at: Millis) -> int:
+        return self._begun[bisect_right(self._begins, at)] - self._ended[bisect_left(self._ends, at)]
 
 
 def _removals(executors: Sequence[Executor], reads: Reads) -> tuple[Millis, ...]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from podtide.domain.randomness import exp, log
@@ -27,17 +28,21 @@ from podtide.domain.startup import SharedStartUp
 from podtide.domain.units import Millis
 
 PARALLEL_USUAL: Final = 1.3
-"""What 285 starts of 26 real applications on one host of two cores say, taken together (docs/model.md): less than its cores,
+"""What 239 starts of 26 real applications on one host of two cores say, taken together (docs/model.md): less than its cores,
 because a JVM that starts compiles and collects on threads of its own."""
 
 PARALLEL_SPREAD: Final = 0.3
 """How far the logarithm of ``parallel`` may well be from the usual one."""
 
-WORK_SPREAD: Final = 0.25
-"""How far the logarithms of works are from their mean under the right ``parallel``: 0.22 in the same runs."""
+WORK_SPREAD: Final = 0.35
+"""How far the logarithms of works are from their mean under the right ``parallel``: 0.22 in the same runs, and more here
+because starts at the same time share the host's mood and are not as many witnesses as they are starts."""
 
 READY_SHARE: Final = 0.3
 """What it takes to become ready, of the work of the start itself: 0.3 in the same runs, where tasks waited for it."""
+
+WITNESSES_MAX: Final = 2_000
+"""More starts than these do not say more about ``parallel``."""
 
 PARALLEL_MOST: Final = 64.0
 _STEPS: Final = 48
@@ -49,12 +54,14 @@ _LATE_LEAST_MS: Final = 100
 
 class Seen(NamedTuple):
     """A start as logged. ``first_ms``: when the first task was launched, if tasks were waiting for the executor since it
-    registered; ``extra_ms``: what that task took longer than it would have on an executor that is not fresh."""
+    registered; ``extra_ms``: what that task took longer than it would have on an executor that is not fresh; ``known``:
+    whether the request is more than a guess."""
 
     requested_ms: Millis
     added_ms: Millis
     first_ms: Millis | None = None
     extra_ms: Millis = 0
+    known: bool = True
 
 
 class Driver(NamedTuple):
@@ -65,27 +72,43 @@ class Driver(NamedTuple):
 
 
 class Progress:
-    """Virtual time on one machine: what any start under way has advanced, given when each of them was under way."""
+    """Virtual time on one machine: what any start under way has advanced, given when each of them was under way.
+
+    ``spans``: from, to; ``tails``: from, and how much work there is to do from then on.
+    """
 
     __slots__ = ("_at", "_v")
 
-    def __init__(self, spans: Iterable[tuple[Millis, Millis]], parallel: float) -> None:
-        moves: dict[Millis, int] = {}
+    def __init__(
+        self, spans: Iterable[tuple[Millis, Millis]], parallel: float, tails: Iterable[tuple[Millis, float]] = ()
+    ) -> None:
+        moves: list[tuple[float, int, float]] = []
         for begin, end in spans:
             if end > begin:
-                moves[begin] = moves.get(begin, 0) + 1
-                moves[end] = moves.get(end, 0) - 1
-        self._at: list[Millis] = []
+                moves += ((begin, 1, 0.0), (end, -1, 0.0))
+        moves += ((begin, 1, work) for begin, work in tails if work > 0)
+        moves.sort()
+        self._at: list[float] = []
         self._v: list[float] = []
-        load, v = 0, 0.0
-        for at in sorted(moves):
-            if load:
-                v += (at - self._at[-1]) * min(1.0, parallel / load)
-            elif self._at:
-                v += at - self._at[-1]
+        ends: list[float] = []  # virtual times at which tails end
+        load, v, at, place = 0, 0.0, 0.0, 0
+        while place < len(moves) or ends:
+            rate = min(1.0, parallel / load) if load else 1.0
+            at = self._at[-1] if self._at else moves[0][0]
+            over = at + (ends[0] - v) / rate if ends else math.inf
+            move = moves[place] if place < len(moves) else (math.inf, 0, 0.0)
+            if over <= move[0]:
+                v, at = heappop(ends), over
+                load -= 1
+            else:
+                v += (move[0] - at) * rate
+                at = move[0]
+                load += move[1]
+                place += 1
+                if move[2]:
+                    heappush(ends, v + move[2])
             self._at.append(at)
             self._v.append(v)
-            load += moves[at]
 
     def __call__(self, at: Millis) -> float:
         """The virtual time at a moment; at full speed before the first span and after the last."""
@@ -101,20 +124,22 @@ class Progress:
 
 
 class Works(NamedTuple):
-    """In the order of ``seen``. ``ready``: only where the log tells."""
+    """In the order of ``seen``. ``ready``: of those of which the log tells it (``all_works``: what is usual, if of none)."""
 
     starts: tuple[float, ...]
     ready: tuple[float, ...]
     driver: float
 
 
-def works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None) -> Works:
-    """The work of starts that shared one machine, with the driver's where it is on the same."""
-    ends = _ends(seen)
-    spans = [(one.requested_ms, end) for one, end in zip(seen, ends, strict=True)]
+def works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None, ready_ms: float = 0.0) -> Works:
+    """The work of starts that shared one machine, with the driver's where it is on the same.
+
+    ``ready_ms``: the work of becoming ready of those of which the log does not tell it.
+    """
+    spans = [(one.requested_ms, one.added_ms if one.first_ms is None else one.first_ms + one.extra_ms) for one in seen]
     if driver is not None:
         spans.append((driver.began_ms, driver.job_ms))
-    v = Progress(spans, parallel)
+    v = Progress(spans, parallel, ((one.added_ms, ready_ms) for one in seen if one.first_ms is None))
     ready = (v(one.first_ms + one.extra_ms) - v(one.added_ms) for one in seen if one.first_ms is not None)
     return Works(
         tuple(v(one.added_ms) - v(one.requested_ms) for one in seen),
@@ -123,18 +148,33 @@ def works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None) -
     )
 
 
+def all_works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None) -> Works:
+    """The same, where becoming ready takes as much as it takes of those of which the log tells it (the median).
+
+    Where it tells of none, as much as is usual for such starts.
+    """
+    first = works(seen, parallel, driver)
+    usual = _median(first.ready) if first.ready else READY_SHARE * _median(first.starts)
+    found = works(seen, parallel, driver, usual)
+    return found if found.ready else found._replace(ready=(usual,))
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
 def shared(seen: Sequence[Seen], driver: Driver | None = None) -> SharedStartUp:
     """Starts that all went on on one machine. ``seen``: by request; at least one."""
     seen = waited_for(seen, PARALLEL_USUAL)
-    parallel = _parallel(seen, driver)
-    found = works(seen, parallel, driver)
-    starts = tuple(max(1, round(work)) for work in found.starts)
+    parallel = _parallel(seen[:WITNESSES_MAX], driver)
+    found = all_works(seen, parallel, driver)
+    starts = _usual_where_guessed(seen, [max(1, round(work)) for work in found.starts])
     ready = tuple(max(0, round(work)) for work in found.ready)
     return SharedStartUp(
         starts,
         parallel,
         machines=1,
-        ready_ms=ready or tuple(round(READY_SHARE * work) for work in starts),
+        ready_ms=ready,
         driver_ms=round(found.driver),
     )
 
@@ -142,7 +182,16 @@ def shared(seen: Sequence[Seen], driver: Driver | None = None) -> SharedStartUp:
 def independent(seen: Sequence[Seen]) -> SharedStartUp:
     """Starts that did not disturb one another. ``seen``: by request; at least one."""
     lags = tuple(one.first_ms - one.added_ms for one in waited_for(seen, math.inf) if one.first_ms is not None)
-    return SharedStartUp(tuple(max(1, one.added_ms - one.requested_ms) for one in seen), ready_ms=lags)
+    starts = _usual_where_guessed(seen, [max(1, one.added_ms - one.requested_ms) for one in seen])
+    return SharedStartUp(starts, ready_ms=lags)
+
+
+def _usual_where_guessed(seen: Sequence[Seen], found: Sequence[Millis]) -> tuple[Millis, ...]:
+    """The median of those whose requests are known in the place of the others, so that the order stays as it is."""
+    known = sorted(work for one, work in zip(seen, found, strict=True) if one.known)
+    return tuple(
+        work if one.known or not known else known[len(known) // 2] for one, work in zip(seen, found, strict=True)
+    )
 
 
 def waited_for(seen: Sequence[Seen], parallel: float) -> list[Seen]:
@@ -158,13 +207,6 @@ def waited_for(seen: Sequence[Seen], parallel: float) -> list[Seen]:
     return [one if 0.0 <= lags.get(one, 0.0) <= late else one._replace(first_ms=None) for one in seen]
 
 
-def _ends(seen: Sequence[Seen]) -> list[Millis]:
-    """When each was ready; where the log does not tell, as long after its registration as the others in the middle."""
-    known = sorted(one.first_ms + one.extra_ms - one.added_ms for one in seen if one.first_ms is not None)
-    usual = known[len(known) // 2] if known else 0
-    return [one.added_ms + usual if one.first_ms is None else one.first_ms + one.extra_ms for one in seen]
-
-
 def _parallel(seen: Sequence[Seen], driver: Driver | None) -> float:
     """The most likely ``parallel``: works spread log-normally; it lies near the usual one, or anywhere (Student's t)."""
     low = log(1.0)
@@ -175,14 +217,16 @@ def _parallel(seen: Sequence[Seen], driver: Driver | None) -> float:
         at = low + (high - low) * step / _STEPS
         parallel = exp(at)
         far = (at - centre) / PARALLEL_SPREAD
-        misfit = 2.0 * log(1.0 + far * far) + _spread(works(seen, parallel, driver).starts) / WORK_SPREAD**2
+        misfit = 2.0 * log(1.0 + far * far) + _spread(seen, all_works(seen, parallel, driver).starts) / WORK_SPREAD**2
         if misfit < least:
             best, least = parallel, misfit
     return best
 
 
-def _spread(found: Sequence[float]) -> float:
+def _spread(seen: Sequence[Seen], found: Sequence[float]) -> float:
     """The sum of squares of the logarithms of works about their mean."""
-    logs = [log(max(1.0, work)) for work in found]
+    logs = [log(max(1.0, work)) for one, work in zip(seen, found, strict=True) if one.known]
+    if not logs:
+        return 0.0
     mean = math.fsum(logs) / len(logs)
     return math.fsum((one - mean) ** 2 for one in logs)
