@@ -287,7 +287,8 @@ class StageWork:
         completed = max(ends) if ends else max(last_end, first.submitted)
         finish_lag = 0
         if done.completed is not None and 0 <= done.last_end <= done.completed:
-            finish_lag = done.completed - done.last_end
+            # Logs that were edited, or stages that were completed by a failure, have ends long before their completion.
+            finish_lag = min(done.completed - done.last_end, max(0, done.completed - done.submitted))
         return Stage(
             seen.stage, job, seen.name, ProfileId(seen.profile), first.submitted, max(completed, first.submitted),
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,

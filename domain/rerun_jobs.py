@@ -20,7 +20,7 @@ from podtide.domain.recorded import Application, Job
 from podtide.domain.rerun_rows import Attempt, JobRow, Phase, Pool, StageRow
 from podtide.domain.rerun_slots import Slots
 from podtide.domain.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted, UnpersistRDD
-from podtide.domain.units import NEVER, Millis
+from podtide.domain.units import NEVER, Millis, ProfileId
 
 
 class Kind(IntEnum):
@@ -46,14 +46,27 @@ class Due(NamedTuple):
     task: int = 0
 
 
+def _home(profile: ProfileId, homes: Mapping[ProfileId, int] | None) -> ProfileId:
+    return profile if homes is None or profile in homes else next(iter(homes))
+
+
 class Jobs(Slots):
     """Jobs and stages under way, over slots. ``ended_ms``: when the last job ended.
 
-    ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
+    ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay. ``homes``: the
+    profiles that there are executors of, the first for tasks of any other; None: each has its own.
     """
 
     def __init__(
-        self, app: Application, plan: Plan, behaviour: Behaviour, seed: int, book: Book, *, thinks: bool = False
+        self,
+        app: Application,
+        plan: Plan,
+        behaviour: Behaviour,
+        seed: int,
+        book: Book,
+        *,
+        thinks: bool = False,
+        homes: Mapping[ProfileId, int] | None = None,
     ) -> None:
         super().__init__(plan, behaviour, app.turnaround_ms, seed, book)
         self.app = app
@@ -62,7 +75,7 @@ class Jobs(Slots):
         self._thinks = thinks
         self._serial = 0
         self._agenda: list[Due] = []
-        self._stages = {row.stage: StageRow(row) for row in app.stages}
+        self._stages = {row.stage: StageRow(row, _home(row.profile, homes)) for row in app.stages}
         self._writers: dict[int, list[StageRow]] = {}
         self._jobs = {job.job: JobRow(job) for job in app.jobs}
         self._followers: dict[int, list[JobRow]] = {}
@@ -210,9 +223,9 @@ class Jobs(Slots):
                 fails.setdefault(task, []).append(after)
             attempt.fails = fails
             attempt.copies = dict(recorded.copies) if self.plan.speculation else None
-        self.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, recorded.profile))
-        self.waiting[recorded.profile] = self.waiting.get(recorded.profile, 0) + attempt.total
-        self.running.setdefault(recorded.profile, 0)
+        self.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, row.profile))
+        self.waiting[row.profile] = self.waiting.get(row.profile, 0) + attempt.total
+        self.running.setdefault(row.profile, 0)
         if not first:
             self.tasks_again += attempt.total
         if attempt.total:

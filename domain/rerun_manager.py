@@ -11,6 +11,7 @@ for, and those that nobody has asked for yet, by the rule that held the target.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -104,6 +105,19 @@ def needs_of(
         allowed = needed if ratio >= 1.0 else -int(-(count * ratio / each) // 1)
         found.append(Needs(needed, allowed, targets.get(profile, 0), coming.get(profile, 0), there.get(profile, 0)))
     return found
+
+
+def static_counts(app: Application, count: int) -> dict[ProfileId, int]:
+    """How many executors of each profile a static count amounts to.
+
+    Without dynamic allocation all executors are of one profile, which a log names as it likes; tasks of any other run on
+    them (TaskResourceProfile). A log with executors of several keeps as many of the rarer ones as it had.
+    """
+    known = Counter(one.profile for one in app.executors)
+    if not known:
+        return {DEFAULT_PROFILE: count}
+    most = max(known, key=lambda profile: (profile == DEFAULT_PROFILE, known[profile], -profile))
+    return {most: count, **{profile: held for profile, held in sorted(known.items()) if profile != most}}
 
 
 class Core:
@@ -206,7 +220,9 @@ class Plain:
     def __init__(self, app: Application, plan: Plan, behaviour: Behaviour, seed: int, book: Book) -> None:
         self._starts = Starts(behaviour.startup, seed, extra_ms=plan.faults.start_extra_ms)
         self._thinking = self._starts.shares_driver
-        tasks = Tasks(app, plan, behaviour, seed, book, thinks=self._thinking)
+        static = static_counts(app, plan.static) if plan.dynamic is None else None
+        tasks = Tasks(app, plan, behaviour, seed, book, thinks=self._thinking, homes=static)
+        self._static = static or {}
         self.plan = plan
         self.behaviour = behaviour
         self.tasks = tasks
@@ -216,13 +232,12 @@ class Plain:
         self.lost = 0
         self.there: dict[ProfileId, int] = {}
         self.coming: dict[ProfileId, int] = {}
-        self.present = 0  # machines' room taken: on the way, there, or leaving
+        self.present = 0  # room that is taken: by those on their way or there
         self.peak = 0
         self.registered = 0
         self.core = None if plan.dynamic is None else Core(plan.dynamic, tasks, book)
         self._boot = behaviour.boot_ms
         self._booted = False
-        self._starts = Starts(behaviour.startup, seed, extra_ms=plan.faults.start_extra_ms)
         self.profiles: list[ProfileId] = []  # by ordinal of request
         self._row: dict[int, int] = {}  # ordinal of request to row
         self._leaving: list[Leaving] = []
@@ -239,7 +254,7 @@ class Plain:
         """What is asked for, by profile."""
         if not self._booted:
             return {}
-        return {DEFAULT_PROFILE: self.plan.static} if self.core is None else self.core.targets
+        return self._static if self.core is None else self.core.targets
 
     def due(self) -> Millis:
         """When it next does something by itself."""
@@ -315,6 +330,7 @@ class Plain:
         self.tasks.stand_aside(known)
         self.book.told_to_go(known.key, now)
         self.there[known.profile] -= 1
+        self.present -= 1  # its room is free when it is told to go; the driver hears of it later
         heappush(self._leaving, Leaving(now + self._removal_ms(), known.row, lost=False))
         return True
 
@@ -350,7 +366,7 @@ class Plain:
         self.there[profile] = self.there.get(profile, 0) + 1
         self.registered += 1
         self.peak = max(self.peak, self.registered)
-        slots = self._slots.get(profile, 0)
+        slots = self._slots.get(profile, self._slots[DEFAULT_PROFILE])
         self.tasks.join(row, executor, profile, slots, now, key=ordinal)
         loss = self._losses.get(row)
         if self.plan.faults.spot_per_hour > 0:
@@ -372,8 +388,8 @@ class Plain:
             return []
         if executor.standing is Standing.ACTIVE:
             self.there[executor.profile] -= 1
+            self.present -= 1
         self.registered -= 1
-        self.present -= 1
         self.lost += leaving.lost
         tasks.remove(executor, now, lost=leaving.lost)
         return [*tasks.hear(), ExecutorRemoved(now, executor.id, "lost" if leaving.lost else "released")]

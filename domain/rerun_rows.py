@@ -102,12 +102,14 @@ class StageRow:
         "parents",
         "phase",
         "priority",
+        "profile",
         "recorded",
         "submitted_ms",
     )
 
-    def __init__(self, recorded: Stage) -> None:
+    def __init__(self, recorded: Stage, profile: ProfileId) -> None:
         self.recorded = recorded
+        self.profile = profile
         tasks = recorded.tasks
         self.done = bytearray(tasks)
         self.ever = False  # completed at least once
@@ -160,7 +162,7 @@ class Attempt:
         recorded = stage.recorded
         self.stage = stage
         self.number = number
-        self.profile = recorded.profile
+        self.profile = stage.profile
         self.key = (stage.priority, recorded.stage, number)
         self.pool = pool
         self.parts = parts

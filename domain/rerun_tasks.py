@@ -14,6 +14,7 @@ manager's 100 ms grid, where the next decision can be.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heappop, heappush, heapreplace
 from typing import Final
 
@@ -26,7 +27,7 @@ from podtide.domain.rerun_jobs import Due, Jobs, Kind
 from podtide.domain.rerun_rows import NOBODY, Attempt, ExecutorRow, JobRow, Phase, StageRow, Standing
 from podtide.domain.rerun_slots import SHIFT, SLOT
 from podtide.domain.stimuli import SpeculativeTaskSubmitted, StageCompleted, TaskEnd, TaskOutcome, TaskStart
-from podtide.domain.units import NEVER, Millis
+from podtide.domain.units import NEVER, Millis, ProfileId
 
 RESUBMIT_MS: Final[Millis] = 200
 """DAGScheduler.RESUBMIT_TIMEOUT."""
@@ -36,9 +37,17 @@ class Tasks(Jobs):
     """Jobs, stages and tasks under way. ``grid``: a place on the allocation manager's timer; None: nothing is decided."""
 
     def __init__(
-        self, app: Application, plan: Plan, behaviour: Behaviour, seed: int, book: Book, *, thinks: bool = False
+        self,
+        app: Application,
+        plan: Plan,
+        behaviour: Behaviour,
+        seed: int,
+        book: Book,
+        *,
+        thinks: bool = False,
+        homes: Mapping[ProfileId, int] | None = None,
     ) -> None:
-        super().__init__(app, plan, behaviour, seed, book, thinks=thinks)
+        super().__init__(app, plan, behaviour, seed, book, thinks=thinks, homes=homes)
         self.grid: Millis | None = None
 
     def due(self) -> Millis:

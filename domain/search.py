@@ -5,9 +5,9 @@ of each, in their order, until it returns what it ``Found``. Batches depend on w
 alone, so the answer is the same however many processes carry them out.
 
 1. The config that each run had, with every seed: what all others are compared with. Then the static counts.
-2. *Explore*, on one run (the pilot) and with the recorded luck: the whole grid where the budget allows. Otherwise one step
-   from what ran on each axis, then a share of the budget on points spread evenly over the grid, and the rest on neighbours
-   of the best so far (the frontier), until it has none that are new.
+2. *Explore*, on one run (the pilot) and with the recorded luck: the whole grid where the budget allows. Otherwise each
+   setting by itself, then a share of the budget on points spread evenly over the grid, and the rest on neighbours of the
+   best so far (the frontier, about as long as it ran first), near and far in turn, until it has none that are new.
 3. *Halve*: on every further run, the better half of what is left (whole fronts first), but never fewer than a few.
 4. *Confirm*: the cheapest that is worth it by all that is known gets the seeds that it lacks, until the answer stands.
 5. *Simplify*: a change that makes no difference to time and price on any run is left out of the answer.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import cycle, islice
 from math import fsum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -42,6 +42,7 @@ from podtide.domain.search_space import (
     places,
     same,
     static,
+    sweep,
     without,
 )
 from podtide.domain.units import Millis
@@ -52,8 +53,14 @@ BATCH: Final = 16
 EXPLORED_SHARE: Final = 0.6
 """Of the budget, for points spread over the grid; the rest goes to neighbours of the best."""
 
+SWEPT: Final = 5
+"""Values of an axis that are tried by themselves, everything else as it ran; together at most half of the budget."""
+
 ROUND: Final = 8
 """Neighbours that are tried before the frontier is looked at again."""
+
+REACHES: Final = (0.25, 0.125, 0.0625, 0.0)
+"""Steps of the climb in turn, as shares of an axis; the last is from one value to the next."""
 
 FINALISTS: Final = 12
 """So many candidates at least reach the last run, and so many of the frontier get every seed."""
@@ -189,15 +196,15 @@ class _Search:
             yield from self._try(self._fresh(places(self.space)))
             return
         if (home := self._home()) is not None:
-            yield from self._try(islice(self._fresh(neighbours(self.space, home)), budget))
+            yield from self._try(islice(self._fresh([home, *sweep(self.space, home, SWEPT)]), budget // 2))
         first = max(1, int((self.terms.budget - self.counts.candidates) * EXPLORED_SHARE))
         tried = islice(spread_out(self.space, self.terms.seed), first * TRIES_PER_POINT)
         yield from self._try(islice(self._fresh(tried), first))
-        while (left := self.terms.budget - self.counts.candidates) > 0:
-            near = self._fresh(self._around_the_best())
+        idle, rounds = 0, cycle(REACHES)
+        while idle < len(REACHES) and (left := self.terms.budget - self.counts.candidates) > 0:
+            near = self._fresh(self._around_the_best(next(rounds)))
             some = list(islice(near, min(left, ROUND)))
-            if not some:
-                return
+            idle = 0 if some else idle + 1
             yield from self._try(iter(some))
 
     def halve(self) -> Talk:
@@ -239,6 +246,7 @@ class _Search:
         kept = {key for key, text in self.space.always if text is not None}  # they go with all others
         if CORES in dict(whole.changes):
             kept.update(MEMORY_KEYS)  # without prices they would seem to make no difference
+        rows = {known.candidate for known in self._rows()}
         for key in [key for key, _ in row.candidate.changes]:
             simpler = without(whole, key)
             if key in kept or simpler == whole or simpler.as_ran or not self._possible(simpler):
@@ -250,15 +258,17 @@ class _Search:
                 self.out.add(whole)
                 self.out.discard(simpler)
                 whole = simpler
-            else:
-                self.out.add(simpler)
+            elif simpler not in rows:
+                self.out.add(simpler)  # it was tried for this answer alone
         if whole is not row.candidate:
             self.verdict = replace_row(self.verdict, self._row(whole))
 
     def end(self, *, whole_grid: bool) -> Generator[tuple[Trial, ...], Sequence[Figures], Found]:
         """Seeds for what is shown."""
         assert self.verdict is not None
-        rows = self._rows()
+        rows = sorted(
+            self._rows(), key=lambda row: (len(row.candidate.changes), row.candidate.name)
+        )  # of equals the simplest
         points = [row.point(len(self.runs)) for row in rows]
         best = [rows[place].candidate for place in frontier(points)]
         chosen = {best[place] for place in spread(range(len(best)), FINALISTS)}
@@ -325,12 +335,19 @@ class _Search:
             home.append(at)
         return tuple(home)
 
-    def _around_the_best(self) -> Iterator[Place]:
+    def _around_the_best(self, reach: float) -> Iterator[Place]:
+        """Neighbours of the frontier of the pilot run, of those first that take about as long as it ran."""
         run = self.terms.pilot
         alive = [one for one in self._alive() if one in self.at]
-        best = frontier([self._sum(one, [run]) for one in alive])
-        for place in best:
-            yield from neighbours(self.space, self.at[alive[place]])
+        base = max(1, self.base[run, 0].runtime_ms)
+
+        def distance(one: Candidate) -> float:
+            ratio = max(1, self.known[one][run, 0].runtime_ms) / base
+            return max(ratio, 1 / ratio)
+
+        best = [alive[place] for place in frontier([self._sum(one, [run]) for one in alive])]
+        for one in sorted(best, key=distance):
+            yield from neighbours(self.space, self.at[one], reach)
 
     def _ask(self, trials: Sequence[Trial]) -> Talk:
         """Have simulations made; what is known already is not asked again."""

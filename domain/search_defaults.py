@@ -8,9 +8,9 @@ timeout longer than its longest pause. So the grid is made from what the runs sh
   and never above the need.
 - A minimum and a first target are tried at nothing, at what the runs have, and at shares of mean and peak.
 - Timeouts are ladders of the values that people set, within a share of the shortest run.
-- The executor's shape is varied where the conf says it in whole cores (``spark.executor.cores``, or a manager whose
-  default is one core), all runs have the same, and only the default profile is used; half of it and twice of it, whole
-  tasks, memory per core kept.
+- The executor's shape is varied where that is asked for (``shaped``: only money or core-hours compare shapes), the conf says
+  it in whole cores (``spark.executor.cores``, or a manager whose default is one core), all runs have the same, and only the
+  default profile is used; half of it and twice of it, whole tasks, memory per core kept.
 - On Kubernetes the batches are tried where the peak does not fit into one.
 
 An application that ran without dynamic allocation is tried with it (``always``), shuffle tracking on unless something else
@@ -101,9 +101,8 @@ def conf_of(application: Application) -> SparkConf:
     return from_mapping(application.properties, EVENT_LOG, parse_version(application.spark_version))
 
 
-def footing(application: Application) -> Footing:
-    """What a run shows of itself."""
-    conf = conf_of(application)
+def footing(application: Application, conf: SparkConf) -> Footing:
+    """What a run shows of itself. ``conf``: that it had."""
     cpus = settled(conf, CPUS)
     cores = max([whole(conf, CORES), *(one.cores for one in application.executors)])
     slots = max(1, int(cores // cpus)) if isinstance(cpus, Decimal) and cpus > 0 else 1
@@ -118,8 +117,8 @@ def footing(application: Application) -> Footing:
     )
 
 
-def default_space(runs: Sequence[Footing]) -> Space:
-    """The grid for these runs (at least one) of an application."""
+def default_space(runs: Sequence[Footing], *, shaped: bool = True) -> Space:
+    """The grid for these runs (at least one) of an application. ``shaped``: executors of another shape may be tried."""
     confs = tuple(run.conf for run in runs)
     need, peak = max(run.need for run in runs), max(run.peak for run in runs)
     mean = max(run.mean for run in runs)
@@ -141,7 +140,7 @@ def default_space(runs: Sequence[Footing]) -> Space:
     ]
     if any(conf.setting(SUSTAINED) is not None for conf in confs):
         axes.append(Axis(SUSTAINED, _seconds(BACKLOG_S, shortest_s // BACKLOG_SHARE, BACKLOG_VALUES, confs, SUSTAINED)))
-    if all(run.default_profile_only for run in runs) and (shape := _shapes(confs)):
+    if shaped and all(run.default_profile_only for run in runs) and (shape := _shapes(confs)):
         axes.append(Axis(CORES, shape))
     if all(master_of(conf).startswith("k8s://") for conf in confs) and top > min(whole(conf, BATCH) for conf in confs):
         sizes = {size for size in BATCHES if size < 2 * top} | {whole(conf, BATCH) for conf in confs}

@@ -28,6 +28,7 @@ from returns.pipeline import is_successful
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import Value
 from podtide.domain.javavalues import BYTE_UNITS
+from podtide.domain.pareto import spread
 from podtide.domain.settings import ENABLED, INITIAL, INSTANCES, MAX, MIN
 from podtide.domain.sparkconf import Setting, SparkConf, from_mapping, layered, read
 from podtide.domain.sparkversions import SparkVersion
@@ -126,12 +127,22 @@ def places(space: Space) -> Iterator[Place]:
     return product(*(range(len(axis.values)) for axis in space.axes))
 
 
-def neighbours(space: Space, place: Place) -> Iterator[Place]:
-    """The points one step away on one axis, in order of the axes, the lower first."""
+def neighbours(space: Space, place: Place, reach: float = 0.0) -> Iterator[Place]:
+    """The points one step away on one axis, in order of the axes, the lower first. ``reach``: the share of an axis that a
+    step takes; 0: from one value to the next."""
     for at, axis in enumerate(space.axes):
-        for step in (-1, 1):
-            if 0 <= place[at] + step < len(axis.values):
-                yield (*place[:at], place[at] + step, *place[at + 1 :])
+        step = max(1, int(reach * len(axis.values)))
+        for other in (place[at] - step, place[at] + step):
+            if 0 <= other < len(axis.values):
+                yield (*place[:at], other, *place[at + 1 :])
+
+
+def sweep(space: Space, place: Place, most: int) -> Iterator[Place]:
+    """The points that differ from this one on one axis, with at most so many values of each, evenly spread."""
+    for at, axis in enumerate(space.axes):
+        for other in spread(range(len(axis.values)), most):
+            if other != place[at]:
+                yield (*place[:at], other, *place[at + 1 :])
 
 
 def candidate(space: Space, place: Place) -> Candidate | None:
@@ -143,7 +154,7 @@ def candidate(space: Space, place: Place) -> Candidate | None:
             text = chosen[axis.key]
             if axis.per_core and text is not None:
                 chosen[axis.key] = _converted(space.confs[0], text, int(cores))
-    changes = dict(space.always) | {
+    changes = {key: text for key, text in space.always if key not in chosen} | {
         key: text for key, text in chosen.items() if not all(same(conf, key, text) for conf in space.confs)
     }
     if CORES in changes and cores is not None:
