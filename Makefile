@@ -15,7 +15,7 @@ DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 .PHONY: help demo test check lint types contracts unit live-quick live conformance truth-check accuracy soak bench wheel clean
 
 help:
-	@echo "make demo         replay the event log that ships with the project, and simulate a cluster with bad weather"
+	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
 	@echo "make test         every check: lint, types, import contracts, tests, coverage, wheel"
 	@echo "make live         against a real API server: 1,000 pods, 100 kills, real Spark   (Java 17; tests/live/cluster.py)"
 	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
@@ -35,6 +35,8 @@ demo: $(STAMP)
 	@echo
 	$(BIN)/podtide simulate --cluster demo/spot-cluster.yaml --workload demo/workload.yaml \
 		--conf spark.executor.cores=4 --conf spark.dynamicAllocation.maxExecutors=40
+	@echo
+	$(BIN)/podtide whatif $(DEMO) --set spark.dynamicAllocation.maxExecutors=10 --static 3 --price core-hour=0.04,gb-hour=0.005
 
 test: check
 
