@@ -35,7 +35,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,6 +119,19 @@ DROPPED: Final = (
 """Said at every tick; nothing is decided by them."""
 
 
+def neutral_paths(log: Path, folder: Path, spark_python: Path) -> dict[str, str]:
+    """What the paths of this machine are called in a log that is kept."""
+    raw = b"".join(b"".join(frames(f.read_bytes())) for f in sorted(log.glob("*.zstd"))).decode()
+    java_home = json.loads(next(x for x in raw.splitlines() if "EnvironmentUpdate" in x))["JVM Information"]
+    return {
+        str(folder / "spark"): "/opt/spark",
+        str(folder): "/opt/demo",
+        str(spark_python.parent.parent): "/opt/python",
+        java_home["Java Home"]: "/opt/java",
+        str(PROJECT): "/opt/demo/src",
+    }
+
+
 def spark_home(spark_python: Path, folder: Path) -> Path:
     """Return a Spark home made of links into the pyspark package; workers write below it, not into the package."""
     found = subprocess.run(
@@ -138,14 +151,16 @@ def spark_home(spark_python: Path, folder: Path) -> Path:
     return home
 
 
-def run(spark_python: Path, folder: Path) -> tuple[Path, Path]:
+def run(
+    spark_python: Path, folder: Path, app: Path = DEMO / "app.py", conf_given: Mapping[str, str] = CONF
+) -> tuple[Path, Path]:
     """Run the application; return the event log's folder and the raw decisions log."""
     home = spark_home(spark_python, folder)
     conf, events, decisions = folder / "conf", folder / "events", folder / "decisions.log"
     conf.mkdir()
     events.mkdir()
     (conf / "log4j2.properties").write_text(LOG4J)
-    settings = {**CONF, "spark.eventLog.dir": events.as_uri(), "spark.local.dir": str(folder / "local")}
+    settings = {**conf_given, "spark.eventLog.dir": events.as_uri(), "spark.local.dir": str(folder / "local")}
     (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
     environment = {
         "PATH": os.environ["PATH"],
@@ -167,7 +182,7 @@ def run(spark_python: Path, folder: Path) -> tuple[Path, Path]:
     with console.open("w") as said:
         done = subprocess.run(
             [spark_python, "-c", RUN_WITHOUT_PATH],
-            stdin=(DEMO / "app.py").open(),
+            stdin=app.open(),
             stdout=said,
             stderr=subprocess.STDOUT,
             env=environment,
@@ -289,15 +304,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="demo-") as name:
         folder = Path(name).resolve()
         log, decisions = run(spark_python, folder)
-        raw = b"".join(b"".join(frames(f.read_bytes())) for f in sorted(log.glob("*.zstd"))).decode()
-        java_home = json.loads(next(x for x in raw.splitlines() if "EnvironmentUpdate" in x))["JVM Information"]
-        paths = {
-            str(folder / "spark"): "/opt/spark",
-            str(folder): "/opt/demo",
-            str(spark_python.parent.parent): "/opt/python",
-            java_home["Java Home"]: "/opt/java",
-            str(PROJECT): "/opt/demo/src",
-        }
+        paths = neutral_paths(log, folder, spark_python)
         target = folder / "out" / log.name
         lines = scrub(log, target, paths)
         told = scrub_decisions(decisions, folder / "out" / "driver-decisions.log")

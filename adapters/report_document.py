@@ -1,0 +1,290 @@
+"""The document of a what-if or a tune, read into records that people's views are made of.
+
+The document is what ``podtide whatif --json`` and ``podtide tune --json`` print (docs/whatif.md lists its keys). Views -
+the HTML report, the notebook, the terminal - take a ``Document``, so that none of them looks up a key twice or meets a
+number that is none. ``read`` takes the object as it comes out of a JSON parser or out of the command itself: keys that
+nobody shows are passed over, what may be missing is empty, and what is wrong is named by its path in the document. Numbers
+are finite and lists are bounded; texts are kept as they are, for whoever shows them to escape.
+
+Times are seconds since the application's start unless their names say milliseconds; shares and errors are fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+CAUSES_MAX: Final = 100
+RUNS_MAX: Final = 2_000
+"""Variants of one document."""
+
+ROWS_MAX: Final = 1_000_000
+"""Points of a curve, decisions, or stages of one run."""
+
+DEPTH_MAX: Final = 12
+
+Seconds: TypeAlias = float
+Share: TypeAlias = float
+Point: TypeAlias = tuple[float, float, float, float, float, float]
+"""(time, needed, target, pending, running, busy); holds until the next."""
+
+Rows: TypeAlias = Annotated[int, Meta(ge=0)]
+Range: TypeAlias = tuple[float, float]
+Amounts: TypeAlias = Annotated[dict[str, float], Meta(max_length=CAUSES_MAX)]
+
+
+class DocumentError(ValueError):
+    """Not a document that can be shown; the message is one line that names the path of what is wrong."""
+
+
+class App(Struct, frozen=True):
+    """The application and its log."""
+
+    id: str = ""
+    name: str = ""
+    spark_version: str = ""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    log: str = ""
+    jobs: Rows = 0
+    stages: Rows = 0
+    tasks: Rows = 0
+    executors: Rows = 0
+
+
+class Recorded(Struct, frozen=True):
+    """What really happened. ``curve``: (time, registered executors)."""
+
+    runtime_s: Seconds
+    executor_seconds: float
+    peak_executors: float
+    billed_seconds: float | None = None
+    curve: Annotated[tuple[tuple[float, float], ...], Meta(max_length=ROWS_MAX)] = ()
+    core_hours: float | None = None
+    gb_hours: float | None = None
+    cost: float | None = None
+
+
+class StageTimes(Struct, frozen=True):
+    """A stage of a simulated run."""
+
+    stage: int
+    name: str = ""
+    tasks: Rows = 0
+    submitted_s: Seconds = 0.0
+    completed_s: Seconds = 0.0
+
+    @property
+    def took_s(self) -> Seconds:
+        """From submission to completion."""
+        return max(0.0, self.completed_s - self.submitted_s)
+
+
+class Decision(Struct, frozen=True):
+    """A decision of the core: a ``target`` that moved, or a ``release`` of executors."""
+
+    at_s: Seconds
+    kind: str
+    cause: str = ""
+    facts: dict[str, Any] = {}
+    profile: int = 0
+    before: int = 0
+    after: int = 0
+    executors: tuple[str, ...] = ()
+
+    @property
+    def moved(self) -> int:
+        """How many executors more are wanted, or fewer (negative)."""
+        return -len(self.executors) if self.kind == "release" else self.after - self.before
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """A config, simulated. Ranges are None where there is but a point; ``conf`` is what differs from the log's."""
+
+    name: str
+    runtime_s: Seconds
+    executor_seconds: float
+    conf: dict[str, str | None] = {}
+    static: int | None = None
+    runtime_range_s: Range | None = None
+    executor_seconds_range: Range | None = None
+    billed_seconds: float = 0.0
+    peak_executors: float = 0
+    executors_started: float = 0
+    executors_lost: float = 0
+    core_hours: float | None = None
+    gb_hours: float | None = None
+    cost: float | None = None
+    cost_range: Range | None = None
+    idle_share: Share | None = None
+    requests: float = 0
+    waited_s: Seconds = 0.0
+    ledger: Amounts = {}
+    waiting: Amounts = {}
+    tasks_again: float = 0
+    unfinished: str | None = None
+    notes: tuple[str, ...] = ()
+    curve: Annotated[tuple[Point, ...], Meta(max_length=ROWS_MAX)] = ()
+    stages: Annotated[tuple[StageTimes, ...], Meta(max_length=ROWS_MAX)] = ()
+    decisions: Annotated[tuple[Decision, ...], Meta(max_length=ROWS_MAX)] = ()
+    decisions_left_out: Rows = 0
+
+    @property
+    def decided(self) -> int:
+        """How many decisions there were, those that the document leaves out among them."""
+        return len(self.decisions) + self.decisions_left_out
+
+    @property
+    def billed(self) -> float:
+        """Executor-seconds of the bill, from request to end: what the causes of the ledger sum to."""
+        return math.fsum(self.ledger.values()) or self.billed_seconds
+
+
+class OwnError(Struct, frozen=True):
+    """Simulated against recorded under the recorded config; ``peak_executors`` is a count, the others are fractions."""
+
+    runtime: Share = 0.0
+    executor_seconds: Share = 0.0
+    peak_executors: float = 0.0
+    curve: Share | None = None
+
+    @property
+    def worst(self) -> Share:
+        """The larger of the errors in run time and in executor-seconds."""
+        return max(abs(self.runtime), abs(self.executor_seconds))
+
+
+class SelfReplay(Run, frozen=True, kw_only=True):
+    """The recorded config, simulated, and how far that is from what happened."""
+
+    error: OwnError
+
+
+class Prices(Struct, frozen=True):
+    """What was paid for."""
+
+    core_hour: float | None = None
+    gb_hour: float | None = None
+    spot_share: Share | None = None
+    spot_discount: Share | None = None
+    currency: str | None = None
+
+
+class Unknown(Struct, frozen=True):
+    """What the log does not tell, and what that does to the answers."""
+
+    what: str
+    effect: str = ""
+
+
+class Recommendation(Struct, frozen=True):
+    """What to change; no ``name``: nothing is worth changing. ``lines``: text to paste, by where it goes."""
+
+    name: str | None = None
+    text: str = ""
+    conf: dict[str, str | None] = {}
+    saving: dict[str, Any] = {}
+    lines: dict[str, str] = {}
+
+
+class Searched(Struct, frozen=True):
+    """What a tune looked at."""
+
+    space: dict[str, Any] = {}
+    candidates: Rows = 0
+    full_simulations: Rows = 0
+    pruned: Rows = 0
+
+
+class Advised(Struct, frozen=True):
+    """What a recommendation does to one run, as shares of what it took as simulated."""
+
+    runtime_share: Share
+    price_share: Share
+    runtime_share_worst: Share | None = None
+
+
+class OneRun(Struct, frozen=True):
+    """One of the runs that a tune looked at."""
+
+    runtime_s: Seconds
+    executor_seconds: float
+    id: str = ""
+    log: str = ""
+    peak_executors: float = 0
+    error: OwnError = OwnError()
+    recommended: Advised | None = None
+
+
+class Unusable(Struct, frozen=True):
+    """A log that was left out."""
+
+    log: str
+    why: str = ""
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """Everything that a what-if or a tune has to say. ``runs``: of a tune; with several of them every figure is a mean.
+    ``measure``: what a tune minimised besides time: cost, executor_seconds or core_hours."""
+
+    recorded: Recorded
+    self_replay: SelfReplay
+    command: str = "whatif"
+    app: App = App()
+    variants: Annotated[tuple[Run, ...], Meta(max_length=RUNS_MAX)] = ()
+    prices: Prices | None = None
+    max_error: Share | None = None
+    seeds: Rows = 1
+    unknowns: tuple[Unknown, ...] = ()
+    notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    measure: str | None = None
+    runs: Annotated[tuple[OneRun, ...], Meta(max_length=RUNS_MAX)] = ()
+    unusable: tuple[Unusable, ...] = ()
+    frontier: tuple[str, ...] = ()
+    recommendation: Recommendation | None = None
+    searched: Searched | None = None
+
+    @property
+    def currency(self) -> str | None:
+        """What money is counted in, if somebody said so."""
+        return self.prices.currency if self.prices else None
+
+    @property
+    def recommended(self) -> Run | None:
+        """The variant that is recommended, if one is."""
+        name = self.recommendation.name if self.recommendation else None
+        return None if name is None else next((one for one in self.variants if one.name == name), None)
+
+
+def read(document: Mapping[str, Any]) -> Document:
+    """The document as records.
+
+    Raises ``DocumentError`` where a key is missing, a value is of another kind than expected, a number is not finite, or a
+    list is longer than anything that can be shown; it names the path.
+    """
+    _refuse_infinite(document, "$", 0)
+    try:
+        return msgspec.convert(document, Document)
+    except msgspec.ValidationError as problem:
+        raise DocumentError(f"not a document of podtide whatif or tune: {problem}") from None
+
+
+def _refuse_infinite(value: object, path: str, depth: int) -> None:
+    """Numbers that are none would draw nothing and compare as nothing; say where they are."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise DocumentError(f"not a document of podtide whatif or tune: {value} at `{path}`, expected a number")
+    elif depth >= DEPTH_MAX:
+        return
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            _refuse_infinite(one, f"{path}.{str(key)[:40]!a}"[:200], depth + 1)
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for index, one in enumerate(value):
+            if isinstance(one, float | dict | list | tuple):
+                _refuse_infinite(one, f"{path}[{index}]", depth + 1)
