@@ -8,6 +8,7 @@ whoever makes it comes first.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from heapq import heappush
@@ -16,10 +17,10 @@ from typing import NamedTuple
 from podtide.domain.behaviour import Behaviour
 from podtide.domain.ledger import Book
 from podtide.domain.plans import Plan
-from podtide.domain.recorded import Application, Job
+from podtide.domain.recorded import Application
 from podtide.domain.rerun_rows import Attempt, JobRow, Phase, Pool, StageRow
 from podtide.domain.rerun_slots import Slots
-from podtide.domain.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted, UnpersistRDD
+from podtide.domain.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
 from podtide.domain.units import NEVER, Millis, ProfileId
 
 
@@ -34,10 +35,11 @@ class Kind(IntEnum):
     COPY = 5
     RESUBMIT = 6
     OPEN = 7
+    UNPERSIST = 8
 
 
 class Due(NamedTuple):
-    """Something that happens at a time: ``what`` is a job, a stage or an attempt, ``task`` one of its tasks."""
+    """Something that happens at a time: ``what`` is a job, a stage or an attempt, ``task`` one of its tasks, or an RDD."""
 
     at: Millis
     kind: Kind
@@ -79,6 +81,7 @@ class Jobs(Slots):
         self._writers: dict[int, list[StageRow]] = {}
         self._jobs = {job.job: JobRow(job) for job in app.jobs}
         self._followers: dict[int, list[JobRow]] = {}
+        self._unpersists: dict[int, list[tuple[Millis, int]]] = {}
         self._link(behaviour.boot_ms)
 
     @property
@@ -123,9 +126,8 @@ class Jobs(Slots):
         self._first = first
         if not self._thinks:
             self.thought(0)
-        started = self.app.started_ms
-        self._unpersist = sorted((max(0, at - started), rdd) for at, rdd in self.app.unpersisted)
-        self._unpersist.reverse()
+        self._plan_unpersists()
+        self._link_caches()
         if not self._open:
             self._later(boot_ms + self.plan.registered_wait_ms, Kind.OPEN, None)
 
@@ -135,6 +137,13 @@ class Jobs(Slots):
         least = min((job.recorded.think_ms for job in first), default=0) if self._thinks else 0
         for job in first:
             self._later(max(now, now + job.recorded.think_ms - least), Kind.JOB, job)
+
+    def _link_caches(self) -> None:
+        """The first stage with an RDD computes and stores it; later ones read it, wherever it is."""
+        taken: set[int] = set()
+        for row in sorted(self._stages.values(), key=lambda row: (row.recorded.submitted_ms, row.recorded.stage)):
+            row.stores = tuple(rdd for rdd in row.recorded.stores if rdd not in taken)
+            taken.update(row.stores)
 
     def _parents_of(self, stage: int, shuffles: Mapping[int, int], child: StageRow) -> tuple[StageRow, ...]:
         """The rows that write what a parent stage stands for: itself, or (it was skipped) who wrote its shuffle before."""
@@ -169,7 +178,8 @@ class Jobs(Slots):
         job.ended_ms = at
         self.jobs_left -= 1
         self.say(JobEnd(at, job.recorded.job))
-        self._drop_unpersisted(job.recorded, at)
+        for after, rdd in self._unpersists.get(job.recorded.job, ()):
+            self._later(at + after, Kind.UNPERSIST, None, rdd)
         for follower in self._followers.get(job.recorded.job, ()):
             follower.waits -= 1
             if not follower.waits:
@@ -177,11 +187,16 @@ class Jobs(Slots):
         if self.done:
             self.ended_ms = at
 
-    def _drop_unpersisted(self, job: Job, at: Millis) -> None:
-        """RDDs that were dropped in the log before the job's end are dropped at its end here, at the latest."""
-        ended = (job.ended_ms or job.submitted_ms) - self.app.started_ms
-        while self._unpersist and self._unpersist[-1][0] <= ended:
-            self.say(UnpersistRDD(at, self._unpersist.pop()[1]))
+    def _plan_unpersists(self) -> None:
+        """An RDD is dropped as long after the end of the last job before it as in the log, or after the start."""
+        ends = sorted((job.ended_ms, job.job) for job in self.app.jobs if job.ended_ms is not None)
+        for at, rdd in self.app.unpersisted:
+            place = bisect_right(ends, (at, NEVER)) - 1
+            if place < 0:
+                self._later(max(0, at - self.app.started_ms), Kind.UNPERSIST, None, rdd)
+            else:
+                ended, job = ends[place]
+                self._unpersists.setdefault(job, []).append((at - ended, rdd))
 
     def _want(self, row: StageRow, at: Millis, *, lag_ms: Millis) -> None:
         """submitStage: the stage when its parents are there, else whatever of these nobody has asked for."""

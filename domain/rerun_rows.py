@@ -104,6 +104,7 @@ class StageRow:
         "priority",
         "profile",
         "recorded",
+        "stores",
         "submitted_ms",
     )
 
@@ -117,6 +118,7 @@ class StageRow:
         self.missing = sum(body >= 0 for body in recorded.body_ms)
         self.holder: array[int] | None = None if recorded.shuffle is None else array("i", [NOBODY]) * tasks
         self.parents: tuple[StageRow, ...] = ()
+        self.stores: tuple[int, ...] = ()  # RDDs that it is the first to compute and to cache
         self.children: list[StageRow] = []
         self.phase = Phase.IDLE
         self.attempts = 0
@@ -153,6 +155,7 @@ class Attempt:
         "running",
         "simple",
         "stage",
+        "stores",
         "told",
         "total",
         "zombie",
@@ -167,6 +170,7 @@ class Attempt:
         self.pool = pool
         self.parts = parts
         self.bodies = recorded.body_ms
+        self.stores = stage.stores
         self.done = stage.done
         self.holder = stage.holder
         self.next = 0

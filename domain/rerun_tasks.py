@@ -26,7 +26,16 @@ from podtide.domain.recorded import Application
 from podtide.domain.rerun_jobs import Due, Jobs, Kind
 from podtide.domain.rerun_rows import NOBODY, Attempt, ExecutorRow, JobRow, Phase, StageRow, Standing
 from podtide.domain.rerun_slots import SHIFT, SLOT
-from podtide.domain.stimuli import SpeculativeTaskSubmitted, StageCompleted, TaskEnd, TaskOutcome, TaskStart
+from podtide.domain.stimuli import (
+    BlockUpdated,
+    RddBlock,
+    SpeculativeTaskSubmitted,
+    StageCompleted,
+    TaskEnd,
+    TaskOutcome,
+    TaskStart,
+    UnpersistRDD,
+)
 from podtide.domain.units import NEVER, Millis, ProfileId
 
 RESUBMIT_MS: Final[Millis] = 200
@@ -49,6 +58,7 @@ class Tasks(Jobs):
     ) -> None:
         super().__init__(app, plan, behaviour, seed, book, thinks=thinks, homes=homes)
         self.grid: Millis | None = None
+        self._cached: set[tuple[int, int]] = set()
 
     def due(self) -> Millis:
         """When something happens next by itself."""
@@ -139,6 +149,9 @@ class Tasks(Jobs):
                 if row not in run.stage.on:
                     run.stage.on.add(row)
                     outputs.append((executor.id, run.key[1]))
+            if run.stores:
+                self.now = at
+                self._store(run, executor, at)
             if not run.stage.missing:
                 self.now = at
                 self._all_there(run.stage, at)
@@ -228,6 +241,9 @@ class Tasks(Jobs):
                 if what.phase is Phase.FAILED:
                     what.phase = Phase.IDLE
                     self._want(what, due.at, lag_ms=0)
+            case Kind.UNPERSIST:
+                self.say(UnpersistRDD(due.at, due.task))
+                self._cached = {held for held in self._cached if held[1] != due.task}
             case Kind.OPEN:
                 self.open(due.at)
         return True
@@ -260,6 +276,8 @@ class Tasks(Jobs):
                     run.holder[part] = executor.row
                     run.stage.on.add(executor.row)
             self._end_copy(run, index, slot, at)
+            if run.stores:
+                self._store(run, executor, at)
         self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
         if failed and not run.zombie:
             run.again.append(index)
@@ -270,6 +288,13 @@ class Tasks(Jobs):
         self.offer_one(executor, at)
         self._phase(at)
         return True
+
+    def _store(self, run: Attempt, executor: ExecutorRow, at: Millis) -> None:
+        """A task cached its partition where it ran: told once for each executor and RDD, which is all that matters."""
+        for rdd in run.stores:
+            if (executor.row, rdd) not in self._cached:
+                self._cached.add((executor.row, rdd))
+                self.say(BlockUpdated(at, executor.id, RddBlock(rdd, executor.row), True, False))
 
     # speculative copies
 
