@@ -12,7 +12,7 @@ SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts unit live-quick live conformance truth-check accuracy soak bench wheel clean
+.PHONY: help demo test check lint types contracts unit slow command-line live-quick live conformance truth-check accuracy soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
@@ -40,7 +40,7 @@ demo: $(STAMP)
 
 test: check
 
-check: lint types contracts unit live-quick wheel
+check: lint types contracts unit slow wheel
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -54,8 +54,15 @@ contracts: $(STAMP)
 
 unit: $(STAMP)
 	$(PYTEST) --ignore=tests/entrypoints --ignore=tests/live --cov --cov-report=term --cov-fail-under=95
-	$(BIN)/python -m pytest -q tests/entrypoints
 	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) -q --hypothesis-profile=quick tests/domain tests/properties tests/conformance
+
+# Both wait more than they work, so they go side by side; what each says is kept together.
+slow: $(STAMP)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target command-line live-quick
+
+# The command line as a user types it: signals, terminals, pipes.
+command-line: $(STAMP)
+	$(BIN)/python -m pytest -q tests/entrypoints
 
 # Against a real API server, in one process: each worker would start a server of its own. Skipped, loudly, where there is none.
 live-quick: $(STAMP)

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 
 from podtide.adapters import spark_events as wire
 from podtide.domain.job_dependencies import JobTraits
-from podtide.domain.recorded_reading import BLOCK_MANAGERS, Reading
+from podtide.domain.recorded_reading import BLOCK_MANAGERS, DRIVERS, Reading
 from podtide.domain.recorded_reading_stages import StageSeen
 from podtide.domain.stimuli import ResourceProfileAdded
 from podtide.domain.units import Millis
@@ -202,8 +202,13 @@ Line: TypeAlias = (
 SHAPES: Final = wire.Shapes(Line, wire.TaskStartLine, TaskEndLine)
 """For ``EventLogSensor``."""
 
-LATE_MS: Final[Millis] = 86_400_000
-"""Events come late by a minute or so; what claims to be older than this by the log's clock is taken to be of now."""
+_OF_EXECUTORS: Final = (
+    wire.ExecutorAddedLine,
+    wire.ExecutorRemovedLine,
+    wire.BlockManagerAddedLine,
+    wire.BlockManagerRemovedLine,
+)
+"""What these claim does not move the clock of the application's work (``recorded_reading_times``)."""
 
 _NO_METRICS: Final = Metrics()
 _NO_PROPERTIES: Final = JobProperties()
@@ -223,13 +228,14 @@ class ApplicationLog:
         reading = self.reading
         started, ended, metered = reading.task_started, reading.task_ended, reading.task_metered
         start_line, end_line, none = wire.TaskStartLine, TaskEndLine, _NO_METRICS
-        clock = reading.clock
+        times = reading.times
+        clock = times.clock
         for line in lines:
             kind = type(line)
             if kind is end_line:
                 info, metrics = line.info, line.metrics or none
                 if info.finish > clock:
-                    clock = reading.clock = info.finish
+                    clock = times.clock = info.finish
                 stage = ended(
                     line.stage, line.attempt, info.index, info.partition, info.executor, info.launch, info.finish,
                     info.speculative, line.reason.reason, metrics.run, line.kind,
@@ -248,17 +254,23 @@ class ApplicationLog:
             elif kind is start_line:
                 info = line.info
                 if info.launch > clock:
-                    clock = reading.clock = info.launch
+                    clock = times.clock = info.launch
                 started(line.stage, line.attempt, info.index, info.executor, info.launch, info.speculative)
             else:
                 clock = self._rare(line, clock)
 
     def _rare(self, line: Any, clock: Millis) -> Millis:
         reading = self.reading
+        times = reading.times
         time = line.time if isinstance(line, ExecutionStartLine | ExecutionEndLine) else wire.time_of(line)
-        if time > clock:
-            clock = reading.clock = time
-        at = time if time >= 0 and clock - time <= LATE_MS else clock
+        if isinstance(line, _OF_EXECUTORS) and not _is_drivers(line):
+            at = time if time > 0 else clock
+        elif isinstance(line, wire.ApplicationEndLine):
+            at = clock
+        else:
+            at = times.of_work(time, clock)
+            if at > clock:
+                clock = times.clock = at
         match line:
             case wire.TaskEndLine(stage, why, info, attempt):  # one that fits the plain shape alone
                 reading.task_ended(
@@ -274,6 +286,8 @@ class ApplicationLog:
                 properties = line.properties if isinstance(line, JobStartLine) else None
                 listed = line.stage_ids if isinstance(line, JobStartLine) and not stages else ()
                 reading.job_started(job, at, [_stage_seen(info) for info in stages], _traits(properties), listed)
+                if time < 0:
+                    reading.timeless.add(job)
             case wire.JobEndLine(job):
                 result = line.result if isinstance(line, JobEndLine) else None
                 reading.job_ended(job, at, succeeded=result is None or result.result == "JobSucceeded")
@@ -298,8 +312,10 @@ class ApplicationLog:
                 reading.profile_added(profile)
             case wire.EnvironmentLine(properties):
                 reading.environment(properties.get("spark.executor.cores"), properties.get("spark.task.cpus"))
+            case wire.ApplicationStartLine():
+                times.start(time)
             case wire.ApplicationEndLine():
-                reading.ended = True
+                times.end(time)
             case ExecutionStartLine(execution, root):
                 reading.execution_began(execution, root, at)
             case ExecutionEndLine(execution):
@@ -324,6 +340,13 @@ def _stage_seen(info: wire.StageInfo) -> StageSeen:
         stored,
         rich and any(rdd.barrier for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
         info.shuffle,
+    )
+
+
+def _is_drivers(line: Any) -> bool:
+    """Whether it is the driver's block manager that comes or goes: that belongs to the application."""
+    return (
+        isinstance(line, wire.BlockManagerAddedLine | wire.BlockManagerRemovedLine) and line.manager.executor in DRIVERS
     )
 
 

@@ -110,6 +110,7 @@ class Run(Struct, frozen=True, kw_only=True):
     executor_seconds: float
     conf: dict[str, str | None] = {}
     static: int | None = None
+    faults: dict[str, float | None] | None = None
     runtime_range_s: Range | None = None
     executor_seconds_range: Range | None = None
     billed_seconds: float = 0.0

@@ -201,3 +201,16 @@ def largest(amounts: Mapping[str, float], *leave_out: str) -> list[tuple[str, fl
 def tasks(value: int) -> str:
     """``1,234 tasks``."""
     return count(value, "task")
+
+
+def faults_told(faults: Mapping[str, float | None] | None) -> tuple[str, ...]:
+    """What goes wrong in a variant besides what did, in words."""
+    given = {} if faults is None else faults
+    told = []
+    if rate := given.get("spot_per_hour"):
+        told.append(f"{number(rate)} interruptions of an executor an hour")
+    if extra := given.get("start_extra_s"):
+        told.append(f"every start takes {took(extra)} longer")
+    if (quota := given.get("quota")) is not None:
+        told.append(f"no more than {number(quota)} executors")
+    return tuple(told)

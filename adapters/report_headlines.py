@@ -12,6 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from podtide.adapters.log_errors import escaped
 from podtide.adapters.report_document import Document, OwnError, Range, Run
 from podtide.adapters.report_figures import (
     SAME,
@@ -125,6 +126,8 @@ def wasted(run: Run) -> str:
 
 def why(run: Run) -> str:
     """``Tasks waited 4m10s for executors: 3m02s of it was batch size and delay, 40 s start-up.``"""
+    if run.unfinished is not None:
+        return f"It does not come to its end: {escaped(run.unfinished, 200)}."
     if run.waited_s < 0.05:
         return "Tasks hardly waited for executors: no limit held the application back."
     limits = largest(run.waiting)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from podtide.adapters.report_document import Document, Run
-from podtide.adapters.report_figures import SAME, UNKNOWN, change, difference, money, number, percent, took
+from podtide.adapters.report_figures import SAME, UNKNOWN, change, difference, faults_told, money, number, percent, took
 from podtide.adapters.report_headlines import (
     Compared,
     Verdict,
@@ -141,6 +141,7 @@ def _against(
 
 def _conf(run: Run) -> Markup:
     lines = [f"{count(run.static, 'executor')} from start to end"] if run.static is not None else []
+    lines += faults_told(run.faults)
     for key, value in list(run.conf.items())[:KEYS_MAX]:
         lines.append(f"{key} unset" if value is None else f"{key}={_REDACTION.shown(key, value)}")
     if (more := len(run.conf) - KEYS_MAX) > 0:

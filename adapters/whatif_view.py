@@ -30,6 +30,7 @@ from podtide.adapters.report_figures import (
     UNKNOWN,
     change,
     difference,
+    faults_told,
     largest,
     money,
     number,
@@ -301,7 +302,7 @@ class WhatIfView:
         for row in self._figures():
             cell = page.text(row.shown(run))
             extent = row.range(run) if row.range is not None else None
-            if row.value is not None and run is not base:
+            if row.value is not None and run is not base and run.unfinished is None:
                 value, was = row.value(run), row.value(base)
                 by = difference(value, was)
                 if by is not None:
@@ -329,13 +330,15 @@ class WhatIfView:
         page = self.page
         if run.static is not None:
             yield page.text(f"{number(run.static)} executors from the start, no dynamic allocation")
+        told = faults_told(run.faults)
+        yield from (page.text(one) for one in told)
         shown = list(run.conf.items())
         for key, value in shown[:CHANGES_SHOWN]:
-            told = "unset" if value is None else escaped(value, 60) or '""'
-            yield Text.assemble(page.text(f"{escaped(key, 80).removeprefix('spark.')} ", "dim"), page.text(told))
+            text = "unset" if value is None else escaped(value, 60) or '""'
+            yield Text.assemble(page.text(f"{escaped(key, 80).removeprefix('spark.')} ", "dim"), page.text(text))
         if (more := len(shown) - CHANGES_SHOWN) > 0:
             yield page.text(f"and {more:,} more", "dim")
-        if run.static is None and not run.conf:
+        if run.static is None and not run.conf and not told:
             yield page.text("the log's own config", "dim")
 
     def _ledger_cell(self, run: Run, cause: str) -> Text:

@@ -300,8 +300,9 @@ def suspect(name: str) -> str | None:
     if family is None:
         closed = False
         family = next((prefix for prefix in OPEN_FAMILIES if lower.startswith(prefix)), None)
-    if family is None:
-        return None
+    if family is None:  # a key of somebody else's, or one whose family is misspelt
+        alike = get_close_matches(lower, _NAMES, 1, 0.93) if len(name) <= SUGGESTED_CHARS_MAX else []
+        return _NAMES[alike[0]] if alike else None
     near: list[str] = []
     if len(name) <= SUGGESTED_CHARS_MAX:
         # The family alone would make any two of its keys look alike.

@@ -263,8 +263,13 @@ def _tasks_moved(books: IdlenessBooks, event: TasksMoved, log: Log) -> None:
                 books.add_shuffle(tracker, books.stage_shuffle[stage], log)
     for turn in event.turns:
         tracker = books.trackers.get(turn.executor)
-        if turn.change < 0 and tracker is not None:
+        if tracker is None:
+            continue
+        if turn.change < 0:
             books.run(tracker, turn.change, turn.ended, log)
+        elif not turn.change and not tracker.running and turn.executor in books.active:
+            books.run(tracker, 1, event.at, log)
+            books.run(tracker, -1, turn.ended, log)
 
 
 def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:

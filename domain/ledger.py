@@ -168,6 +168,13 @@ class Book:
         self._now = at
         self._end(life, at)
 
+    def never_was(self, key: Key) -> None:
+        """Its request was refused: there was no executor, and it is in no sum."""
+        life = self._lives.get(key)
+        if life is None or life.state != ASKED:
+            raise self._wrong("refused", key, None, "an executor that has not registered")
+        del self._lives[key]
+
     def busy(self, key: Key, at: Millis) -> None:
         """Its running tasks went from none to one."""
         life = self._lives.get(key)

@@ -243,7 +243,8 @@ class LoadBooks:
                     attempts[key].running += 1
                 case (code, key, indices, ended) if code == _MOVED:
                     attempts[key].running += ended - len(indices)
-                    attempts[key].member("started").difference_update(indices)
+                    if indices:
+                        attempts[key].member("started").difference_update(indices)
                 case (code, key, field, index) if code == _JOINED:
                     attempts[key].member(field).discard(index)
                 case (code, key, field, index) if code == _LEFT:
@@ -577,17 +578,18 @@ def _moved(books: LoadBooks, event: TasksMoved, log: Log, signals: list[Signal],
             _one_by_one(books, event.at, move, log, repair)
             continue
         books.lift(attempt)
-        if attempt.started is None:
-            _assign(attempt, "started", set(), log)
-        started = attempt.member("started")
         fresh: Sequence[int] = range(move.first, move.last)
+        if attempt.started is None and fresh:
+            _assign(attempt, "started", set(), log)
+        started = attempt.started or set()
         if not started.isdisjoint(fresh):
             books.lay(attempt)
             _one_by_one(books, event.at, move, log, repair)
             continue
         ended = min(move.ended, attempt.running + len(fresh))
         log((_MOVED, key, fresh, ended))
-        started.update(fresh)
+        if fresh:
+            attempt.member("started").update(fresh)
         attempt.running += len(fresh) - ended
         books.lay(attempt)
     if not books.waiting and not books.spec_waiting and any(move.first < move.last for move in event.moves):

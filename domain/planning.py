@@ -37,13 +37,16 @@ from podtide.domain.confreads import Reads, master_of
 from podtide.domain.kubernetes_reads import ALLOCATOR, DIRECT, REPLICA_KINDS
 from podtide.domain.kubernetes_settings import KubernetesRefused, KubernetesSettings, kubernetes_config
 from podtide.domain.planning_cluster import assumed_cluster, beset, fitted_to
-from podtide.domain.planning_notes import change_notes, touches
-from podtide.domain.planning_shapes import CORES_KEY, shapes
+from podtide.domain.planning_notes import CORES_MAX, change_notes, touches
+from podtide.domain.planning_shapes import CORES_KEY, recorded_cores, shapes
 from podtide.domain.plans import Plan
 from podtide.domain.recorded import Application
+from podtide.domain.recorded_peaks import main_profile, peaks
+from podtide.domain.recorded_reading_times import CAME_UNASKED
 from podtide.domain.settings import (
     DECOMMISSION,
     ENABLED,
+    INITIAL,
     INSTANCES,
     REQUIRED_CONDITIONS,
     SERVICE,
@@ -59,6 +62,7 @@ from podtide.domain.variants import Variant
 from podtide.domain.world_description import KIND, Description
 
 ASSUMED: Final = "assumed: the log does not say"
+CAME: Final = "the log: executors that came unasked"
 STATIC_MAX: Final = 1_000_000
 """More executors than any application has: a bound on what a plan can ask for."""
 
@@ -107,6 +111,16 @@ def recorded_conf(
     if not application.properties:
         notes.append("The log has no environment: Spark's defaults are in force.")
     scaling = _scaling(changed, reliable=_ran_without_keeping(changed))
+    came = application.counts.get(CAME_UNASKED, 0)
+    if scaling.settings.enabled and INITIAL not in given:
+        asked, most = scaling.settings.config.executors_initial, scaling.settings.config.executors_max
+        first = min(came, most)
+        if first > asked:
+            changed = layered(changed, from_mapping({INITIAL: str(first)}, CAME, version))
+            notes.append(
+                f"{came} executors came at the start where the config asks for {asked}: the platform's own, taken for "
+                f"{INITIAL}={first}."
+            )
     if scaling.settings.enabled:
         if _ran_without_keeping(changed):
             notes.append(
@@ -147,6 +161,11 @@ def plan(
         and not _among(error, errors)
     ]
     dynamic = scaling.settings.config if scaling.settings.enabled else None
+    if dynamic is not None and not known.settings.enabled and any(stage.barrier for stage in application.stages):
+        expected = (
+            "false: the application has barrier stages, which Spark refuses under dynamic allocation (SPARK-24942)"
+        )
+        errors.append(ConfError(ENABLED, "true", origin, expected))
     reads = Reads(after)
     rules = scaling.settings.config.profile_rules
     as_logged = _is_local(master) or not (touches(changed, (CORES_KEY,)) or _moves(conf, after))
@@ -165,6 +184,16 @@ def plan(
             f"{CORES_KEY} is not set: executors have {made[DEFAULT_PROFILE].cores} of them, as Spark's default says."
         )
     static, remark = (0, None) if dynamic is not None else _static(application, conf, after, variant, changed)
+    faults_of = variant.faults
+    room = _standalone_room(
+        application, reads, master, made[DEFAULT_PROFILE].cores, changed, dynamic=dynamic is not None
+    )
+    if room is not None and dynamic is not None:
+        faults_of = replace(faults_of, quota=room if faults_of.quota is None else min(room, faults_of.quota))
+    elif room is not None and variant.static is None:
+        static = room
+        each = made[DEFAULT_PROFILE].cores
+        remark = f"A standalone master gives executors until its cores are used up: {room} of {each} cores."
     if remark is not None:
         notes.append(remark)
     kubernetes: EngineConfig | None = None
@@ -196,13 +225,11 @@ def plan(
             kubernetes=kubernetes,
             cluster=where,
             fair=mode == "FAIR",
-            task_failures_max=max(1, tasks),
-            stage_attempts_max=max(1, stages),
             registered_ratio=_registered_ratio(reads, master),
             registered_wait_ms=max(0, reads.int(_WAIT)),
             speculation=reads.flag("spark.speculation"),
             shuffle_kept=reliable or reads.flag(SERVICE) or _remote_shuffle(after),
-            faults=variant.faults,
+            faults=faults_of,
             notes=tuple(dict.fromkeys(notes)),
         )
     )
@@ -350,7 +377,7 @@ def _static(
     count = min(asked, STATIC_MAX) if isinstance(asked, int) and asked > 0 else None
     if count is not None and INSTANCES in changed:
         return count, None
-    peak = max(1, application.peak_executors)
+    peak = peaks(application).get(main_profile(application), 1)
     master = master_of(after)
     counted = master.startswith(("yarn", "k8s://"))
     if _scaling(before).settings.enabled:
@@ -366,6 +393,25 @@ def _static(
         return peak, f"{INSTANCES} is {count}, and no more than {peak} executors came: so many are asked for."
     said = f"{INSTANCES} is not set" if count is None else f"{INSTANCES} is {count}"
     return peak, f"{said}, and {peak} executors were there at once: so many are asked for at the start."
+
+
+def _standalone_room(
+    application: Application, reads: Reads, master: str, cores: int, changed: Mapping[str, str | None], *, dynamic: bool
+) -> int | None:
+    """How many executors a standalone master gives at the most: spark.cores.max over their cores.
+
+    Without that setting, or as long as a variant leaves it and the shape alone, it is what was there: None where that is
+    known otherwise (``_static``, the log's own capacity).
+    """
+    if not master.startswith("spark://"):
+        return None
+    most = reads.value(CORES_MAX)
+    if isinstance(most, int) and most > 0 and (dynamic or touches(changed, (CORES_MAX,))):
+        return max(1, most // max(1, cores))
+    if dynamic or not touches(changed, (CORES_KEY,)):
+        return None
+    had = application.peak_executors * recorded_cores(application).get(main_profile(application), cores)
+    return max(1, had // max(1, cores))
 
 
 def _registered_ratio(reads: Reads, master: str) -> float:

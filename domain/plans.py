@@ -33,7 +33,7 @@ class Plan:
     start and kept. ``kubernetes``: the pods allocator and all that belongs to it decide about pods, on the cluster that
     ``cluster`` describes (its own scaling config is then the same as ``dynamic``); None: a plain resource manager that
     gives what it is asked for. ``shapes``: by profile, the default one always. ``fair``: spark.scheduler.mode.
-    ``task_failures_max``, ``stage_attempts_max``: Spark's limits. ``registered_ratio``, ``registered_wait_ms``: no task
+    ``registered_ratio``, ``registered_wait_ms``: no task
     starts before so many of the first executors are there or so long has passed
     (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether copies
     are made as the log made them.
@@ -48,8 +48,6 @@ class Plan:
     kubernetes: EngineConfig | None = None
     cluster: Description | None = None
     fair: bool = False
-    task_failures_max: int = 4
-    stage_attempts_max: int = 4
     registered_ratio: float = 0.0
     registered_wait_ms: Millis = 30_000
     speculation: bool = False

@@ -88,7 +88,8 @@ class Job:
     and SQL executions tell threads apart; each a job of this log), ``think_ms``: from the end of the last of these, or
     from the application's start where there are none, to its submission. ``stages``: those it was the first to run, in
     order of submission; ``needs``: all that it lists, with the shuffles that they write, skipped ones included (a skipped
-    stage has another id than the one that wrote its shuffle). ``ended_ms``: None when the log ends before. ``end_lag_ms``: from the completion of its last stage to its end.
+    stage has another id than the one that wrote its shuffle). ``ended_ms``: None when the log ends before. ``end_lag_ms``:
+    from the completion of its last stage to its end.
     """
 
     job: int

@@ -22,23 +22,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from podtide.domain.job_dependencies import JobSeen, JobTraits, Span, Waited, waited_for
 from podtide.domain.recorded import Application, Executor, Fresh, Job, Stage, Unknown
-from podtide.domain.recorded_reading_executors import SLOT_TAKEN, SLOTS_MAX, Fleet
+from podtide.domain.recorded_holes import HOLES
+from podtide.domain.recorded_reading_executors import SLOT_TAKEN, SLOTS_MAX, UNANNOUNCED, Fleet, Life, all_profiles
 from podtide.domain.recorded_reading_fresh import Extra, take_out
+from podtide.domain.recorded_reading_jobs import JobWork, complete
 from podtide.domain.recorded_reading_samples import Sample, median
-from podtide.domain.recorded_reading_stages import (
-    ROOM_PER_TASK,
-    FreshTask,
-    Room,
-    StageSeen,
-    StageWork,
-)
+from podtide.domain.recorded_reading_stages import ROOM_PER_TASK, FreshTask, Room, StageSeen, StageWork
+from podtide.domain.recorded_reading_times import STRAY_TASKS, STRAYS, Times, place
 from podtide.domain.stimuli import JobStage, ResourceProfileAdded
-from podtide.domain.units import ExecutorId, Millis
+from podtide.domain.units import ExecutorId, Millis, ProfileId
 
 BLOCK_MANAGERS: Final = "block manager removed"
 """The reason of executors that are known by their block managers alone."""
@@ -64,18 +60,6 @@ class Facts(NamedTuple):
     properties: Mapping[str, str]
 
 
-@dataclass(slots=True)
-class _JobWork:
-    """A job while the log is read."""
-
-    job: int
-    submitted: Millis
-    traits: JobTraits
-    listed: tuple[int, ...]
-    ended: Millis | None = None
-    succeeded: bool = False
-
-
 class Nothing(NamedTuple):
     """Why there is nothing to run again."""
 
@@ -83,15 +67,16 @@ class Nothing(NamedTuple):
 
 
 class Reading:
-    """What a log has told so far. ``clock``: the highest time that any event claimed; ``partitioned``: whether tasks have
-    partition ids."""
+    """What a log has told so far. ``partitioned``: whether tasks have partition ids; ``timeless``: jobs whose events do not
+    say when they were submitted; ``strays``: executors that are no part of the application's life."""
 
     def __init__(self) -> None:
-        self.clock: Millis = 0
-        self.ended = False
+        self.times = Times()
+        self.timeless: set[int] = set()
+        self.strays: frozenset[int] = frozenset()
         self.block_updates = 0
         self.driver_ready_ms: Millis | None = None
-        self.profiles: dict[int, ResourceProfileAdded] = {}
+        self.profiles: dict[ProfileId, ResourceProfileAdded] = {}
         self.unpersists: list[tuple[Millis, int]] = []
         self.counts: Counter[str] = Counter()
         self.fleet = Fleet()
@@ -99,7 +84,7 @@ class Reading:
         self.works: dict[int, StageWork] = {}
         self.executors_announced = False
         self.partitioned = False
-        self._jobs: dict[int, _JobWork] = {}
+        self._jobs: dict[int, JobWork] = {}
         self._active: set[int] = set()
         self._listing: dict[int, list[int]] = {}
         self._infos: dict[int, StageSeen] = {}
@@ -220,7 +205,7 @@ class Reading:
     ) -> None:
         """A job was submitted. ``ids``: its stages, where that is all that is said of them."""
         listed = tuple(ids) or tuple(seen.stage for seen in stages)
-        self._jobs.setdefault(job, _JobWork(job, at, traits, listed))
+        self._jobs.setdefault(job, JobWork(job, at, traits, listed))
         self._active.add(job)
         for seen in stages:
             self._infos[seen.stage] = _clipped(seen)
@@ -300,6 +285,16 @@ class Reading:
 
     # what came of it
 
+    def settle(self, started: Millis, ended: Millis) -> Sequence[Life]:
+        """Once all has been heard, put executors in their time (``place``); returns those that the application had."""
+        self.strays = place(self.fleet.lives, started, ended)
+        return self.lives
+
+    @property
+    def lives(self) -> Sequence[Life]:
+        """The executors that the application had, in the order in which they were heard of."""
+        return [life for life in self.fleet.lives if life.number not in self.strays]
+
     @property
     def metered(self) -> bool:
         """Whether tasks have metrics."""
@@ -321,13 +316,15 @@ class Reading:
     def application(
         self, facts: Facts, requested: Sequence[Millis | None], unknowns: Sequence[Unknown] = ()
     ) -> Application:
-        """The application, once all has been heard. ``requested``: for each of ``fleet.lives``, when it was asked for.
+        """The application, once all has been heard. ``requested``: for each of ``lives``, when it was asked for.
 
         There must be something to run again (``nothing``). The reading is used up.
         """
+        self._leave_out(facts)
         works = sorted(self.works.values(), key=lambda work: (work.attempts[work.base].submitted, work.seen.stage))
         extras = take_out(works)
-        jobs = self._complete_jobs(works)
+        jobs, made_up = complete(self._jobs, works, self._job_of, self.timeless)
+        self.counts["jobs made up"] += made_up
         stages = self._stages(works, jobs)
         waits = waited_for(
             (JobSeen(job.job, job.submitted, job.ended, job.traits) for job in jobs.values()),
@@ -336,42 +333,29 @@ class Reading:
         )
         worked = max((job.ended for job in jobs.values() if job.ended is not None), default=facts.ended_ms)
         executors = [
-            life.record(worked, facts.ended_ms, requested[life.number], self.fleet.task_cpus)
-            for life in self.fleet.lives
+            life.record(worked, facts.ended_ms, at, self.fleet.task_cpus)
+            for life, at in zip(self.lives, requested, strict=True)
         ]
+        profiles = all_profiles(self.profiles, (stage.profile for stage in stages), executors, facts.started_ms)
+        self.counts[UNANNOUNCED] = len(profiles) - len(self.profiles)
         gap = median(self.turnaround.values) if self.turnaround.values else 0
         return Application(
             facts.id, facts.name, facts.spark_version, facts.started_ms, facts.ended_ms, facts.end_known,
             facts.properties, self._jobs_done(jobs, stages, waits), tuple(stages),
-            tuple(sorted(executors, key=_coming)), tuple(self.profiles[one] for one in sorted(self.profiles)),
+            tuple(sorted(executors, key=_coming)), profiles,
             self.driver_ready_ms, max(0, gap), self._fresh(extras), tuple(self.unpersists), tuple(unknowns),
             self._totals(works, executors),
         )  # fmt: skip
 
-    def _complete_jobs(self, works: Sequence[StageWork]) -> dict[int, _JobWork]:
-        """All jobs, by submission, with those that had to be made up for stages without one."""
-        jobs = dict(self._jobs)
-        made_up: dict[int, int] = {}
-        for work in works:
-            if work.job is None:
-                work.job = self._job_of(work.seen.stage)
-            if work.job is not None:
-                continue
-            parent = next((made_up[one] for one in work.seen.parents if one in made_up), None)
-            number = -1 - len(jobs) if parent is None else parent
-            first = work.attempts[work.base].submitted
-            done = work.done()
-            if parent is None:
-                jobs[number] = _JobWork(number, first, JobTraits(), (), None, succeeded=True)
-                self.counts["jobs made up"] += 1
-            job = jobs[number]
-            job.listed = (*job.listed, work.seen.stage)
-            made_up[work.seen.stage] = work.job = number
-            if done.completed is not None:
-                job.ended = max(done.completed, job.ended or 0)
-        return dict(sorted(jobs.items(), key=lambda item: (item[1].submitted, item[0])))
+    def _leave_out(self, facts: Facts) -> None:
+        """Stages of no job whose every claim lies outside of the application's time are no part of it."""
+        for stage, work in list(self.works.items()):
+            first = work.attempts[work.base]
+            if self._job_of(stage) is None and not facts.started_ms <= first.submitted <= facts.ended_ms:
+                del self.works[stage]
+                self.counts[STRAY_TASKS] += work.succeeded
 
-    def _stages(self, works: Sequence[StageWork], jobs: Mapping[int, _JobWork]) -> list[Stage]:
+    def _stages(self, works: Sequence[StageWork], jobs: Mapping[int, JobWork]) -> list[Stage]:
         """The stages, by submission."""
         parents = frozenset(parent for seen in self._infos.values() for parent in seen.parents)
         parents |= frozenset(parent for work in works for parent in work.seen.parents)
@@ -403,7 +387,7 @@ class Reading:
         return frozenset(rdd for rdd in found if rdd is not None)
 
     def _jobs_done(
-        self, jobs: Mapping[int, _JobWork], stages: Sequence[Stage], waits: Mapping[int, Waited]
+        self, jobs: Mapping[int, JobWork], stages: Sequence[Stage], waits: Mapping[int, Waited]
     ) -> tuple[Job, ...]:
         """The jobs as they are kept, by submission."""
         by_job: dict[int, list[Stage]] = {}
@@ -442,7 +426,8 @@ class Reading:
 
     def _fresh(self, extras: Sequence[Extra]) -> tuple[Fresh, ...]:
         lives = self.fleet.lives
-        ordered = sorted(extras, key=lambda extra: (lives[extra.life].added, extra.life))
+        known = (extra for extra in extras if extra.life not in self.strays)
+        ordered = sorted(known, key=lambda extra: (lives[extra.life].added, extra.life))
         return tuple(Fresh(ExecutorId(lives[extra.life].executor), extra.extra_ms) for extra in ordered)
 
     def _totals(self, works: Sequence[StageWork], executors: Sequence[Executor]) -> dict[str, int]:
@@ -453,7 +438,9 @@ class Reading:
         counts["recomputed"] = sum(work.recomputed for work in works)
         counts["skipped stages"] = sum(stage not in self.works for stage in self._infos)
         counts["requests known"] = sum(one.requested_ms is not None for one in executors)
-        counts["executors not announced"] = sum(life.implied for life in self.fleet.lives)
+        counts["executors not announced"] = sum(life.implied for life in self.lives)
+        counts[STRAYS] = len(self.strays)
+        counts[HOLES] = sum(work.holes for work in works)
         counts["turnarounds"] = self.turnaround.count
         return {name: count for name, count in sorted(counts.items()) if count}
 

@@ -16,11 +16,14 @@ containers that were released, and decommissioning for a scale-down on one side,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from podtide.domain.profiles import CORES
 from podtide.domain.recorded import Executor, Leave
 from podtide.domain.recorded_reading_samples import Sample
-from podtide.domain.units import ExecutorId, Millis, ProfileId
+from podtide.domain.stimuli import ResourceProfileAdded
+from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 
 SPANS_MAX: Final = 64
 """Disjoint busy intervals of one executor that a longer task may still swallow."""
@@ -29,6 +32,12 @@ SLOTS_MAX: Final = 1_024
 """Slots of an executor that are told apart."""
 
 REASON_MAX: Final = 300
+
+PROFILES_MAX: Final = 10_000
+"""Resource profiles of one log that are made up for executors and stages."""
+
+UNANNOUNCED: Final = "profiles not announced"
+"""In ``Application.counts``: resource profiles that are used and not in the log."""
 
 ALWAYS: Final[Millis] = -1
 SLOT_TAKEN: Final[Millis] = 2**63 - 1
@@ -202,3 +211,22 @@ class Fleet:
         life.reason = reason
         life.running = 0
         life.freed, life.early = [], []
+
+
+def all_profiles(
+    announced: Mapping[ProfileId, ResourceProfileAdded],
+    used: Iterable[ProfileId],
+    executors: Sequence[Executor],
+    at: Millis,
+) -> tuple[ResourceProfileAdded, ...]:
+    """The resource profiles by id. Those that nobody announced have the cores of their executors, the conf's for the rest.
+
+    ``used``: by stages; ``at``: when the made-up ones are said to have come.
+    """
+    found = dict(announced)
+    cores = {one.profile: float(one.cores) for one in executors if one.cores > 0}
+    unknown = {*used, *(one.profile for one in executors)} - found.keys() - {DEFAULT_PROFILE}
+    for profile in sorted(unknown)[:PROFILES_MAX]:
+        known = ((CORES, cores[profile]),) if profile in cores else ()
+        found[profile] = ResourceProfileAdded(at, profile, known, ())
+    return tuple(found[one] for one in sorted(found))

@@ -259,6 +259,11 @@ class StageWork:
         """Whether the stage claims more tasks than there was room for."""
         return len(self.body) < self.seen.tasks
 
+    @property
+    def holes(self) -> int:
+        """Tasks whose success the log lacks although the stage completed well, once ``tasks`` has been asked for."""
+        return self.body.count(NO_TASK) if self.completions() else 0
+
     def done(self) -> Attempt:
         """The attempt that finished the stage: the first that completed well, or the last."""
         attempts = self.attempts.values()
@@ -286,9 +291,9 @@ class StageWork:
         last_end = max((one.last_end for one in self.attempts.values()), default=-1)
         completed = max(ends) if ends else max(last_end, first.submitted)
         finish_lag = 0
-        if done.completed is not None and 0 <= done.last_end <= done.completed:
-            # Logs that were edited, or stages that were completed by a failure, have ends long before their completion.
-            finish_lag = min(done.completed - done.last_end, max(0, done.completed - done.submitted))
+        # Logs that were edited have ends long before the stage was submitted: they say nothing of its completion.
+        if done.completed is not None and max(0, done.submitted) <= done.last_end <= done.completed:
+            finish_lag = done.completed - done.last_end
         return Stage(
             seen.stage, job, seen.name, ProfileId(seen.profile), first.submitted, max(completed, first.submitted),
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,

@@ -8,6 +8,9 @@ from typing import Final
 
 from podtide.domain.job_dependencies import MAIN
 from podtide.domain.recorded import NO_TASK, Application, Leave, Unknown
+from podtide.domain.recorded_holes import HOLES
+from podtide.domain.recorded_reading_executors import UNANNOUNCED
+from podtide.domain.recorded_reading_times import CAME_UNASKED, STRAY_TASKS, STRAYS
 
 NOTABLE: Final = 0.05
 """A share of the run time from which on it is worth a word."""
@@ -59,7 +62,7 @@ def _log(app: Application, told: Told) -> Iterator[tuple[str, str]]:
     if not app.end_known:
         yield (
             "The log has no end of the application.",
-            "It is taken to end with its last event; what came after that is not in any figure.",
+            "It is taken to end with the last that its events tell of; what came after that is not in any figure.",
         )
     unended = sum(job.ended_ms is None for job in app.jobs)
     if unended:
@@ -104,8 +107,14 @@ def _program(app: Application, told: Told) -> Iterator[tuple[str, str]]:
 
 
 def _tasks(app: Application, told: Told) -> Iterator[tuple[str, str]]:
-    lost = sum(stage.body_ms.count(NO_TASK) for stage in app.stages)
-    if lost:
+    missing = app.counts.get(HOLES, 0)
+    if missing:
+        yield (
+            f"{missing} tasks are not in the log, although their stages completed.",
+            "They are not run again; the rest of their stages' time is not accounted for.",
+        )
+    lost = sum(stage.body_ms.count(NO_TASK) for stage in app.stages) - missing
+    if lost > 0:
         yield f"{lost} tasks never succeeded in the log.", "How long they would take is not known."
     if told.oversized:
         yield f"{told.oversized} stages claim far more tasks than ran.", "Only those that ran are run again."
@@ -162,6 +171,32 @@ def _executors(app: Application, told: Told) -> Iterator[tuple[str, str]]:
         yield (
             f"{app.counts['executors not announced']} executors are known only by their tasks or block managers.",
             "They are taken to have come with the first of these; cores are guessed.",
+        )
+    tasks = app.counts.get(STRAY_TASKS, 0)
+    if tasks:
+        yield (
+            f"{tasks} tasks of stages that no job lists claim to have run before the application began or after it ended.",
+            "They are left out.",
+        )
+    strays = app.counts.get(STRAYS, 0)
+    if strays:
+        yield (
+            f"{strays} executors claim to have come before the application began or after it ended, and ran no task in "
+            "between.",
+            "They are left out; the log was edited, or put together from several.",
+        )
+    came = app.counts.get(CAME_UNASKED, 0)
+    if came:
+        yield (
+            f"{came} executors came at the start, though nothing in the log had asked for most of them.",
+            "They are taken for the platform's own initial executors, asked for when the driver was ready, under every "
+            "config that does not say otherwise (spark.dynamicAllocation.initialExecutors).",
+        )
+    unannounced = app.counts.get(UNANNOUNCED, 0)
+    if unannounced:
+        yield (
+            f"{unannounced} resource profiles are used and not in the log.",
+            "Their executors have the cores that were logged; what their tasks ask for is taken from the conf.",
         )
     if told.platform is not None:
         yield (

@@ -8,13 +8,14 @@ same arguments give the same outcome, on every machine; ``seed`` 0 meets the luc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from podtide.domain.behaviour import Behaviour
 from podtide.domain.config import TICK_INTERVAL_MS
 from podtide.domain.ledger import Book
 from podtide.domain.plans import Plan
-from podtide.domain.recorded import Application
+from podtide.domain.recorded import Application, Job
 from podtide.domain.rerun_manager import Plain
 from podtide.domain.rerun_outcome import Outcome, Point, StageTimes
 from podtide.domain.rerun_pods import Pods
@@ -22,6 +23,10 @@ from podtide.domain.units import NEVER, Millis, ProfileId
 
 TURNS_AT_ONCE_MAX: Final = 100_000
 """Turns at one moment before the simulation gives up."""
+
+AGAIN_MAX: Final = 10_000
+AGAIN_SHARE: Final = 10
+"""Tasks that may run again: so many, and so many times the application's. More never comes to an end."""
 
 LOOK_EVERY_MS: Final[Millis] = 1_000
 """How often the books are told while several limits keep executors away."""
@@ -59,16 +64,17 @@ class _Rerun:
             self.manager.core.watch = watch
         self.curve: list[Point] = []
         self.mixed = False
-        last = max((job.ended_ms or job.submitted_ms for job in app.jobs), default=app.started_ms)
+        completed = {stage.stage: stage.completed_ms for stage in app.stages}
+        last = max((_last(job, completed) for job in app.jobs), default=app.started_ms)
         self.end_lag = max(0, app.ended_ms - last)
 
     def run(self, limit_ms: Millis) -> Outcome:
         tasks, manager = self.tasks, self.manager
         now, at_once, end, why = 0, 0, NEVER, None
+        again_max = AGAIN_MAX + AGAIN_SHARE * self.app.tasks
         while True:
             if tasks.done and end == NEVER:
-                assert tasks.ended_ms is not None
-                end = tasks.ended_ms + self.end_lag
+                end = (tasks.ended_ms or 0) + self.end_lag
             due = min(manager.due(), end, limit_ms)
             before = now
             if end != NEVER:
@@ -84,6 +90,12 @@ class _Rerun:
             manager.take(now)
             self._account(now)
             if now >= end:
+                break
+            if manager.stopped is not None:
+                why = manager.stopped
+                break
+            if tasks.tasks_again > again_max:
+                why = "executors are lost faster than its stages can end"
                 break
             if now >= limit_ms:
                 why = "the run time passed the limit"
@@ -123,8 +135,9 @@ class _Rerun:
             task_ms += executor.work_ms
         sums = self.book.close(end, each=True)
         for ordinal, profile in enumerate(manager.profiles):
-            bill = sums.by_executor[ordinal]
-            billed[profile] = billed.get(profile, 0) + bill.ended - bill.requested
+            bill = sums.by_executor.get(ordinal)
+            if bill is not None:  # else it was refused
+                billed[profile] = billed.get(profile, 0) + bill.ended - bill.requested
         return Outcome(
             seed=self.seed,
             runtime_ms=end,
@@ -154,3 +167,10 @@ class _Rerun:
             for row in self.tasks.rows()
             if row.completed_ms != NEVER
         ]
+
+
+def _last(job: Job, completed: Mapping[int, Millis]) -> Millis:
+    """When the job ended; one without an end in the log is over when the last of its stages is."""
+    if job.ended_ms is not None:
+        return job.ended_ms
+    return max((completed[stage] for stage in job.stages if stage in completed), default=job.submitted_ms)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from heapq import heappush
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from podtide.domain.behaviour import Behaviour
 from podtide.domain.ledger import Book
 from podtide.domain.plans import Plan
-from podtide.domain.recorded import Application
+from podtide.domain.recorded import Application, Stage
 from podtide.domain.rerun_rows import Attempt, JobRow, Phase, Pool, StageRow
 from podtide.domain.rerun_slots import Slots
 from podtide.domain.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
@@ -52,6 +53,18 @@ def _home(profile: ProfileId, homes: Mapping[ProfileId, int] | None) -> ProfileI
     return profile if homes is None or profile in homes else next(iter(homes))
 
 
+def _with_tries(stage: Stage) -> Stage:
+    """The stage in which the last try of a task that never succeeded is its length: its tries held their slots, too."""
+    last = {task: after for task, after in stage.failures if task < stage.tasks and stage.body_ms[task] < 0}
+    if not last:
+        return stage
+    bodies = stage.body_ms[:]
+    for task, after in last.items():
+        bodies[task] = after
+    left = [one for one in reversed(stage.failures) if last.pop(one.task, None) is None]
+    return replace(stage, body_ms=bodies, failures=tuple(reversed(left)))
+
+
 class Jobs(Slots):
     """Jobs and stages under way, over slots. ``ended_ms``: when the last job ended.
 
@@ -77,7 +90,7 @@ class Jobs(Slots):
         self._thinks = thinks
         self._serial = 0
         self._agenda: list[Due] = []
-        self._stages = {row.stage: StageRow(row, _home(row.profile, homes)) for row in app.stages}
+        self._stages = {row.stage: StageRow(_with_tries(row), _home(row.profile, homes)) for row in app.stages}
         self._writers: dict[int, list[StageRow]] = {}
         self._jobs = {job.job: JobRow(job) for job in app.jobs}
         self._followers: dict[int, list[JobRow]] = {}
@@ -200,22 +213,29 @@ class Jobs(Slots):
 
     def _want(self, row: StageRow, at: Millis, *, lag_ms: Millis) -> None:
         """submitStage: the stage when its parents are there, else whatever of these nobody has asked for."""
-        missing = [parent for parent in row.parents if parent.missing]
-        if not missing:
-            row.phase = Phase.COMING
-            self._later(at + max(0, lag_ms), Kind.SUBMIT, row)
-            return
-        row.phase = Phase.WAITING
-        for parent in missing:
-            if parent.phase is Phase.IDLE and (parent.ever or self._is_due(parent)):
-                self._want(parent, at, lag_ms=0)
+        todo = [(row, lag_ms)]
+        while todo:
+            one, lag = todo.pop()
+            if one.phase is not Phase.IDLE:
+                continue
+            missing = [parent for parent in one.parents if not parent.there]
+            if not missing:
+                one.phase = Phase.COMING
+                self._later(at + max(0, lag), Kind.SUBMIT, one)
+                continue
+            one.phase = Phase.WAITING
+            todo.extend(
+                (parent, 0)
+                for parent in reversed(missing)
+                if parent.phase is Phase.IDLE and (parent.ever or self._is_due(parent))
+            )
 
     def _is_due(self, row: StageRow) -> bool:
         job = self._jobs.get(row.priority)
         return job is not None and job.started_ms != NEVER
 
     def _submit(self, row: StageRow, at: Millis) -> None:
-        if any(parent.missing for parent in row.parents):  # lost on the way
+        if not all(parent.there for parent in row.parents):  # lost on the way
             row.phase = Phase.IDLE
             self._want(row, at, lag_ms=0)
             return
@@ -232,12 +252,16 @@ class Jobs(Slots):
         row.attempt = attempt
         tasks = recorded.tasks if first else attempt.total
         if first and (recorded.failures or (recorded.copies and self.plan.speculation)):
-            attempt.simple = False
+            # Tasks are named by partition; where some never succeeded the attempt counts without them.
+            place = range(recorded.tasks) if parts is None else {part: at for at, part in enumerate(parts)}
             fails: dict[int, list[Millis]] = {}
             for task, after in recorded.failures:
-                fails.setdefault(task, []).append(after)
+                if task in place:
+                    fails.setdefault(place[task], []).append(after)
             attempt.fails = fails
-            attempt.copies = dict(recorded.copies) if self.plan.speculation else None
+            if self.plan.speculation:
+                attempt.copies = {place[task]: after for task, after in recorded.copies if task in place}
+            attempt.special = frozenset((*fails, *(attempt.copies or ())))
         self.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, row.profile))
         self.waiting[row.profile] = self.waiting.get(row.profile, 0) + attempt.total
         self.running.setdefault(row.profile, 0)

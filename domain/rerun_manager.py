@@ -11,7 +11,6 @@ for, and those that nobody has asked for yet, by the rule that held the target.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -28,11 +27,20 @@ from podtide.domain.plans import Plan
 from podtide.domain.randomness import HOUR_MS, log, split, stream, unit
 from podtide.domain.reasons import Bound, Cause, Held, Phase
 from podtide.domain.recorded import Application
+from podtide.domain.recorded_peaks import main_profile, peaks
 from podtide.domain.rerun_outcome import Decision
 from podtide.domain.rerun_rows import Standing
 from podtide.domain.rerun_tasks import Tasks
 from podtide.domain.startup import Starts
-from podtide.domain.stimuli import Answer, ExecutorAdded, ExecutorRemoved, ListenerEvent, Stimulus, Tick
+from podtide.domain.stimuli import (
+    Answer,
+    ExecutorAdded,
+    ExecutorRemoved,
+    ListenerEvent,
+    ResourceProfileAdded,
+    Stimulus,
+    Tick,
+)
 from podtide.domain.units import DEFAULT_PROFILE, LAST_MS, NEVER, ExecutorId, Millis, ProfileId
 
 NO_END: Final = 2**62
@@ -111,13 +119,15 @@ def static_counts(app: Application, count: int) -> dict[ProfileId, int]:
     """How many executors of each profile a static count amounts to.
 
     Without dynamic allocation all executors are of one profile, which a log names as it likes; tasks of any other run on
-    them (TaskResourceProfile). A log with executors of several keeps as many of the rarer ones as it had.
+    them (TaskResourceProfile). A log with executors of several keeps as many of the others as it had at once.
     """
-    known = Counter(one.profile for one in app.executors)
-    if not known:
-        return {DEFAULT_PROFILE: count}
-    most = max(known, key=lambda profile: (profile == DEFAULT_PROFILE, known[profile], -profile))
-    return {most: count, **{profile: held for profile, held in sorted(known.items()) if profile != most}}
+    most = main_profile(app)
+    return {most: count, **{profile: held for profile, held in peaks(app).items() if profile != most}}
+
+
+def profiles_of(app: Application, now: Millis) -> tuple[ResourceProfileAdded, ...]:
+    """What the driver is told of the application's resource profiles; the default one is the conf's."""
+    return tuple(one._replace(at=now) for one in app.profiles if one.profile != DEFAULT_PROFILE)
 
 
 class Core:
@@ -140,7 +150,7 @@ class Core:
         begun = engine.start(self.config, now)
         self.state, self.place = begun.state, now
         self.note(begun.commands, now)
-        self.plan()
+        self.plan(now)
         return begun.commands
 
     def hear(self, events: Sequence[Stimulus], now: Millis) -> Sequence[Command]:
@@ -154,17 +164,14 @@ class Core:
             self.note(taken.commands, now)
         return taken.commands
 
-    def plan(self) -> None:
-        """When the timer may next do something: a place on its grid after what has been."""
+    def plan(self, now: Millis) -> None:
+        """When the timer may next do something: the first place on its grid that is not behind."""
         assert self.state is not None
         due = engine.due(self.state, self.config)
-        first = self.place
-        if due == NEVER:
-            self.next_tick = NEVER
-        elif due <= first:
-            self.next_tick = first
-        else:
-            self.next_tick = first + -(-(due - first) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
+        at = max(due, now, self.place)
+        self.next_tick = (
+            NEVER if due == NEVER else self.place + -(-(at - self.place) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
+        )
         if self.state.scaling.add_time == NEVER:
             self.ramped = False
 
@@ -228,6 +235,7 @@ class Plain:
         self.tasks = tasks
         self.book = book
         self.requests = 0
+        self.stopped: str | None = None  # why Spark itself ended the application
         self.started = 0
         self.lost = 0
         self.there: dict[ProfileId, int] = {}
@@ -277,6 +285,7 @@ class Plain:
             tasks.grid = now  # of a static count nothing is decided, but the books are kept
             if core is not None:
                 self._obey(core.begin(now), now)
+                self._obey(core.hear(profiles_of(tasks.app, now), now), now)
             self._provide(now)
             if self._starts.shares_driver:
                 self._starts.think(now)
@@ -296,11 +305,11 @@ class Plain:
         if core is not None and self._booted:
             if events:
                 self._obey(core.hear(events, now), now)
-                core.plan()
+                core.plan(now)
             if core.next_tick <= now:
                 self._obey(core.hear((Tick(now),), now), now)
                 core.ticked(now)
-                core.plan()
+                core.plan(now)
         if self._booted:
             self._provide(now)
 

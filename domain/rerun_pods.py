@@ -30,10 +30,11 @@ from podtide.domain.pod_commands import (
     StopApplication,
     StopSource,
 )
-from podtide.domain.pod_stimuli import ExecutorBusy, PodStimulus, RegisterExecutor, Wake
+from podtide.domain.pod_stimuli import UNKNOWN_OUTCOME, ExecutorBusy, PodStimulus, RegisterExecutor, Wake
+from podtide.domain.pod_stimuli import Outcome as CallOutcome
 from podtide.domain.reasons import Bound, Held, Phase
 from podtide.domain.recorded import Application
-from podtide.domain.rerun_manager import LIMITS, NO_END, Core, Needs, missing_by_limit, needs_of
+from podtide.domain.rerun_manager import LIMITS, NO_END, Core, Needs, missing_by_limit, needs_of, profiles_of
 from podtide.domain.rerun_rows import Standing
 from podtide.domain.rerun_tasks import Tasks
 from podtide.domain.stimuli import ListenerEvent
@@ -56,7 +57,9 @@ class Pods:
         self.plan = plan
         self.config = plan.kubernetes
         self.book = book
-        self.tasks = Tasks(app, plan, behaviour, seed, book)
+        homes = None if self.config.dynamic else {DEFAULT_PROFILE: plan.static}  # tasks of any profile run on them
+        self.tasks = Tasks(app, plan, behaviour, seed, book, homes=homes)
+        self.stopped: str | None = None
         self.tasks.flips = []
         self.core = Core(self.config.scaling, self.tasks, book)
         self.requests = 0
@@ -68,6 +71,8 @@ class Pods:
         self.coming: dict[ProfileId, int] = {}
         self.profiles: list[ProfileId] = []  # by order of creation
         self._key_of: dict[ExecutorId, int] = {}
+        self._creating: dict[int, ExecutorId] = {}  # by the serial of the call
+        self._refused: set[ProfileId] = set()  # whose last creation the API refused
         self._profile_of: dict[ExecutorId, ProfileId] = {}
         self._state: engine.State | None = None
         self._boot = behaviour.boot_ms
@@ -107,6 +112,7 @@ class Pods:
             begun = engine.launch(self.config, now)
             self._state = begun.state
             self._obey(begun.commands, begun.reports, now)
+            self.tasks.said[:0] = profiles_of(self.tasks.app, now)
         for _ in range(_ROUNDS_MAX):
             stimuli: list[ListenerEvent | PodStimulus] = list(self.tasks.hear())
             stimuli.extend(self._flips(now))
@@ -114,6 +120,8 @@ class Pods:
             for one in heard:
                 if isinstance(one, RegisterExecutor):
                     self._profile_of.setdefault(one.executor, one.profile)
+                elif isinstance(one, CallOutcome):
+                    self._answered(one)
             stimuli.extend(heard)
             if not stimuli:
                 if engine.due(self._state, self.config) > now:
@@ -162,6 +170,8 @@ class Pods:
                 case DeletePods() if command.executors is not None:
                     for one in command.executors:
                         self._cancelled(ExecutorId(str(one)), now)
+                case StopApplication() if command.exit_code is not None:
+                    self.stopped = f"Spark ends it with exit code {command.exit_code}"
                 case DeletePod():
                     self._cancelled(ExecutorId(str(command.executor)), now)
                 case _:
@@ -185,11 +195,29 @@ class Pods:
             return  # the same pod, asked for once more
         key = len(self.profiles)
         self._key_of[executor] = key
+        self._creating[command.serial] = executor
         self._profile_of[executor] = command.profile
         self.profiles.append(command.profile)
         self.coming[command.profile] = self.coming.get(command.profile, 0) + 1
         self.started += 1
         self.book.requested(key, now)
+
+    def _answered(self, outcome: CallOutcome) -> None:
+        """A call came back; of creations, a refused one (a quota, a webhook) never was a pod: nobody pays for it."""
+        executor = self._creating.pop(outcome.serial, None)
+        if executor is None:
+            return
+        profile = self._profile_of[executor]
+        if outcome.failure is None:
+            self._refused.discard(profile)
+        elif outcome.failure.exception_class != UNKNOWN_OUTCOME:
+            self._refused.add(profile)
+            key = self._key_of[executor]
+            if key >= 0 and not self.tasks.was(executor):
+                self.book.never_was(key)
+                self.coming[profile] -= 1
+                self.started -= 1
+                self._key_of[executor] = -1
 
     def _register(self, executor: ExecutorId, now: Millis) -> None:
         profile = self._profile_of.get(executor, DEFAULT_PROFILE)
@@ -259,7 +287,8 @@ class Pods:
         held = {bound for bound, _ in self._held}
         unmade, counts[Limit.CAPACITY] = counts[Limit.CAPACITY], 0
         if unmade:
-            limit = Limit.PENDING if held & _PENDING else Limit.CAPACITY if Bound.BACK_OFF in held else Limit.BATCH
+            short = Bound.BACK_OFF in held or self._refused
+            limit = Limit.CAPACITY if short else Limit.PENDING if held & _PENDING else Limit.BATCH
             counts[limit] += unmade
         homeless = min(counts[Limit.START_UP], worlds.census(self._world).waiting)
         counts[Limit.START_UP] -= homeless

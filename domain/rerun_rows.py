@@ -39,6 +39,7 @@ class ExecutorRow:
         "since",
         "slots",
         "standing",
+        "turned",
         "until",
         "wasted_ms",
         "work_ms",
@@ -62,6 +63,7 @@ class ExecutorRow:
         self.work_ms: Millis = 0
         self.wasted_ms: Millis = 0
         self.change = 0  # tasks that run more than was told
+        self.turned = False  # it worked since it was last told of
         self.ended: Millis = since
 
 
@@ -127,6 +129,11 @@ class StageRow:
         self.submitted_ms: Millis = NEVER
         self.completed_ms: Millis = NEVER
 
+    @property
+    def there(self) -> bool:
+        """Whether its output can be read: complete, and nothing of it lost since."""
+        return self.ever and not self.missing and self.phase is Phase.IDLE
+
 
 class Attempt:
     """A task set. ``parts``: the partitions that it computes, None for all; ``next``: the first task that never started.
@@ -154,6 +161,7 @@ class Attempt:
         "queued",
         "running",
         "simple",
+        "special",
         "stage",
         "stores",
         "told",
@@ -184,6 +192,7 @@ class Attempt:
         self.barrier = recorded.barrier
         self.fails: dict[int, list[Millis]] | None = None
         self.copies: dict[int, Millis] | None = None
+        self.special: frozenset[int] | None = None  # tasks that need a second look, in an attempt that is simple else
         self.copying: dict[int, int] = {}  # task to the slot in which its copy runs
         self.simple = parts is None and not recorded.barrier
 

@@ -85,6 +85,10 @@ class Slots:
         """Enough executors are registered: tasks may start."""
         if not self._open:
             self._open = True
+            self.now = max(self.now, now)
+            for executor in self.executors:
+                if executor.place >= 0:  # up already: until now nothing could be given to it
+                    self.book.ready(executor.key, self.now)
             self.offer(now)
 
     def _copied(self, attempt: Attempt, index: int, began: Millis) -> None:
@@ -115,7 +119,8 @@ class Slots:
     def ready(self, executor: ExecutorRow, at: Millis) -> None:
         """The executor can be given tasks."""
         self.now = max(self.now, at)
-        self.book.ready(executor.key, self.now)
+        if self._open:
+            self.book.ready(executor.key, self.now)
         self._into_free(executor)
         self.offer(at)
 
@@ -196,7 +201,7 @@ class Slots:
             attempt = self._choose(profile)
             if attempt is None:
                 return
-            if attempt.simple and not attempt.again and len(self._pools) == 1:
+            if attempt.simple and attempt.special is None and not attempt.again and len(self._pools) == 1:
                 some = executors[begun : begun + attempt.total - attempt.next]
                 self._start_row(attempt, some, now)
                 begun += len(some)
@@ -227,7 +232,8 @@ class Slots:
             executor.running += 1
             if executor.running == 1:
                 self._works(executor, self.now)
-            if not executor.change:
+            if not executor.turned:
+                executor.turned = True
                 self._turned.append(executor)
             executor.change += 1
             index += 1
@@ -335,7 +341,8 @@ class Slots:
             self.flips.append(executor)
 
     def _turn(self, executor: ExecutorRow, change: int) -> None:
-        if not executor.change:
+        if not executor.turned:
+            executor.turned = True
             self._turned.append(executor)
         executor.change += change
 
@@ -395,7 +402,8 @@ class Slots:
                 run.told, run.ended = run.next, 0
         turns = []
         for executor in self._turned:
-            if executor.change:
+            executor.turned = False
+            if executor.change or not executor.running:
                 turns.append(Turn(executor.id, executor.change, executor.ended))
                 executor.change = 0
         outputs = tuple(self._outputs) if self._tracking else ()

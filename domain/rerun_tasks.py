@@ -59,6 +59,7 @@ class Tasks(Jobs):
         super().__init__(app, plan, behaviour, seed, book, thinks=thinks, homes=homes)
         self.grid: Millis | None = None
         self._cached: set[tuple[int, int]] = set()
+        self._lost: dict[tuple[int, int], tuple[int, Millis]] = {}
 
     def due(self) -> Millis:
         """When something happens next by itself."""
@@ -119,7 +120,7 @@ class Tasks(Jobs):
             at = key >> SHIFT
             run, executor = slot_run[slot], slot_executor[slot]
             assert run is not None
-            if not run.simple:
+            if not run.simple or (run.special is not None and slot_index[slot] in run.special):
                 heappop(heap)
                 self.now = at
                 if self._ended(slot, run, executor, at):
@@ -178,7 +179,7 @@ class Tasks(Jobs):
                 self._leave_slot(slot, executor, at)
                 until = self._next_place(at, until)
                 horizon = ((min(stop, until) + 1) << SHIFT) - 1
-            elif after.simple and not after.again:
+            elif after.simple and not after.again and (after.special is None or after.next not in after.special):
                 index = after.next
                 if after.told == index and not after.ended:
                     moved.append(after)
@@ -272,6 +273,9 @@ class Tasks(Jobs):
             else:
                 run.done[part] = 1
                 run.stage.missing -= 1
+                before = self._lost.pop((run.key[1], part), None)
+                if before is not None:  # what was computed first has come to nothing
+                    self.book.worked(before[0], 0, before[1])
                 if run.holder is not None:
                     run.holder[part] = executor.row
                     run.stage.on.add(executor.row)
@@ -283,8 +287,14 @@ class Tasks(Jobs):
             run.again.append(index)
             self.waiting[run.profile] += 1
             self._enqueue(run)
-        if not run.stage.missing and run.stage.phase is Phase.RUNNING:
-            self._all_there(run.stage, at)
+        # A retry that has nothing left to do is over, even if parts that are none of its own were lost meanwhile: then the
+        # stage is submitted once more (DAGScheduler.processShuffleMapStageCompletion).
+        stage = run.stage
+        over = run is stage.attempt and not run.zombie and not run.running and not run.waiting
+        if stage.phase is Phase.RUNNING and (over or not stage.missing):
+            self._all_there(stage, at)
+        if run.barrier and failed:
+            self.offer(at)
         self.offer_one(executor, at)
         self._phase(at)
         return True
@@ -340,7 +350,7 @@ class Tasks(Jobs):
         for other, end in self._slots_of(run, index):
             if other != slot and end >= 0:
                 executor = self._slot_executor[other]
-                spent = at - self._slot_began[other]
+                spent = max(0, at - self._slot_began[other])  # it may have been about to begin again
                 executor.work_ms += spent
                 executor.wasted_ms += spent
                 run.running -= 1
@@ -396,10 +406,10 @@ class Tasks(Jobs):
         self._enqueue(run)
 
     def _lose_output(self, executor: ExecutorRow, at: Millis) -> None:
-        """Map output that somebody may still read is lost; running map stages repeat it, those that read it stop."""
+        """Map output is lost: running map stages repeat theirs, those that read it stop; else it is noticed when read."""
         for row in self._stages.values():
             holder = row.holder
-            if holder is None or executor.row not in row.on or not self._is_wanted(row):
+            if holder is None or executor.row not in row.on:
                 continue
             row.on.discard(executor.row)
             lost = [part for part, who in enumerate(holder) if who == executor.row]
@@ -410,7 +420,7 @@ class Tasks(Jobs):
                 holder[part] = NOBODY
                 row.done[part] = 0
                 row.missing += 1
-                self.book.worked(executor.key, 0, max(0, row.recorded.body_ms[part]))
+                self._lost[row.recorded.stage, part] = executor.key, max(0, row.recorded.body_ms[part])
                 if running is not None and not running.zombie:
                     self._repeat(running, part, executor, at)
             if running is None:
@@ -438,7 +448,3 @@ class Tasks(Jobs):
         self.say(StageCompleted(at, row.recorded.stage, attempt.number))
         row.phase = Phase.FAILED
         self._later(at + RESUBMIT_MS, Kind.RESUBMIT, row)
-
-    def _is_wanted(self, row: StageRow) -> bool:
-        """Whether a stage that has not completed reads it, or it runs itself."""
-        return row.phase is Phase.RUNNING or any(child.missing for child in row.children)

@@ -218,7 +218,10 @@ class Move(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """An executor runs ``change`` more tasks than before; ``ended``: when the last of them ended that ended."""
+    """An executor runs ``change`` more tasks than before; ``ended``: when the last of them ended that ended.
+
+    With a change of 0 it worked in between and has been idle since ``ended``.
+    """
 
     executor: ExecutorId
     change: int

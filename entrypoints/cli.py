@@ -1,7 +1,7 @@
 """The command line. Commands are imported when they are called: ``podtide --help`` loads click and nothing else.
 
-Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 4 the cluster; 5 refused:
-the model does not fit; 130 interrupted (docs/formats.md).
+Exit codes: 0 done; 1 the check that was asked for failed; 2 usage or config; 3 input cannot be read; 4 the cluster; 5
+refused: the model does not fit; 130 interrupted (docs/formats.md).
 """
 
 from __future__ import annotations

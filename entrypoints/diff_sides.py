@@ -93,7 +93,7 @@ def side_of(name: str, text: str) -> Side:
         raise SideError(f"{option} {result.failure()}; expected {expected}")
     file = result.unwrap()
     changes: dict[str, str | None] = {key: setting.value for key, setting in file.conf.settings.items()}
-    _check(f"{option} {display(given)}", changes)
+    check(f"{option} {display(given)}", changes)
     return Side(name, text, changes, is_file=True, remarks=file.remarks)
 
 
@@ -105,12 +105,12 @@ def _listed(name: str, text: str, pairs: str, version: str | None) -> Side:
         raise SideError(str(wrong).replace("--set", option, 1)) from None
     if variant.faults != Variant("").faults:
         raise SideError(f"{option}: expected settings; faults are for podtide whatif")
-    _check(option, variant.changes)
+    check(option, variant.changes)
     return Side(name, text, dict(variant.changes), variant.static, version)
 
 
-def _check(option: str, changes: Mapping[str, str | None]) -> None:
-    """What is wrong with a side whatever the log."""
+def check(option: str, changes: Mapping[str, str | None]) -> None:
+    """What is wrong with changes whatever the log: raises SideError for a key that Spark does not know, or a value."""
     for key, text in changes.items():
         if not key.startswith("spark."):
             raise SideError(f"{option}: {escaped(key, 100)}: expected a key that begins with spark.")

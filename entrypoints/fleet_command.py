@@ -25,12 +25,13 @@ from podtide.adapters.fleet_progress import FleetProgress
 from podtide.adapters.fleet_spark import SparkEngineError, SparkWorkers
 from podtide.adapters.fleet_table import TableError, check_table
 from podtide.adapters.fleet_workers import Work, Workers, WorkersError
-from podtide.adapters.log_errors import LogError, cause, display
+from podtide.adapters.log_errors import LogError, cause, display, escaped
 from podtide.adapters.price_file import PriceError, prices_of
 from podtide.adapters.wording import count
 from podtide.domain.sparkconf import from_arguments
 from podtide.domain.whatif_summary import MAX_ERROR
 from podtide.entrypoints.command_output import ClusterRefused, Misused, Unreadable, print_object, printed
+from podtide.entrypoints.diff_sides import SideError, check
 from podtide.entrypoints.fleet import Answers, Engine, Tally, Terms, survey
 from podtide.entrypoints.fleet_terms import TermError, limit_seconds, memory_bytes
 from podtide.entrypoints.fleet_work import SEEDS, WITHIN, Assess, Options
@@ -242,8 +243,10 @@ def _options(given: dict[str, Any]) -> Options:
     wishes = Wishes(given["sets"], given["variants"], given["statics"])
     try:
         variants = variants_of(wishes) or None
+        for variant in variants or ():
+            check(f"variant {escaped(variant.name)}", variant.changes)
         prices = None if given["price"] is None else prices_of(given["price"])
-    except (VariantError, PriceError) as wrong:
+    except (VariantError, SideError, PriceError) as wrong:
         raise Misused(str(wrong)) from None
     if variants is not None and given["tune"] is not None:
         raise click.UsageError("--tune searches by itself; it cannot be given with --set, --variant or --static")

@@ -3,7 +3,8 @@
 One pass does both: the sensor's stimuli go through the loop and the production core as in a replay (where executors are
 what the log says, whatever is decided), while the observer behind the sensor collects what there is to run. An application
 without dynamic allocation decided nothing: its executors were asked for at the start, as many as there ever were at once,
-and again where one was lost; nothing is replayed then.
+and again where one was lost; nothing is replayed then. Where the log has no environment nobody knows whether it had: only
+the executors that came with the first one are taken to have been asked for at the start.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from podtide.domain.commands import RequestTotal, ScalingCommand
 from podtide.domain.recorded import Application, Leave
 from podtide.domain.recorded_reading import Facts, Reading
 from podtide.domain.recorded_reading_executors import Life, leave_of
+from podtide.domain.recorded_reading_times import CAME_UNASKED, TOGETHER_MS, came_unasked
 from podtide.domain.recorded_reading_unknowns import Told, unknowns_of
 from podtide.domain.request_times import Registration, Target, request_times
 from podtide.domain.sparkconf import SparkConf
@@ -101,23 +103,25 @@ def read_application(
             loop.take(batch)
         if progress is not None:
             progress()
-    end = sensor.clock if prologue.ended_ms is None else max(sensor.clock, prologue.ended_ms)
     if loop is not None:
-        loop.finish(end)
+        loop.finish(sensor.clock if prologue.ended_ms is None else max(sensor.clock, prologue.ended_ms))
     compacted = bool(source.compacted)
     refusal = reading.nothing(compacted=compacted)
     if refusal is not None:
         raise NothingToRun(_why(refusal.why, sensor))
+    began = reading.times.begins(start)
+    end = reading.times.ends(began, reading.fleet.lives, several=sensor.seen.applications > 1)
+    lives = reading.settle(began, end)
     facts = Facts(
         escaped(prologue.id or ""),
         escaped(prologue.name or ""),
         escaped(prologue.spark_version or ""),
-        start if prologue.started_ms is None else prologue.started_ms,
+        began,
         end,
-        prologue.ended_ms is not None,
+        reading.times.ended is not None,
         prologue.properties or {},
     )
-    requested = _requested(reading, asking, settled, facts)
+    requested = _requested(reading, lives, asking, settled, facts)
     application = reading.application(facts, requested)
     told = _told(reading, sensor, settled, compacted=compacted)
     application = replace(application, unknowns=unknowns_of(application, told))
@@ -132,9 +136,10 @@ def read_application(
     return Recorded(application, settled, targets, counts, (*settled.notes, *_notes(sensor, loop)))
 
 
-def _requested(reading: Reading, replayed: _Asking, settled: Settled, facts: Facts) -> list[Millis | None]:
+def _requested(
+    reading: Reading, lives: Sequence[Life], replayed: _Asking, settled: Settled, facts: Facts
+) -> list[Millis | None]:
     """When each executor was asked for."""
-    lives = reading.fleet.lives
     registrations = [
         Registration(
             ProfileId(life.profile),
@@ -150,10 +155,19 @@ def _requested(reading: Reading, replayed: _Asking, settled: Settled, facts: Fac
     at_once = master.startswith(("spark://", "local"))
     targets = replayed.targets if settled.enabled else _static(registrations, ready)
     asked = request_times(targets, registrations, ready, at_once=at_once)
-    if settled.enabled or settled.platform is None:
+    if settled.enabled:
+        there = came_unasked(registrations, asked)
+        for place in there:
+            asked[place] = min(ready, registrations[place].added_ms)
+        reading.counts[CAME_UNASKED] = len(there)
+        return asked
+    early = ready + EARLY_MS
+    if not facts.properties:  # nor is it known whether Spark itself asked for more
+        early = min((one.added_ms for one in registrations), default=ready) + TOGETHER_MS
+    elif settled.platform is None:
         return asked
     # What scaled the cluster is not in the log: whoever came later came by its rules.
-    return [None if one.added_ms > ready + EARLY_MS else at for at, one in zip(asked, registrations, strict=True)]
+    return [None if one.added_ms > early else at for at, one in zip(asked, registrations, strict=True)]
 
 
 def _leaving(life: Life, told: Millis | None) -> Millis | None:

@@ -207,19 +207,17 @@ def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_ag
         except BenchError as problem:
             raise Misused(str(problem)) from None
     found = document_of(tuned, options, [*asked.remarks, *notes_of(cases)], unusable)
-    if options.report is not None:
-        _write_report(found, options.report)
-        if options.report == STDOUT:
-            return 0
     with printed():
         if options.as_json:
             print_object(found)
-        else:
+        elif options.report != STDOUT:
             from podtide.adapters.text_layout import Page  # noqa: PLC0415 - rich costs a tenth of a second
             from podtide.adapters.tune_view import TuneView  # noqa: PLC0415 - the same
 
             TuneView(Page(sys.stdout), found).report()
             sys.stdout.flush()
+    if options.report is not None:  # last: a disk that is full costs the page, not the answer of a long search
+        _write_report(found, options.report)
     return 0
 
 
@@ -273,6 +271,9 @@ class _Asked:
             cluster = None if options.cluster is None else read_cluster(Path(options.cluster))
         except WorldFileError as wrong:
             raise Unreadable(str(wrong)) from None
+        report = options.report
+        if report is not None and report != STDOUT and not Path(report).absolute().parent.is_dir():
+            raise Misused(f"--report {display(report)}: expected a file in a folder that exists")
         version = options.spark_version
         if version is not None and not _VERSION.match(version):
             raise Misused(f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")

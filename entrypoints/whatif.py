@@ -29,6 +29,7 @@ from podtide.domain.misfit import misfit
 from podtide.domain.planning import RecordedConf, plan, recorded_conf
 from podtide.domain.plans import Plan
 from podtide.domain.recorded import Application
+from podtide.domain.recorded_holes import holes, unknown_conf
 from podtide.domain.rerun import rerun as run_again
 from podtide.domain.rerun_outcome import Outcome
 from podtide.domain.sparkconf import ConfError, SparkConf
@@ -123,7 +124,12 @@ def study(
 
 def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
     """Why the model does not fit this application, the main thing first; () where it does."""
-    return misfit(study.application, study.replay.typical, study.error, max_error)
+    application = study.application
+    said = misfit(application, study.replay.typical, study.error, max_error)
+    missing, conf = holes(application), unknown_conf(application)
+    if missing is not None:
+        return missing, *said
+    return (conf, *said) if said and conf is not None else said
 
 
 def ask(

@@ -206,8 +206,6 @@ def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int
     except SettingsError as refused:
         raise Misused(*map(str, refused.errors)) from None
     found = _answer(options, asked, loaded, rerun)
-    if options.report is not None and not found["refused"]:
-        _write_report(found, options.report)
     if options.as_json:
         with printed():
             print_object(found)
@@ -220,6 +218,8 @@ def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int
         with printed():
             WhatIfView(Page(sys.stdout), found).report()
             sys.stdout.flush()
+    if options.report is not None:  # last: a disk that is full costs the page, not the answer
+        _write_report(found, options.report)
     return 0
 
 

@@ -227,14 +227,41 @@ def test_the_rest_of_what_is_told(tmp_path: Path) -> None:
         log.line("ApplicationEnd", Timestamp=START + 30),
     ]  # fmt: skip
     told, _, _ = read(tmp_path, lines)
-    assert (told.driver_ready_ms, told.ended, told.fleet.task_cpus) == (START + 3, True, 2.0)
+    assert (told.driver_ready_ms, told.times.ended, told.fleet.task_cpus) == (START + 3, START + 30, 2.0)
     assert (told.fleet.profile_cpus, list(told.profiles)) == ({1: 3.0}, [1])
     assert told.unpersists == [(START + 3, 5)]
     assert (told.fleet.lives[0].removed, told.fleet.lives[0].reason) == (START + 20, "Executor killed by driver.")
 
 
-@pytest.mark.parametrize(("claimed", "taken"), [(-60_000, -60_000), (-2 * 86_400_000, 1_000), (-START - 1, 1_000)])
-def test_late_is_believed_and_absurd_is_not(tmp_path: Path, claimed: int, taken: int) -> None:
+@pytest.mark.parametrize(("claimed", "taken"), [(-60_000, -60_000), (10**11, 10**11), (-START - 1, 1_000)])
+def test_an_executor_came_when_it_claims_if_it_does(tmp_path: Path, claimed: int, taken: int) -> None:
     lines = [*log.begun(), log.submitted(0, 1, 1_000), log.executor("7", claimed)]
     told, _, _ = read(tmp_path, lines)
     assert told.executors_told[0][:2] == ("7", taken)
+    assert told.times.clock == START + 1_000
+
+
+@pytest.mark.parametrize(
+    ("line", "clock"),
+    [
+        (log.job(3, 2_000), 2_000),
+        (log.job(3, -5), 1_000),  # before the application began
+        (log.line("JobStart", Job_ID=3), 1_000),
+        (log.task(0, 0, "1", 3_000), 3_000),
+        (log.task(0, 0, "1", 3_000, 4_000), 4_000),
+        (log.completed(0, 1, 5_000), 5_000),
+        (log.gone("1", 10**9), 1_000),
+        (log.line("ApplicationEnd", Timestamp=START + 9_000), 1_000),
+        (log.line("BlockManagerAdded", Timestamp=START + 6_000, Block_Manager_ID={"Executor ID": "driver"}), 6_000),
+        (log.line("BlockManagerAdded", Timestamp=START + 6_000, Block_Manager_ID={"Executor ID": "1"}), 1_000),
+    ],
+)
+def test_the_clock_is_what_the_work_claims(tmp_path: Path, line: str, clock: int) -> None:
+    told, _, _ = read(tmp_path, [*log.begun(), log.executor("1", 10**10), log.submitted(0, 1, 1_000), line])
+    assert told.times.clock == START + clock
+
+
+def test_what_claims_no_time_happened_with_the_work_around_it(tmp_path: Path) -> None:
+    lines = [*log.begun(), log.executor("1", 10**10), log.submitted(0, 1, 1_000), log.line("UnpersistRDD", RDD_ID=5)]
+    told, _, _ = read(tmp_path, lines)
+    assert told.unpersists == [(START + 1_000, 5)]

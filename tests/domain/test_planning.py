@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from podtide.domain.behaviour import Behaviour, StartUp
 from podtide.domain.planning import plan, recorded_conf
 from podtide.domain.planning_cluster import assumed_cluster, beset
 from podtide.domain.plans import Plan, Shape
-from podtide.domain.recorded import Application
+from podtide.domain.recorded import Application, Executor, Leave
+from podtide.domain.recorded_reading_times import CAME_UNASKED
 from podtide.domain.sparkconf import ConfError, SparkConf, from_mapping
 from podtide.domain.stimuli import ResourceProfileAdded
-from podtide.domain.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.variants import Faults, Variant
 from podtide.domain.world_checks import problems
 from podtide.domain.world_description import KIND
@@ -232,8 +234,7 @@ def test_what_the_task_scheduler_is_told() -> None:
         "spark.speculation": "true", "spark.scheduler.maxRegisteredResourcesWaitingTime": "5s",
     }  # fmt: skip
     made = planned(application(), changes)
-    assert (made.fair, made.task_failures_max, made.stage_attempts_max) == (True, 7, 2)
-    assert (made.speculation, made.registered_wait_ms) == (True, 5_000)
+    assert (made.fair, made.speculation, made.registered_wait_ms) == (True, True, 5_000)
 
 
 def test_a_remote_shuffle_service_keeps_map_output() -> None:
@@ -359,3 +360,47 @@ def test_a_log_without_environment_says_so() -> None:
 def test_a_plan_can_be_sent_to_another_process(properties: dict[str, str]) -> None:
     made = planned(application(properties))
     assert pickle.loads(pickle.dumps(made)) == made
+
+
+# ------------------------------------------------------------------------------------- what the record says beyond the conf
+
+
+def came(count: int, **properties: str) -> Application:
+    """An application with executors at the start that nobody asked for."""
+    conf = {**YARN, **{DA + key: value for key, value in properties.items()}}
+    return replace(application(conf), counts={CAME_UNASKED: count})
+
+
+@pytest.mark.parametrize(
+    ("app", "initial"),
+    [
+        (came(5), 5),
+        (came(0), 0),
+        (came(5, initialExecutors="6"), 6),
+        (came(5, initialExecutors="2"), 5),
+        (came(50), 8),  # no more than the maximum
+        (came(5, enabled="false"), None),
+    ],
+)
+def test_executors_that_came_unasked_are_initial_ones(app: Application, initial: int | None) -> None:
+    made = planned(app)
+    assert (made.dynamic and made.dynamic.executors_initial) == initial
+    notes = recorded_conf(app).unwrap().notes
+    assert any("came at the start" in note for note in notes) is (initial in {5, 8})
+
+
+def test_a_variant_or_the_user_may_know_better_than_what_came() -> None:
+    made = planned(came(5), {DA + "initialExecutors": "1"})
+    assert made.dynamic is not None
+    assert made.dynamic.executors_initial == 1
+    known = recorded_conf(came(5), [from_mapping({DA + "initialExecutors": "2"}, "--conf")]).unwrap()
+    assert known.conf.settings[DA + "initialExecutors"].value == "2"
+    assert known.notes == ()
+
+
+def test_without_dynamic_allocation_the_default_profile_has_its_own_peak() -> None:
+    one = Executor(ExecutorId("1"), "h", DEFAULT_PROFILE, 2, 0, None, Leave.STAYED)
+    other = replace(one, profile=ProfileId(1))
+    app = application({"spark.master": "spark://h:7077"})
+    lives = (one, one, replace(one, removed_ms=5), replace(one, added_ms=9), other, other, other, other)
+    assert planned(replace(app, executors=lives)).static == 3

@@ -15,9 +15,13 @@ from podtide.domain.recorded_reading import Facts, Reading
 from podtide.domain.recorded_reading_executors import Life, leave_of
 from podtide.domain.recorded_reading_samples import SAMPLE_MAX, Pairs, Sample, median, quantile, spread
 from podtide.domain.recorded_reading_stages import RARE_MAX, ROOM_TASKS, StageSeen
+from podtide.domain.recorded_reading_times import came_unasked, place
 from podtide.domain.recorded_reading_unknowns import Told, unknowns_of
-from podtide.domain.stimuli import JobStage
-from podtide.domain.units import Millis
+from podtide.domain.request_times import Registration
+from podtide.domain.stimuli import JobStage, ResourceProfileAdded
+from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
+
+P3, P5 = ProfileId(3), ProfileId(5)
 
 TOLD = Told(
     stages_parentless=False, metered=True, partitions=True, block_updates=False, compacted=False, platform=None, unread=0,
@@ -73,7 +77,7 @@ class Log:
     def application(self, ended: Millis = 100_000) -> Application:
         assert self.reading.nothing(compacted=False) is None
         facts = Facts("app", "test", "4.3.0", 0, ended, True, {})
-        return self.reading.application(facts, [None] * len(self.reading.fleet.lives))
+        return self.reading.application(facts, [None] * len(self.reading.settle(0, ended)))
 
 
 def two_stages(tasks: int = 3) -> Log:
@@ -220,6 +224,73 @@ def test_stored_barrier_and_profile_are_kept() -> None:
     log = Log().executors("1").job(0, 0, StageSeen(0, 0, 1)).submit(StageSeen(0, 0, 1, "m", 2, (), 5, (5, 6), True), 1)
     [stage] = log.task(0, 0, "1", 2, 3).application().stages
     assert (stage.profile, stage.stores, stage.barrier, stage.shuffle) == (2, (5, 6), True, None)
+
+
+def test_ends_that_lie_before_the_stage_say_nothing_of_its_completion() -> None:
+    log = Log().executors("1").job(0, 5_000, StageSeen(0, 0, 2)).submit(StageSeen(0, 0, 2), 5_000)
+    log.task(0, 0, "1", 100, 365).complete(StageSeen(0, 0, 2), 12_000)
+    app = log.application()
+    assert (app.stages[0].finish_lag_ms, list(app.stages[0].body_ms)) == (0, [265, NO_TASK])
+    assert app.counts["tasks not in the log"] == 1
+    assert "1 tasks are not in the log" in words(app)
+    assert "never succeeded" not in words(app)
+
+
+def test_tasks_that_a_failed_or_open_stage_lacks_are_no_holes() -> None:
+    seen = StageSeen(0, 0, 3)
+    failed = Log().executors("1").job(0, 0, seen).submit(seen, 0).task(0, 0, "1", 5, 9).complete(seen, 20, failed=True)
+    cut = Log().executors("1").job(0, 0, seen).submit(seen, 0).task(0, 0, "1", 5, 9)
+    for log in (failed, cut):
+        app = log.application()
+        assert "tasks not in the log" not in app.counts
+        assert "2 tasks never succeeded" in words(app)
+
+
+def test_profiles_that_nobody_announced_have_the_cores_of_their_executors() -> None:
+    log = Log().executors("1")
+    log.reading.executor_added("2", 0, "h", 4, 3, None)
+    log.job(0, 0, StageSeen(0, 0, 1, profile=3), StageSeen(1, 0, 1, profile=5))
+    log.submit(StageSeen(0, 0, 1, profile=3), 1).task(0, 0, "2", 2, 3).submit(StageSeen(1, 0, 1, profile=5), 4)
+    app = log.application()
+    assert app.profiles == (ResourceProfileAdded(0, P3, (("cores", 4.0),), ()), ResourceProfileAdded(0, P5, (), ()))
+    assert "2 resource profiles are used and not in the log" in words(app)
+
+
+# executors out of their time
+
+
+@pytest.mark.parametrize(
+    ("added", "task", "kept"),
+    [
+        (0, None, 0), (100_000, None, 100_000), (100_001, None, None), (-1, None, None), (10**11, 500, 500),
+        (-1, 500, 500), (600, 500, 500), (10**11, 10**11 + 5, None),
+    ],
+)  # fmt: skip
+def test_who_was_there(added: Millis, task: Millis | None, kept: Millis | None) -> None:
+    life = Life("1", 7, added, 1)
+    if task is not None:
+        life.launched(0, 0, 0, task)
+    assert place([life], 0, 100_000) == (frozenset({7}) if kept is None else frozenset())
+    assert kept is None or life.added == kept
+
+
+def came(*seconds: int) -> list[Registration]:
+    return [Registration(DEFAULT_PROFILE, 1_000 * second) for second in seconds]
+
+
+@pytest.mark.parametrize(
+    ("executors", "asked", "there"),
+    [
+        ([], [], ()),
+        (came(5, 5, 6, 7), [1, None, None, None], (0, 1, 2, 3)),
+        (came(5, 5, 6, 7), [1, 2, 3, None], ()),  # one may be an accident
+        (came(5, 5, 6, 7, 8), [1, 2, 3, None, None], ()),  # most were asked for
+        (came(5, 60, 60, 60), [1, None, None, None], ()),  # they came later: not with the start
+        (came(5, 6, 60), [None, None, None], (0, 1)),
+    ],
+)
+def test_who_came_unasked(executors: list[Registration], asked: list[Millis | None], there: tuple[int, ...]) -> None:
+    assert came_unasked(executors, asked) == there
 
 
 # fresh executors

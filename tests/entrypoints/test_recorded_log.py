@@ -11,9 +11,11 @@ import pytest
 from podtide.adapters.log_errors import LogError
 from podtide.adapters.log_source import open_log
 from podtide.domain.recorded import NO_TASK, Leave
+from podtide.domain.sparkconf import from_mapping
 from podtide.domain.units import Millis
 from podtide.entrypoints.recorded_log import NothingToRun, Recorded, read_application
 from podtide.entrypoints.replaying import NothingToReplay
+from podtide.entrypoints.whatif import refusal, study
 from tests.adapters import lines as log
 from tests.adapters.lines import START
 
@@ -121,6 +123,122 @@ def test_a_log_without_its_end_ends_with_its_last_event(tmp_path: Path) -> None:
     app = read(log.written(tmp_path, bursts()[:-1])).application
     assert (app.end_known, app.runtime_ms) == (False, 121_010)
     assert any("no end" in one.what for one in app.unknowns)
+
+
+YEARS: Millis = 80_000_000_000
+
+
+@pytest.mark.parametrize("claimed", [YEARS, -5_000], ids=["years later", "before the start"])
+def test_an_executor_that_claims_another_time_moves_nothing(tmp_path: Path, claimed: Millis) -> None:
+    plain = read(log.written(tmp_path, bursts(enabled="false"))).application
+    lines = bursts(enabled="false")
+    lines.insert(3, log.executor("9", claimed))
+    app = read(log.written(tmp_path, lines)).application
+    assert (app.started_ms, app.ended_ms, app.jobs, app.stages) == (
+        plain.started_ms, plain.ended_ms, plain.jobs, plain.stages,
+    )  # fmt: skip
+    assert app.executors == plain.executors
+    assert app.fresh == plain.fresh
+    assert any("1 executors claim to have come" in one.what for one in app.unknowns)
+
+
+def test_an_executor_that_claims_another_time_was_there_if_its_tasks_say_so(tmp_path: Path) -> None:
+    lines = bursts(enabled="false")
+    lines[5] = log.executor("1", YEARS)
+    app = read(log.written(tmp_path, lines)).application
+    assert [(one.executor, one.added_ms - START) for one in app.executors] == [("1", 5_000), ("2", 5_000)]
+    assert app.runtime_ms == 122_000
+
+
+@pytest.mark.parametrize(
+    ("last", "runtime"),
+    [
+        ([log.executor("9", YEARS)], 121_010),
+        ([log.gone("1", 190_000)], 190_000),  # it idles: the application was there
+        ([log.executor("9", YEARS), log.task(1, 0, "1", 130_000)], 130_000),
+        ([log.line("ApplicationEnd", Timestamp=START - 1)], 121_010),
+        ([log.line("ApplicationEnd", Timestamp=START + 125_000), log.gone("1", 126_000)], 125_000),
+        ([log.line("ApplicationEnd", Timestamp=START + 1), log.line("ApplicationStart", App_Name="b")], 121_010),
+    ],
+)
+def test_when_an_application_ends(tmp_path: Path, last: list[str], runtime: Millis) -> None:
+    assert read(log.written(tmp_path, [*bursts()[:-1], *last])).application.runtime_ms == runtime
+
+
+def test_without_a_start_the_application_begins_with_its_work(tmp_path: Path) -> None:
+    lines = bursts(enabled="false")
+    lines[2] = log.executor("9", YEARS)
+    app = read(log.written(tmp_path, lines)).application
+    assert (app.started_ms, app.runtime_ms, len(app.executors)) == (START + 900, 121_100, 2)
+
+
+def test_stages_of_no_job_and_no_time_are_left_out(tmp_path: Path) -> None:
+    lines = bursts()
+    lines.insert(-1, log.task(7, 0, "1", YEARS, YEARS + 100))
+    app = read(log.written(tmp_path, lines)).application
+    assert [stage.stage for stage in app.stages] == [0, 1]
+    assert any("1 tasks of stages that no job lists" in one.what for one in app.unknowns)
+
+
+def test_a_job_that_does_not_say_when_it_was_submitted_began_with_its_first_stage(tmp_path: Path) -> None:
+    lines = [line for line in bursts() if "StageCompleted" not in line]
+    said = f'"Submission Time": {START + 119_990}, "Stage Infos"'
+    app = read(log.written(tmp_path, [line.replace(said, '"Stage Infos"') for line in lines])).application
+    assert [job.submitted_ms - START for job in app.jobs] == [900, 120_000]
+    assert app.stages[1].submit_lag_ms == 0
+
+
+def test_executors_of_a_platform_that_nobody_asked_for_were_there_from_the_start(tmp_path: Path) -> None:
+    """One task asks for one executor, and six come."""
+    lines = [
+        *log.begun(),
+        log.line("BlockManagerAdded", Timestamp=START + 700, Block_Manager_ID={"Executor ID": "driver"}),
+    ]
+    lines += [log.job(0, 900, log.stage(0, 1, 1_000)), log.submitted(0, 1, 1_000)]
+    lines += [log.executor(str(number), 4_000 + 100 * number) for number in range(6)]
+    lines += [log.task(0, 0, "0", 4_500), log.task(0, 0, "0", 4_500, 9_000), log.completed(0, 1, 9_010)]
+    lines += [log.job_end(0, 9_020), log.line("ApplicationEnd", Timestamp=START + 9_500)]
+    app = read(log.written(tmp_path, lines)).application
+    assert {(one.requested_ms or 0) - START for one in app.executors} == {700}
+    assert any("6 executors came at the start" in one.what for one in app.unknowns)
+    found = study(app, seeds=1).unwrap()
+    assert found.conf.conf.settings["spark.dynamicAllocation.initialExecutors"].value == "6"
+    assert any("initialExecutors=6" in note for note in found.conf.notes)
+    assert found.error.worst < 0.1
+    assert found.replay.typical.peak_executors == 6
+    better = from_mapping({"spark.dynamicAllocation.initialExecutors": "2"}, "--conf")
+    known = study(app, [better], seeds=1).unwrap()
+    assert known.conf.conf.settings["spark.dynamicAllocation.initialExecutors"].value == "2"
+
+
+def test_without_an_environment_nobody_knows_why_executors_came_later(tmp_path: Path) -> None:
+    lines = bursts()
+    del lines[1]
+    lines.insert(-1, log.executor("3", 60_000))
+    app = read(log.written(tmp_path, lines)).application
+    assert [one.requested_ms is None for one in app.executors] == [False, False, True]
+
+
+def test_a_log_without_most_of_its_tasks_is_refused_whatever_the_error(tmp_path: Path) -> None:
+    lines = [
+        line
+        for line in bursts(enabled="false")
+        if '"Stage ID": 0' not in line or '"Index": 3' in line or "Tasks" in line
+    ]
+    app = read(log.written(tmp_path, lines)).application
+    found = study(app, seeds=1).unwrap()
+    assert "9 of 11 tasks are not in the log" in refusal(found, 1e9)[0]
+    assert refusal(study(read(log.written(tmp_path, bursts(enabled="false"))).application, seeds=1).unwrap(), 1e9) == ()
+
+
+def test_a_misfit_of_a_log_without_an_environment_says_so_first(tmp_path: Path) -> None:
+    lines = bursts()
+    del lines[1]
+    found = study(read(log.written(tmp_path, lines)).application, seeds=1).unwrap()
+    assert refusal(found, 1e9) == ()
+    said = refusal(found, -1.0)
+    assert "no environment" in said[0]
+    assert "does not fit" in said[1]
 
 
 @pytest.mark.parametrize("tasks", [2**31 - 1])
