@@ -25,7 +25,7 @@ from podtide.domain.config import ProfileRules, ScalingConfig
 from podtide.domain.planning_cluster import assumed_cluster
 from podtide.domain.plans import Plan, Shape
 from podtide.domain.pod_commands import AnswerRegistration
-from podtide.domain.pod_stimuli import ExecutorBusy, RegisterExecutor
+from podtide.domain.pod_stimuli import ExecutorBusy, RegisterExecutor, TargetsSet
 from podtide.domain.randomness import Constant
 from podtide.domain.reasons import Cause, Why
 from podtide.domain.recorded import Application, Job, Stage
@@ -148,7 +148,7 @@ def fake_driver(form: Form) -> float:
             core = engine.step(core, ExecutorAdded(0, executor, DEFAULT_PROFILE), config, 0).state
         while (due := workloads.due(driver)) != NEVER:
             driver, said = workloads.advance(driver, due)
-            events: list[Stimulus] = [one for one in said if not isinstance(one, ExecutorBusy)]
+            events: list[Stimulus] = [one for one in said if not isinstance(one, ExecutorBusy | TargetsSet)]
             if events:
                 core = engine.step(core, events, config, due).state
         assert workloads.done(driver)

@@ -5,6 +5,7 @@ Started by scripts/make_truth_logs.py. Tasks sleep, so what they take does not d
 
 import threading
 import time
+from collections.abc import Callable
 
 from pyspark import SparkContext
 
@@ -13,7 +14,7 @@ def main() -> None:
     """Run both threads to their end."""
     sc = SparkContext()
 
-    def nap(seconds: float):
+    def nap(seconds: float) -> Callable[[int], int]:
         def asleep(value: int) -> int:
             time.sleep(seconds)
             return value
