@@ -253,23 +253,38 @@ def _reflect(books: IdlenessBooks, event: Stimulus, log: Log) -> None:
 
 def _tasks_moved(books: IdlenessBooks, event: TasksMoved, log: Log) -> None:
     """Output that is there for the first time, and executors that run more or fewer tasks than before."""
-    for turn in event.turns:
-        if turn.change > 0 and turn.executor in books.active:
-            books.run(books.track(turn.executor, UNKNOWN_PROFILE, log), turn.change, event.at, log)
+    trackers, active = books.trackers, books.active
+    for executor, change, _ in event.turns:
+        if change < 0 or executor not in active:
+            continue
+        tracker = trackers.get(executor)
+        if tracker is None:
+            tracker = books.track(executor, UNKNOWN_PROFILE, log)
+        if not change:
+            continue
+        if tracker.running:  # it works on: nothing but the count
+            log((J_RAN, executor, tracker.running, tracker.idle_start, tracker.timeout_at))
+            tracker.running += change
+        else:
+            books.run(tracker, change, event.at, log)
     if books.limits.tracking:
         for executor, stage in event.outputs:
-            tracker = books.trackers.get(executor)
-            if tracker is not None and stage in books.stage_shuffle:
-                books.add_shuffle(tracker, books.stage_shuffle[stage], log)
-    for turn in event.turns:
-        tracker = books.trackers.get(turn.executor)
-        if tracker is None:
+            holder = trackers.get(executor)
+            if holder is not None and stage in books.stage_shuffle:
+                books.add_shuffle(holder, books.stage_shuffle[stage], log)
+    for executor, change, ended in event.turns:
+        known = trackers.get(executor)
+        if known is None or change > 0:
             continue
-        if turn.change < 0:
-            books.run(tracker, turn.change, turn.ended, log)
-        elif not turn.change and not tracker.running and turn.executor in books.active:
-            books.run(tracker, 1, event.at, log)
-            books.run(tracker, -1, turn.ended, log)
+        if known.running > -change:
+            if change:
+                log((J_RAN, executor, known.running, known.idle_start, known.timeout_at))
+                known.running += change
+        elif change:
+            books.run(known, change, ended, log)
+        elif executor in active:
+            books.run(known, 1, event.at, log)
+            books.run(known, -1, ended, log)
 
 
 def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:

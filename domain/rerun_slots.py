@@ -189,9 +189,15 @@ class Slots:
                 wanted = min(self._offered(profile), len(free))
                 if not wanted:
                     break
-                last = len(free) - 1
-                for place in range(last, last - wanted, -1):
-                    self._swap(free, place, self._draw(place + 1))
+                last, state = len(free) - 1, self._random
+                for place in range(last, last - wanted, -1):  # _draw and _swap, without the calls
+                    state = (state * _LCG + _STEP) & _MASK
+                    other = (state >> 33) * (place + 1) >> 31
+                    if other != place:
+                        one, two = free[place], free[other]
+                        free[place], free[other] = two, one
+                        one.place, two.place = other, place
+                self._random = state
                 self._start_on(free[last - wanted + 1 :], profile, now)
 
     def _start_on(self, executors: list[ExecutorRow], profile: ProfileId, now: Millis) -> None:
@@ -370,10 +376,14 @@ class Slots:
         executor.ended = at
         executor.fresh = 0
         if told:
-            self._turn(executor, -1)
+            executor.change -= 1
+            if not executor.turned:
+                executor.turned = True
+                self._turned.append(executor)
         if not executor.running:
             self._rests(executor, at)
-        self._into_free(executor)
+        if executor.place < 0 and executor.standing is Standing.ACTIVE:
+            self._into_free(executor)
         if self._barriers and not goes_on:
             self.offer(at)
 

@@ -106,7 +106,7 @@ class Tasks(Jobs):
         moved, outputs, turnaround = self._moved, self._outputs, self._turnaround
         waiting, running = self.waiting, self.running
         only = next(iter(self._pools.values())) if len(self._pools) == 1 else None
-        active, ran = Standing.ACTIVE, 0
+        active, ran, near = Standing.ACTIVE, 0, False  # near: until is the next place of the grid, for whatever comes
         horizon = ((min(stop, until) + 1) << SHIFT) - 1
         at = self.now
         while heap:
@@ -177,8 +177,9 @@ class Tasks(Jobs):
                 heappop(heap)
                 self.now = at
                 self._leave_slot(slot, executor, at)
-                until = self._next_place(at, until)
-                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                if not near:
+                    until, near = self._next_place(at, until), True
+                    horizon = ((min(stop, until) + 1) << SHIFT) - 1
             elif after.simple and not after.again and (after.special is None or after.next not in after.special):
                 index = after.next
                 if after.told == index and not after.ended:

@@ -29,7 +29,7 @@ from podtide.domain.stimuli import (
     TaskStart,
     Turn,
 )
-from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.units import DEFAULT_PROFILE, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
 
 from ..properties.happenings import Happening, Run, configs, happenings
 
@@ -263,6 +263,18 @@ def test_who_is_idle(
 def test_who_was_never_heard_of_is_not_tracked(change: int) -> None:
     moved = TasksMoved(50, (), (Turn(NAMES[4], change, 40),))
     assert idle_executors.fold(fleet(), [moved], CONFIG).tracker(NAMES[4]) is None
+
+
+@pytest.mark.parametrize(("change", "running"), [(1, 1), (0, 0)])
+def test_who_was_forgotten_and_works_is_tracked_again(change: int, running: int) -> None:
+    """After ExecutorMonitor.reset() the scheduler backend still holds executors for active."""
+    forgotten = idle_executors.reset(fleet())
+    tracker = idle_executors.fold(forgotten, [TasksMoved(50, (), (Turn(NAMES[0], change, 40),))], CONFIG).tracker(
+        NAMES[0]
+    )
+    assert tracker is not None
+    assert (tracker.profile, tracker.running) == (UNKNOWN_PROFILE, running)
+    assert forgotten.tracker(NAMES[0]) is None
 
 
 def test_who_leaves_starts_nothing_but_ends() -> None:
