@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from podtide.domain.profiles import ResourceProfile, from_added
 from podtide.domain.stimuli import (
+    MOVED_MAX,
     Answer,
     ListenerEvent,
     Move,
@@ -571,7 +572,8 @@ def _reflect(books: LoadBooks, event: Stimulus, log: Log, signals: list[Signal],
 
 def _moved(books: LoadBooks, event: TasksMoved, log: Log, signals: list[Signal], repair: bool) -> None:
     """Many starts and ends at once: for each attempt what as many events would have come to."""
-    for move in event.moves:
+    for given in event.moves:
+        move = given._replace(last=min(given.last, given.first + MOVED_MAX), ended=max(0, min(given.ended, MOVED_MAX)))
         key = (move.stage, move.attempt)
         attempt = books.attempts.get(key)
         if attempt is None or attempt.tasks is None or attempt.spec_pending is not None:

@@ -22,7 +22,7 @@ from podtide.domain.ledger import Book
 from podtide.domain.plans import Plan
 from podtide.domain.randomness import stream
 from podtide.domain.rerun_rows import NOBODY, Attempt, ExecutorRow, Pool, Standing
-from podtide.domain.stimuli import ListenerEvent, Move, TasksMoved, TaskStart, Turn
+from podtide.domain.stimuli import MOVED_MAX, ListenerEvent, Move, TasksMoved, TaskStart, Turn
 from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
 
 SHIFT: Final = 24
@@ -408,6 +408,10 @@ class Slots:
         moves = []
         for run in self._moved:
             if run.told != run.next or run.ended:
+                while run.next - run.told > MOVED_MAX or run.ended > MOVED_MAX:
+                    some, ended = min(run.next, run.told + MOVED_MAX), min(run.ended, MOVED_MAX)
+                    moves.append(Move(run.key[1], run.number, run.told, some, ended))
+                    run.told, run.ended = some, run.ended - ended
                 moves.append(Move(run.key[1], run.number, run.told, run.next, run.ended))
                 run.told, run.ended = run.next, 0
         turns = []

@@ -11,7 +11,7 @@ ExecutorAllocationListener and ExecutorMonitor read (spec: dynamic allocation, s
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.units import ExecutorId, Millis, ProfileId
 
@@ -205,6 +205,10 @@ class KillDisproved(NamedTuple):
 
     at: Millis
     executors: tuple[ExecutorId, ...]
+
+
+MOVED_MAX: Final = 1_000_000
+"""No ``Move`` names more tasks than this, started or ended; what is beyond is not reflected."""
 
 
 class Move(NamedTuple):

@@ -56,7 +56,7 @@ from podtide.domain.pods import (
     PodNumber,
 )
 from podtide.domain.reasons import Bound, Fact, Why
-from podtide.domain.stimuli import Stimulus
+from podtide.domain.stimuli import Move, Stimulus
 from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
 
 T = TypeVar("T")
@@ -157,6 +157,13 @@ def _by_name(pods: Sequence[PodManifest]) -> tuple[PodManifest, ...]:
 # -------------------------------------------------------------------------------------------------------------- anything
 
 
+few = st.integers(0, 6)
+moves = st.builds(
+    lambda stage, attempt, first, more, ended: Move(stage, attempt, first, first + more, ended), few, few, few, few, few
+)
+"""A move costs what it names: a few tasks are enough."""
+
+
 def anything(kind: type[T]) -> st.SearchStrategy[T]:
     """Any value of a class of the domain, every field drawn."""
     return st.builds(kind, **{name: _of(hint) for name, hint in get_type_hints(kind).items()})
@@ -168,6 +175,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:  # one line for each kind of annot
         Mapping[str, str]: st.dictionaries(texts, texts, max_size=2),
         tuple[PodManifest, ...]: lists_of_pods(),
         PodManifest: manifests(),
+        Move: moves,
         Bound: st.sampled_from(
             [bound for bound in Bound if bound not in (Bound.NEED, Bound.RAMP)]
         ),  # these hold nothing
