@@ -157,16 +157,22 @@ def test_curves_can_be_switched_off(shown: Page) -> None:
     assert shown.ask(seen) != "none"
 
 
+DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
+"""Wait until listeners have heard of a change and the page is drawn anew."""
+
+
 def test_both_themes_and_a_switch(shown: Page) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light = shown.ask(ground)
     shown.media(prefers_color_scheme="dark")
+    shown.ask(DRAWN)
     dark = shown.ask(ground)
     assert light != dark
     assert shown.ask("document.getElementById('theme').textContent") == "Light theme"
     shown.click("#theme")
     assert shown.ask(ground) == light
     shown.media(prefers_color_scheme="light")
+    shown.ask(DRAWN)
     shown.click("#theme")
     assert shown.ask(ground) == dark
     shown.media("print")
