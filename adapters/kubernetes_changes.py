@@ -31,7 +31,7 @@ from podtide.adapters.kubernetes_calls import (
     path_of,
     selector,
 )
-from podtide.adapters.kubernetes_cleanup import PASSING, Cleaner, Deleted, Fate
+from podtide.adapters.kubernetes_cleanup import PASSING, Cleaner, Deleted, Fate, Propagation
 from podtide.adapters.kubernetes_creates import Uids
 from podtide.adapters.kubernetes_refusals import Refusal, Refused, Request
 from podtide.adapters.live_news import Level, News, Tell, Topic
@@ -186,7 +186,7 @@ class Changes:
     def delete_set(self, command: DeleteSet) -> Outcome:
         """A StatefulSet or Deployment, in the background."""
         deadline = self._caller.deadline(self._deadline_s)
-        fate = self._cleaner.delete(f"{command.kind}s", command.name, deadline, background=True)
+        fate = self._cleaner.delete(f"{command.kind}s", command.name, deadline, propagation=Propagation.BACKGROUND)
         if isinstance(fate, Refused):
             return _settled(command.serial, fate)
         return Outcome(0, command.serial, found=int(fate is Fate.DELETED))

@@ -78,6 +78,13 @@ class Swept(NamedTuple):
     refused: Refused | None = None
 
 
+class Propagation(Enum):
+    """What happens to what an object owns. Foreground: it stays, terminating, until all that it owns is gone."""
+
+    BACKGROUND = "Background"
+    FOREGROUND = "Foreground"
+
+
 Progress = Callable[[int], None]
 """Told how many were deleted so far, page by page."""
 
@@ -112,7 +119,7 @@ class Cleaner:
         *,
         uid: str = "",
         version: str = "",
-        background: bool = False,
+        propagation: Propagation | None = None,
         tell: bool = True,
     ) -> Fate | Refused:
         """Delete one object, if it is still the one with this uid, in this version. Gone already is no refusal."""
@@ -120,8 +127,8 @@ class Cleaner:
         conditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
         if conditions:
             options["preconditions"] = conditions
-        if background:
-            options["propagationPolicy"] = "Background"
+        if propagation is not None:
+            options["propagationPolicy"] = propagation.value
         body = msgspec.json.encode(options)
         request = Request("delete", resource, path_of(resource, self._namespace, name), name, body=body)
         quiet = _GONE_OR_CHANGED if conditions else ABSENT
@@ -163,6 +170,7 @@ class Cleaner:
         *,
         wanted: Callable[[L], bool] = lambda _: True,
         gone: bool = False,
+        propagation: Propagation = Propagation.BACKGROUND,
         progress: Progress | None = None,
     ) -> Swept:
         """Delete until a list shows nothing more to delete; ``gone``: until it shows nothing.
@@ -187,7 +195,7 @@ class Cleaner:
                 names.extend(one.metadata.name for one in page[: NAMES_MAX - len(names)])
                 if late or (refused is not None and refused.sort in ENDING):
                     continue
-                done = self._page_deleted(resource, page, deadline)
+                done = self._page_deleted(resource, page, deadline, propagation=propagation)
                 deleted += done.deleted
                 refused = refused or done.refused
                 if progress is not None and done.deleted:
@@ -222,7 +230,15 @@ class Cleaner:
             names.extend(one.metadata.name for one in page[: NAMES_MAX - len(names)])
         return Swept(there, 0, there, terminating, tuple(names))
 
-    def _page_deleted(self, resource: str, page: Sequence[Listed], deadline: float, *, exact: bool = False) -> _Done:
+    def _page_deleted(
+        self,
+        resource: str,
+        page: Sequence[Listed],
+        deadline: float,
+        *,
+        exact: bool = False,
+        propagation: Propagation = Propagation.BACKGROUND,
+    ) -> _Done:
         """Delete the objects of a page that are not going already; a refusal of all alike ends it."""
         alive = [one for one in page if one.metadata.deletion is None]
         lock, done = threading.Lock(), _Done()
@@ -232,7 +248,7 @@ class Cleaner:
                 return
             meta = seen.metadata
             version = meta.resource_version if exact else ""
-            fate = self.delete(resource, meta.name, deadline, uid=meta.uid, version=version, background=True)
+            fate = self.delete(resource, meta.name, deadline, uid=meta.uid, version=version, propagation=propagation)
             with lock:
                 if isinstance(fate, Refused):
                     done.refused = done.refused or fate

@@ -2,8 +2,10 @@
 
 It does not matter who made it, Spark or podtide: executor pods, services, config maps and volume claims carry the label
 ``spark-app-selector``; a StatefulSet or Deployment of Spark carries none, but its selector does; podtide's Lease carries it.
-The sets go first, or they would make new pods; after them the pods, then the rest. Pods without ``spark-role=executor`` are
-not touched, unless the driver's are asked for; those go before everything, or a driver would make new executors.
+The sets go first, or they would make new pods, and in the foreground: as long as a controller or the garbage collector lags
+behind, pods may still appear; once the set is gone none can. After them the pods, then the rest. Pods without
+``spark-role=executor`` are not touched, unless the driver's are asked for; those go before everything, or a driver would
+make new executors.
 
 An application may be running: a driver pod that is not over, or a Lease that somebody renews, says so (``in_use``). An
 application in client mode has no driver pod; if Spark itself runs it, nothing on the cluster says that it is in use.
@@ -18,7 +20,7 @@ import msgspec
 
 from podtide.adapters.kubernetes_api import Query
 from podtide.adapters.kubernetes_calls import Caller, Meta, Named, SeenPod, SeenSet, selector
-from podtide.adapters.kubernetes_cleanup import Cleaner, Swept
+from podtide.adapters.kubernetes_cleanup import Cleaner, Propagation, Swept
 from podtide.adapters.kubernetes_refusals import Refusal, Refused
 from podtide.adapters.log_errors import escaped
 from podtide.domain.instants import parse_instant
@@ -52,7 +54,7 @@ SKEW_MS: Final = 300_000
 """The time of a renewal is another machine's: a clock that is minutes ahead must not end an application."""
 
 LAST_MOMENT_S: Final = 1.0
-"""How long a controller may take to notice that its set is gone."""
+"""How long a controller may take to notice that its set is going, where nobody waits until it is gone."""
 
 Told: TypeAlias = Callable[[str, int], None]
 """Hears of which kind how many are deleted so far."""
@@ -146,8 +148,8 @@ class Leftovers:
         """Delete these kinds and say what came of each, in the order of ``KINDS``.
 
         ``executors_only``: the application lives on; of its config maps only those of executors go. Everything is
-        deleted first. Then, with ``gone``, what is terminating is waited for; and pods are looked for once
-        more where a set was deleted, whose controller may have made some in its last moment.
+        deleted first. Then, with ``gone``, what is terminating is waited for, the sets before their pods: pods are looked
+        for once more where a set was deleted, whose controller may have made some in its last moment.
         """
         self._roles = {**_ROLES, "configmaps": EXECUTOR_ROLE} if executors_only else _ROLES
         chosen = [kind for kind in KINDS if kind in kinds]
@@ -156,7 +158,7 @@ class Leftovers:
         for kind in chosen:
             first = swept[kind]
             more = kind == "pods" and sets
-            if more:
+            if more and not gone:
                 self._caller.wait(LAST_MOMENT_S)
             if first.refused is None and (more or (gone and first.terminating + first.deleted)):
                 swept[kind] = _joined(first, self._swept(kind, told, gone=gone))
@@ -174,7 +176,14 @@ class Leftovers:
 
         if kind in SETS:
             return self._cleaner.sweep(
-                kind, (), SeenSet, self._deadline, wanted=self._selects, gone=gone, progress=progress
+                kind,
+                (),
+                SeenSet,
+                self._deadline,
+                wanted=self._selects,
+                gone=gone,
+                propagation=Propagation.FOREGROUND,
+                progress=progress,
             )
         resource, query = self._query(kind)
         return self._cleaner.sweep(resource, query, Named, self._deadline, gone=gone, progress=progress)

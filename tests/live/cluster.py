@@ -17,7 +17,9 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -235,13 +237,27 @@ class Cluster:
         with self.apiserver_down(kill=kill):
             pass
 
+    @contextmanager
+    def controllers_behind(self, seconds: float) -> Iterator[None]:
+        """The controllers and the garbage collector do nothing for so long. Needs a server of our own."""
+        server = self._own()
+        server.signal_controllers(signal.SIGSTOP)
+        wake = threading.Timer(seconds, server.signal_controllers, (signal.SIGCONT,))
+        wake.start()
+        try:
+            yield
+        finally:
+            wake.cancel()
+            wake.join()
+            server.signal_controllers(signal.SIGCONT)
+
     def compact(self) -> int:
         """Let etcd forget all versions before now; returns the revision. Needs a server of our own."""
         return self._own().compact()
 
     def _own(self) -> Server:
         if self.server is None:
-            raise NoCluster("this test stops the API server; it needs one of its own, and this one is somebody else's")
+            raise NoCluster("this test stops the server; it needs one of its own, and this one is somebody else's")
         return self.server
 
     def ready(self) -> None:

@@ -66,6 +66,10 @@ class Server:
         """Start it again as it was."""
         _start(self._home, self._command)
 
+    def signal_controllers(self, number: signal.Signals) -> None:
+        """Send a signal to the controller manager: SIGSTOP lets it fall behind, SIGCONT lets it go on."""
+        os.kill(int((self._home / "run" / "kube-controller-manager.pid").read_text()), number)
+
     def compact(self) -> int:
         """Let etcd forget all versions before now; returns the revision."""
         revision = int(self._ask("/v3/kv/range", {"key": base64.b64encode(b"x").decode()})["header"]["revision"])

@@ -95,7 +95,7 @@ def application(cluster: Cluster, namespace: str) -> int:
 
 def test_everything_goes_but_what_is_somebody_elses(cluster: Cluster, namespace: str, application: int) -> None:
     others(cluster, namespace)
-    until(lambda: len(cluster.pods(namespace)) >= application + 4 + 4, what="the sets' pods")
+    until(lambda: len(cluster.pods(namespace)) >= application + 4 + 4, 60, what="the sets' pods")
     code, out, err = stopped(cluster, namespace, "--claims", "--json")
     assert (code, err) == (0, "")
     document = json.loads(out)
@@ -104,6 +104,18 @@ def test_everything_goes_but_what_is_somebody_elses(cluster: Cluster, namespace:
     assert deleted.pop("pods") >= application
     assert set(deleted.values()) == {1}
     assert left(cluster, namespace) == {"pods/no-role", *(f"pods/spark-another-exec-{one}" for one in (1, 2, 3))}
+
+
+def test_controllers_that_lag_behind_make_nothing_that_is_left(own_cluster: Cluster, namespace: str) -> None:
+    cluster = own_cluster
+    executors(cluster, namespace, 2)
+    others(cluster, namespace)
+    until(lambda: len(cluster.pods(namespace)) >= 2 + 4, 60, what="the sets' pods")
+    with cluster.controllers_behind(4):
+        code, _, err = stopped(cluster, namespace)
+        sources = cluster.must("list", "replicasets", f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]
+    assert (code, err, sources) == (0, "", [])  # what makes pods for a Deployment is gone, too
+    assert left(cluster, namespace) == {"persistentvolumeclaims/pvc"}
 
 
 def test_pods_on_nodes_are_waited_for_until_their_kubelet_lets_go(cluster: Cluster, namespace: str) -> None:
