@@ -12,14 +12,13 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 from podtide.adapters.fleet_rows import Stamp
-from podtide.adapters.log_errors import LogError, LogMissing, LogUnreadable, cause
+from podtide.adapters.log_errors import LogError, LogMissing
 from podtide.adapters.log_folder import Entry, hidden, is_events_name, log_entries
-from podtide.adapters.log_store import LocalStore, Reader, RemoteStore, ZipStore
+from podtide.adapters.log_store import LocalStore, Reader, RemoteStore, ZipStore, local_errors
 
 _MODIFIED: Final = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 """What fsspec's clients call the time of the last change; Azure, Google, S3, HDFS and the rest all differ."""
@@ -77,7 +76,7 @@ class LocalListing(LocalStore):
 
     def item(self, path: str) -> Item:
         """See ``Listing``."""
-        with _local(path):
+        with local_errors(path):
             found = os.stat(path)  # noqa: PTH116 - the path stays as it was given
         return Item(path, _last(path), stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode), _stamp_of(found))
 
@@ -97,7 +96,7 @@ class _LocalFolder:
         self._path = path
 
     def __iter__(self) -> Iterator[Item]:
-        with _local(self._path), os.scandir(self._path) as listing:
+        with local_errors(self._path), os.scandir(self._path) as listing:
             for entry in listing:
                 try:
                     folder = entry.is_dir(follow_symlinks=False)
@@ -197,15 +196,3 @@ def _millis(value: object) -> int | None:
 
 def _last(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
-
-
-@contextmanager
-def _local(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError):
-        raise LogMissing(path, "there is no such file or folder") from None
-    except PermissionError:
-        raise LogUnreadable(path, "reading it is not permitted") from None
-    except (OSError, ValueError) as problem:  # ValueError: a NUL byte in the path
-        raise LogUnreadable(path, f"it cannot be read: {cause(problem)}") from None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final
 
 from podtide.adapters.fleet_rows import Status
+from podtide.adapters.terminal_line import TerminalLine
 from podtide.adapters.wording import count, lasting
 
 PATIENCE_S: Final = 0.7
@@ -24,36 +22,33 @@ SPEED_MIN: Final = 5
 """Logs that must be done before a remaining time is worth a guess."""
 
 
-class FleetProgress:
+class FleetProgress(TerminalLine):
     """A context manager. ``plain``: lines instead of a terminal's line, wherever they go."""
 
-    def __init__(self, stream: IO[str], *, plain: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
-        self._clock = clock
+    def __init__(self, stream: IO[str], *, plain: bool, clock: Callable[[], float] | None = None) -> None:
+        every_s = PLAIN_EVERY_S if plain else EVERY_S
+        patience_s = every_s if plain else PATIENCE_S
+        super().__init__(stream, patience_s=patience_s, every_s=every_s, clock=clock, anywhere=plain)
         self._plain = plain
-        self._active = plain or _interactive(stream)
-        self._every = PLAIN_EVERY_S if plain else EVERY_S
-        self._next = clock() + (self._every if plain else PATIENCE_S)
-        self._begun = clock()
-        self._shown = False
+        self._begun = self.clock()
         self._counts = dict.fromkeys(Status, 0)
 
     def finding(self, found: int) -> None:
         """So many logs are found; the folders are still being walked."""
-        if self._due():
+        if self.due():
             self._say(f"{count(found, 'log')} found")
 
     def begin(self) -> None:
         """The work begins: speed counts from here."""
-        self._begun = self._clock()
+        self._begun = self.clock()
 
     def done(self, status: Status, total: int, reused: int) -> None:
         """A log is done. ``total``: of how many; ``reused``: those that were done before this run."""
         self._counts[status] += 1
-        if not self._due():
+        if not self.due():
             return
         done = sum(self._counts.values())
-        took = self._clock() - self._begun
+        took = self.clock() - self._begun
         text = f"{done + reused:,} of {count(total, 'log')}"
         bad = [f"{number:,} {kind.value}" for kind, number in self._counts.items() if number and kind != Status.OK]
         if bad:
@@ -66,43 +61,14 @@ class FleetProgress:
         self._say(text)
 
     def close(self) -> None:
-        """Wipe the line."""
-        if self._shown and not self._plain:
-            self._write("\r\x1b[K")
-        self._shown = self._active = False
-
-    def _due(self) -> bool:
-        if not self._active:
-            return False
-        now = self._clock()
-        if now < self._next:
-            return False
-        self._next = now + self._every
-        return True
+        """Wipe the line; plain lines stay."""
+        if self._plain:
+            self.shown = False
+        super().close()
 
     def _say(self, text: str) -> None:
-        self._shown = True
-        self._write(f"fleet: {text}\n" if self._plain else f"\rfleet  {text}\x1b[K")
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):  # the terminal has gone; the work goes on
-            self._active = self._shown = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _interactive(stream: IO[str]) -> bool:
-    """A terminal that knows how to go back to the beginning of a line."""
-    try:
-        return stream.isatty() and os.environ.get("TERM", "") != "dumb"
-    except (ValueError, OSError):
-        return False
+        if self._plain:
+            self.shown = True
+            self.write(f"fleet: {text}\n")
+        else:
+            self.put(f"fleet  {text}")

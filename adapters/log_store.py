@@ -130,7 +130,7 @@ class LocalStore:
 
     def look(self, path: str) -> Entry:
         """See ``Store``. Pipes (``<(zcat log)``, /dev/stdin) can be read and have no size."""
-        with _local(path):
+        with local_errors(path):
             found = Path(path).stat()
         if stat.S_ISSOCK(found.st_mode) or stat.S_ISBLK(found.st_mode):
             raise LogUnreadable(path, "is a socket or a disk; a file, a folder or a pipe was expected")
@@ -139,7 +139,7 @@ class LocalStore:
 
     def entries(self, path: str) -> tuple[Entry, ...]:
         """See ``Store``; what vanishes while it is listed, or is neither file nor folder, is left out."""
-        with _local(path), os.scandir(path) as listing:
+        with local_errors(path), os.scandir(path) as listing:
             return tuple(entry for item in listing if (entry := _local_entry(item)))
 
     def join(self, path: str, name: str) -> str:
@@ -152,7 +152,7 @@ class LocalStore:
 
     def open(self, path: str) -> Reader:
         """See ``Store``. Unbuffered: reads are large."""
-        with _local(path):
+        with local_errors(path):
             raw = Path(path).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
         return Reader(raw, lambda problem: LogUnreadable(path, f"reading it failed: {cause(problem)}"))
 
@@ -351,7 +351,8 @@ def _check_directory(raw: IO[bytes], path: str) -> int:
 
 
 @contextmanager
-def _local(path: str) -> Iterator[None]:
+def local_errors(path: str) -> Iterator[None]:
+    """What goes wrong with a file or folder of this machine, as a LogError that names it."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

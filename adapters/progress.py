@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import time
-from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final
 
+from podtide.adapters.terminal_line import TerminalLine
 from podtide.adapters.wording import size
 
 PATIENCE_S: Final = 0.7
@@ -16,27 +14,19 @@ EVERY_S: Final = 0.1
 """Seconds between two updates."""
 
 
-class Progress:
+class Progress(TerminalLine):
     """A context manager; ``show`` as often as one likes. ``total``: bytes in all, None if unknown."""
 
-    def __init__(self, stream: IO[str], total: int | None) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[str] | None, total: int | None) -> None:
+        super().__init__(stream, patience_s=PATIENCE_S, every_s=EVERY_S)
         self._total = total
-        self._begun = time.monotonic()
-        self._next = self._begun + PATIENCE_S
-        self._shown = False
-        self._active = _interactive(stream)
+        self._begun = self.clock()
 
     def show(self, done: int) -> None:
         """``done`` bytes are read."""
-        if not self._active:
+        if not self.due():
             return
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + EVERY_S
-        self._shown = True
-        took = now - self._begun
+        took = self.clock() - self._begun
         speed = f"{size(done / took)}/s" if took > 0 else ""
         if self._total:
             share = min(1.0, done / self._total)
@@ -44,34 +34,4 @@ class Progress:
             text = f"{share:4.0%}  {size(done)} of {size(self._total)}, {speed}{left}"
         else:
             text = f"{size(done)}, {speed}"
-        self._write(f"\rreading  {text}\x1b[K")
-
-    def close(self) -> None:
-        """Wipe the line."""
-        if self._shown:
-            self._write("\r\x1b[K")
-            self._shown = False
-        self._active = False
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except OSError:  # the terminal has gone; the work goes on
-            self._active = self._shown = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _interactive(stream: IO[str]) -> bool:
-    """A terminal that knows how to go back to the beginning of a line."""
-    try:
-        return stream.isatty() and os.environ.get("TERM", "") != "dumb"
-    except (ValueError, OSError):
-        return False
+        self.put(f"reading  {text}")

@@ -1,8 +1,9 @@
 """How a command ends that has something to refuse, and how it treats standard output.
 
 Refusals are ``click`` exceptions with the exit codes of docs/formats.md: a usage or configuration that cannot be used, or an
-output that cannot be written (2); an input that cannot be read (3); a cluster that refuses (4). Their lines go to standard
-error, escaped. A reader of standard output that has gone (``| head``) is no fault; a disk that is full is.
+output that cannot be written (2); an input that cannot be read (3); a cluster that refuses (4); an application that the
+model does not fit (5). Their lines go to standard error, escaped. A reader of standard output that has gone (``| head``) is
+no fault; a disk that is full is.
 """
 
 from __future__ import annotations
@@ -55,6 +56,12 @@ class ClusterRefused(Refusal):
     """The cluster or its API: it cannot be reached, refuses, or somebody else is in charge."""
 
     exit_code = 4
+
+
+class ModelRefused(Refusal):
+    """The model does not fit the application."""
+
+    exit_code = 5
 
 
 @contextlib.contextmanager

@@ -10,31 +10,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from podtide.adapters.diff_document import SideTold, Status, document, failed
 from podtide.adapters.fleet_workers import WorkersError
-from podtide.adapters.price_file import PriceError, prices_of
 from podtide.adapters.tune_progress import CountProgress
 from podtide.adapters.wording import count
-from podtide.adapters.world_file import WorldFileError
-from podtide.adapters.world_file import read as read_cluster
 from podtide.domain.comparison import Metric
 from podtide.domain.gates import GATES_MAX, Gate, GateError, parse
 from podtide.domain.redaction import redaction_of
 from podtide.domain.rerun import rerun as run_again
 from podtide.domain.sparkconf import SparkConf, from_mapping
 from podtide.domain.whatif_summary import MAX_ERROR
-from podtide.entrypoints.command_output import Misused, Unreadable, print_object, printed
+from podtide.entrypoints.command_output import Misused, print_object, printed
 from podtide.entrypoints.diff_sides import RECORDED, Side, SideError, side_of
 from podtide.entrypoints.diffing import Differ, compare
 from podtide.entrypoints.tune_bench import PROCESSES_MAX, processors
 from podtide.entrypoints.tune_logs import Ground, Read, read_log
 from podtide.entrypoints.whatif import Rerun
-from podtide.entrypoints.whatif_command import max_error_of
+from podtide.entrypoints.whatif_options import bounded, clustered, given_cluster, given_prices, in_json, priced, seeded
 
 SEEDS: Final = 3
 SEEDS_MAX: Final = 100
@@ -87,35 +83,15 @@ class Options:
     metavar="GATE",
     help="End with exit code 1 if so, such as 'cost>+2%', 'runtime>+30s', 'any(executor_seconds)>+10%'; may be repeated.",
 )
-@click.option(
-    "--price",
-    metavar="PRICES",
-    help="core-hour=0.04,gb-hour=0.005[,spot-share=0.7,spot-discount=0.65,currency=EUR], or a file that says so.",
-)
-@click.option(
-    "--cluster", metavar="FILE", help="The Kubernetes cluster, as YAML (docs/fake-cluster.md); without, as the log's."
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, SEEDS_MAX),
-    default=SEEDS,
-    show_default=True,
-    metavar="N",
-    help="Runs of each side, with other luck each.",
-)
-@click.option(
-    "--max-error",
-    default=f"{MAX_ERROR:g}",
-    show_default=True,
-    callback=max_error_of,
-    metavar="SHARE",
-    help="Refuse a log when its own config, run again, is further off than this.",
-)
+@priced
+@clustered
+@seeded(SEEDS, SEEDS_MAX, "Runs of each side, with other luck each.")
+@bounded("Refuse a log when its own config, run again, is further off than this.")
 @click.option("--skip-bad", is_flag=True, help="Logs that cannot be read or are refused do not change the exit code.")
 @click.option(
     "--processes", type=click.IntRange(1, PROCESSES_MAX), metavar="N", help="Logs worked on at once (one a processor)."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@in_json
 def diff(logs: tuple[str, ...], **given: Any) -> int:
     """What a change of config does to each application of the event logs LOG.
 
@@ -186,9 +162,9 @@ def _asked(options: Options, read: Read, rerun: Rerun) -> tuple[Differ, list[Gat
         raise Misused(f"{len(options.gates)} gates: expected at most {GATES_MAX}")
     try:
         base, candidate = side_of("base", options.base), side_of("candidate", options.candidate)
-        prices = None if options.price is None else prices_of(options.price)
+        prices = given_prices(options.price)
         gates = [parse(gate) for gate in options.gates]
-    except (SideError, PriceError) as wrong:
+    except SideError as wrong:
         raise Misused(str(wrong)) from None
     except GateError as wrong:
         raise Misused(f"--fail-if {wrong}") from None
@@ -197,11 +173,7 @@ def _asked(options: Options, read: Read, rerun: Rerun) -> tuple[Differ, list[Gat
         raise Misused(f"--fail-if {costly!r} asks for money: expected --price")
     if base.as_recorded and candidate.as_recorded:
         raise Misused("--candidate: expected another config than the base's, which is the recorded one")
-    try:
-        cluster = None if options.cluster is None else read_cluster(Path(options.cluster))
-    except WorldFileError as wrong:
-        raise Unreadable(str(wrong)) from None
-    ground = Ground(cluster=cluster, seeds=options.seeds, max_error=options.max_error)
+    ground = Ground(cluster=given_cluster(options.cluster), seeds=options.seeds, max_error=options.max_error)
     return Differ(base, candidate, ground, prices, read, rerun), gates, [*base.remarks, *candidate.remarks]
 
 

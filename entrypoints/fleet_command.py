@@ -26,17 +26,16 @@ from podtide.adapters.fleet_spark import SparkEngineError, SparkWorkers
 from podtide.adapters.fleet_table import TableError, check_table
 from podtide.adapters.fleet_workers import Work, Workers, WorkersError
 from podtide.adapters.log_errors import LogError, cause, display, escaped
-from podtide.adapters.price_file import PriceError, prices_of
 from podtide.adapters.wording import count
 from podtide.domain.sparkconf import from_arguments
-from podtide.domain.whatif_summary import MAX_ERROR
 from podtide.entrypoints.command_output import ClusterRefused, Misused, Unreadable, print_object, printed
 from podtide.entrypoints.diff_sides import SideError, check
 from podtide.entrypoints.fleet import Answers, Engine, Tally, Terms, survey
 from podtide.entrypoints.fleet_terms import TermError, limit_seconds, memory_bytes
 from podtide.entrypoints.fleet_work import SEEDS, WITHIN, Assess, Options
 from podtide.entrypoints.tune_bench import processors
-from podtide.entrypoints.whatif_command import SEEDS_MAX, max_error_of
+from podtide.entrypoints.whatif_command import SEEDS_MAX
+from podtide.entrypoints.whatif_options import bounded, given_prices, max_error_of, seeded
 from podtide.entrypoints.whatif_variants import VariantError, Wishes, variants_of
 
 LIST: Final = "-"
@@ -80,22 +79,8 @@ class Asked:
     metavar="SHARE",
     help="How much longer a log may take under the setting that is called the best.",
 )
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, SEEDS_MAX),
-    default=SEEDS,
-    show_default=True,
-    metavar="N",
-    help="Runs of each setting.",
-)
-@click.option(
-    "--max-error",
-    default=f"{MAX_ERROR:g}",
-    show_default=True,
-    callback=max_error_of,
-    metavar="SHARE",
-    help="Refuse a log whose own config, run again, is further off than this.",
-)
+@seeded(SEEDS, SEEDS_MAX, "Runs of each setting.")
+@bounded("Refuse a log whose own config, run again, is further off than this.")
 @click.option(
     "--jobs", type=click.IntRange(1, JOBS_MAX), metavar="N", help="Processes (one for each processor if not given)."
 )
@@ -245,9 +230,9 @@ def _options(given: dict[str, Any]) -> Options:
         variants = variants_of(wishes) or None
         for variant in variants or ():
             check(f"variant {escaped(variant.name)}", variant.changes)
-        prices = None if given["price"] is None else prices_of(given["price"])
-    except (VariantError, SideError, PriceError) as wrong:
+    except (VariantError, SideError) as wrong:
         raise Misused(str(wrong)) from None
+    prices = given_prices(given["price"])
     if variants is not None and given["tune"] is not None:
         raise click.UsageError("--tune searches by itself; it cannot be given with --set, --variant or --static")
     return Options(variants, given["tune"] is not None, prices, given["seeds"], given["max_error"], given["within"])

@@ -1,15 +1,19 @@
-"""What the user set on the command line: ``--properties-file``, and ``--conf`` over it."""
+"""What the user set on the command line: ``--properties-file``, and ``--conf`` over it; and whose defaults apply."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from returns.pipeline import is_successful
 
 from podtide.adapters.conf_files import read_properties_file
+from podtide.adapters.log_errors import escaped
 from podtide.domain.sparkconf import SparkConf, from_arguments
 from podtide.entrypoints.command_output import Misused
+
+_VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
 
 class Given(NamedTuple):
@@ -19,8 +23,8 @@ class Given(NamedTuple):
     remarks: list[str]
 
 
-def given_conf(conf: Sequence[str], properties_file: str | None) -> Given:
-    """Read what was given. Raises Misused."""
+def given_conf(conf: Sequence[str], properties_file: str | None, spark_version: str | None = None) -> Given:
+    """Read what was given, and see that ``--spark-version`` is one. Raises Misused."""
     given = Given([], [])
     if properties_file is not None:
         read = read_properties_file(properties_file)
@@ -33,4 +37,6 @@ def given_conf(conf: Sequence[str], properties_file: str | None) -> Given:
         if not is_successful(asked):
             raise Misused(*map(str, asked.failure()))
         given.layers.append(asked.unwrap())
+    if spark_version is not None and not _VERSION.match(spark_version):
+        raise Misused(f"--spark-version {escaped(spark_version)}: a version such as 3.5 or 4.3.0 was expected")
     return given

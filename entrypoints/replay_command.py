@@ -9,7 +9,6 @@ progress only where that is a terminal.
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from podtide.adapters.decision_file import STDOUT, DecisionReader, DecisionWrite
 from podtide.adapters.event_log import EventLogSensor
 from podtide.adapters.expectation import Expectation
 from podtide.adapters.log_decoder import WORTH_BYTES, SecondProcess
-from podtide.adapters.log_errors import LogError, display, escaped
+from podtide.adapters.log_errors import LogError, display
 from podtide.adapters.log_source import LogSource, open_log
 from podtide.adapters.progress import Progress
 from podtide.adapters.record_spool import RecordSpool
@@ -53,7 +52,6 @@ DIFFERS: Final = 1
 FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
 """Keys of the document that are printed before the decisions."""
 
-_VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
 Sink = Callable[[dict[str, Any]], None]
 
@@ -337,10 +335,7 @@ def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayV
 
 def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
     """The settings that the user gave, in rising precedence, and what is odd about them."""
-    given = given_conf(options.conf, options.properties_file)
-    version = options.spark_version
-    if version is not None and not _VERSION.match(version):
-        raise Misused(f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
+    given = given_conf(options.conf, options.properties_file, options.spark_version)
     return given.layers, given.remarks
 
 

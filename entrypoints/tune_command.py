@@ -13,26 +13,22 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from podtide.adapters.decision_file import STDOUT
 from podtide.adapters.log_errors import display, escaped
-from podtide.adapters.price_file import PriceError, prices_of
 from podtide.adapters.tune_document import Terms as Asked
 from podtide.adapters.tune_document import Told, tune_document
 from podtide.adapters.tune_progress import CountProgress
 from podtide.adapters.wording import count
-from podtide.adapters.world_file import WorldFileError
-from podtide.adapters.world_file import read as read_cluster
 from podtide.domain.redaction import redaction_of
 from podtide.domain.rerun import rerun as run_again
 from podtide.domain.search_defaults import default_space, footing
 from podtide.domain.search_space import AS_RAN, Space
 from podtide.domain.whatif_summary import MAX_ERROR
-from podtide.entrypoints.command_output import Misused, Refusal, Unreadable, misused, print_object, printed
+from podtide.entrypoints.command_output import Misused, ModelRefused, Refusal, Unreadable, print_object, printed
 from podtide.entrypoints.given_conf import given_conf
 from podtide.entrypoints.tune_bench import PROCESSES_MAX, BenchError, LimitedRerun
 from podtide.entrypoints.tune_logs import (
@@ -48,7 +44,19 @@ from podtide.entrypoints.tune_logs import (
 from podtide.entrypoints.tune_space import Edit, SpaceError, edited, edits_of
 from podtide.entrypoints.tuning import BUDGET, BUDGET_MAX, SEEDS, WITHIN, WORTH, Case, Tuned, Wish, in_order
 from podtide.entrypoints.tuning import tune as tune_runs
-from podtide.entrypoints.whatif_command import ModelRefused, max_error_of
+from podtide.entrypoints.whatif_options import (
+    bounded,
+    check_report,
+    clustered,
+    given_cluster,
+    given_prices,
+    in_json,
+    known_better,
+    priced,
+    reported,
+    seeded,
+    write_report,
+)
 
 SEEDS_MAX: Final = 100
 LOGS_MAX: Final = 1_000
@@ -56,7 +64,6 @@ WITHIN_MIN: Final = -0.99
 WITHIN_MAX: Final = 100.0
 
 _SHARE: Final = re.compile(r"([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)%")
-_VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
@@ -126,46 +133,22 @@ def percent_of(context: click.Context, option: click.Parameter, value: str) -> f
     metavar="N",
     help="Configs to consider.",
 )
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, SEEDS_MAX),
-    default=SEEDS,
-    show_default=True,
-    metavar="N",
-    help="Runs, with other luck each, that an answer has to stand.",
-)
+@seeded(SEEDS, SEEDS_MAX, "Runs, with other luck each, that an answer has to stand.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="The seed of the search itself."
 )
-@click.option(
-    "--price",
-    metavar="PRICES",
-    help="core-hour=0.04,gb-hour=0.005[,spot-share=0.7,spot-discount=0.65,currency=EUR], or a file that says so.",
-)
-@click.option(
-    "--cluster", metavar="FILE", help="The Kubernetes cluster, as YAML (docs/fake-cluster.md); without, as the log's."
-)
-@click.option(
-    "--max-error",
-    default=f"{MAX_ERROR:g}",
-    show_default=True,
-    callback=max_error_of,
-    metavar="SHARE",
-    help="Leave a log out when its own config, run again, is further off than this.",
-)
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="What the logs' own config really was.")
-@click.option(
-    "--properties-file", metavar="FILE", help="The same in the form of spark-defaults.conf; --conf goes over it."
-)
-@click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark (the logs' own otherwise).")
+@priced
+@clustered
+@bounded("Leave a log out when its own config, run again, is further off than this.")
+@known_better("the logs'", "What the logs' own config really was.")
 @click.option(
     "--processes",
     type=click.IntRange(1, PROCESSES_MAX),
     metavar="N",
     help="Processes that simulate (as many as there are processors, where that pays).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
-@click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")
+@in_json
+@reported
 def tune(logs: tuple[str, ...], **given: Any) -> int:
     """Search for better settings for the application of the event logs LOG, over all of its runs at once.
 
@@ -217,7 +200,7 @@ def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_ag
             TuneView(Page(sys.stdout), found).report()
             sys.stdout.flush()
     if options.report is not None:  # last: a disk that is full costs the page, not the answer of a long search
-        _write_report(found, options.report)
+        write_report(found, options.report)
     return 0
 
 
@@ -262,24 +245,16 @@ class _Asked:
     """The options, understood; whatever can be refused without a log is refused here. Raises Misused, Unreadable."""
 
     def __init__(self, options: Options) -> None:
+        self.prices = given_prices(options.price)
         try:
-            self.prices = None if options.price is None else prices_of(options.price)
             self.edits: tuple[Edit, ...] = edits_of(options.spaces)
-        except (PriceError, SpaceError) as wrong:
+        except SpaceError as wrong:
             raise Misused(str(wrong)) from None
-        try:
-            cluster = None if options.cluster is None else read_cluster(Path(options.cluster))
-        except WorldFileError as wrong:
-            raise Unreadable(str(wrong)) from None
-        report = options.report
-        if report is not None and report != STDOUT and not Path(report).absolute().parent.is_dir():
-            raise Misused(f"--report {display(report)}: expected a file in a folder that exists")
-        version = options.spark_version
-        if version is not None and not _VERSION.match(version):
-            raise Misused(f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
-        given = given_conf(options.conf, options.properties_file)
+        cluster = given_cluster(options.cluster)
+        check_report(options.report)
+        given = given_conf(options.conf, options.properties_file, options.spark_version)
         self.remarks = given.remarks
-        self.ground = Ground(given.layers, version, cluster, options.seeds, options.max_error)
+        self.ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error)
 
     def space(self, cases: Sequence[Case]) -> Space:
         """The space of these runs, as the user wants it. Raises Misused."""
@@ -321,11 +296,3 @@ def _nothing(unusable: Sequence[Unusable]) -> Refusal:
     if any(one.fault is Fault.REFUSED for one in unusable):
         return ModelRefused(*lines)
     return Unreadable(*lines)
-
-
-def _write_report(found: dict[str, Any], path: str) -> None:
-    """The report, as one file. Raises Misused."""
-    from podtide.adapters.report_html import write  # noqa: PLC0415 - only for those who ask
-
-    with misused():
-        write(found, path)

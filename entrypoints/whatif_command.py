@@ -9,52 +9,49 @@ Standard output carries the answer alone: progress and errors go to standard err
 
 from __future__ import annotations
 
-import math
-import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import click
 from returns.pipeline import is_successful
 
 from podtide.adapters.decision_file import STDOUT
 from podtide.adapters.log_errors import LogError, display, escaped
-from podtide.adapters.price_file import PriceError, prices_of
+from podtide.adapters.terminal_line import TerminalLine
 from podtide.adapters.whatif_document import Asked, document
-from podtide.adapters.world_file import WorldFileError
-from podtide.adapters.world_file import read as read_cluster
 from podtide.domain.planning import plan, recorded_conf
-from podtide.domain.redaction import redaction_of
 from podtide.domain.rerun import rerun as run_again
-from podtide.domain.sparkconf import ConfError, SparkConf
+from podtide.domain.sparkconf import SparkConf
 from podtide.domain.variants import Variant
 from podtide.domain.whatif_summary import MAX_ERROR, SEEDS, Answer
 from podtide.entrypoints.app_settings import MASTER
-from podtide.entrypoints.command_output import Misused, Refusal, Unreadable, misused, print_object, printed
+from podtide.entrypoints.command_output import Misused, ModelRefused, Unreadable, print_object, printed
 from podtide.entrypoints.given_conf import given_conf
 from podtide.entrypoints.recorded_log import NothingToRun
 from podtide.entrypoints.replay_settings import SettingsError
+from podtide.entrypoints.tune_logs import shown_error
 from podtide.entrypoints.whatif import Rerun, answered, planned, refusal, study
+from podtide.entrypoints.whatif_options import (
+    bounded,
+    check_report,
+    clustered,
+    given_cluster,
+    given_prices,
+    in_json,
+    known_better,
+    priced,
+    reported,
+    seeded,
+    write_report,
+)
 from podtide.entrypoints.whatif_reading import Loaded, load
 from podtide.entrypoints.whatif_variants import VariantError, Wishes, variants_of
 
 SEEDS_MAX: Final = 1_000
-ERROR_MAX: Final = 100.0
-
-_VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
 Read = Callable[[str, Sequence[SparkConf], str | None], Loaded]
-
-
-class ModelRefused(Refusal):
-    """The model does not fit the application."""
-
-    exit_code = 5
 
 
 @dataclass(frozen=True)
@@ -73,18 +70,6 @@ class Options:
     spark_version: str | None = None
     as_json: bool = False
     report: str | None = None
-
-
-def max_error_of(context: click.Context, option: click.Parameter, value: str) -> float:
-    """A share: 0.25 or 25%. A click callback; ``tune``, ``diff`` and ``fleet`` may use it as well."""
-    text = value.strip()
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = math.nan
-    if not 0 <= share <= ERROR_MAX:
-        raise click.BadParameter(f"{value!r}: expected a share of 0 or more, such as 0.25 or 25%", context, option)
-    return share
 
 
 @click.command()
@@ -118,39 +103,13 @@ def max_error_of(context: click.Context, option: click.Parameter, value: str) ->
 )
 @click.option("--quota", metavar="N", help="The cluster gives no more than N executors: the variant faults.")
 @click.option("--kubernetes", is_flag=True, help="Run every variant on Kubernetes, whatever the log ran on.")
-@click.option(
-    "--cluster", metavar="FILE", help="The Kubernetes cluster, as YAML (docs/fake-cluster.md); without, as the log's."
-)
-@click.option(
-    "--price",
-    metavar="PRICES",
-    help="core-hour=0.04,gb-hour=0.005[,spot-share=0.7,spot-discount=0.65,currency=EUR], or a file that says so.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, SEEDS_MAX),
-    default=SEEDS,
-    show_default=True,
-    metavar="N",
-    help="Runs of each variant.",
-)
-@click.option(
-    "--max-error",
-    default=f"{MAX_ERROR:g}",
-    show_default=True,
-    callback=max_error_of,
-    metavar="SHARE",
-    help="Refuse (exit code 5) when the log's own config, run again, is further off than this.",
-)
-@click.option(
-    "--conf", multiple=True, metavar="KEY=VALUE", help="What the log's own config really was; for all variants."
-)
-@click.option(
-    "--properties-file", metavar="FILE", help="The same in the form of spark-defaults.conf; --conf goes over it."
-)
-@click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark (the log's own otherwise).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
-@click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")
+@clustered
+@priced
+@seeded(SEEDS, SEEDS_MAX, "Runs of each variant.")
+@bounded("Refuse (exit code 5) when the log's own config, run again, is further off than this.")
+@known_better("the log's", "What the log's own config really was; for all variants.")
+@in_json
+@reported
 def whatif(
     log: str,
     sets: tuple[str, ...],
@@ -219,7 +178,7 @@ def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int
             WhatIfView(Page(sys.stdout), found).report()
             sys.stdout.flush()
     if options.report is not None:  # last: a disk that is full costs the page, not the answer
-        _write_report(found, options.report)
+        write_report(found, options.report)
     return 0
 
 
@@ -235,24 +194,16 @@ class _Asked:
             )  # fmt: skip
         try:
             self.variants: tuple[Variant, ...] = variants_of(wishes)
-            self.prices = None if options.price is None else prices_of(options.price)
-        except (VariantError, PriceError) as wrong:
+        except VariantError as wrong:
             raise Misused(str(wrong)) from None
+        self.prices = given_prices(options.price)
         if options.kubernetes and not self.variants:
             self.variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
-        try:
-            self.cluster = None if options.cluster is None else read_cluster(Path(options.cluster))
-        except WorldFileError as wrong:
-            raise Unreadable(str(wrong)) from None
-        report = options.report
-        if report is not None and report != STDOUT and not Path(report).absolute().parent.is_dir():
-            raise Misused(f"--report {display(report)}: expected a file in a folder that exists")
-        given = given_conf(options.conf, options.properties_file)
+        self.cluster = given_cluster(options.cluster)
+        check_report(options.report)
+        given = given_conf(options.conf, options.properties_file, options.spark_version)
         self.overrides: list[SparkConf] = given.layers
         self.remarks: list[str] = given.remarks
-        version = options.spark_version
-        if version is not None and not _VERSION.match(version):
-            raise Misused(f"--spark-version {escaped(version)}: a version such as 3.5 or 4.3.0 was expected")
 
 
 def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> dict[str, Any]:
@@ -269,7 +220,7 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> di
         if is_successful(checked):
             on_kubernetes |= checked.unwrap().kubernetes is not None
         else:
-            wrong.extend(_shown(error, conf) for error in checked.failure())
+            wrong.extend(shown_error(error, conf) for error in checked.failure())
     if wrong:
         raise Misused(*dict.fromkeys(wrong))
     if asked.cluster is not None and not on_kubernetes:
@@ -278,8 +229,8 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> di
         )
     if not application.tasks:
         raise ModelRefused(f"{display(options.log)}: no task of the application is in the log: there is nothing to run")
-    with _ticker(sys.stderr) as tick:
-        tick(f"simulating its own config, {options.seeds} times")
+    with TerminalLine(sys.stderr) as line:
+        line.put(f"simulating its own config, {options.seeds} times")
         made = study(
             application,
             asked.overrides,
@@ -289,12 +240,12 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> di
             rerun=rerun,
         )
         if not is_successful(made):
-            raise Misused(*(_shown(error, conf) for error in made.failure()))
+            raise Misused(*(shown_error(error, conf) for error in made.failure()))
         found = made.unwrap()
         refused = refusal(found, options.max_error)
         answers: list[Answer] = []
         for place, variant in enumerate(() if refused else asked.variants):
-            tick(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
+            line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
             answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))
     notes = tuple(dict.fromkeys((*asked.remarks, *found.conf.notes, *loaded.notes)))
     request = Asked(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
@@ -304,42 +255,3 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> di
 def _is_kubernetes(conf: SparkConf) -> bool:
     master = conf.setting("spark.master")
     return master is not None and master.value.startswith("k8s://")
-
-
-def _shown(error: ConfError, conf: SparkConf) -> str:
-    """An error without the secret that its value may be."""
-    value = redaction_of(conf).shown(error.key, error.value)
-    return f"{error.key} = {value!r} ({error.origin}): expected {error.expected}"
-
-
-def _write_report(found: dict[str, Any], path: str) -> None:
-    """The report, as one file. Raises Misused."""
-    from podtide.adapters.report_html import write  # noqa: PLC0415 - only for those who ask
-
-    with misused():
-        write(found, path)
-
-
-@contextmanager
-def _ticker(stream: IO[str] | None) -> Iterator[Callable[[str], None]]:
-    """What is under way, on one line of a terminal that is wiped in the end; elsewhere nothing."""
-    shown = stream is not None and _interactive(stream)
-
-    def tick(text: str) -> None:
-        if shown and stream is not None:
-            stream.write(f"\r{text}\x1b[K")
-            stream.flush()
-
-    try:
-        yield tick
-    finally:
-        if shown and stream is not None:
-            stream.write("\r\x1b[K")
-            stream.flush()
-
-
-def _interactive(stream: IO[str]) -> bool:
-    try:
-        return stream.isatty() and os.environ.get("TERM", "") != "dumb"
-    except (ValueError, OSError):
-        return False

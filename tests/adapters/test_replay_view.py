@@ -214,7 +214,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("podtide.adapters.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("podtide.adapters.terminal_line.time.monotonic", lambda: now[0])
     monkeypatch.setenv("TERM", "xterm")
     return now
 

@@ -21,9 +21,9 @@ from returns.pipeline import is_successful
 from podtide.domain.recorded import Application
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.variants import Variant
-from podtide.entrypoints.command_output import Misused
+from podtide.entrypoints.command_output import Misused, ModelRefused
 from podtide.entrypoints.whatif import answered, ask, evaluate, planned, refusal, study
-from podtide.entrypoints.whatif_command import ModelRefused, Options, run, whatif
+from podtide.entrypoints.whatif_command import Options, run, whatif
 from podtide.entrypoints.whatif_reading import Loaded
 from podtide.entrypoints.whatif_variants import Wishes
 

@@ -46,9 +46,7 @@ def cluster(_found: Cluster) -> Iterator[Cluster]:
 def own_cluster(cluster: Cluster) -> Cluster:
     """The cluster, if its server may be stopped."""
     if cluster.server is None:
-        pytest.skip(
-            "this test stops a server, and the one that PODTIDE_TEST_KUBECONFIG names is not ours to stop"
-        )
+        pytest.skip("this test stops a server, and the one that PODTIDE_TEST_KUBECONFIG names is not ours to stop")
     return cluster
 
 
