@@ -14,6 +14,7 @@ from scripts.accuracy import (
     DATA,
     GOAL_MEDIAN,
     GOAL_P90,
+    PROJECT,
     REFUSED,
     SMALL_PEAK,
     Guess,
@@ -105,10 +106,23 @@ def test_runs_are_read_from_their_manifests(tmp_path: Path) -> None:
     assert found.log == folder / "log" / "app-1"
 
 
-@pytest.mark.skipif(not (DATA / "truth").is_dir(), reason="no real runs beside the project (../shared/data/truth)")
-def test_runs_of_up_to_six_executors_are_predicted_within_the_goal() -> None:
+@pytest.mark.parametrize(
+    "truth",
+    [
+        pytest.param(PROJECT / "tests" / "truth", id="recorded after the model was fitted"),
+        pytest.param(
+            DATA / "truth",
+            id="the model was fitted to",
+            marks=pytest.mark.skipif(
+                not (DATA / "truth").is_dir(), reason="no real runs beside the project (../shared/data/truth)"
+            ),
+        ),
+    ],
+)
+def test_runs_of_up_to_six_executors_are_predicted_within_the_goal(truth: Path) -> None:
     """With one seed, to be quick; ``make accuracy`` shows the whole distribution."""
-    runs = real_runs(DATA / "truth")
+    runs = real_runs(truth)
+    assert runs
     studies = {one.name: study(application(one.log), seeds=1).unwrap() for one in runs}
     assert not [name for name, studied in studies.items() if refusal(studied)]
     found = [one for one in pairs(runs, studies, {}) if one.target.peak <= SMALL_PEAK]
