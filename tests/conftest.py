@@ -2,9 +2,13 @@
 
 ``--hypothesis-profile=search`` draws fresh examples, many of them; ``quick`` looks at a few, where the same properties were
 tried properly already.
+
+Ctrl-C reaches the programs that tests start, although a shell that runs all this in the background ignores it for them.
 """
 
 from __future__ import annotations
+
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -20,3 +24,6 @@ settings.register_profile(
     "search", max_examples=1_500, deadline=None, database=None, suppress_health_check=_SLOW, print_blob=True
 )
 settings.load_profile("steady")
+
+# What is ignored here is ignored in every child: a shell ignores SIGINT for what it starts with "&".
+signal.signal(signal.SIGINT, signal.default_int_handler)
