@@ -21,6 +21,14 @@ Interval = Annotated[int, Meta(ge=1, le=2**53)]
 Count = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Id = int | str
 """An executor's: the judge takes its text."""
+Executors = Annotated[int, Meta(ge=-(2**31), le=100_000)]
+"""Executors wanted where every one of them is a request with a number of its own."""
+Rack = Annotated[str, Meta(pattern="^/.*[^/]$")]
+"""Hadoop takes no other: it begins with a slash; one at the end would be dropped."""
+ContainerNumber = Annotated[int, Meta(ge=0, le=2**40 - 1)]
+ProfileNumber = Annotated[str, Meta(pattern="^[0-9]{1,9}$")]
+Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+NodeState = Literal["NEW", "RUNNING", "UNHEALTHY", "DECOMMISSIONED", "LOST", "REBOOTED", "DECOMMISSIONING", "SHUTDOWN"]
 Scalar = str | int | float | bool | None
 Moment = int | str | None
 """Milliseconds or the API's text."""
@@ -209,24 +217,88 @@ class BackendLine(_Shape):
     later: bool = False
 
 
+class YarnGiven(Struct, rename="camel"):
+    """A container that the resource manager gives; memory and vcores are its profile's own unless it says others."""
+
+    id: ContainerNumber
+    host: str
+    rp: Priority = 0
+    memory: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    vcores: Count | None = None
+
+
+class YarnCompleted(Struct, rename="camel"):
+    """A container that has completed."""
+
+    id: ContainerNumber
+    exit: Count = 0
+    diagnostics: str = ""
+
+
+class YarnNode(Struct, rename="camel"):
+    """A node whose state changed."""
+
+    host: str
+    state: NodeState = "DECOMMISSIONING"
+
+
+class YarnAvailable(Struct, rename="camel"):
+    """What the queue has left."""
+
+    memory: Time = 0
+    vcores: Count = 0
+
+
+class YarnAnswer(Struct, rename="camel"):
+    """What the resource manager answers to a heartbeat."""
+
+    throw: str | None = None
+    allocated: list[YarnGiven] = []
+    completed: list[YarnCompleted] = []
+    updated_nodes: list[YarnNode] = []
+    cluster_nodes: Count | None = None
+    available: YarnAvailable | None = None
+
+
 class YarnLine(_Shape):
     """YarnAllocator."""
 
-    at: Time = 0
-    shutdown: bool = False
-    fail_launches: Count = 0
-    launched: list[Id] | Literal["all"] = "all"
-    launch_failed: list[Id] = []
-    launch_fatal: list[Id] = []
-    targets: dict[str, Count] = {}
-    locality_aware_tasks: dict[str, Count] = {}
-    host_to_local_task_count: dict[str, dict[str, Count]] = {}
+    at: Time | None = None
+    shutdown: bool | None = None
+    fail_launches: Count | None = None
+    launched: list[Id] | Literal["all"] = []
+    launch_failed: list[Id] | Literal["all"] = []
+    launch_fatal: list[Id] | Literal["all"] = []
+    targets: dict[ProfileNumber, Executors] | None = None
+    locality_aware_tasks: dict[ProfileNumber, Count] = {}
+    host_to_local_task_count: dict[ProfileNumber, dict[str, Count]] = {}
     excluded_nodes: list[str] = []
     kill: list[Id] = []
     enqueue_loss: list[Id] = []
-    allocate: dict[str, Any] = {}
-    handle: dict[str, Any] = {}
+    allocate: YarnAnswer | None = None
+    handle: YarnAnswer | None = None
     stop: bool = False
+
+
+class YarnProfile(Struct, rename="camel"):
+    """A resource profile of a scenario: cores, memory and cpus per task."""
+
+    cores: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    memory: str = "1g"
+    cpus: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
+
+
+class YarnOptions(Struct, rename="camel"):
+    """The options of a header."""
+
+    launch: Literal["sync", "queued"] = "sync"
+    sets: Literal["sorted", "raw"] = "sorted"
+    racks: dict[str, Rack] = {}
+    profiles: dict[ProfileNumber, YarnProfile] = {}
+    cluster_nodes: Count = 10
+    last_executor_id: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1_000_000)] = 0
+    asks: bool = False
+    log: bool = False
 
 
 class StatesRow(Struct, rename="camel"):
@@ -269,7 +341,7 @@ KINDS: Final[dict[str, _Kind]] = {
     "poll": _Kind(PollLine),
     "scale": _Kind(ScaleLine, {"allocator": frozenset({"statefulset", "deployment"}), "driverMissing": None}),
     "backend": _Kind(BackendLine, {"allocator": frozenset({"recorded", "direct"})}),
-    "yarn": _Kind(YarnLine, {"launch": None, "sets": None, "racks": None, "profiles": None, "clusterNodes": None}),
+    "yarn": _Kind(YarnLine, dict.fromkeys(YarnOptions.__struct_encode_fields__)),
 }
 """By name, in the order in which they are tried where lines fit several."""
 

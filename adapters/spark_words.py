@@ -34,10 +34,13 @@ _OF_SCALING: Final = frozenset({RequestTotal, Kill, Decommission, ScheduleThrew,
 def spark_lines(item: object) -> tuple[SparkLine, ...]:
     """The lines that Spark 4.3.0 logs for a command, report, remark or stimulus; () where it says nothing.
 
-    A line that two classes of words give for the same item is said once.
+    A line that two classes of words give for the same item is said once, or as often as the first of them says it.
     """
     words = _scaling_words() if type(item) in _OF_SCALING else _pod_words()
-    return tuple(dict.fromkeys(line for say in words for line in say(item)))
+    said: tuple[SparkLine, ...] = ()
+    for say in words:
+        said += tuple(line for line in say(item) if line not in said)
+    return said
 
 
 def throwable(item: object) -> str | None:
@@ -58,11 +61,13 @@ def _pod_words() -> tuple[Words, ...]:
         words_allocator,
         words_backend,
         words_lifecycle,
+        words_master,
         words_plugins,
         words_store,
+        words_yarn,
     )
 
-    modules = (words_allocator, words_store, words_lifecycle, words_backend, words_plugins)
+    modules = (words_allocator, words_store, words_lifecycle, words_backend, words_plugins, words_yarn, words_master)
     return tuple(module.lines for module in modules)
 
 

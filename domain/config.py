@@ -6,15 +6,22 @@ given beside state, snapshots and time, so two configs can be compared, stored a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
+from pyrsistent import pmap
+
+from podtide.domain.containers import ContainerSpec, Resource
 from podtide.domain.pods import SPARK_CONTAINER, PodRules
 from podtide.domain.policies import SPARK_POLICIES, Policies
 from podtide.domain.units import NEVER, Millis
 
 INT_MAX: Final = 2**31 - 1
+
+DEFAULT_CONTAINERS: Final = ContainerSpec(Resource(1_408, 1), 1_024, 1)
+"""Spark's defaults: a heap of 1 GiB, the least overhead, one core."""
 
 TICK_INTERVAL_MS: Final[Millis] = 100
 """ExecutorAllocationManager.intervalMillis: schedule() runs every 100 ms, in Spark a constant."""
@@ -142,10 +149,11 @@ class LifecycleConfig:
 
 @dataclass(frozen=True, slots=True)
 class BackendConfig:
-    """KubernetesClusterSchedulerBackend's and its core's configuration.
+    """The scheduler backend's configuration: what Kubernetes' and YARN's have in common, and what Kubernetes' has besides.
 
     ``allocator``: "direct", "statefulset", "deployment" or a class name. ``registered_ratio``: effective (0.8 when
-    unset). ``force_kill_timeout_ms``: spark.executor.decommission.forceKillTimeout.
+    unset). ``force_kill_timeout_ms``: spark.executor.decommission.forceKillTimeout. ``ask_timeout_ms``: how long an
+    application master is waited for (spark.rpc.askTimeout).
     """
 
     app_id: str = ""
@@ -163,6 +171,7 @@ class BackendConfig:
     delete_services: bool = True
     unknown_decommissions_max: int = 0
     force_kill_timeout_ms: Millis | None = None
+    ask_timeout_ms: Millis = 120_000
     remarks: bool = False
 
 
@@ -227,9 +236,97 @@ class KubernetesConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ExclusionConfig:
+    """YarnAllocatorNodeHealthTracker's and ExecutorFailureTracker's configuration.
+
+    ``always``: spark.yarn.exclude.nodes. ``enabled``: spark.yarn.executor.launch.excludeOnFailure.enabled.
+    ``window_ms``: spark.executor.failuresValidityInterval; None counts failures for ever.
+    """
+
+    always: frozenset[str] = frozenset()
+    enabled: bool = False
+    failures_per_node_max: int = 2
+    timeout_ms: Millis = 3_600_000
+    window_ms: Millis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRules:
+    """What containers are made of, as far as the application's conf decides it; ``container_specs`` does the sums.
+
+    Memory in MiB. ``overhead_mib``: the default profile's; a share of *its* heap, whatever heap another profile has.
+    ``off_heap_enabled``: another profile's off-heap memory counts. ``python_mib``: of the Python workers, if ``python``.
+    ``names``: YARN's names of Spark's resources (gpu: yarn.io/gpu), as pairs. ``extra``: of the default profile alone, by
+    YARN's names (spark.yarn.executor.resource.*), in units of one. ``types``: custom resources the cluster knows; others
+    are dropped, and Spark warns. None: nobody said which, all count.
+    """
+
+    profile_rules: ProfileRules = field(default_factory=ProfileRules)
+    heap_mib: int = 1_024
+    overhead_mib: int = 384
+    off_heap_mib: int = 0
+    off_heap_enabled: bool = False
+    python_mib: int = 0
+    python: bool = False
+    names: tuple[tuple[str, str], ...] = (("gpu", "yarn.io/gpu"), ("fpga", "yarn.io/fpga"))
+    extra: tuple[tuple[str, int], ...] = ()
+    types: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NegotiationConfig:
+    """YarnAllocator's configuration.
+
+    ``executors_initial``: the first target of a profile. ``containers``: of the default profile. ``rules``: what those of
+    other profiles follow from. ``label``: the node label expression. ``decommission`` is effective: on, and no external
+    shuffle service. ``racks``: host to rack, as the topology script has it; other hosts are on the default rack.
+    ``launches_awaited``: launches end before anything else happens (spark.yarn.launchContainers=false); they run on a pool
+    otherwise.
+    """
+
+    executors_initial: int = 2
+    containers: ContainerSpec = DEFAULT_CONTAINERS
+    rules: ContainerRules = field(default_factory=ContainerRules)
+    exclusion: ExclusionConfig = field(default_factory=ExclusionConfig)
+    failures_max: int = 3
+    label: str | None = None
+    decommission: bool = False
+    racks: Mapping[str, str] = field(default_factory=pmap)
+    launches_awaited: bool = False
+    remarks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReporterConfig:
+    """The ApplicationMaster's reporter thread: when it speaks to the resource manager.
+
+    ``heartbeat_ms``: effective, at most half of the resource manager's expiry; 0 waits until somebody wakes it.
+    ``initial_ms``: effective, at most ``heartbeat_ms``; while requests wait the interval doubles from there on.
+    ``exceptions_max``: exceptions in a row that end the application.
+    """
+
+    heartbeat_ms: Millis = 3_000
+    initial_ms: Millis = 200
+    exceptions_max: int = 5
+    remarks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class YarnConfig:
+    """All of the YARN side: the allocator and its reporter in the application master, and the driver's backend."""
+
+    allocator: NegotiationConfig = field(default_factory=NegotiationConfig)
+    reporter: ReporterConfig = field(default_factory=ReporterConfig)
+    backend: BackendConfig = field(default_factory=BackendConfig)
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """A whole application: dynamic allocation, if it is on, over the Kubernetes side."""
+    """A whole application: dynamic allocation, if it is on, over one of two sides: YARN if ``yarn`` is there, Kubernetes
+    otherwise.
+    """
 
     scaling: ScalingConfig
-    kubernetes: KubernetesConfig
+    kubernetes: KubernetesConfig = field(default_factory=KubernetesConfig)
     dynamic: bool = True
+    yarn: YarnConfig | None = None

@@ -2,8 +2,8 @@
 
 The rows are facts of Spark 4.3.0's ConfigEntry registrations; defaults that moved between releases from 2.4 on are
 those of Spark's migration guides ("Upgrading from Core ..."). ``Use.DECIDES`` marks what allocation, removal and
-failure handling read. The rows of Kubernetes and YARN stand in ``confkeys_kubernetes``; here are all others, the
-whole table ``KEYS`` and what tells an unknown key from a known one.
+failure handling read. The rows of Kubernetes stand in ``confkeys_kubernetes``, those of YARN in ``confkeys_yarn``; here are
+all others, the whole table ``KEYS`` and what tells an unknown key from a known one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from podtide.domain.confkeys_kubernetes import KUBERNETES_KEYS, KUBERNETES_NAMES, KUBERNETES_PREFIXES
+from podtide.domain.confkeys_yarn import YARN_KEYS, YARN_NAMES, YARN_PREFIXES
 from podtide.domain.conftypes import (
     BOOLEAN,
     BYTES,
@@ -105,6 +106,10 @@ CORE_KEYS: Final[tuple[Key, ...]] = (
     key("spark.executor.extraJavaOptions", STRING, None, "1.0.0", P,
         "user JVM options, one env var each; default options are prepended"),
     key("spark.executor.extraLibraryPath", STRING, None, "1.0.0", P, "library path of executors"),
+    key("spark.network.timeout", SECONDS, "120000ms", "1.3.0", D,
+        "what waits for others gives up after it, unless it has a key of its own"),
+    key("spark.rpc.askTimeout", SECONDS, None, "1.4.0", D,
+        "YARN: how long the driver waits to hear why an executor is gone", fallback="spark.network.timeout"),
     key("spark.executor.failuresValidityInterval", MILLIS, None, "3.5.0", D,
         "ms for which an executor failure counts; unset: for ever",
         alternatives={"spark.yarn.executor.failuresValidityInterval": None}),
@@ -236,7 +241,9 @@ CORE_KEYS: Final[tuple[Key, ...]] = (
 )
 # fmt: on
 
-KEYS: Final[MappingProxyType[str, Key]] = MappingProxyType({row.name: row for row in CORE_KEYS + KUBERNETES_KEYS})
+KEYS: Final[MappingProxyType[str, Key]] = MappingProxyType(
+    {row.name: row for row in CORE_KEYS + KUBERNETES_KEYS + YARN_KEYS}
+)
 """Every row by its key."""
 
 RENAMED: Final[MappingProxyType[str, Key]] = MappingProxyType(
@@ -248,6 +255,7 @@ PREFIXES: Final[tuple[str, ...]] = (
     "spark.executor.resource.",
     "spark.task.resource.",
     *KUBERNETES_PREFIXES,
+    *YARN_PREFIXES,
 )
 """Families of keys whose last part the user chooses."""
 
@@ -263,6 +271,7 @@ OTHER_NAMES: Final = frozenset({
     "spark.task.maxDirectResultSize", "spark.task.reaper.enabled",
     "spark.task.reaper.killTimeout", "spark.task.reaper.pollingInterval", "spark.task.reaper.threadDump",
     *KUBERNETES_NAMES,
+    *YARN_NAMES,
 })  # fmt: skip
 """Keys of the same families that exist in Spark without a row of their own here."""
 
@@ -270,7 +279,7 @@ OTHER_NAMES: Final = frozenset({
 CLOSED_FAMILIES: Final = ("spark.dynamicallocation.", "spark.kubernetes.")
 OPEN_FAMILIES: Final = (
     "spark.executor.", "spark.task.", "spark.decommission", "spark.storage.decommission", "spark.shuffle.service.",
-    "spark.speculation", "spark.streaming.dynamicallocation.",
+    "spark.speculation", "spark.streaming.dynamicallocation.", "spark.yarn.",
 )  # fmt: skip
 
 SUGGESTED_CHARS_MAX: Final = 120

@@ -1,4 +1,4 @@
-"""The configuration keys of Kubernetes and YARN: rows of the table in ``confkeys``, which see.
+"""The configuration keys of Kubernetes: rows of the table in ``confkeys``, which see.
 
 ``KUBERNETES_NAMES`` are the other spark.kubernetes keys of Spark 4.3.0 and those that earlier releases had:
 nothing here reads them, but they are no mistakes.
@@ -170,22 +170,6 @@ KUBERNETES_KEYS: Final[tuple[Key, ...]] = (
     key("spark.kubernetes.scheduler.name", STRING, None, "3.3.0", P, "fallback scheduler"),
     key("spark.kubernetes.securityContext.allowPrivilegeEscalation", BOOLEAN, "false", "4.3.0", P,
         "fallback for driver/executor flag"),
-    key("spark.excludeOnFailure.application.maxFailedExecutorsPerNode", INT, "2", "3.1.0", D,
-        "YARN: own exclusion after more failures than this per host",
-        alternatives={"spark.blacklist.application.maxFailedExecutorsPerNode": "4.1"}),
-    key("spark.excludeOnFailure.timeout", MILLIS, None, "3.1.0", D,
-        "exclusion duration, 1 h if unset", alternatives={"spark.blacklist.timeout": "4.1"}),
-    key("spark.yarn.containerLauncherMaxThreads", INT, "25", "1.2.0", O, "launch pool size"),
-    key("spark.yarn.exclude.nodes", LIST, "", "3.0.0", D, "YARN: always excluded hosts"),
-    key("spark.yarn.executor.launch.excludeOnFailure.enabled", BOOLEAN, "false", "3.1.0", D,
-        "YARN: exclude hosts with launch failures",
-        alternatives={"spark.yarn.blacklist.executor.launch.blacklisting.enabled": "4.1"}),
-    key("spark.yarn.executor.nodeLabelExpression", STRING, None, "1.4.0", D, "node label of requests"),
-    key("spark.yarn.scheduler.heartbeat.interval-ms", MILLIS, "3s", "0.8.1", D, "AM heartbeat"),
-    key("spark.yarn.scheduler.initial-allocation.interval", MILLIS, "200ms", "1.4.0", D,
-        "AM heartbeat while requests are pending (doubles)"),
-    key("spark.yarn.scheduler.reporterThread.maxFailures", INT, "5", "1.2.0", D,
-        "consecutive heartbeat exceptions tolerated"),
 )
 # fmt: on
 

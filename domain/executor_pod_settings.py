@@ -22,6 +22,7 @@ from typing import Final
 
 from returns.pipeline import is_successful
 
+from podtide.domain.cluster_reads import text_of
 from podtide.domain.config import ClaimTemplate
 from podtide.domain.confreads import Reads
 from podtide.domain.executor_pod_blueprint import Text, command_words, substituted
@@ -40,7 +41,7 @@ from podtide.domain.executor_pod_reads import (
 )
 from podtide.domain.executor_pod_resources import Sizes, application_sizes
 from podtide.domain.javavalues import trim
-from podtide.domain.kubernetes_reads import ALLOCATOR, CONTAINER_NAME, DIRECT, PREFIX, derived_prefix, text_of
+from podtide.domain.kubernetes_reads import ALLOCATOR, CONTAINER_NAME, DIRECT, PREFIX, derived_prefix
 from podtide.domain.profiles import SPARK_EXCEPTION
 from podtide.domain.quantities import compare, parse_quantity
 from podtide.domain.settings import DECOMMISSION, Level, Notice

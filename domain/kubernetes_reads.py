@@ -1,15 +1,10 @@
 """One section of the KubernetesConfig at a time, read as the class that uses it reads its keys.
 
-Each function walks its class's keys in that class's order and leaves what cannot be used in ``Reads.errors``. The values
-are *effective* ones, which is where a rule is easily got wrong:
+Each function walks its class's keys in that class's order and leaves what cannot be used in ``Reads.errors``. What YARN's
+classes read as well stands in ``cluster_reads``. The values are *effective* ones, which is where a rule is easily got wrong:
 
 - the creation timeout is at least five times the batch delay;
 - claims are limited by maxExecutors under dynamic allocation, by spark.executor.instances (2 when unset) without;
-- the failures that stop an application are twice the executors (maxExecutors, or spark.executor.instances, 0 when unset),
-  at least 3; streaming's own dynamic allocation comes first;
-- the first executors are max(minExecutors, initialExecutors, instances), or without dynamic allocation
-  spark.executor.instances, 2 when unset;
-- 80 % of the first executors count as enough unless spark.scheduler.minRegisteredResourcesRatio says otherwise;
 - executorIdleTimeout protects pods without dynamic allocation too;
 - a plugin runs only if spark.plugins names its class, its interval is above 0 and what it needs is there.
 """
@@ -20,6 +15,16 @@ from typing import Final
 
 from returns.pipeline import is_successful
 
+from podtide.domain.cluster_reads import (
+    DEFAULT_EXECUTORS,
+    app_id_of,
+    executors_initial,
+    failures_max,
+    failures_window,
+    force_kill_timeout,
+    registered_ratio,
+    text_of,
+)
 from podtide.domain.config import (
     AllocationConfig,
     BackendConfig,
@@ -34,17 +39,14 @@ from podtide.domain.confreads import Reads
 from podtide.domain.javavalues import INT_MAX, parse_int, to_long
 from podtide.domain.pods import SPARK_CONTAINER, PodRules
 from podtide.domain.policies import Policies
-from podtide.domain.profiles import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.profiles import ILLEGAL_ARGUMENT, SPARK_EXCEPTION
 from podtide.domain.settings import (
     DECOMMISSION,
     INSTANCES,
     MAX,
-    MIN,
-    ConstructFailure,
     Level,
     Notice,
     dynamic_allocation_enabled,
-    first_executors,
 )
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.units import Millis
@@ -61,7 +63,6 @@ PREFIX: Final = K + "executor.podNamePrefix"
 DELETE: Final = K + "executor.deleteOnTermination"
 OWN_CLAIMS: Final = K + "driver.ownPersistentVolumeClaim"
 CLUSTER_MODE: Final = K + "submitInDriver"
-RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
 
 PLUGINS: Final = "spark.plugins"
 PLUGINS_BEFORE: Final = "spark.plugins.defaultList"
@@ -72,8 +73,6 @@ CLAIM_RESIZE_PLUGIN: Final = _PLUGIN_PACKAGE + "ExecutorPVCResizePlugin"
 
 DIRECT: Final = "direct"
 REPLICA_KINDS: Final = ("statefulset", "deployment")
-DEFAULT_EXECUTORS: Final = 2
-REGISTERED_RATIO: Final = 0.8
 
 
 # ------------------------------------------------------------------------------------------------- machine by machine
@@ -87,39 +86,18 @@ def pod_rules(reads: Reads) -> PodRules:
 def lifecycle_config(reads: Reads, *, remarks: bool) -> LifecycleConfig:
     """ExecutorPodsLifecycleManager's constructor, start and lazy fields, and its failure tracker."""
     container = text_of(reads, CONTAINER_NAME)
-    failures_max = _failures_max(reads)
-    window = reads.value("spark.executor.failuresValidityInterval")
+    failures = failures_max(reads)
+    window = failures_window(reads)
     return LifecycleConfig(
         interval_ms=reads.int(K + "executor.eventProcessingInterval"),
         removed_cache_ms=_millis(reads, K + "executor.deletedExecutorsCacheTimeout"),
         missing_delta_ms=reads.int(K + "executor.missingPodDetectDelta"),
         delete_on_termination=reads.flag(DELETE),
-        failures_max=failures_max,
-        failures_window_ms=window if isinstance(window, int) and window > 0 else None,
+        failures_max=failures,
+        failures_window_ms=window,
         spark_container=SPARK_CONTAINER if container is None else container,
         remarks=remarks,
     )
-
-
-def _failures_max(reads: Reads) -> int:
-    """ExecutorFailureTracker.maxNumExecutorFailures."""
-    given = reads.value("spark.executor.maxNumFailures")
-    if isinstance(given, int):
-        return given
-    if _streaming_allocation(reads):
-        executors = reads.int("spark.streaming.dynamicAllocation.maxExecutors")
-    elif dynamic_allocation_enabled(reads):
-        executors = reads.int(MAX)
-    else:
-        executors = reads.int(INSTANCES)
-    return max(3, INT_MAX if executors > INT_MAX // 2 else 2 * executors)
-
-
-def _streaming_allocation(reads: Reads) -> bool:
-    master = reads.conf.setting("spark.master")
-    local = master is not None and (master.value == "local" or master.value.startswith("local["))
-    switch = "spark.streaming.dynamicAllocation."
-    return reads.flag(switch + "enabled") and (not local or reads.flag(switch + "testing"))
 
 
 def allocation_config(reads: Reads, policies: Policies, *, remarks: bool) -> AllocationConfig:
@@ -206,15 +184,14 @@ def sources_config(reads: Reads) -> SourcesConfig:
 
 def backend_config(reads: Reads, notices: list[Notice], allocator: str, *, remarks: bool) -> BackendConfig:
     """CoarseGrainedSchedulerBackend's constructor, then KubernetesClusterSchedulerBackend's, then what they read later."""
-    ratio = reads.value(RATIO)
-    kill_after = reads.value("spark.executor.decommission.forceKillTimeout")
+    ratio, kill_after = registered_ratio(reads), force_kill_timeout(reads)
     cost = reads.value(DELETION_COST)
     return BackendConfig(
         registered_wait_ms=reads.int("spark.scheduler.maxRegisteredResourcesWaitingTime"),
         unknown_decommissions_max=reads.int("spark.scheduler.maxRetainedUnknownDecommissionExecutors"),
-        force_kill_timeout_ms=to_long(1_000 * kill_after) if isinstance(kill_after, int) else None,
-        registered_ratio=min(1.0, ratio) if isinstance(ratio, float) else REGISTERED_RATIO,
-        executors_initial=_executors_initial(reads, notices),
+        force_kill_timeout_ms=kill_after,
+        registered_ratio=ratio,
+        executors_initial=executors_initial(reads, notices),
         app_id=app_id_of(reads.conf),
         allocator=allocator,
         config_map=not reads.flag(K + "executor.disableConfigMap"),
@@ -227,22 +204,6 @@ def backend_config(reads: Reads, notices: list[Notice], allocator: str, *, remar
         delete_on_termination=reads.flag(DELETE),
         remarks=remarks,
     )
-
-
-def _executors_initial(reads: Reads, notices: list[Notice]) -> int:
-    """SchedulerBackendUtils.getInitialTargetExecutorNumber."""
-    if not dynamic_allocation_enabled(reads):
-        instances = reads.value(INSTANCES)
-        return instances if isinstance(instances, int) else DEFAULT_EXECUTORS
-    least, most = reads.int(MIN), reads.int(MAX)
-    first = first_executors(reads, notices)
-    if not least <= first <= most:
-        message = (
-            f"requirement failed: initial executor number {first} must between min executor number {least} and max "
-            f"executor number {most}"
-        )
-        reads.refuse(MAX, f"at least the first executors ({first})", ILLEGAL_ARGUMENT, message)
-    return first
 
 
 def replicas_config(reads: Reads, kind: str, *, remarks: bool) -> ReplicasConfig:
@@ -332,12 +293,6 @@ def _resize(
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def text_of(reads: Reads, name: str) -> str | None:
-    """A text; None for what is unset."""
-    value = reads.value(name)
-    return value if isinstance(value, str) else None
-
-
 def _optional_flag(reads: Reads, name: str) -> bool | None:
     value = reads.value(name)
     return value if isinstance(value, bool) else None
@@ -346,12 +301,6 @@ def _optional_flag(reads: Reads, name: str) -> bool | None:
 def _millis(reads: Reads, name: str) -> Millis:
     """A key in seconds as milliseconds, in 64 bits."""
     return to_long(1_000 * reads.int(name))
-
-
-def app_id_of(conf: SparkConf) -> str:
-    """spark.app.id; Spark makes up another where nobody set one, which only a record of the run knows."""
-    setting = conf.setting("spark.app.id")
-    return setting.value if setting else ""
 
 
 def derived_prefix(conf: SparkConf, app_id: str) -> str:
@@ -363,11 +312,3 @@ def derived_prefix(conf: SparkConf, app_id: str) -> str:
     if kept.endswith("-"):
         name += "-"
     return f"x{name[1:]}" if name[:1].isdecimal() else name
-
-
-def first_raised(reads: Reads) -> ConstructFailure:
-    """The exception of the first failure; there is at least one."""
-    raised: SparkFault | None = next((error.raised for error in reads.errors if error.raised is not None), None)
-    if raised is None:
-        return ConstructFailure(ILLEGAL_ARGUMENT, str(reads.errors[0]))
-    return ConstructFailure(raised.exception_class, raised.message)

@@ -17,6 +17,7 @@ from typing import Final
 
 from returns.result import Failure, Result, Success
 
+from podtide.domain.cluster_reads import app_id_of, first_raised, text_of
 from podtide.domain.config import AllocationConfig, KubernetesConfig
 from podtide.domain.confreads import Reads
 from podtide.domain.kubernetes_reads import (
@@ -27,19 +28,16 @@ from podtide.domain.kubernetes_reads import (
     REPLICA_KINDS,
     K,
     allocation_config,
-    app_id_of,
     backend_config,
     check_cluster_mode,
     check_deletion_cost,
     claims_of,
     derived_prefix,
-    first_raised,
     lifecycle_config,
     plugin_configs,
     pod_rules,
     replicas_config,
     sources_config,
-    text_of,
 )
 from podtide.domain.pods import SPARK_CONTAINER, PodRules
 from podtide.domain.policies import SPARK_POLICIES, Policies

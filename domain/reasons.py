@@ -61,6 +61,15 @@ class Cause(Enum):
     DUPLICATE = "duplicate"
     STOPPED = "stopped"
     STARTED = "started"
+    # containers
+    LOCALITY = "locality"
+    HEARTBEAT = "heartbeat"
+    MATCHED = "matched"
+    SURPLUS = "surplus"
+    LAUNCH_FAILED = "launch failed"
+    CONTAINER_COMPLETED = "container completed"
+    NODE_DECOMMISSIONING = "node decommissioning"
+    LOSS_ASKED = "loss reason asked"
     # plugins
     ROLLING = "rolling"
     MEMORY_USED = "memory used"
@@ -93,6 +102,9 @@ class Bound(Enum):
     ROUND_ABORTED = "round aborted"
     IDLE_TIMEOUT = "executor idle timeout"
     SCHEDULER_KNOWN = "known to the scheduler"
+    # containers
+    RESOURCE_MANAGER = "waiting for the resource manager"
+    NODES_EXCLUDED = "all nodes excluded"
 
 
 class Phase(Enum):

@@ -1,11 +1,11 @@
 """Ask real Spark: fresh random scenarios through the judge and through podtide, compared line by line.
 
 ``python scripts/conformance.py`` (``make conformance``) makes a virtual environment .venv-spark with pyspark
-4.3.0 if no Spark is found otherwise, compiles the judge, and then for each kind of scenario (dynamic allocation, and the
-classes of the Kubernetes side) draws scenarios with a seed of its own (printed; give it back with SEED= to see the
-same again), lets ``podtide conform`` re-decide them, and prints which rules they reached.
+4.3.0 if no Spark is found otherwise, compiles the judge, and then for each kind of scenario (dynamic allocation, the
+classes of the Kubernetes side, and YARN's allocator) draws scenarios with a seed of its own (printed; give it back with
+SEED= to see the same again), lets ``podtide conform`` re-decide them, and prints which rules they reached.
 
-Environment, all optional: KINDS (of eam, pods, lifecycle, store, poll, podstates, parted by commas or blanks; all), N
+Environment, all optional: KINDS (of eam, pods, lifecycle, store, poll, podstates, yarn, parted by commas or blanks; all), N
 (scenarios of each kind, 300), STEPS (steps in each; 300 ticks of dynamic allocation, 30 to 100 rounds or rows of the
 others), SEED, OUT (folder to keep the scenarios in, one folder a kind; else those of kinds that agree are thrown away and
 the others stay in out/conformance), SPARK_JARS and JAVA_HOME (see tests/oracle/judge.py).

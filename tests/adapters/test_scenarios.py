@@ -140,8 +140,8 @@ def test_a_line_that_does_not_fit_is_named(lines: list[dict[str, Any]], line: in
     assert what in found.what
 
 
-def test_every_kind_but_yarn_is_decided() -> None:
-    assert {*scenario_shapes.KINDS, scenario_shapes.TABLE} - scenarios.MODULES.keys() == {"yarn"}
+def test_every_kind_is_decided() -> None:
+    assert {*scenario_shapes.KINDS, scenario_shapes.TABLE} == scenarios.MODULES.keys()
 
 
 # --------------------------------------------------------------------------------------------------------------- files
@@ -185,7 +185,13 @@ def test_a_table_carries_its_answers(tmp_path: Path) -> None:
             [{"conf": {"spark.kubernetes.executor.checkAllContainers": "maybe"}}, {"run": True}],
             r"s\.jsonl:1: Spark refuses",
         ),
-        ([HEADER, {"allocate": {}}], "a scenario of yarn, which this version does not decide"),
+        ([HEADER, {"allocate": {"allocated": [{"host": "h"}]}}], r"s\.jsonl:2: Object missing required field `id`"),
+        ([HEADER, {"allocate": {"updatedNodes": [{"host": "h", "state": "?"}]}}], r"s\.jsonl:2: Invalid enum value"),
+        ([HEADER, {"allocate": {}}, {"targets": {"x": 1}}], r"s\.jsonl:3: Expected `str` matching regex .*\[0-9\]"),
+        (
+            [{"conf": {}, "options": {"racks": {"h": "r"}}}, {"allocate": {}}],
+            r"s\.jsonl:1: options: Expected `str` matching regex .* at `\$\.racks\[\.\.\.\]`",
+        ),
         ([HEADER, {"teleport": {}}], "line 2 has 'teleport'"),
     ],
 )
@@ -286,12 +292,15 @@ def test_what_is_no_scenario(tmp_path: Path, name: str) -> None:
 
 def test_answers_by_themselves() -> None:
     assert list(scenarios.answers(STORE)) == STORE_ANSWERS
-    with pytest.raises(UnknownKind, match="yarn"):
-        scenarios.answers([HEADER, {"allocate": {}}])
+    with pytest.raises(UnknownKind, match="teleport"):
+        scenarios.answers([HEADER, {"teleport": {}}])
     with pytest.raises(UnknownKind, match="no header"):
         scenarios.answers([])
     with pytest.raises(ScenarioError, match="line 2"):
         scenarios.answers([HEADER, {"at": "x"}])
+    odd = {"conf": {}, "options": {"profiles": {"1": {"memory": "much"}}}}
+    with pytest.raises(ShapeError, match="expected a size for the memory of profile 1, got 'much'"):
+        list(scenarios.answers([odd, {"targets": {"1": 1}}]))
 
 
 # ------------------------------------------------------------------------------------------------------------- command
@@ -325,14 +334,14 @@ def test_one_folder_has_one_total(tmp_path: Path) -> None:
 
 def test_an_unusable_file_does_not_hide_the_others(tmp_path: Path) -> None:
     scenario(tmp_path, "a", lines=["{"])
-    scenario(tmp_path, "b", lines=[HEADER, {"allocate": {}}])
+    scenario(tmp_path, "b", lines=[HEADER, {"teleport": {}}])
     scenario(tmp_path, "c")
     code, out, err = run(tmp_path, tmp_path / "missing")
     assert code == 3
     assert out == "1 scenarios, 0 divergent\n"
-    wrong, yarn, missing = err.splitlines()
+    wrong, strange, missing = err.splitlines()
     assert "a.jsonl:1: not JSON lines" in wrong
-    assert "a scenario of yarn" in yarn
+    assert "line 2 has 'teleport'" in strange
     assert "no such file or folder" in missing
 
 

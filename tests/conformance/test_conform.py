@@ -11,19 +11,11 @@ from podtide.adapters.scenarios import Scenario, ScenarioError, find
 
 HERE = Path(__file__).parent
 BESIDE = HERE.parents[2] / "shared" / "conformance"
-UNDECIDED = ("yarn", "yarn-")
-"""Folders of kinds that are not decided yet, and how their scenarios are called elsewhere."""
 
 
 def recorded() -> list[Scenario]:
     """The scenarios that come with the project, and those beside it if there are any."""
-    return [
-        scenario
-        for folder in (HERE / "data", BESIDE)
-        if folder.is_dir()
-        for scenario in find(folder)
-        if scenario.path.parent.name != UNDECIDED[0] and not scenario.path.name.startswith(UNDECIDED[1])
-    ]
+    return [scenario for folder in (HERE / "data", BESIDE) if folder.is_dir() for scenario in find(folder)]
 
 
 SCENARIOS = recorded()
@@ -40,7 +32,7 @@ def test_there_is_something_to_compare_with() -> None:
     if not (HERE / "data").is_dir():
         pytest.skip("no recorded scenarios in tests/conformance/data")
     kinds = Counter(scenario.kind() for scenario in find(HERE / "data"))
-    assert kinds.keys() == {"eam", "pods", "lifecycle", "store", "poll", "podstates"}
+    assert kinds.keys() == {"eam", "pods", "lifecycle", "store", "poll", "podstates", "yarn"}
 
 
 def test_every_folder_beside_the_project_is_of_the_kind_that_it_is_called() -> None:

@@ -38,7 +38,7 @@ PROJECT: Final = HERE.parent.parent
 SOURCES: Final = HERE / "src"
 CLASSES: Final = HERE / "build"
 SPARK_VERSION: Final = "4.3.0"
-KINDS: Final = ("eam", "pods", "lifecycle", "store", "poll", "podstates")
+KINDS: Final = ("eam", "pods", "lifecycle", "store", "poll", "podstates", "yarn")
 """Kinds of scenarios, each for one of Spark's classes: see README.md."""
 JAVA_OLDEST: Final = 17
 """Spark 4 runs on Java 17 and later."""

@@ -23,6 +23,8 @@ from tests.oracle import (
     reached,
     store_reached,
     store_world,
+    yarn_reached,
+    yarn_world,
 )
 from tests.oracle.events import OPTIONAL, Dialect
 from tests.oracle.settings import draw
@@ -127,6 +129,13 @@ def _podstates(r: random.Random, sink: Watched, steps: int) -> Counter[str]:
     return watch.counts
 
 
+def _yarn(r: random.Random, sink: Watched, steps: int) -> Counter[str]:
+    setting = yarn_world.draw_setting(r)
+    sink.watch = watch = yarn_reached.YarnReached(setting)
+    yarn_world.YarnWorld(r, sink, setting).run(steps)
+    return watch.counts
+
+
 KINDS: Final[dict[str, Kind]] = {
     "eam": Kind(
         "dynamic",
@@ -145,4 +154,5 @@ KINDS: Final[dict[str, Kind]] = {
     "store": Kind("store", 60, False, store_reached.RULES, store_reached.BEYOND, (), _store),
     "poll": Kind("poll", 30, False, poll_world.RULES, poll_world.BEYOND, (), _poll),
     "podstates": Kind("podstates", 100, False, podstates_world.RULES, podstates_world.BEYOND, (), _podstates),
+    "yarn": Kind("yarn", 60, True, yarn_reached.RULES, yarn_reached.BEYOND, (), _yarn),
 }

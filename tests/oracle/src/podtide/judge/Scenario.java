@@ -14,7 +14,7 @@ import java.util.List;
  */
 final class Scenario {
   static final String TABLE = "podstates";
-  static final List<String> KINDS = List.of("eam", "pods", "lifecycle", "store", "poll", TABLE);
+  static final List<String> KINDS = List.of("eam", "pods", "lifecycle", "store", "poll", TABLE, "yarn");
 
   private final Appendable out;
   private Driver driver;
@@ -46,6 +46,8 @@ final class Scenario {
         return new PollDriver(header, this::write);
       case TABLE:
         return new PodTable(this::write);
+      case "yarn":
+        return new YarnDriver(header, this::write);
       default:
         throw new IllegalArgumentException("no kind of scenario " + kind + "; there are " + KINDS);
     }
