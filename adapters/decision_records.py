@@ -9,12 +9,17 @@ executor ids, names of pods and claims, and what the API said of a pod that ende
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final, assert_never, get_args
 
-from podtide.adapters.plain_types import Record
+from msgspec import Struct
+
+from podtide.adapters.plain_types import Form, Record
 from podtide.domain.commands import Command, Decommission, Departure, Kill, Report, RequestTotal, ScheduleThrew
 from podtide.domain.pod_commands import DecommissionExecutors, PodCommand
 from podtide.domain.reasons import Held, Remark, Threw
+from podtide.domain.request_table import Layout
+from podtide.domain.yarn_messages import YarnCommand
 
 SCHEMA_VERSION: Final = 1
 """The version of the records, named in every document that holds them."""
@@ -22,12 +27,45 @@ SCHEMA_VERSION: Final = 1
 
 @cache
 def pod_command_forms() -> dict[type, Record]:
-    """The plain form of every command about pods; a command is called by its class, ``createPod``.
+    """The plain form of every command about pods and containers; a command is called by its class, ``createPod``.
 
     Only DecommissionExecutors is called otherwise: decommissionExecutors is what dynamic allocation asks for.
     """
-    kinds = [kind for family in get_args(PodCommand) for kind in (get_args(family) or (family,))]
-    return {kind: Record(kind, tag=("command", _call(kind)), names={"executors": "ids"}) for kind in kinds}
+    kinds = [kind for family in get_args(PodCommand | YarnCommand) for kind in (get_args(family) or (family,))]
+    forms = {Layout: layout_form()}
+    return {kind: Record(kind, tag=("command", _call(kind)), names={"executors": "ids"}, forms=forms) for kind in kinds}
+
+
+class LayoutWire(Struct, frozen=True, forbid_unknown_fields=True):
+    """The hosts of localized requests: what of a ``Layout`` the rest follows from."""
+
+    hosts: list[str]
+    racks: list[str]
+    lengths: list[int]
+    ends: list[int]
+
+
+def layout_form() -> Form:
+    """A layout as its four columns. One that no placement makes is refused: groups in order, each with hosts."""
+
+    def plain(layout: Layout) -> dict[str, Any]:
+        return {
+            "hosts": list(layout.hosts),
+            "racks": list(layout.racks),
+            "lengths": list(layout.lengths),
+            "ends": list(layout.ends),
+        }
+
+    def value(wire: LayoutWire) -> Layout:
+        falling = all(before > after for before, after in pairwise((len(wire.hosts) + 1, *wire.lengths, 0)))
+        rising = all(before < after for before, after in pairwise((0, *wire.ends)))
+        if len(wire.hosts) != len(wire.racks) or len(wire.lengths) != len(wire.ends) or not (falling and rising):
+            raise ValueError("a layout: a rack for each host, lengths that fall and ends that rise were expected")
+        if not wire.ends:
+            raise ValueError("a layout of no request")
+        return Layout(tuple(wire.hosts), tuple(wire.racks), tuple(wire.lengths), tuple(wire.ends))
+
+    return Form(LayoutWire, plain, value)
 
 
 def _call(kind: type) -> str:

@@ -24,7 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from podtide.adapters.kubernetes_api import Api
 from podtide.adapters.kubernetes_calls import Caller, CallSettings, Counts
@@ -214,7 +214,7 @@ class KubernetesActuator:
             case DecommissionExecutors() if not (command.notify_executors and self._settings.drain):
                 return
             case _:
-                self._take(command)
+                self._take(cast(Called, command))  # of YARN nobody says anything here
 
     def _take(self, command: Called) -> None:
         serial: int | None = getattr(command, "serial", None)

@@ -48,8 +48,9 @@ from podtide.domain.pod_stimuli import (
 from podtide.domain.pods import PodManifest
 from podtide.domain.reasons import Cause, Held, Remark, Threw
 from podtide.domain.units import ExecutorId, Millis, ProfileId
+from podtide.domain.yarn_side import YarnStimulus
 
-AnyStimulus: TypeAlias = stimuli.Stimulus | PodStimulus | KnownExecutors | CreationFailed
+AnyStimulus: TypeAlias = stimuli.Stimulus | PodStimulus | KnownExecutors | CreationFailed | YarnStimulus
 """What a step may take: all that arrives from outside, and what one machine tells another."""
 
 Decided: TypeAlias = Command | Report

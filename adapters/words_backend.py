@@ -21,6 +21,11 @@ from podtide.domain.departures import DELETION_COST, ENDPOINT, MACHINE, UTILS
 from podtide.domain.javavalues import double_text
 from podtide.domain.pod_commands import DecommissionExecutors, MarkPods, RemoveExecutor, StopSource
 from podtide.domain.reasons import Fact, Remark
+from podtide.domain.yarn_backend import DRIVER_ENDPOINT as YARN_ENDPOINT
+from podtide.domain.yarn_backend import MACHINE as YARN_MACHINE
+
+_KIN: Final[Mapping[str, str]] = MappingProxyType({YARN_MACHINE: MACHINE, YARN_ENDPOINT: ENDPOINT})
+"""Classes that say the same as another: what is CoarseGrainedSchedulerBackend's, under their own name."""
 
 SPARK_REF: Final = "NettyRpcEndpointRef(spark-client://Executor)"
 """How an executor's endpoint shows itself: every executor's name is the same."""
@@ -33,7 +38,7 @@ def lines(item: object) -> tuple[SparkLine, ...]:
     """
     match item:
         case Remark():
-            template = _REMARKS.get((item.machine, item.topic))
+            template = _REMARKS.get((_KIN.get(item.machine, item.machine), item.topic))
             return (
                 () if template is None or not template.fits(item.facts) else (template.say(item.machine, item.facts),)
             )

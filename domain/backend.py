@@ -51,6 +51,7 @@ from podtide.domain.backend_state import (
     BackendState,
     Decommissioning,
     Killing,
+    KillSent,
     Phase,
     Readiness,
     Registering,
@@ -65,7 +66,7 @@ from podtide.domain.backend_state import (
 )
 from podtide.domain.commands import Step
 from podtide.domain.config import BackendConfig
-from podtide.domain.departures import ENDPOINT, Departures, why
+from podtide.domain.departures import Departures, why
 from podtide.domain.javavalues import INT_MAX, parse_int, parse_long, to_int
 from podtide.domain.pod_commands import (
     AnswerRegistration,
@@ -120,15 +121,17 @@ def manage(
     state: BackendState, snapshots: Sequence[BackendInput], config: BackendConfig, now: Millis
 ) -> Step[BackendState, BackendCommand]:
     """Run the timers that are overdue, then take the inputs in order; a Wake runs those that are due now."""
-    backend = _Backend(state, config, now)
+    backend = Backend(state, config, now)
     backend.run_timers(now - 1)
     for item in snapshots:
         backend.hear(item)
     return backend.step()
 
 
-class _Backend(Departures):
-    """The backend within one step."""
+class Backend(Departures):
+    """The backend within one step. Beside ``Departures``' own, others may say otherwise how it starts and stops
+    (``start``, ``stop``), how it asks (``request``), and whom it lets in (``excluded``, ``numbered``).
+    """
 
     def hear(self, item: BackendInput) -> None:
         if isinstance(item, Outcome):
@@ -171,7 +174,7 @@ class _Backend(Departures):
                 self.registry = replace(self.registry, excluded_hosts=item.hosts)
             case Starting():
                 if self.phase is Phase.CREATED:
-                    self.wait_for(StartStage.ALLOCATOR, lambda serial: StartAllocator(self.now, serial))
+                    self.start()
             case Stopping():
                 self.stop()
             case Wake():
@@ -205,6 +208,8 @@ class _Backend(Departures):
                 self.do_kill(rest.executors, rest.reply, rest.why)
             case Killing():
                 self.reply_killed(rest.reply, (), threw)
+            case KillSent():
+                self.reply_killed(rest.reply, rest.executors if threw is None else (), threw)
             case Decommissioning() if threw is None:
                 self.do_decommission(rest)
             case Decommissioning():
@@ -225,6 +230,10 @@ class _Backend(Departures):
             self.uncaught(STOPPING_THREAD if of_stop else MAINTENANCE_THREAD, threw)
 
     # ----------------------------------------------------------------------------------------------- start and stop
+
+    def start(self) -> None:
+        """start(), up to its first call."""
+        self.wait_for(StartStage.ALLOCATOR, lambda serial: StartAllocator(self.now, serial))
 
     def start_on(self, stage: StartStage, threw: str | None) -> None:
         """start() goes on after one of its calls; an exception ends it, and the application with it."""
@@ -313,7 +322,11 @@ class _Backend(Departures):
             self.refuse(item.serial, f"executor(s) {total}")
             return
         self.requested = tuple(dict(item.targets).items())
+        self.hinted(item)
         self.request(item.serial)
+
+    def hinted(self, item: RequestTotals) -> None:
+        """Where the executors should be; Kubernetes has no use for it."""
 
     def request_more(self, item: RequestMore) -> None:
         if item.additional < 0:
@@ -344,7 +357,7 @@ class _Backend(Departures):
     def decommission_asked(self, item: DecommissionRequested) -> None:
         if item.triggered_by_executor:
             for executor in item.executors:
-                self.remark("decommission heard", ENDPOINT, executor=executor)
+                self.remark("decommission heard", self.endpoint, executor=executor)
         self.decommission(
             item.executors,
             Leaving(item.message, item.host),
@@ -368,15 +381,15 @@ class _Backend(Departures):
             self.turn_away(executor, f'For input string: "{executor}"', Cause.ILLEGAL_ARGUMENT)
             return
         if excluded:
-            self.remark("rejected", ENDPOINT, executor=executor)
+            self.remark("rejected", self.endpoint, executor=executor)
             self.turn_away(executor, f"Executor is excluded due to failures: {executor}", Cause.EXCLUDED)
             return
-        self.remark("registered", ENDPOINT, executor=executor, address=item.address, profile=item.profile)
+        self.remark("registered", self.endpoint, executor=executor, address=item.address, profile=item.profile)
         self.registry = self.registry.registered(executor, Registered(item.profile, item.address, item.host, self.now))
         self.say(KnownChanged(self.now, ((executor, item.profile, self.now),)))
         self.say(ActiveChanged(self.now, (executor,)))
         try:
-            parse_int(executor)
+            self.numbered(parse_int(executor))
         except ValueError:  # the driver keeps the highest id as a number; by now it has taken the executor in
             self.turn_away(executor, f'For input string: "{executor}"', Cause.ILLEGAL_ARGUMENT)
             return
@@ -392,6 +405,9 @@ class _Backend(Departures):
             adjust_target=parked.adjust_target,
             triggered_by_executor=parked.triggered_by_executor,
         )
+
+    def numbered(self, number: int) -> None:
+        """An executor of this id registered (currentExecutorIdCounter); nobody on Kubernetes asks for it."""
 
     def excluded(self, executor: ExecutorId) -> bool:
         """isExecutorExcluded: whether the allocator deleted it. The direct one keeps numbers, and raises on other ids."""
@@ -430,7 +446,7 @@ class _Backend(Departures):
             if address in self.registry.askers:
                 self.registry = replace(self.registry, askers=self.registry.askers.remove(address))
             else:
-                self.remark("nobody there", ENDPOINT, address=address)
+                self.remark("nobody there", self.endpoint, address=address)
         elif executor in self.registry.leaving:
             gone = decommissioned(Leaving(""))
             self.say(RemoveExecutor(self.now, executor, gone, why(Cause.DISCONNECTED, address=address)))

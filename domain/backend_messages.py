@@ -7,14 +7,18 @@ the engine routes:
 - ``StartAllocator``, ``StopAllocator`` and, where ``awaited``, ``TargetsForwarded`` are calls: the backend stands
   still until an ``Outcome`` with their serial says that the allocator is through, or how it failed.
 - ``Requested``, ``Killed`` and ``Decommissioned`` answer whoever asked, by the serial of the question.
+- ``MasterAsked`` is a call of the application master (YARN); the backend goes on meanwhile.
 - everything else is news. ``stimuli.ExecutorAdded`` and ``stimuli.ExecutorRemoved`` are the listener events that the
   driver endpoint posts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+
+from pyrsistent import pmap
 
 from podtide.domain.pod_commands import (
     AnswerRegistration,
@@ -41,8 +45,17 @@ from podtide.domain.pod_stimuli import (
     Wake,
 )
 from podtide.domain.reasons import Why
-from podtide.domain.stimuli import ExecutorAdded, ExecutorRemoved
+from podtide.domain.stimuli import ExecutorAdded, ExecutorRemoved, Reset
 from podtide.domain.units import ExecutorId, Millis, ProfileId
+from podtide.domain.yarn_messages import (
+    ContainersWanted,
+    DecommissionHost,
+    KillExecutors,
+    LossReasonsAsked,
+    MasterEnding,
+    MasterRegistered,
+    TellLossReason,
+)
 
 Targets: TypeAlias = tuple[tuple[ProfileId, int], ...]
 """Executors wanted, by profile, in the order of the request."""
@@ -52,11 +65,16 @@ Targets: TypeAlias = tuple[tuple[ProfileId, int], ...]
 
 
 class RequestTotals(NamedTuple):
-    """requestTotalExecutors: these targets replace all that were requested before."""
+    """requestTotalExecutors: these targets replace all that were requested before, and so do the hints.
+
+    ``locality_tasks``: tasks that have a preferred host, by profile; ``host_tasks``: how many would like which.
+    """
 
     at: Millis
     targets: Targets
     serial: int = 0
+    locality_tasks: Mapping[ProfileId, int] = pmap()
+    host_tasks: Mapping[ProfileId, Mapping[str, int]] = pmap()
 
 
 class RequestMore(NamedTuple):
@@ -114,6 +132,9 @@ BackendInput: TypeAlias = (
     | Outcome
 )
 
+YarnBackendInput: TypeAlias = BackendInput | MasterRegistered | TellLossReason | DecommissionHost
+"""What YARN's backend hears: of the application master, too."""
+
 
 # what it tells other machines
 
@@ -149,6 +170,15 @@ class TargetsForwarded:
     serial: int
     targets: Targets
     awaited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MasterAsked:
+    """The application master is asked for something (RequestExecutors, KillExecutors). Answered by an Outcome."""
+
+    at: Millis
+    serial: int
+    message: ContainersWanted | KillExecutors
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,3 +273,6 @@ BackendCommand: TypeAlias = (
     | BackendRouted
 )
 """All that the backend says, to the outside and to other machines."""
+
+YarnBackendCommand: TypeAlias = BackendCommand | MasterAsked | LossReasonsAsked | MasterEnding | Reset
+"""The same on YARN: what it says to the application master besides, and that dynamic allocation is to begin anew."""

@@ -88,6 +88,13 @@ class Killing(NamedTuple):
     why: Why
 
 
+class KillSent(NamedTuple):
+    """A kill that the cluster manager was told of (YARN): who asked is answered when it has said so."""
+
+    executors: tuple[ExecutorId, ...]
+    reply: Asked | None
+
+
 class Decommissioning(NamedTuple):
     """A decommission that waits for its lowered target."""
 
@@ -97,7 +104,7 @@ class Decommissioning(NamedTuple):
     reply: ReplyTo
 
 
-Rest: TypeAlias = StartStage | StopStage | Asked | Killing | Decommissioning
+Rest: TypeAlias = StartStage | StopStage | Asked | Killing | KillSent | Decommissioning
 """What is left to do when a call returned; ``Asked``: answer the request."""
 
 

@@ -16,6 +16,7 @@ from pyrsistent import PMap
 from podtide.domain.pod_commands import PodCommand
 from podtide.domain.reasons import Held, Remark, Threw, Why
 from podtide.domain.units import ExecutorId, Millis, ProfileId
+from podtide.domain.yarn_messages import YarnCommand
 
 
 class TargetChange(NamedTuple):
@@ -84,7 +85,7 @@ class Decommission:
 ScalingCommand: TypeAlias = RequestTotal | Kill | Decommission
 """Everything dynamic allocation tells the scheduler backend (all of the notify family)."""
 
-Command: TypeAlias = ScalingCommand | PodCommand
+Command: TypeAlias = ScalingCommand | PodCommand | YarnCommand
 """Everything that is told to somebody else."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from pyrsistent import pmap
 
@@ -28,6 +28,7 @@ from podtide.domain.backend_messages import (
     RecoveryMode,
     Targets,
     TargetsForwarded,
+    YarnBackendCommand,
 )
 from podtide.domain.backend_state import (
     DIRECT,
@@ -73,7 +74,14 @@ def why(cause: Cause, **facts: Fact) -> Why:
 
 
 class Departures(ABC):
-    """The backend within one step, as far as executors leave."""
+    """The backend within one step, as far as executors leave.
+
+    What a cluster manager does in its own way is a method of its own, for another backend to say otherwise: ``forward``,
+    ``marks``, ``do_kill``, ``lose``; ``machine`` and ``endpoint`` are the classes that speak in Spark's log.
+    """
+
+    machine: str = MACHINE
+    endpoint: str = ENDPOINT
 
     def __init__(self, state: BackendState, config: BackendConfig, now: Millis) -> None:
         self.state, self.config, self.now = state, config, now
@@ -86,24 +94,28 @@ class Departures(ABC):
         self.phase, self.stop_by, self.stop_serial = state.phase, state.stop_by, state.stop_serial
         self.recovery, self.waiting, self.later = state.recovery, state.waiting, state.later
         self.forced = state.forced
-        self.commands: list[BackendCommand] = []
+        self.commands: list[YarnBackendCommand] = []
         self.reports: list[Report] = []
 
     def step(self) -> Step[BackendState, BackendCommand]:
         """What came of it."""
-        state = BackendState(
+        said = cast(tuple[BackendCommand, ...], tuple(self.commands))  # but for YARN's, which gives its own
+        return Step(self.after(), said, tuple(self.reports))
+
+    def after(self) -> BackendState:
+        """The books as they are now."""
+        return BackendState(
             self.state.created_at, self.registry, self.requested, self.graces, self.patience, self.ids, self.serial,
             self.phase, self.stop_by, self.stop_serial, self.recovery, self.waiting, self.later, self.forced,
         )  # fmt: skip
-        return Step(state, tuple(self.commands), tuple(self.reports))
 
     # ------------------------------------------------------------------------------------------------------ helpers
 
-    def say(self, command: BackendCommand) -> None:
+    def say(self, command: YarnBackendCommand) -> None:
         """One command more."""
         self.commands.append(command)
 
-    def call(self, make: Callable[[int], BackendCommand]) -> int:
+    def call(self, make: Callable[[int], YarnBackendCommand]) -> int:
         """A command with the next serial."""
         self.serial += 1
         self.commands.append(make(self.serial))
@@ -121,10 +133,10 @@ class Departures(ABC):
             self.waiting = Waiting(serial, rest)
         return awaited
 
-    def remark(self, topic: str, machine: str = MACHINE, **facts: Fact) -> None:
+    def remark(self, topic: str, machine: str | None = None, **facts: Fact) -> None:
         """A line of Spark's log that no command says."""
         if self.config.remarks:
-            self.reports.append(Remark(self.now, machine, topic, pmap(facts)))
+            self.reports.append(Remark(self.now, machine or self.machine, topic, pmap(facts)))
 
     def uncaught(self, thread: str, what: str) -> None:
         """An exception that Utils.tryLogNonFatalError swallows."""
@@ -132,7 +144,7 @@ class Departures(ABC):
 
     def threw(self, what: str, *, fatal: bool = False) -> None:
         """An exception that leaves the backend."""
-        self.reports.append(Threw(self.now, MACHINE, what, fatal))
+        self.reports.append(Threw(self.now, self.machine, what, fatal))
 
     @property
     def pool_open(self) -> bool:
@@ -324,15 +336,16 @@ class Departures(ABC):
                 self.say(RecoveryMode(self.now))
         self.remove([(item.executor, item.reason)])
 
-    def disable(self, executor: ExecutorId) -> None:
-        """disableExecutor: its tasks are lost, and its pod will tell what became of it."""
+    def disable(self, executor: ExecutorId) -> bool:
+        """disableExecutor: its tasks are lost, and the cluster will tell what became of it. Returns whether it was news."""
         active = self.registry.active(executor)
         if not active and executor not in self.registry.killed:
-            return
-        self.remark("disabled", ENDPOINT, executor=executor)
+            return False
+        self.remark("disabled", self.endpoint, executor=executor)
         idle = self.registry.with_busy((executor,), busy=False)
         self.stand_down((executor,), idle.disconnected(executor) if active else idle)
         self.say(ExecutorDisabled(self.now, executor))
+        return True
 
     def remove(self, losses: Sequence[tuple[ExecutorId, ExitReason]]) -> None:
         """DriverEndpoint.removeExecutor, for each: off the books with the reason that counts, and the listener event."""
@@ -347,7 +360,7 @@ class Departures(ABC):
                 self.registry = self.registry.removed(executor)
                 removed.append(executor)
             else:
-                self.remark("not registered", ENDPOINT, executor=executor)
+                self.remark("not registered", self.endpoint, executor=executor)
             events.append(ExecutorRemoved(self.now, executor, reason.message))
         if inactive:
             self.say(ActiveChanged(self.now, inactive=tuple(inactive)))

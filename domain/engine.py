@@ -7,10 +7,11 @@ everywhere; what a command led to comes back as the next stimulus.
 Two kinds of application, told apart by their config:
 
 - a ``ScalingConfig``: dynamic allocation alone. Its requests and kills go out and are answered by ``Answer``.
-- an ``EngineConfig``: the Kubernetes side under it (``kubernetes_side``). Requests and kills are answered inside, by the
-  scheduler backend; they still come out as commands, because they are decisions, but nobody has to carry them out. The
-  listener events that the backend posts are heard at once. ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms
-  grid included.
+- an ``EngineConfig``: a cluster manager's side under it, Kubernetes (``kubernetes_side``) or, where ``yarn`` is set, YARN
+  (``yarn_side``). Requests and kills are answered inside, by the scheduler backend; they still come out as commands, because
+  they are decisions, but nobody has to carry them out. The listener events that the backend posts are heard at once.
+  ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms grid included. What only the other side knows changes
+  nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never, cast, get_args
 
-from podtide.domain import kubernetes_side as side
+from podtide.domain import kubernetes_side, profiles, scaling, yarn_side
 from podtide.domain import load as loads
-from podtide.domain import scaling
 from podtide.domain.backend_messages import (
     ActiveChanged,
     Decommissioned,
@@ -32,8 +32,9 @@ from podtide.domain.backend_messages import (
     RequestTotals,
 )
 from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
-from podtide.domain.config import TICK_INTERVAL_MS, EngineConfig, ScalingConfig
-from podtide.domain.kubernetes_side import KubernetesState, News, SideCommand, SideStimulus
+from podtide.domain.config import TICK_INTERVAL_MS, ContainerRules, EngineConfig, ScalingConfig
+from podtide.domain.container_specs import container_spec
+from podtide.domain.kubernetes_side import KubernetesState
 from podtide.domain.load import Load
 from podtide.domain.pod_stimuli import DecommissionRequested, KillRequested, PodStimulus, Starting, Stopping, Wake
 from podtide.domain.scaling import ScalingState
@@ -45,31 +46,37 @@ from podtide.domain.stimuli import (
     ExecutorsInactive,
     ListenerEvent,
     Reset,
+    ResourceProfileAdded,
     Stimulus,
     Stop,
     Tick,
 )
 from podtide.domain.units import NEVER, Millis
+from podtide.domain.yarn_messages import ProfilesDefined
+from podtide.domain.yarn_side import News, YarnSideState, YarnStimulus
 
 _TURNS = frozenset({Tick, Answer, Reset, Stop})
 _EVENTS: frozenset[type] = frozenset(ListenerEvent.__args__) | _TURNS
 
 _NEWS: Final = get_args(News)
+_OF_YARN: Final = get_args(YarnStimulus)
 
-AnyStimulus: TypeAlias = Stimulus | PodStimulus
+AnyStimulus: TypeAlias = Stimulus | PodStimulus | YarnStimulus
 """All that can arrive at an application."""
 
 
 class State(NamedTuple):
     """All that is known at a moment. Immutable: an older state can be kept, compared and gone on from.
 
-    ``kubernetes`` is None where dynamic allocation is alone. ``tick_at``: the next place on the grid of its timer.
+    One of ``kubernetes`` and ``yarn`` is there, neither where dynamic allocation is alone. ``tick_at``: the next place on
+    the grid of its timer.
     """
 
     load: Load
     scaling: ScalingState
     kubernetes: KubernetesState | None = None
     tick_at: Millis = 0
+    yarn: YarnSideState | None = None
 
 
 def start(config: ScalingConfig, now: Millis) -> Step[State, ScalingCommand]:
@@ -83,7 +90,10 @@ def launch(config: EngineConfig, now: Millis) -> Step[State, Command]:
     """A whole application that begins at ``now``: the backend starts, and then, if it is on, dynamic allocation."""
     load = loads.empty()
     begun = scaling.start(load, config.scaling, now)
-    state = State(load, begun.state, side.begin(config.kubernetes, now), now)
+    if config.yarn is None:
+        state = State(load, begun.state, kubernetes_side.begin(config.kubernetes, now), now)
+    else:
+        state = State(load, begun.state, None, now, yarn_side.begin(config.yarn, now))
     run = _Run(state, config, now)
     run.take(Starting(now))
     if config.dynamic:
@@ -142,7 +152,7 @@ def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, 
             continue
         run.hear(events)
         events = []
-        run.take(cast(PodStimulus, stimulus))
+        run.take(cast(PodStimulus | YarnStimulus, stimulus))
     run.hear(events)
     return run.step()
 
@@ -151,8 +161,12 @@ def due(state: State, config: ScalingConfig | EngineConfig) -> Millis:
     """The earliest time at which a tick, or a ``Wake``, could change anything (``ALWAYS``: the next one; ``NEVER``)."""
     if isinstance(config, ScalingConfig):
         return scaling.due(state.scaling, state.load, config)
-    assert state.kubernetes is not None
-    first = side.due(state.kubernetes, config.kubernetes)
+    if config.yarn is None:
+        assert state.kubernetes is not None
+        first = kubernetes_side.due(state.kubernetes, config.kubernetes)
+    else:
+        assert state.yarn is not None
+        first = yarn_side.due(state.yarn, config.yarn)
     return min(first, _next_tick(state, config)) if config.dynamic else first
 
 
@@ -174,10 +188,14 @@ def _rested(state: State, config: EngineConfig, now: Millis) -> Millis:
     return _on_grid(state.tick_at, now)
 
 
-class _ToSide(NamedTuple):
-    """Something for the Kubernetes side to take."""
+_Stimulus: TypeAlias = kubernetes_side.SideStimulus | YarnStimulus
+_Command: TypeAlias = kubernetes_side.SideCommand | yarn_side.SideCommand
 
-    stimulus: SideStimulus
+
+class _ToSide(NamedTuple):
+    """Something for the cluster manager's side to take."""
+
+    stimulus: _Stimulus
 
 
 class _ToScaling(NamedTuple):
@@ -194,22 +212,27 @@ class _Run:
         self.now = now
         self.load = state.load
         self.scaling = state.scaling
-        assert state.kubernetes is not None
-        self.office = side.Office(state.kubernetes, config.kubernetes, now)
+        self.office = _office(state, config, now)
         self.tick_at = _rested(state, config, now)
         self.commands: list[Command] = []
         self.reports: list[Report] = []
         self.mail: deque[_ToSide | _ToScaling] = deque()
 
     def step(self) -> Step[State, Command]:
-        state = State(self.load, self.scaling, self.office.state(), self.tick_at)
+        stands = self.office.state()
+        if isinstance(stands, YarnSideState):
+            state = State(self.load, self.scaling, None, self.tick_at, stands)
+        else:
+            state = State(self.load, self.scaling, stands, self.tick_at)
         return Step(state, tuple(self.commands), tuple(self.reports))
 
-    def take(self, stimulus: SideStimulus) -> None:
-        """Hand one stimulus to the Kubernetes side; at a Wake, run the timer of dynamic allocation after it.
+    def take(self, stimulus: _Stimulus) -> None:
+        """Hand one stimulus to the cluster manager's side; at a Wake, run the timer of dynamic allocation after it.
 
         The end of an application ends dynamic allocation first (SparkContext.stop).
         """
+        if self.config.yarn is None and isinstance(stimulus, _OF_YARN):
+            return
         if isinstance(stimulus, Stopping):
             self.hear((Stop(self.now),))
         self._to_side(_unasked(stimulus))
@@ -218,7 +241,12 @@ class _Run:
             self._tick()
 
     def hear(self, events: Sequence[Stimulus]) -> None:
-        """Reflect listener events and decide."""
+        """Reflect listener events and decide; YARN hears first of what containers a new profile needs."""
+        if self.config.yarn is not None:
+            rules = self.config.yarn.allocator.rules
+            for event in events:
+                if isinstance(event, ResourceProfileAdded):
+                    self._to_side(_defined(event, rules))
         if events:
             self._to_scaling(events)
             self._settle()
@@ -246,9 +274,9 @@ class _Run:
             else:
                 self._to_scaling(letter.events)
 
-    def _to_side(self, stimulus: SideStimulus) -> None:
+    def _to_side(self, stimulus: _Stimulus) -> None:
         office = self.office
-        office.take(stimulus)
+        office.take(cast(Any, stimulus))
         said, office.commands = office.commands, []
         self.reports.extend(office.reports)
         office.reports = []
@@ -272,23 +300,36 @@ class _Run:
             self.mail.append(_ToSide(_asked(command)))
 
 
-def _outward(command: SideCommand) -> Command:
+def _office(state: State, config: EngineConfig, now: Millis) -> kubernetes_side.Office | yarn_side.Office:
+    if config.yarn is not None:
+        assert state.yarn is not None
+        return yarn_side.Office(state.yarn, config.yarn, now)
+    assert state.kubernetes is not None
+    return kubernetes_side.Office(state.kubernetes, config.kubernetes, now)
+
+
+def _defined(event: ResourceProfileAdded, rules: ContainerRules) -> ProfilesDefined:
+    spec = container_spec(profiles.from_added(event), rules)
+    return ProfilesDefined(event.at, ((event.profile, spec),))
+
+
+def _outward(command: _Command) -> Command:
     return cast(Command, command)
 
 
-def _unasked(stimulus: SideStimulus) -> SideStimulus:
+def _unasked(stimulus: _Stimulus) -> _Stimulus:
     """What somebody else asks of the backend: dynamic allocation must not take the answer for one of its own."""
     if isinstance(stimulus, KillRequested | DecommissionRequested | RequestTotals | RequestMore) and stimulus.serial:
         return stimulus._replace(serial=0)
     return stimulus
 
 
-def _asked(command: ScalingCommand) -> SideStimulus:
+def _asked(command: ScalingCommand) -> _Stimulus:
     """What the scheduler backend is asked for."""
     match command:
         case RequestTotal():
             targets = tuple((profile, command.targets[profile]) for profile in sorted(command.targets))
-            return RequestTotals(command.at, targets, command.serial)
+            return RequestTotals(command.at, targets, command.serial, command.locality_tasks, command.host_tasks)
         case Kill():
             return KillRequested(command.at, command.executors, serial=command.serial)
         case Decommission():
@@ -310,7 +351,7 @@ def _heard(news: News) -> tuple[Stimulus, ...]:
             active = (ExecutorsActive(news.at, news.active),) if news.active else ()
             inactive = (ExecutorsInactive(news.at, news.inactive),) if news.inactive else ()
             return active + inactive
-        case ExecutorAdded() | ExecutorRemoved():
+        case ExecutorAdded() | ExecutorRemoved() | Reset():
             return (news,)
         case ExecutorDisabled():
             return ()

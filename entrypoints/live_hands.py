@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from podtide.adapters.lease_record import ID_MAX
 from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
@@ -19,6 +19,7 @@ from podtide.domain.pod_commands import (
     GetDriverPod,
     ListClaims,
     ListPods,
+    PodCommand,
 )
 from podtide.domain.pod_stimuli import (
     CallFailure,
@@ -107,7 +108,7 @@ class ActingHands:
         elif isinstance(command, CreatePod):
             self._create(command)
         elif not isinstance(command, RequestTotal | Kill | Decommission):  # answered inside, by the scheduler backend
-            self._actuator.apply(command)
+            self._actuator.apply(cast(PodCommand, command))  # live is Kubernetes alone
 
     def _create(self, command: CreatePod) -> None:
         with self._lock:

@@ -29,7 +29,7 @@ from podtide.domain.pods import PodNumber
 from podtide.domain.reasons import Bound, Cause, Held, Phase, Remark, Threw, Why
 from podtide.domain.units import ExecutorId, ProfileId
 
-from ..properties.pod_happenings import COMMANDS, POD_COMMANDS, REPORTS, anything_once
+from ..properties.pod_happenings import COMMANDS, POD_COMMANDS, REPORTS, YARN_COMMANDS, anything_once
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "schema" / "record.json").read_text())
@@ -128,14 +128,14 @@ def test_every_record_is_in_the_schema(kind: type, data: st.DataObject) -> None:
     value = data.draw(anything_once(kind))
     record = report_record(value) if kind in REPORTS else command_record(value)
     plain = json.loads(json.dumps(record, allow_nan=True).replace("Infinity", "null").replace("-null", "null"))
-    if kind in (*POD_COMMANDS, *REPORTS):  # dynamic allocation gives few of the causes
+    if kind in (*POD_COMMANDS, *YARN_COMMANDS, *REPORTS):  # dynamic allocation gives few of the causes
         VALIDATOR.validate(plain)
     assert next(iter(plain)) == "at_ms"
 
 
-def test_every_command_about_pods_has_a_name_of_its_own() -> None:
+def test_every_command_about_pods_and_containers_has_a_name_of_its_own() -> None:
     forms = pod_command_forms()
-    assert set(forms) == set(POD_COMMANDS)
+    assert set(forms) == {*POD_COMMANDS, *YARN_COMMANDS}
     names = [form.tag[1] for form in forms.values() if form.tag]
     assert len(set(names)) == len(forms)
     assert not {"killExecutors", "decommissionExecutors", "requestTotalExecutors"} & set(names)

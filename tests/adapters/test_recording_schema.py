@@ -20,7 +20,7 @@ from podtide.adapters.recording_pods import FORM
 from podtide.domain.policies import FIXED_POLICIES
 from podtide.domain.sparkconf import from_mapping
 
-from ..properties.pod_happenings import POD_STIMULI, STIMULI, Taken, anything_once, stories
+from ..properties.pod_happenings import POD_STIMULI, STIMULI, YARN_STIMULI, Taken, anything_once, stories
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
 SCHEMA = json.loads((FOLDER / "recording.json").read_text())
@@ -53,7 +53,7 @@ def test_every_line_is_in_the_schema(story: list[Taken]) -> None:
         VALIDATOR.validate(line)
 
 
-@pytest.mark.parametrize("kind", [*STIMULI, *POD_STIMULI])
+@pytest.mark.parametrize("kind", [*STIMULI, *POD_STIMULI, *YARN_STIMULI])
 @settings(max_examples=10)
 @given(st.data())
 def test_every_stimulus_is_in_the_schema_with_every_field(kind: type, data: st.DataObject) -> None:

@@ -13,6 +13,7 @@ import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import accumulate
 from typing import (
     Any,
     Literal,
@@ -56,8 +57,11 @@ from podtide.domain.pods import (
     PodNumber,
 )
 from podtide.domain.reasons import Bound, Fact, Why
+from podtide.domain.request_table import Layout
 from podtide.domain.stimuli import Move, Stimulus
 from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.yarn_messages import YarnCommand
+from podtide.domain.yarn_side import YarnStimulus
 
 T = TypeVar("T")
 
@@ -164,6 +168,17 @@ moves = st.builds(
 """A move costs what it names: a few tasks are enough."""
 
 
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    """Hosts as a placement nests them: each group has fewer of them than the one before."""
+    count = draw(st.integers(1, 4))
+    hosts = draw(st.permutations(("h1", "h2", "h3", "h4")))[:count]
+    racks = draw(st.lists(st.sampled_from(["/default-rack", "/r1"]), min_size=count, max_size=count))
+    lengths = sorted({*draw(st.sets(st.integers(1, count))), count}, reverse=True)
+    steps = draw(st.lists(st.integers(1, 100), min_size=len(lengths), max_size=len(lengths)))
+    return Layout(tuple(hosts), tuple(racks), tuple(lengths), tuple(accumulate(steps)))
+
+
 def anything(kind: type[T]) -> st.SearchStrategy[T]:
     """Any value of a class of the domain, every field drawn."""
     return st.builds(kind, **{name: _of(hint) for name, hint in get_type_hints(kind).items()})
@@ -176,6 +191,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:  # one line for each kind of annot
         tuple[PodManifest, ...]: lists_of_pods(),
         PodManifest: manifests(),
         Move: moves,
+        Layout: layouts(),
         Bound: st.sampled_from(
             [bound for bound in Bound if bound not in (Bound.NEED, Bound.RAMP)]
         ),  # these hold nothing
@@ -228,8 +244,10 @@ def kinds_of(union: Any) -> tuple[type, ...]:
 
 
 POD_STIMULI = (*kinds_of(PodStimulus), KnownExecutors, CreationFailed)
+YARN_STIMULI = kinds_of(YarnStimulus)
 STIMULI = kinds_of(Stimulus)
 POD_COMMANDS = kinds_of(PodCommand)
+YARN_COMMANDS = tuple(kind for kind in kinds_of(YarnCommand) if kind not in POD_COMMANDS)
 COMMANDS = kinds_of(Command)
 REPORTS = kinds_of(Report)
 
@@ -241,6 +259,7 @@ pod_stimuli: st.SearchStrategy[Any] = st.one_of(
     anything_once(Outcome),
     st.one_of([anything_once(kind) for kind in POD_STIMULI]),
 )
+yarn_stimuli: st.SearchStrategy[Any] = st.one_of([anything_once(kind) for kind in YARN_STIMULI])
 stimuli: st.SearchStrategy[Any] = st.one_of([anything_once(kind) for kind in STIMULI])
 pod_commands: st.SearchStrategy[Any] = st.one_of([anything_once(kind) for kind in POD_COMMANDS])
 commands: st.SearchStrategy[Any] = st.one_of([anything_once(kind) for kind in COMMANDS])
@@ -264,7 +283,7 @@ def stories(draw: st.DrawFn, *, steps_max: int = 12) -> list[Taken]:
     taken = []
     for _ in range(draw(st.integers(0, steps_max))):
         now += draw(st.sampled_from([0, 0, 1, 100, 1_000]))
-        drawn = draw(st.lists(st.one_of(pod_stimuli, pod_stimuli, stimuli), max_size=3))
+        drawn = draw(st.lists(st.one_of(pod_stimuli, pod_stimuli, stimuli, yarn_stimuli), max_size=3))
         timed = tuple(one if draw(st.integers(0, 9)) == 0 else one._replace(at=now) for one in drawn)
         said = tuple(draw(st.lists(commands, max_size=2))), tuple(draw(st.lists(reports, max_size=2)))
         taken.append(Taken(now, timed, *said, full=draw(st.integers(0, 7)) == 0))
@@ -278,6 +297,8 @@ __all__ = [
     "POD_STIMULI",
     "REPORTS",
     "STIMULI",
+    "YARN_COMMANDS",
+    "YARN_STIMULI",
     "Taken",
     "anything",
     "anything_once",
@@ -287,6 +308,7 @@ __all__ = [
     "facts",
     "kinds_of",
     "labels",
+    "layouts",
     "lists_of_pods",
     "manifests",
     "numbers",
@@ -297,4 +319,5 @@ __all__ = [
     "stimuli",
     "stories",
     "whys",
+    "yarn_stimuli",
 ]
