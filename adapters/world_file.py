@@ -11,6 +11,8 @@ docs/fake-cluster.md describes the format.
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -220,7 +222,11 @@ EXECUTORS: Final = Record(
     Executors(),
     "the executors' keys",
 )
-_TOP: Final = ("seed", "calm", "nodes", "executors", "stages", "api", "watch", "driver", "controllers")
+KUBERNETES: Final = "kubernetes"
+"""The ``kind`` of these files, which is what a file without one is."""
+
+_TOP: Final = ("seed", "calm", "nodes", "executors", "stages", "api", "watch", "driver", "controllers",
+               "kind")  # fmt: skip
 
 
 # reading
@@ -228,6 +234,11 @@ _TOP: Final = ("seed", "calm", "nodes", "executors", "stages", "api", "watch", "
 
 def read(path: Path) -> Description:
     """The cluster that a file describes. Raises WorldFileError."""
+    return understand(text_of(path), str(path))
+
+
+def text_of(path: Path) -> str:
+    """What a cluster file says, within bounds. Raises WorldFileError."""
     try:
         with path.open("rb") as file:
             data = file.read(SIZE_MAX + 1)
@@ -236,11 +247,10 @@ def read(path: Path) -> Description:
     if len(data) > SIZE_MAX:
         raise WorldFileError(str(path), None, f"too long for a cluster file: more than {SIZE_MAX} bytes")
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise WorldFileError(str(path), line, "expected UTF-8 text") from fault
-    return understand(text, str(path))
 
 
 def understand(text: str, name: str = "cluster") -> Description:
@@ -252,12 +262,16 @@ def understand(text: str, name: str = "cluster") -> Description:
     except (YamlError, Unreadable) as fault:
         key = f"{fault.key}: " if isinstance(fault, Unreadable) else ""
         raise WorldFileError(name, fault.line, f"{key}{fault.why}") from None
-    found = problems(description)
+    insist(problems(description), reader, name)
+    return description
+
+
+def insist(found: Sequence[tuple[str, str]], reader: Reader, name: str) -> None:
+    """Refuse a file that describes what cannot be. Raises WorldFileError with the first of the problems."""
     if found:
         where, expected = found[0]
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise WorldFileError(name, _line(reader, where), f"{where}: expected {expected}{more}")
-    return description
 
 
 def _line(reader: Reader, where: str) -> int | None:
@@ -280,6 +294,11 @@ def _description(node: Node, reader: Reader) -> Description:
     for name, (line, value) in node.items.items():
         reader.enter(value, name, line)
         match name:
+            case "kind":
+                if NAME.read(value, name, reader) != KUBERNETES:
+                    raise refuse(
+                        value, name, f"{KUBERNETES} here (a file of kind yarn describes another sort of cluster)"
+                    )
             case "seed":
                 fields["seed"] = INTEGER.read(value, name, reader)
             case "calm":
@@ -358,8 +377,15 @@ def write(description: Description, notes: MappingOf[str, str] | None = None, he
     top["driver"] = DRIVER.differing(description.driver, KIND.driver)
     if description.controllers != KIND.controllers:
         top["controllers"] = DELAY.write(description.controllers)
+    return emitted(top, _BLOCKS, notes, heading)
+
+
+def emitted(
+    top: MappingOf[str, Written], blocks: AbstractSet[str], notes: MappingOf[str, str] | None = None, heading: str = ""
+) -> str:
+    """The text of a file with these sections; those that are empty are left out. ``blocks``: what gets lines of its own."""
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
-    _emit({key: value for key, value in top.items() if value != {}}, "", "", notes or {}, lines)
+    _emit({key: value for key, value in top.items() if value != {}}, "", "", notes or {}, blocks, lines)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -390,15 +416,22 @@ _BLOCKS: Final = frozenset({"nodes", "executors", "stages", "api", "watch", "dri
                             "api.faults", "watch.outages", "executors.profiles"})  # fmt: skip
 
 
-def _emit(mapping: dict[str, Written], path: str, indent: str, notes: MappingOf[str, str], lines: list[str]) -> None:
+def _emit(
+    mapping: dict[str, Written],
+    path: str,
+    indent: str,
+    notes: MappingOf[str, str],
+    blocks: AbstractSet[str],
+    lines: list[str],
+) -> None:
     """Sections in blocks, what is in them in one line each."""
     for key, value in mapping.items():
         where = f"{path}.{key}" if path else key
         note = f"  # {' '.join(notes[where].split())}" if where in notes else ""
-        if where in _BLOCKS and value and not isinstance(value, str):
+        if where in blocks and value and not isinstance(value, str):
             lines.append(f"{indent}{key}:{note}")
             if isinstance(value, dict):
-                _emit(value, where, indent + "  ", notes, lines)
+                _emit(value, where, indent + "  ", notes, blocks, lines)
             else:
                 for place, item in enumerate(value):
                     remark = notes.get(f"{where}[{place}]", "")

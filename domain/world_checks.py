@@ -12,8 +12,9 @@ from podtide.domain.world_description import STEPS, Description, Window
 NODES_MAX: Final = 100_000
 """More nodes than any cluster has: a bound on what a description can make a world hold."""
 
-_RATE: Final = "a rate from 0 to 3600000 an hour (one a millisecond)"
-_Expect: TypeAlias = Callable[[bool, str, str], None]
+RATE: Final = "a rate from 0 to 3600000 an hour (one a millisecond)"
+Expect: TypeAlias = Callable[[bool, str, str], None]
+"""Takes note where something does not hold: (whether it does, the key, what was expected)."""
 
 
 def problems(description: Description) -> tuple[tuple[str, str], ...]:
@@ -39,9 +40,9 @@ def problems(description: Description) -> tuple[tuple[str, str], ...]:
         expect(group.cpu_millis > 0, f"{where}.cpu", "more than 0")
         expect(group.memory_mib > 0, f"{where}.memory", "more than 0")
         expect(group.pods > 0, f"{where}.pods", "1 or more")
-        expect(0 <= group.interruptions_per_hour <= HOUR_MS, f"{where}.interruptions-per-hour", _RATE)
-        _delay(group.arrives, f"{where}.arrives", expect)
-        _window(group.during, f"{where}.during", expect)
+        expect(0 <= group.interruptions_per_hour <= HOUR_MS, f"{where}.interruptions-per-hour", RATE)
+        check_delay(group.arrives, f"{where}.arrives", expect)
+        check_window(group.during, f"{where}.during", expect)
     for i, event in enumerate(description.node_events):
         expect(event.group in names, f"nodes.events[{i}].group", f"one of the groups: {', '.join(names)}")
         expect(0 < event.count <= NODES_MAX, f"nodes.events[{i}].count", f"1 to {NODES_MAX} nodes")
@@ -52,8 +53,8 @@ def problems(description: Description) -> tuple[tuple[str, str], ...]:
         expect(shape.memory_mib > 0, f"{where}.memory", "more than 0")
     profiles = [profile for profile, _ in executors.profiles]
     expect(len(set(profiles)) == len(profiles), "executors.profiles", "every profile once")
-    _delay(executors.rpc, "executors.rpc", expect)
-    _delay(description.controllers, "controllers", expect)
+    check_delay(executors.rpc, "executors.rpc", expect)
+    check_delay(description.controllers, "controllers", expect)
     expect(description.scan_ms > 0, "nodes.scan", "more than 0")
     _stages(description, names, expect)
     for i, fault in enumerate(description.api.faults):
@@ -61,26 +62,27 @@ def problems(description: Description) -> tuple[tuple[str, str], ...]:
         expect((fault.status is None) != (fault.lost is None), where, "either a status or what is lost")
         expect(fault.status is None or 400 <= fault.status <= 599, f"{where}.status", "an HTTP status, 400 to 599")
         expect(0 <= fault.probability <= 1, f"{where}.probability", "a share, 0 to 1")
-        _window(fault.during, f"{where}.during", expect)
-    _delay(description.api.latency, "api.latency", expect)
-    _delay(description.api.stale_age, "api.stale-age", expect)
+        check_window(fault.during, f"{where}.during", expect)
+    check_delay(description.api.latency, "api.latency", expect)
+    check_delay(description.api.stale_age, "api.stale-age", expect)
     expect(0 <= description.api.stale <= 1, "api.stale", "a share, 0 to 1")
     expect(0 <= description.api.retries <= 100, "api.retries", "0 to 100")
     expect(description.api.quota_pods is None or description.api.quota_pods >= 0, "api.quota", "0 or more pods")
     watch = description.watch
     for key in ("loss", "duplicates", "reordered", "expired"):
         expect(0 <= getattr(watch, key) <= 1, f"watch.{key}", "a share, 0 to 1")
-    expect(0 <= watch.breaks_per_hour <= HOUR_MS, "watch.breaks-per-hour", _RATE)
+    expect(0 <= watch.breaks_per_hour <= HOUR_MS, "watch.breaks-per-hour", RATE)
     for key in ("delay", "late", "broken"):
-        _delay(getattr(watch, key), f"watch.{key}", expect)
-    _window(watch.during, "watch.during", expect)
+        check_delay(getattr(watch, key), f"watch.{key}", expect)
+    check_window(watch.during, "watch.during", expect)
     for i, outage in enumerate(watch.outages):
         expect(outage.until_ms is not None, f"watch.outages[{i}].until", "a time at which the outage ends")
-        _window(outage, f"watch.outages[{i}]", expect)
+        check_window(outage, f"watch.outages[{i}]", expect)
     return tuple(found)
 
 
-def _window(window: Window, where: str, expect: _Expect) -> None:
+def check_window(window: Window, where: str, expect: Expect) -> None:
+    """What a time must be like."""
     until, every = window.until_ms, window.every_ms
     expect(until is None or until > window.from_ms, f"{where}.until", "later than from")
     expect(every is None or until is not None, f"{where}.every", "with an until")
@@ -88,7 +90,8 @@ def _window(window: Window, where: str, expect: _Expect) -> None:
         expect(every >= until - window.from_ms > 0, f"{where}.every", "at least as long as from from to until")
 
 
-def _delay(delay: Delay, where: str, expect: _Expect) -> None:
+def check_delay(delay: Delay, where: str, expect: Expect) -> None:
+    """What a distribution of durations must be like."""
     match delay:
         case Constant(ms):
             expect(0 <= ms <= DELAY_MAX, where, "at most ten years")
@@ -106,7 +109,7 @@ def _delay(delay: Delay, where: str, expect: _Expect) -> None:
             assert_never(delay)
 
 
-def _stages(description: Description, groups: list[str], expect: _Expect) -> None:
+def _stages(description: Description, groups: list[str], expect: Expect) -> None:
     stages = description.executors.stages
     names = [s.name for s in stages]
     expect(len(set(names)) == len(names), "stages", "every stage has a name of its own")
@@ -118,10 +121,10 @@ def _stages(description: Description, groups: list[str], expect: _Expect) -> Non
             ways = ", ".join(sorted(s.value for s in allowed))
             expect(stage.next in allowed, f"{where}.next", f"one of {ways} (from {stage.source.value})")
         expect(stage.weight >= 0, f"{where}.weight", "0 or more")
-        expect(stage.per_hour is None or 0 < stage.per_hour <= HOUR_MS, f"{where}.per-hour", _RATE)
-        _delay(stage.delay, f"{where}.delay", expect)
+        expect(stage.per_hour is None or 0 < stage.per_hour <= HOUR_MS, f"{where}.per-hour", RATE)
+        check_delay(stage.delay, f"{where}.delay", expect)
         expect(all(0 <= code <= 255 for code, _ in stage.exits), f"{where}.exits", "exit codes from 0 to 255")
         expect(all(weight >= 0 for _, weight in stage.exits), f"{where}.exits", "weights of 0 or more")
         unknown = [g for g in stage.groups if g not in groups]
         expect(not unknown, f"{where}.groups", f"groups of nodes: {', '.join(groups)}")
-        _window(stage.during, f"{where}.during", expect)
+        check_window(stage.during, f"{where}.during", expect)
