@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
-from pyrsistent import PMap, pmap, pset
+from pyrsistent import PMap, pmap
 
 from podtide.domain.commands import Step
 from podtide.domain.config import NegotiationConfig
@@ -35,6 +35,7 @@ from podtide.domain.reasons import Cause, Fact, Threw, Why
 from podtide.domain.request_table import Layout, RequestTable, Span, count_of, first_of
 from podtide.domain.scalamaps import SMALL, bucket_order, trie_order
 from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.versioned_maps import VersionedMap, VersionedSet
 from podtide.domain.yarn_answers import Answers
 from podtide.domain.yarn_messages import (
     Beat,
@@ -66,10 +67,10 @@ def begin(config: NegotiationConfig, now: Millis, *, last_id: int = 0) -> Step[Y
     state = YarnState(
         specs=pmap({DEFAULT_PROFILE: config.containers}),
         targets=pmap({DEFAULT_PROFILE: config.executors_initial}),
-        running=pmap({DEFAULT_PROFILE: pset()}),
-        starting=pmap({DEFAULT_PROFILE: 0}),
-        tables=pmap({DEFAULT_PROFILE: RequestTable()}),
-        hosts=pmap({DEFAULT_PROFILE: pmap()}),
+        running=VersionedMap({DEFAULT_PROFILE: VersionedSet()}),
+        starting=VersionedMap({DEFAULT_PROFILE: 0}),
+        tables=VersionedMap({DEFAULT_PROFILE: RequestTable()}),
+        hosts=VersionedMap({DEFAULT_PROFILE: VersionedMap()}),
         last_id=last_id,
     )
     negotiation = _Negotiation(state, config, now)
@@ -115,6 +116,8 @@ class _Negotiation(Answers):
                 self.answered(item)
             else:
                 self.threw(item.what, fatal=item.fatal)
+        elif isinstance(item, LaunchEnded) and item.executor not in self.launches:
+            return  # a launch of which nobody knows
         elif isinstance(item, LaunchEnded) and self.rest is not None:
             rest, self.rest = self.rest, None
             self.launch_ended(item)
@@ -170,6 +173,9 @@ class _Negotiation(Answers):
         if changed:
             self.exclude(item.excluded)
         for profile, count in item.targets:
+            if profile not in self.specs:  # Spark's message brings the profile along; here somebody forgot to define it
+                self.reports.append(Threw(self.now, ENDPOINT, f"{NO_SUCH_ELEMENT}: key not found: {profile}"))
+                continue
             self.know(profile)
             if profile not in self.targets:
                 self.targets = self.targets.set(profile, self.config.executors_initial)
@@ -185,7 +191,7 @@ class _Negotiation(Answers):
         if profile in self.running:
             return
         self.remark("profile added", profile=profile)
-        self.running = self.running.set(profile, pset())
+        self.running = self.running.set(profile, VersionedSet())
         self.tables = self.tables.set(profile, RequestTable())
 
     def kill(self, executor: ExecutorId) -> None:
@@ -205,7 +211,7 @@ class _Negotiation(Answers):
 
     def ask_loss(self, executor: ExecutorId) -> None:
         """enqueueGetLossReasonRequest."""
-        why = Why(Cause.LOSS_ASKED)
+        why = Why(Cause.LOSS_ASKED, pmap({"asked": len(self.loss_asked), "stored": len(self.loss_stored)}))
         if executor in self.container_of:
             self.loss_asked = self.loss_asked.set(executor, self.loss_asked.get(executor, 0) + 1)
         elif executor in self.loss_stored:
@@ -225,7 +231,7 @@ class _Negotiation(Answers):
             if profile not in self.starting:
                 self.starting = self.starting.set(profile, 0)
             if profile not in self.running:
-                self.running = self.running.set(profile, pset())
+                self.running = self.running.set(profile, VersionedSet())
             self.remark_status(profile)
         for profile in profiles:
             fault = self.update(profile)
@@ -272,7 +278,7 @@ class _Negotiation(Answers):
             self.say(CancelRequests(self.now, profile, parts.stale, Why(Cause.LOCALITY, facts)))
             table = table.without(parts.stale)
         if profile not in self.hosts:
-            self.hosts = self.hosts.set(profile, pmap())
+            self.hosts = self.hosts.set(profile, VersionedMap())
         available = short + stale
         potential = available + count_of(parts.anywhere)
         there = self.hosts[profile]

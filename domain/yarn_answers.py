@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from pyrsistent import pmap, pset
+from pyrsistent import pmap
 
 from podtide.domain.completions import judge
 from podtide.domain.containers import ANY_HOST, DECOMMISSIONING, Completion, Container, ContainerId
@@ -17,6 +17,7 @@ from podtide.domain.pod_commands import ExitReason, RemoveExecutor
 from podtide.domain.profiles import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.reasons import Bound, Cause, Held, Phase, Threw, Why
 from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, ProfileId
+from podtide.domain.versioned_maps import VersionedMap, VersionedSet
 from podtide.domain.yarn_messages import (
     DecommissionHost,
     LaunchEnded,
@@ -72,7 +73,7 @@ class Answers(Books):
 
     def hold(self) -> None:
         """Report what the resource manager has not given: when that begins, changes and ends."""
-        for profile, table in self.tables.items():
+        for profile, table in sorted(self.tables.items()):
             before = self.held.get(profile, 0)
             if before == table.waiting:
                 continue
@@ -192,8 +193,9 @@ class Answers(Books):
             self.container_of = self.container_of.set(executor, container)
             self.executor_of = self.executor_of.set(container, (executor, profile))
             self.host_of = self.host_of.set(container, host)
-            here = self.hosts.get(profile, pmap())
-            self.hosts = self.hosts.set(profile, here.set(host, here.get(host, pset()).add(container)))
+            here = self.hosts.get(profile) or VersionedMap()
+            there = here.get(host) or VersionedSet()
+            self.hosts = self.hosts.set(profile, here.set(host, there.add(container)))
 
     # ------------------------------------------------------------------------------------------------------ completions
 

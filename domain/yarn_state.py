@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from pyrsistent import PDeque, PMap, PSet, pdeque, pmap, pset
+from pyrsistent import PDeque, PMap, pdeque, pmap
 
 from podtide.domain.commands import Report, Step
 from podtide.domain.config import NegotiationConfig
@@ -16,6 +16,7 @@ from podtide.domain.pod_commands import ExitReason
 from podtide.domain.reasons import Cause, Fact, Remark, Threw, Why
 from podtide.domain.request_table import RequestTable
 from podtide.domain.units import ExecutorId, Millis, ProfileId
+from podtide.domain.versioned_maps import VersionedMap, VersionedSet
 from podtide.domain.yarn_messages import (
     ReleaseContainers,
     TargetsTaken,
@@ -67,18 +68,18 @@ class YarnState:
 
     specs: PMap[ProfileId, ContainerSpec]
     targets: PMap[ProfileId, int]
-    running: PMap[ProfileId, PSet[ExecutorId]]
-    starting: PMap[ProfileId, int]
-    tables: PMap[ProfileId, RequestTable]
-    hosts: PMap[ProfileId, PMap[str, PSet[ContainerId]]]
-    host_of: PMap[ContainerId, str] = field(default_factory=pmap)
-    executor_of: PMap[ContainerId, tuple[ExecutorId, ProfileId]] = field(default_factory=pmap)
-    container_of: PMap[ExecutorId, ContainerId] = field(default_factory=pmap)
-    launches: PMap[ExecutorId, Launch] = field(default_factory=pmap)
-    launching: PSet[ContainerId] = field(default_factory=pset)
-    released: PSet[ContainerId] = field(default_factory=pset)
-    loss_asked: PMap[ExecutorId, int] = field(default_factory=pmap)
-    loss_stored: PMap[ExecutorId, ExitReason] = field(default_factory=pmap)
+    running: VersionedMap[ProfileId, VersionedSet[ExecutorId]]
+    starting: VersionedMap[ProfileId, int]
+    tables: VersionedMap[ProfileId, RequestTable]
+    hosts: VersionedMap[ProfileId, VersionedMap[str, VersionedSet[ContainerId]]]
+    host_of: VersionedMap[ContainerId, str] = field(default_factory=VersionedMap)
+    executor_of: VersionedMap[ContainerId, tuple[ExecutorId, ProfileId]] = field(default_factory=VersionedMap)
+    container_of: VersionedMap[ExecutorId, ContainerId] = field(default_factory=VersionedMap)
+    launches: VersionedMap[ExecutorId, Launch] = field(default_factory=VersionedMap)
+    launching: VersionedSet[ContainerId] = field(default_factory=VersionedSet)
+    released: VersionedSet[ContainerId] = field(default_factory=VersionedSet)
+    loss_asked: VersionedMap[ExecutorId, int] = field(default_factory=VersionedMap)
+    loss_stored: VersionedMap[ExecutorId, ExitReason] = field(default_factory=VersionedMap)
     unexpected: int = 0
     last_id: int = 0
     locality_tasks: Mapping[ProfileId, int] = field(default_factory=pmap)

@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from podtide.domain import yarn
+from podtide.domain.config import NegotiationConfig
 from podtide.domain.containers import Completion, ContainerId, NodeReport
 from podtide.domain.pod_commands import RemoveExecutor
-from podtide.domain.units import ExecutorId
+from podtide.domain.reasons import Threw
+from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.yarn_messages import (
+    Beat,
+    ContainersWanted,
     DecommissionHost,
     ResourcesAnswered,
     TellLossReason,
@@ -272,3 +277,14 @@ def test_a_completion_of_nothing_at_all() -> None:
     play = ready("h1")
     said = play.take(ResourcesAnswered(0, play.state.serial, completed=(Completion(ContainerId(""), 0),)))
     assert said == []
+
+
+def test_a_target_for_a_profile_that_nobody_defined_is_refused_alone() -> None:
+    config = NegotiationConfig()
+    state = yarn.begin(config, 0).state
+    wanted = ContainersWanted(5, ((ProfileId(7), 3), (DEFAULT_PROFILE, 4)), {}, {})
+    step = yarn.negotiate(state, (wanted, Beat(5)), config, 5)
+    assert [one.what for one in step.reports if isinstance(one, Threw)] == [
+        "java.util.NoSuchElementException: key not found: 7"
+    ]
+    assert dict(step.state.targets) == {DEFAULT_PROFILE: 4}
