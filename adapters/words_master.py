@@ -30,6 +30,7 @@ class _Words(NamedTuple):
 _REMARKS: Final[Mapping[tuple[str, str], _Words]] = MappingProxyType(
     {
         (SCHEDULER_ENDPOINT, "master registered"): _Words("INFO", f"ApplicationMaster registered as {MASTER_REF}"),
+        (SCHEDULER_ENDPOINT, "master lost"): _Words("WARN", "ApplicationMaster has disassociated: {address}"),
         (SCHEDULER_ENDPOINT, "request before master"): _Words(
             "WARN", "Attempted to request executors before the AM has registered!"
         ),

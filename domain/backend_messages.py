@@ -53,7 +53,9 @@ from podtide.domain.yarn_messages import (
     KillExecutors,
     LossReasonsAsked,
     MasterEnding,
+    MasterLost,
     MasterRegistered,
+    ProfilesDefined,
     TellLossReason,
 )
 
@@ -132,8 +134,10 @@ BackendInput: TypeAlias = (
     | Outcome
 )
 
-YarnBackendInput: TypeAlias = BackendInput | MasterRegistered | TellLossReason | DecommissionHost
-"""What YARN's backend hears: of the application master, too."""
+YarnBackendInput: TypeAlias = (
+    BackendInput | MasterRegistered | MasterLost | ProfilesDefined | TellLossReason | DecommissionHost
+)
+"""What YARN's backend hears: of the application master, and of resource profiles, too."""
 
 
 # what it tells other machines

@@ -101,7 +101,13 @@ class MasterFinished(NamedTuple):
     at: Millis
 
 
-ReporterInput: TypeAlias = MasterMade | RoundEnded | Roused | SleptOut | MasterFinished
+class MasterGone(NamedTuple):
+    """The application master is lost, and this thread of its with it; another one may come."""
+
+    at: Millis
+
+
+ReporterInput: TypeAlias = MasterMade | RoundEnded | Roused | SleptOut | MasterFinished | MasterGone
 ReporterCommand: TypeAlias = Beat | EndApplication
 
 
@@ -184,6 +190,8 @@ class _Thread:
                     self.beat(item.standing)
             case MasterFinished():
                 self.over()
+            case MasterGone():
+                self.stage, self.until = Stage.ABSENT, None
             case _:
                 assert_never(item)
 
@@ -194,8 +202,9 @@ class _Thread:
             message = f"Max number of executor failures ({standing.failures_max}) reached"
             self.finish(TOO_MANY_FAILURES, message, Cause.TOO_MANY_FAILURES, facts)
         elif standing.all_excluded:
+            facts = {"excluded": standing.excluded, "nodes": standing.nodes}
             message = "Due to executor failures all available nodes are excluded"
-            self.finish(TOO_MANY_FAILURES, message, Cause.EXCLUDED, {"excluded": standing.excluded})
+            self.finish(TOO_MANY_FAILURES, message, Cause.EXCLUDED, facts)
         else:
             if standing.nodes <= 0:
                 self.remark("no nodes", TRACKER)

@@ -7,14 +7,17 @@ the application master, and nothing happens without it. Rules that are easily go
 - Before an application master has registered, requests and kills are refused (and remembered: requests as what was
   requested, killed executors as killed), and an executor whose connection is lost is removed at once.
 - The application master is asked, and the backend goes on: executors register and leave while it has not answered. Only
-  whoever asked waits. A decommission does not even wait for the target that it lowers.
+  whoever asked waits, and no longer than spark.rpc.askTimeout; what was asked may still be done. A decommission does not
+  even wait for the target that it lowers.
+- A request that names a profile which nobody has defined throws, and changes nothing.
 - A kill says nothing to the driver endpoint: the executor is removed when its connection is lost and the application master
   says why, or when the application master reports it. There is no grace period, and no pod to delete.
 - A lost connection disables the executor; the application master is asked for the reason, which may take until its
   container's end is reported. After spark.rpc.askTimeout the executor is taken for lost; a
   decommissioning executor is not asked about at all, and stays until its container's end is reported.
+- When the application master is lost, what it was asked has failed, and all is as before one had registered.
 - Whenever an application master registers, the first time included, everything requested is forgotten, all executors are
-  removed as stale and dynamic allocation is reset; what the one before was asked has failed.
+  removed as stale and dynamic allocation is reset; what the one before was asked has failed by then.
 - stop() first tells the application master that it ends and asks it for no executors at all, and waits for that.
 
 Where Spark walks a set of executor ids (all of a host, all that are stale) here they come by number: the order is that of
@@ -27,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from pyrsistent import PDeque, PMap, PSet, pdeque, pmap, pset
 
@@ -46,6 +49,7 @@ from podtide.domain.backend_state import (
     BackendState,
     Decommissioning,
     KillSent,
+    Patience,
     Phase,
     Rest,
     StopStage,
@@ -53,19 +57,23 @@ from podtide.domain.backend_state import (
 from podtide.domain.commands import Step
 from podtide.domain.config import BackendConfig
 from podtide.domain.departures import Mark, why
+from podtide.domain.javavalues import to_int
 from podtide.domain.pod_commands import ExitReason, RemoveExecutor, StopSource
 from podtide.domain.pod_stimuli import GenerateExecutorId, Outcome, RegisterExecutor
+from podtide.domain.profiles import SparkFault
 from podtide.domain.reasons import Cause, Why
 from podtide.domain.registry import Leaving, empty_registry
 from podtide.domain.stimuli import Reset
-from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.yarn_messages import (
     ContainersWanted,
     DecommissionHost,
     KillExecutors,
     LossReasonsAsked,
     MasterEnding,
+    MasterLost,
     MasterRegistered,
+    ProfilesDefined,
     TellLossReason,
 )
 
@@ -83,7 +91,10 @@ STALE: Final = PROCESS_LOST._replace(message="Stale executor after cluster manag
 MASTER_GONE: Final = (
     "org.apache.spark.SparkException: Exception thrown in awaitResult: Connection from the application master closed"
 )
-"""What becomes of a question to an application master whose place another takes."""
+"""What becomes of a question to an application master that is gone."""
+SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
+RPC_TIMEOUT: Final = "org.apache.spark.rpc.RpcTimeoutException"
+TIMEOUT_OF: Final = "This timeout is controlled by spark.rpc.askTimeout"
 
 
 class Question(NamedTuple):
@@ -93,14 +104,22 @@ class Question(NamedTuple):
     executor: ExecutorId
 
 
+class Ask(NamedTuple):
+    """Nobody waits for the answer to the call with this serial any longer at ``due``."""
+
+    due: Millis
+    serial: int
+
+
 @dataclass(frozen=True, slots=True)
 class YarnBackendState(BackendState):
     """The backend at a moment; ``ids`` is the highest executor id that has registered (currentExecutorIdCounter).
 
     ``master``: an application master is registered. ``locality_tasks`` and ``host_tasks``: the hints of the last request.
-    ``asks``: calls of the application master under way, by serial, and what is left to do then. ``asked``: executors whose
-    loss reason is asked for, and until when; ``questions``: the same in order of time, those that were answered since
-    among them. ``by_host``: registered executors by host.
+    ``asks``: calls of the application master under way, by serial, and what is left to do then; ``deadlines``: until when
+    they are waited for, in order. ``asked``: executors whose loss reason is asked for, and until when; ``questions``: the
+    same in order. Those that were answered since are still among both. ``by_host``: registered executors by host.
+    ``profiles``: that were defined, beside the default one.
     """
 
     master: bool = False
@@ -110,6 +129,8 @@ class YarnBackendState(BackendState):
     asked: PMap[ExecutorId, Millis] = field(default_factory=pmap)
     questions: PDeque[Question] = field(default_factory=pdeque)
     by_host: PMap[str, PSet[ExecutorId]] = field(default_factory=pmap)
+    deadlines: PDeque[Ask] = field(default_factory=pdeque)
+    profiles: PSet[ProfileId] = field(default_factory=lambda: pset((DEFAULT_PROFILE,)))
 
 
 def begin(config: BackendConfig, now: Millis) -> YarnBackendState:
@@ -130,8 +151,7 @@ def manage(
 
 def due(state: YarnBackendState, config: BackendConfig) -> Millis:  # noqa: ARG001 - every machine is asked alike
     """When the next timer runs; NEVER without one."""
-    next_patience = state.patience.left.due if state.patience else NEVER
-    return min(next_patience, state.questions.left.due if state.questions else NEVER)
+    return min(queue.left.due if queue else NEVER for queue in (state.patience, state.questions, state.deadlines))
 
 
 class _YarnBackend(Backend):
@@ -145,14 +165,18 @@ class _YarnBackend(Backend):
         self.master, self.by_host = state.master, state.by_host
         self.locality_tasks, self.host_tasks = state.locality_tasks, state.host_tasks
         self.asks, self.asked, self.questions = state.asks, state.asked, state.questions
+        self.deadlines, self.profiles = state.deadlines, state.profiles
 
     def after(self) -> YarnBackendState:
         while self.questions and self.asked.get(self.questions.left.executor) != self.questions.left.due:
             self.questions = self.questions.popleft()
+        while self.deadlines and self.deadlines.left.serial not in self.asks:
+            self.deadlines = self.deadlines.popleft()
         return YarnBackendState(
             self.state.created_at, self.registry, self.requested, self.graces, self.patience, self.ids, self.serial,
             self.phase, self.stop_by, self.stop_serial, self.recovery, self.waiting, self.later, self.forced,
             self.master, self.locality_tasks, self.host_tasks, self.asks, self.asked, self.questions, self.by_host,
+            self.deadlines, self.profiles,
         )  # fmt: skip
 
     def listen(self, item: YarnBackendInput) -> None:
@@ -160,6 +184,10 @@ class _YarnBackend(Backend):
         match item:
             case MasterRegistered():
                 self.meet_master()
+            case MasterLost():
+                self.miss_master(item.address)
+            case ProfilesDefined():
+                self.profiles = self.profiles.update(profile for profile, _ in item.specs)
             case TellLossReason():
                 self.told(item)
             case DecommissionHost():
@@ -175,11 +203,7 @@ class _YarnBackend(Backend):
         """RegisterClusterManager, and what follows: reset()."""
         if self.phase is Phase.STOPPED:
             return
-        for serial in sorted(self.asks):
-            rest, self.asks = self.asks[serial], self.asks.remove(serial)
-            self.resume(rest, MASTER_GONE)
-        for executor in _by_number(self.asked):
-            self.unanswered(executor)
+        self.fail_asks()
         self.remark("master registered", SCHEDULER_ENDPOINT)
         self.master = True
         self.requested = ()
@@ -188,6 +212,29 @@ class _YarnBackend(Backend):
         reason = why(Cause.REGISTERED, stale=len(stale))
         for executor in stale:
             self.send_away(executor, STALE, reason)
+
+    def miss_master(self, address: str) -> None:
+        """YarnSchedulerEndpoint.onDisconnected, of the application master."""
+        if self.master:
+            self.remark("master lost", SCHEDULER_ENDPOINT, address=address)
+            self.master = False
+            self.fail_asks()
+
+    def fail_asks(self) -> None:
+        """Nobody is left to answer: who waits gets an exception, who waits for a loss reason no reason."""
+        for serial in sorted(self.asks):
+            self.fail(serial, MASTER_GONE)
+        for executor in _by_number(self.asked):
+            self.unanswered(executor)
+
+    def fail(self, serial: int, threw: str) -> None:
+        rest, self.asks = self.asks[serial], self.asks.remove(serial)
+        self.resume(rest, threw)
+
+    def await_answer(self, serial: int, rest: Rest) -> None:
+        """Somebody waits for the application master, but not for ever."""
+        self.asks = self.asks.set(serial, rest)
+        self.deadlines = self.deadlines.append(Ask(self.now + self.config.ask_timeout_ms, serial))
 
     def forward(self, targets: Targets, rest: Rest) -> bool:
         """doRequestTotalExecutors. Returns whether its answer has to be waited for."""
@@ -206,7 +253,7 @@ class _YarnBackend(Backend):
         self.say(MasterAsked(self.now, self.serial, wanted))
         if isinstance(rest, Decommissioning):
             return False  # decommissionExecutors drops the future
-        self.asks = self.asks.set(self.serial, rest)
+        self.await_answer(self.serial, rest)
         return True
 
     def answered(self, outcome: Outcome) -> None:
@@ -248,19 +295,39 @@ class _YarnBackend(Backend):
     def run_timers(self, moment: Millis) -> None:
         """Every timer that is due by then, in order; of the same time, the end of a decommission first."""
         while True:
-            patience = self.patience.left if self.patience and self.patience.left.due <= moment else None
-            question = self.questions.left if self.questions and self.questions.left.due <= moment else None
-            if patience is not None and (question is None or patience.due <= question.due):
-                self.patience = self.patience.popleft()
-                self.kill_stragglers(patience)
-            elif question is not None:
-                self.questions = self.questions.popleft()
-                if self.asked.get(question.executor) == question.due:
-                    self.unanswered(question.executor)
-            else:
+            heads: tuple[Patience | Question | Ask | None, ...] = (
+                self.patience.left if self.patience else None,
+                self.questions.left if self.questions else None,
+                self.deadlines.left if self.deadlines else None,
+            )
+            over = [head for head in heads if head is not None and head.due <= moment]
+            if not over:
                 break
+            first = min(over, key=lambda one: one.due)
+            match first:
+                case Patience():
+                    self.patience = self.patience.popleft()
+                    self.kill_stragglers(first)
+                case Question():
+                    self.questions = self.questions.popleft()
+                    if self.asked.get(first.executor) == first.due:
+                        self.unanswered(first.executor)
+                case Ask():
+                    self.deadlines = self.deadlines.popleft()
+                    if first.serial in self.asks:
+                        self.fail(first.serial, _timed_out(self.config.ask_timeout_ms))
+                case _:
+                    assert_never(first)
 
     # --------------------------------------------------------------------------------------------- requests and kills
+
+    def request_totals(self, item: RequestTotals) -> None:
+        """requestTotalExecutors, which looks its profiles up when it has looked at the sum (resourceProfileFromId)."""
+        unknown = [profile for profile, _ in item.targets if profile not in self.profiles]
+        if unknown and to_int(sum(count for _, count in item.targets)) >= 0:
+            self.answer(item.serial, str(SparkFault(SPARK_EXCEPTION, f"ResourceProfileId {unknown[0]} not found!")))
+        else:
+            super().request_totals(item)
 
     def hinted(self, item: RequestTotals) -> None:
         self.locality_tasks, self.host_tasks = item.locality_tasks, item.host_tasks
@@ -277,7 +344,7 @@ class _YarnBackend(Backend):
             return
         self.remark("kill requested", MASTER_ENDPOINT, executors=", ".join(executors))
         serial = self.call(lambda serial: MasterAsked(self.now, serial, KillExecutors(self.now, executors)))
-        self.asks = self.asks.set(serial, KillSent(executors, reply))
+        self.await_answer(serial, KillSent(executors, reply))
 
     def marks(self, *kinds: Mark) -> tuple[Mark, ...]:  # noqa: ARG002 - there are no pods to mark
         return ()
@@ -362,8 +429,16 @@ class _YarnBackend(Backend):
             if executor not in registry.leaving and executor not in registry.lost
         )
         if alive:
-            info = Leaving(f"Decommissioning all executors on {host}")
+            info = Leaving(f"Decommissioning all executors on {host}.")
             self.decommission(alive, info, None, adjust_target=False, triggered_by_executor=False)
+
+
+def _timed_out(after_ms: Millis) -> str:
+    """What an ask throws that was not answered in time; Spark's message names the endpoint's address."""
+    seconds = after_ms // 1_000
+    unit = "second" if seconds == 1 else "seconds"
+    message = f"Cannot receive any reply from the application master in {seconds} {unit}. {TIMEOUT_OF}"
+    return str(SparkFault(RPC_TIMEOUT, message))
 
 
 def _by_number(executors: Iterable[ExecutorId]) -> list[ExecutorId]:

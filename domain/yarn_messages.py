@@ -112,6 +112,16 @@ class MasterRegistered(NamedTuple):
     at: Millis
 
 
+class MasterLost(NamedTuple):
+    """The application master that was registered is gone, connection and all: nobody knows of its containers any longer.
+
+    Until another one registers, requests and kills are refused. ``address``: where it was heard from.
+    """
+
+    at: Millis
+    address: str = ""
+
+
 class MasterEnding(NamedTuple):
     """The application ends; what ends from now on is nobody's fault (setShutdown)."""
 

@@ -10,11 +10,13 @@ served, until nobody has anything left to say. What is for the outside comes out
 The allocator's lock is kept here: while a round is under way, from its beat until the resource manager has answered and
 everything in the answer is dealt with, whatever else is for the allocator waits, and so does whoever asked for it; the
 backend goes on. What waited comes after the reporter has gone to sleep, and may wake it at once. (In Spark the two threads
-race; the one that holds the lock usually has it again before the other wakes up.)
+race; the one that holds the lock usually has it again before the other wakes up.) Only that the application ends needs no
+lock: what the answer under way says has ended is nobody's fault by then.
 
 Before the first ``MasterRegistered`` there is no application master: the backend refuses what it is asked, and nobody
-beats. With each of them the allocator begins anew, from the driver's highest executor id, and knows of what went before
-only what containers of each profile are. Its calls are numbered on, so that an answer to its predecessor is nobody's.
+beats; so it is again from ``MasterLost`` on. With each new one the allocator begins anew, from the driver's highest executor
+id, and knows of what went before only what containers of each profile are. Its calls are numbered on, so that an answer to
+its predecessor is nobody's; what was held back there is held back no longer.
 
 What the application master tells the driver goes out as well as inside: ``TellLossReason``, ``DecommissionHost``; a
 ``RemoveExecutor`` is what the driver makes of a loss. ``EndApplication`` is the last word: no beat comes after it.
@@ -26,6 +28,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, assert_never, cast
+
+from pyrsistent import pmap
 
 from podtide.domain import reporter, yarn, yarn_backend
 from podtide.domain.backend_messages import (
@@ -45,7 +49,8 @@ from podtide.domain.backend_messages import (
 from podtide.domain.backend_state import Phase
 from podtide.domain.commands import Report, Step
 from podtide.domain.config import YarnConfig
-from podtide.domain.pod_commands import PodCommand, RemoveExecutor, StopSource
+from podtide.domain.exclusion import Health
+from podtide.domain.pod_commands import PodCommand, RemoveExecutor
 from podtide.domain.pod_stimuli import (
     ClaimsMeasured,
     DecommissionRequested,
@@ -67,19 +72,22 @@ from podtide.domain.pod_stimuli import (
     TargetsSet,
     Wake,
 )
-from podtide.domain.reasons import Threw
+from podtide.domain.reasons import Bound, Fact, Held, Threw
+from podtide.domain.reasons import Phase as HeldPhase
 from podtide.domain.reporter import (
     MasterFinished,
+    MasterGone,
     MasterMade,
     ReporterInput,
     ReporterState,
     RoundEnded,
     Roused,
     SleptOut,
+    Stage,
     Standing,
 )
 from podtide.domain.stimuli import ExecutorAdded, ExecutorRemoved, Reset
-from podtide.domain.units import Millis
+from podtide.domain.units import DEFAULT_PROFILE, Millis
 from podtide.domain.yarn_backend import YarnBackendState
 from podtide.domain.yarn_messages import (
     Beat,
@@ -88,6 +96,7 @@ from podtide.domain.yarn_messages import (
     LaunchEnded,
     LossReasonsAsked,
     MasterEnding,
+    MasterLost,
     MasterRegistered,
     ProfilesDefined,
     ResourcesAnswered,
@@ -101,7 +110,13 @@ from podtide.domain.yarn_state import MACHINE as ALLOCATOR
 from podtide.domain.yarn_state import Said, YarnState
 
 YarnStimulus: TypeAlias = (
-    ProfilesDefined | ResourcesAnswered | ResourcesRefused | ContainersGiven | LaunchEnded | MasterRegistered
+    ProfilesDefined
+    | ResourcesAnswered
+    | ResourcesRefused
+    | ContainersGiven
+    | LaunchEnded
+    | MasterRegistered
+    | MasterLost
 )
 """What arrives at the YARN side alone."""
 
@@ -192,8 +207,14 @@ class Office:
 
     def _receive(self, item: SideStimulus) -> None:  # one branch for each kind of stimulus
         match item:
-            case ProfilesDefined() | ResourcesAnswered() | ResourcesRefused() | ContainersGiven() | LaunchEnded():
+            case ProfilesDefined():
+                self._post(self._to_backend, item)
                 self._post(self._to_allocator, Letter(item))
+            case ResourcesAnswered() | ResourcesRefused() | ContainersGiven() | LaunchEnded():
+                self._post(self._to_allocator, Letter(item))
+            case MasterLost():
+                self._post(self._to_backend, item)
+                self._post(self._lose_master, item)
             case MasterRegistered():
                 self._post(self._to_backend, item)
                 self._post(self._replace_master, item)
@@ -239,17 +260,33 @@ class Office:
         """A new application master: its allocator begins, and then its reporter."""
         if self.backend.phase is Phase.STOPPED:
             return
-        before = self.allocator
-        begun = yarn.begin(self.config.allocator, self.now, last_id=self.backend.ids)
-        self.allocator = replace(begun.state, serial=before.serial)
-        self.beating = False
-        self.held.clear()
+        begun = self._begin_anew(item.at)
         self.reports.extend(begun.reports)
         for command in begun.commands:
             self._route(command)
-        known = tuple((profile, before.specs[profile]) for profile in sorted(before.specs))
-        self._post(self._to_allocator, Letter(ProfilesDefined(item.at, known)))
         self._post(self._to_reporter, MasterMade(self.now, Standing()))
+
+    def _lose_master(self, item: MasterLost) -> None:
+        """The application master is gone, and what it knew with it."""
+        if self.reporter.stage is not Stage.ABSENT:
+            self._begin_anew(item.at)
+            self._post(self._to_reporter, MasterGone(self.now))
+
+    def _begin_anew(self, at: Millis) -> Step[YarnState, Said]:
+        """The allocator of another application master; that of before is forgotten, but for the profiles."""
+        before = self.allocator
+        waited = [letter.item for letter in self.held if isinstance(letter.item, ProfilesDefined)]
+        self.beating = False
+        self.held.clear()
+        for profile in sorted(before.held):
+            nothing = pmap({"pending": 0, "target": 0})
+            self.reports.append(Held(self.now, HeldPhase.ENDED, Bound.RESOURCE_MANAGER, profile, (), nothing))
+        self._hold_all(before.health, Health())
+        begun = yarn.begin(self.config.allocator, self.now, last_id=self.backend.ids)
+        known = ProfilesDefined(at, tuple((profile, before.specs[profile]) for profile in sorted(before.specs)))
+        taught = yarn.negotiate(begun.state, (known, *waited), self.config.allocator, self.now)
+        self.allocator = replace(taught.state, serial=before.serial)
+        return begun
 
     # the post
 
@@ -271,13 +308,20 @@ class Office:
 
     def _to_allocator(self, letter: Letter) -> None:
         item = letter.item
+        if isinstance(item, MasterEnding):  # setShutdown takes no lock
+            self.allocator = replace(self.allocator, ending=True)
+            return
+        if isinstance(item, LaunchEnded) and item.executor not in self.allocator.launches:
+            return  # a launch of which nobody knows
         if self._busy and not self._goes_on(item):
             if not isinstance(item, ResourcesAnswered | ResourcesRefused):  # an answer that nobody waits for
                 self.held.append(letter)
             return
         step = yarn.negotiate(self.allocator, (item,), self.config.allocator, self.now)
-        self.allocator = step.state
+        before, self.allocator = self.allocator.health, step.state
         self.reports.extend(step.reports)
+        if before is not self.allocator.health:
+            self._hold_all(before, self.allocator.health)
         for command in step.commands:
             self._route(command)
         if letter.serial is not None:
@@ -301,6 +345,19 @@ class Office:
             self._post(self._to_allocator, letter)
         self.held.clear()
 
+    def _hold_all(self, before: Health, after: Health) -> None:
+        """Report that no node is left to run on: when that begins, changes and ends."""
+        facts: dict[str, Fact] = {"excluded": len(after.sent), "nodes": after.nodes}
+        if not after.all_excluded and not before.all_excluded:
+            return
+        if after.all_excluded and before.all_excluded:
+            if (len(before.sent), before.nodes) == (len(after.sent), after.nodes):
+                return
+            phase = HeldPhase.CHANGED
+        else:
+            phase = HeldPhase.BEGAN if after.all_excluded else HeldPhase.ENDED
+        self.reports.append(Held(self.now, phase, Bound.NODES_EXCLUDED, DEFAULT_PROFILE, (), pmap(facts)))
+
     def _route(self, command: Said) -> None:
         """Who hears what the allocator says."""
         match command:
@@ -317,7 +374,7 @@ class Office:
                 self.commands.append(command)
 
     def _to_reporter(self, item: ReporterInput) -> None:
-        if not isinstance(item, MasterFinished):
+        if not isinstance(item, MasterFinished | MasterGone):
             item = item._replace(standing=self._standing())
         step = reporter.report(self.reporter, (item,), self.config.reporter, self.now)
         self.reporter = step.state
@@ -344,6 +401,7 @@ class Office:
         )
 
     def _to_backend(self, item: YarnBackendInput) -> None:
+        before = self.backend.phase
         step = yarn_backend.manage(self.backend, (item,), self.config.backend, self.now)
         self.backend = step.state
         self.reports.extend(step.reports)
@@ -353,10 +411,9 @@ class Office:
                     self._post(self._to_allocator, Letter(command.message, command.serial))
                 case LossReasonsAsked() | MasterEnding():
                     self._post(self._to_allocator, Letter(command))
-                case StopSource(what="client"):
-                    self.commands.append(command)
-                    self._post(self._to_reporter, MasterFinished(self.now))
                 case KnownChanged():
                     pass  # the backend alone needs to know
                 case _:
                     self.commands.append(cast(SideCommand, command))  # what Kubernetes routes is not said here
+        if self.backend.phase is Phase.STOPPED and before is not Phase.STOPPED:  # however it came to that
+            self._post(self._to_reporter, MasterFinished(self.now))

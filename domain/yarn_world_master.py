@@ -22,6 +22,7 @@ from podtide.domain.yarn_description import CallFault
 from podtide.domain.yarn_messages import (
     CallResourceManager,
     LaunchEnded,
+    MasterLost,
     MasterRegistered,
     ResourcesAnswered,
     ResourcesRefused,
@@ -191,6 +192,7 @@ def restart(books: Books, now: Millis) -> None:
     if not books.number("master") or not books.faulty(now):
         return
     books.numbers.put("master", 0)
+    books.said.append(MasterLost(now))
     books.clear("asks", "needs", "fresh", "done", "news", "releases", "excluding", "calls", "launches")
     for host in list(books.excluded.rows):
         books.exclude(host, there=False)

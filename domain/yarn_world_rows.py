@@ -15,6 +15,7 @@ from podtide.domain.request_table import Layout, RequestTable
 from podtide.domain.units import ExecutorId, Millis, ProfileId
 from podtide.domain.yarn_messages import (
     LaunchEnded,
+    MasterLost,
     MasterRegistered,
     ResourcesAnswered,
     ResourcesRefused,
@@ -22,7 +23,13 @@ from podtide.domain.yarn_messages import (
 )
 
 Said: TypeAlias = (
-    ResourcesAnswered | ResourcesRefused | LaunchEnded | RegisterExecutor | ExecutorDisconnected | MasterRegistered
+    ResourcesAnswered
+    | ResourcesRefused
+    | LaunchEnded
+    | RegisterExecutor
+    | ExecutorDisconnected
+    | MasterRegistered
+    | MasterLost
 )
 """What reaches the application."""
 

@@ -19,6 +19,7 @@ from podtide.domain.stimuli import ResourceProfileAdded, StageSubmitted
 from podtide.domain.units import ExecutorId, ProfileId
 from podtide.domain.yarn_messages import (
     EndApplication,
+    MasterLost,
     MasterRegistered,
     RequestContainers,
     TellLossReason,
@@ -65,6 +66,8 @@ def recorded() -> bytes:
         play.ends(1, status=143).wait(5 * S)
         play.manager.updated.append(NodeReport("h2", "DECOMMISSIONING"))
         play.wait(5 * S)
+        play.feed(MasterLost(play.now, "h1:4040"))
+        play.wait(S)
         play.feed(MasterRegistered(play.now))
         play.wait(5 * S)
         play.manager.refusal = ("org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException: gone", False)
@@ -93,7 +96,7 @@ def test_a_run_on_yarn_decides_the_same_again() -> None:
         "RequestContainers", "CallResourceManager", "TakeRequests", "LaunchExecutor", "ReleaseContainers",
         "TellLossReason", "RemoveExecutor", "DecommissionHost", "DecommissionExecutors", "EndApplication", "StopSource",
         "RequestTotal", "ResourcesAnswered", "ResourcesRefused", "LaunchEnded", "MasterRegistered", "RegisterExecutor",
-        "ExecutorDisconnected",
+        "ExecutorDisconnected", "MasterLost",
     }  # fmt: skip
 
 

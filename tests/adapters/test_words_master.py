@@ -9,7 +9,7 @@ from podtide.adapters.spark_words import spark_lines
 from podtide.domain.pod_stimuli import KillRequested, Stopping
 from podtide.domain.reasons import Cause, Remark, Why
 from podtide.domain.units import ExecutorId
-from podtide.domain.yarn_messages import EndApplication
+from podtide.domain.yarn_messages import EndApplication, MasterLost
 
 from ..domain.yarn_side_play import S, YarnPlay, config
 
@@ -37,6 +37,13 @@ def test_a_life() -> None:
         ("INFO", "YarnSchedulerBackend$YarnDriverEndpoint", "Disabling executor 9."),
         ("WARN", ENDPOINT, "Attempted to check for an executor loss reason before the AM has registered!"),
     ]
+
+
+def test_a_master_that_is_lost() -> None:
+    play = YarnPlay(config(remarks=True))
+    play.reports.clear()
+    play.feed(MasterLost(play.now, "h7:4040"))
+    assert said(play) == [("WARN", ENDPOINT, "ApplicationMaster has disassociated: h7:4040")]
 
 
 def test_a_kill_and_a_loss() -> None:

@@ -15,6 +15,7 @@ from podtide.domain.reasons import Cause, Threw
 from podtide.domain.reporter import (
     ATTEMPT_NOT_FOUND,
     MasterFinished,
+    MasterGone,
     MasterMade,
     ReporterInput,
     ReporterState,
@@ -174,6 +175,21 @@ def test_it_looks_at_the_failures_before_it_beats(standing: Standing, message: s
     assert (said.status, said.exit_code, said.message, said.why.cause) == ("FAILED", 11, message, cause)
     assert thread.hear(Roused(3_000, CALM), SleptOut(9_000, CALM)) == [], "that was the last word"
     assert reporter.due(thread.state, CONFIG) == NEVER
+
+
+def test_the_end_for_lack_of_nodes_says_how_many_there_are() -> None:
+    thread = Thread().running()
+    thread.now = 3_000
+    (said,) = thread.hear(SleptOut(3_000, Standing(excluded=4, all_excluded=True, nodes=3)))
+    assert isinstance(said, EndApplication)
+    assert said.why.facts == {"excluded": 4, "nodes": 3}
+
+
+def test_with_its_master_gone_the_thread_is_as_before_the_first_one() -> None:
+    thread = Thread().running(WAITING)
+    assert thread.hear(MasterGone(0), Roused(0, WAITING), SleptOut(9_000, WAITING)) == []
+    assert (thread.state.stage, reporter.due(thread.state, CONFIG)) == (Stage.ABSENT, NEVER)
+    assert thread.hear(MasterMade(0, CALM)) == [Beat(0)]
 
 
 def test_failures_of_a_round_are_seen_before_the_next_one() -> None:

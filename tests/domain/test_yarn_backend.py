@@ -25,6 +25,7 @@ from podtide.domain.backend_messages import (
 )
 from podtide.domain.backend_state import Phase, sufficient_resources_registered
 from podtide.domain.config import BackendConfig
+from podtide.domain.containers import ContainerSpec, Resource
 from podtide.domain.pod_commands import (
     AnswerRegistration,
     DecommissionExecutors,
@@ -58,7 +59,9 @@ from podtide.domain.yarn_messages import (
     KillExecutors,
     LossReasonsAsked,
     MasterEnding,
+    MasterLost,
     MasterRegistered,
+    ProfilesDefined,
     TellLossReason,
 )
 
@@ -211,6 +214,58 @@ def test_a_call_that_fails_is_what_the_caller_gets(adjust: bool, answers: int) -
 # ------------------------------------------------------------------------------------------------------- registration
 
 
+@pytest.mark.parametrize(("seconds", "words"), [(120, "120 seconds"), (1, "1 second")])
+def test_nobody_waits_for_the_master_for_ever(seconds: int, words: str) -> None:
+    driver = Driver(executors=1, ask_timeout_ms=seconds * 1_000)
+    driver.hear(RequestTotals(0, ((ZERO, 3),), serial=7), KillRequested(0, ids(1), serial=8))
+    driver.now = yarn_backend.due(driver.state, driver.config)
+    assert driver.now == seconds * 1_000
+    said = driver.hear(Wake(driver.now))
+    threw = (
+        f"org.apache.spark.rpc.RpcTimeoutException: Cannot receive any reply from the application master in {words}. "
+        "This timeout is controlled by spark.rpc.askTimeout"
+    )
+    assert only(said, Requested) == [Requested(driver.now, 7, False, threw)]
+    assert only(said, Killed) == [Killed(driver.now, 8, (), threw)]
+    assert yarn_backend.due(driver.state, driver.config) == NEVER
+    assert driver.hear(Outcome(driver.now, 1), Outcome(driver.now, 2)) == [], "too late"
+
+
+def test_a_call_that_was_answered_is_not_waited_for() -> None:
+    driver = Driver()
+    driver.hear(RequestTotals(0, ((ZERO, 3),)))
+    driver.answered()
+    assert yarn_backend.due(driver.state, driver.config) == NEVER
+
+
+def test_a_profile_that_nobody_defined_cannot_be_asked_for() -> None:
+    driver = Driver()
+    driver.hear(RequestTotals(0, ((ZERO, 1),)))
+    missing = "org.apache.spark.SparkException: ResourceProfileId 7 not found!"
+    wished = RequestTotals(0, ((ZERO, 2), (ProfileId(7), 1)), 9, {ZERO: 1})
+    assert driver.hear(wished) == [Requested(0, 9, False, missing)]
+    assert (driver.state.requested, driver.state.locality_tasks) == (((ZERO, 1),), {}), "nothing is changed"
+    (negative,) = only(driver.hear(wished._replace(targets=((ProfileId(7), -1),))), Requested)
+    assert negative.threw is not None
+    assert "negative number" in negative.threw, "the sum is looked at first"
+    driver.hear(ProfilesDefined(0, ((ProfileId(7), ContainerSpec(Resource(1, 1), 1, 1)),)))
+    assert [one.targets for one in wanted(driver.hear(wished))] == [((ZERO, 2), (ProfileId(7), 1))]
+
+
+def test_without_the_master_that_was_lost_it_is_as_before_the_first_one() -> None:
+    driver = Driver(executors=3, remarks=True)
+    driver.hear(RequestTotals(0, ((ZERO, 3),), serial=7), lost(3))
+    said = driver.hear(MasterLost(0, "h9:1"))
+    assert only(said, Requested) == [Requested(0, 7, False, MASTER_GONE)]
+    assert [(one.executor, one.reason) for one in only(said, RemoveExecutor)] == [(ids(3)[0], PROCESS_LOST)]
+    assert sorted(driver.state.registry.executors) == ["1", "2"], "nobody is stale yet"
+    assert driver.hear(RequestTotals(0, ((ZERO, 4),), serial=8)) == [Requested(0, 8, False)]
+    (removed,) = only(driver.hear(lost(2)), RemoveExecutor)
+    assert removed.reason == NO_MASTER
+    assert driver.hear(MasterLost(0, "h9:1")) == [], "one cannot be lost twice"
+    assert [one.topic for one in driver.reports if isinstance(one, Remark)].count("master lost") == 1
+
+
 def test_the_highest_id_is_remembered() -> None:
     driver = Driver()
     for number in (3, 12, 7):
@@ -343,7 +398,7 @@ def test_a_hosts_executors_decommission_by_number_whoever_is_gone_already_left_o
     said = driver.hear(DecommissionHost(0, "h1", WHY))
     (told,) = only(said, DecommissionExecutors)
     assert told.executors == ids(1, 2, 5, 6, 7, 8, 9, 10, 11)
-    assert (told.message, told.notify_executors) == ("Decommissioning all executors on h1", True)
+    assert (told.message, told.notify_executors) == ("Decommissioning all executors on h1.", True)
     assert driver.hear(DecommissionHost(0, "h1", WHY)) == []
     assert driver.hear(DecommissionHost(0, "h7", WHY)) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podtide.domain import engine, yarn_side
+from podtide.domain.backend_messages import HostsExcluded
 from podtide.domain.commands import RequestTotal
 from podtide.domain.config import ContainerRules, EngineConfig, ExclusionConfig, ScalingConfig
 from podtide.domain.containers import NodeReport, Resource
@@ -19,7 +20,7 @@ from podtide.domain.pod_stimuli import (
     TargetsSet,
     Wake,
 )
-from podtide.domain.reasons import Held, Threw
+from podtide.domain.reasons import Held, Phase, Threw
 from podtide.domain.reporter import Stage
 from podtide.domain.stimuli import ResourceProfileAdded, StageSubmitted
 from podtide.domain.units import NEVER, ExecutorId, ProfileId
@@ -33,6 +34,7 @@ from podtide.domain.yarn_messages import (
     LaunchEnded,
     LaunchExecutor,
     MasterEnding,
+    MasterLost,
     MasterRegistered,
     ProfilesDefined,
     ReleaseContainers,
@@ -219,6 +221,124 @@ def test_the_end_waits_for_the_round_under_way() -> None:
     play.answer()
     assert [command.what for command in play.all(StopSource)] == ["scheduler", "client"]
     assert play.side.reporter.stage is Stage.OVER
+
+
+def test_that_the_application_ends_waits_for_no_lock() -> None:
+    play = YarnPlay(config()).offer("h1", "h2").wait(S)
+    play.registers(1, 2)
+    play.manager.silent = True
+    play.wait(3 * S)
+    play.feed(Stopping(play.now))
+    play.ends(1).answer()
+    (removed,) = play.all(RemoveExecutor)
+    assert removed.reason.message == "Executor for container c1 exited after Application shutdown."
+    assert play.side.allocator.health.failures.count == 0
+
+
+def test_without_a_master_nobody_beats_and_nothing_is_held_back() -> None:
+    play = YarnPlay(config()).wait(S)
+    play.manager.silent = True
+    play.wait(3 * S)
+    under_way = play.side.allocator.waiting
+    assert under_way is not None
+    play.feed(TargetsSet(play.now, ((ProfileId(0), 5),)), MasterLost(play.now))
+    assert (play.side.held, play.side.beating, play.side.reporter.stage) == ((), False, Stage.ABSENT)
+    assert [one.phase for one in play.reports if isinstance(one, Held)] == [Phase.BEGAN, Phase.ENDED]
+    before = len(play.beats)
+    assert play.feed(ResourcesAnswered(play.now, under_way), MasterLost(play.now)) == []
+    assert play.due == NEVER
+    play.manager.silent = False
+    play.offer("h1", "h2").wait(60 * S).feed(MasterRegistered(play.now))
+    assert len(play.beats) == before + 2
+    assert [command.executor for command in play.all(LaunchExecutor)] == ["1", "2"]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_profile_that_waits_for_the_lock_is_known_to_the_next_master(lost: bool) -> None:
+    rules = ContainerRules(heap_mib=1_024, overhead_mib=384)
+    play = YarnPlay(config(initial=0, allocator={"rules": rules}), Manager(silent=True))
+    play.feed(ResourceProfileAdded(0, ProfileId(1), (("cores", 2.0),), (("cpus", 1.0),)))
+    play.feed(*((MasterLost(0),) if lost else ()), MasterRegistered(0))
+    play.manager.silent = False
+    play.answer()
+    play.feed(TargetsSet(0, ((ProfileId(1), 2),)))
+    assert [(command.profile, command.count) for command in play.all(RequestContainers)] == [(1, 2)]
+
+
+def test_what_was_held_back_ends_with_its_master() -> None:
+    play = YarnPlay(config()).wait(S)
+    play.feed(MasterRegistered(play.now))
+    assert [one.phase for one in play.reports if isinstance(one, Held)] == [Phase.BEGAN, Phase.ENDED, Phase.BEGAN]
+
+
+def test_a_profile_that_nobody_defined_is_an_exception_for_whoever_asks() -> None:
+    play = YarnPlay(config(initial=0))
+    assert play.feed(TargetsSet(0, ((ProfileId(7), 2),))) == []
+    assert [one.what for one in play.reports if isinstance(one, Threw)] == [
+        "org.apache.spark.SparkException: ResourceProfileId 7 not found!"
+    ]
+
+
+def test_a_resource_manager_that_is_silent_for_long() -> None:
+    play = YarnPlay(config(initial=0)).wait(3 * S)
+    play.manager.silent = True
+    play.wait(3 * S)
+    asked = play.now
+    play.feed(TargetsSet(play.now, ((ProfileId(0), 2),)))
+    assert play.due == asked + 120 * S
+    play.until(asked + 120 * S)
+    assert [one.what.partition(":")[0] for one in play.reports if isinstance(one, Threw)] == [
+        "org.apache.spark.rpc.RpcTimeoutException"
+    ]
+    play.manager.silent = False
+    play.answer()
+    assert [command.count for command in play.all(RequestContainers)] == [2], "it is done all the same"
+
+
+def test_an_end_that_throws_is_the_end_of_the_master_all_the_same() -> None:
+    play = YarnPlay(config()).wait(S)
+    play.manager.silent = True
+    play.wait(3 * S)
+    play.feed(Stopping(play.now))
+    play.wait(120 * S)
+    assert len([one for one in play.reports if isinstance(one, Threw)]) == 1
+    assert play.all(StopSource) == [], "the rest of stop() is left undone"
+    assert (play.side.reporter.stage, play.due) == (Stage.OVER, NEVER)
+    play.answer()
+    assert (play.side.held, play.due) == ((), NEVER)
+
+
+def test_a_launch_of_which_nobody_knows_ends_no_wait_for_another() -> None:
+    play = YarnPlay(config(allocator={"launches_awaited": True}), Manager(queued=True)).offer("h1", "h2").until(200)
+    assert play.feed(LaunchEnded(play.now, ExecutorId("99"))) == []
+    assert [command.executor for command in play.all(LaunchExecutor)] == ["1"]
+
+
+def test_that_no_node_is_left_is_reported_when_it_begins_changes_and_ends() -> None:
+    play = YarnPlay(config(initial=0), Manager(nodes=2)).wait(S)
+
+    def exclude(*names: str, target: int) -> None:
+        state, items = play.side, (HostsExcluded(0, frozenset(names)), TargetsSet(0, ((ProfileId(0), target),)))
+        assert play.config.yarn is not None
+        step = yarn_side.step(state, items, play.config.yarn, play.now)
+        play.state = play.state._replace(yarn=step.state)
+        play.reports.extend(step.reports)
+
+    play.manager.silent = True
+    play.wait(3 * S)
+    exclude("x", target=1)
+    play.answer()  # what waited is taken: one of two nodes is excluded
+    exclude("x", "y", target=2)
+    play.answer()
+    exclude("x", "y", "z", target=3)
+    exclude(target=4)
+    found = [(one.phase, dict(one.facts)) for one in play.reports if isinstance(one, Held)]
+    found = [one for one in found if "excluded" in one[1]]
+    assert found == [
+        (Phase.BEGAN, {"excluded": 2, "nodes": 2}),
+        (Phase.CHANGED, {"excluded": 3, "nodes": 2}),
+        (Phase.ENDED, {"excluded": 0, "nodes": 2}),
+    ]
 
 
 def test_what_only_kubernetes_knows_changes_nothing_and_the_other_way_round() -> None:
