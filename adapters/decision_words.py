@@ -1,4 +1,4 @@
-"""Decisions about pods, and what entered a step, in words: one row each, for people who read in a terminal.
+"""Decisions about pods and containers, and what entered a step, in words: one row each, for people who read in a terminal.
 
 A row is when, a mark for the view to colour, what in a few words and why in parts with the numbers - the same ``Row`` that
 the timeline of an event log is made of; decisions of dynamic allocation are told by that timeline's own rows. What is told
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from podtide.adapters import timeline
+from podtide.adapters.container_words import CONTAINER_BOUNDS, container_rows, heard_containers
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.recording import AnyStimulus, decided_record
 from podtide.adapters.timeline_rows import Row, Rows
@@ -48,6 +49,9 @@ POD_BOUNDS: Final = {
 }
 """Bounds of the pods allocator as people name them."""
 
+SIDE_BOUNDS: Final = {**POD_BOUNDS, **CONTAINER_BOUNDS}
+"""Bounds of what lies below dynamic allocation, on Kubernetes or on YARN."""
+
 _CALLS: Final = {
     "createClaim": "create a volume claim",
     "listClaims": "list volume claims",
@@ -70,7 +74,12 @@ _QUIET_FIELDS: Final = frozenset({"at_ms", "command", "serial", "cause", "facts"
 
 def bound_words(bound: str) -> str:
     """A bound as people name it."""
-    return POD_BOUNDS.get(bound) or BOUNDS.get(bound) or escaped(bound)
+    return SIDE_BOUNDS.get(bound) or BOUNDS.get(bound) or escaped(bound)
+
+
+def side_size(bound: str, facts: Mapping[str, Any]) -> Any:
+    """How many pods or containers such a bound holds, where it says so."""
+    return facts.get("pending") if bound in CONTAINER_BOUNDS else facts.get("missing", facts.get("excess"))
 
 
 def facts_words(facts: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[str]:
@@ -108,7 +117,7 @@ def decided_rows(record: Mapping[str, Any]) -> list[Row]:
         case {"command": "deletePod", "name": name}:
             return [Row(at, "killed", f"delete pod {_text(name)}", [cause, *facts_words(facts, ("snapshot",))])]
         case {"command": "removeExecutor", "executor": executor, "reason": reason}:
-            rest = facts_words(facts, ("exit_code", "pod", "snapshot"))
+            rest = facts_words(facts, ("exit_code", "pod", "snapshot", "container", "host", "released", "status"))
             return [Row(at, "killed", f"executor {_text(executor)} is gone", [exit_words(reason), cause, *rest])]
         case {"command": "announceDecommission"}:
             told = [_text(record["message"]), *why] if record.get("message") else why
@@ -127,6 +136,9 @@ def decided_rows(record: Mapping[str, Any]) -> list[Row]:
         case {"command": "stopApplication", "exit_code": code}:
             return [Row(at, "threw", f"end with exit code {code}", why)]
         case _:
+            rows_of_yarn = container_rows(record)
+            if rows_of_yarn is not None:
+                return rows_of_yarn
             fields = [f"{_name(key)} {_value(value)}" for key, value in record.items() if key not in _QUIET_FIELDS]
             return [Row(at, "quiet", _CALLS.get(command, escaped(str(command))), [*fields, *why])]
 
@@ -144,7 +156,7 @@ def exit_words(reason: Mapping[str, Any]) -> str:
 def _report_rows(record: Mapping[str, Any]) -> list[Row]:
     at = record["at_ms"]
     match record["report"]:
-        case "held" if record["bound"] not in POD_BOUNDS:
+        case "held" if record["bound"] not in SIDE_BOUNDS:
             return [row for moment in timeline.single(record) for row in Rows({}, set()).of(moment, steps=True)]
         case "held":
             return [_pod_hold(record)]
@@ -160,11 +172,13 @@ def _report_rows(record: Mapping[str, Any]) -> list[Row]:
 
 def _pod_hold(record: Mapping[str, Any]) -> Row:
     facts, phase = record["facts"], record["phase"]
-    missing = facts.get("missing", facts.get("excess"))
+    missing = side_size(record["bound"], facts)
     verb = "kept" if "excess" in facts else "held"
     what = verb if not isinstance(missing, int) else f"{verb} {missing:,} {'excess' if verb == 'kept' else 'back'}"
     by = f"by {bound_words(record['bound'])}"
-    rest = facts_words(facts, ("missing", "excess"))
+    rest = facts_words(
+        facts, ("missing", "excess", "pending") if record["bound"] in CONTAINER_BOUNDS else ("missing", "excess")
+    )
     return Row(
         record["at_ms"], "quiet" if phase == "ended" else "held", what, [phase, by, *rest, *_of(record["profile"])]
     )
@@ -213,6 +227,8 @@ def heard(stimulus: AnyStimulus, calls: Mapping[int, str] | None = None) -> str:
             return f"task {stimulus.task_index} of stage {stimulus.stage} starts on {_text(stimulus.executor)}"
         case st.TaskEnd():
             return f"task {stimulus.task_index} of stage {stimulus.stage} ends on {_text(stimulus.executor)}"
+        case _ if (told_of_yarn := heard_containers(stimulus)) is not None:
+            return told_of_yarn
         case _:
             fields = [
                 f"{_name(key)} {_value(value)}" for key, value in stimulus._asdict().items() if key != "at" and value

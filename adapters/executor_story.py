@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from podtide.adapters.agreement import HoldBook
 from podtide.adapters.plain_types import Plain
@@ -35,6 +35,7 @@ from podtide.domain.pods import (
 )
 from podtide.domain.profiles import SparkFault
 from podtide.domain.reasons import Held, Phase
+from podtide.domain.registry import Registry
 from podtide.domain.stimuli import TaskEnd, TaskStart
 from podtide.domain.units import ExecutorId, Millis
 
@@ -91,6 +92,9 @@ class ExecutorStory:
 
     ``found``: whether anything was about it. ``known``: the lowest and the highest number of an executor that was created.
     """
+
+    made: ClassVar[str] = "created"
+    """What is said of executors that came to be."""
 
     def __init__(self, executor: str, rules: PodRules) -> None:
         self.executor = executor
@@ -345,7 +349,7 @@ class ExecutorStory:
     # ------------------------------------------------------------------------------------------------ books and stages
 
     def _read_books(self, at: Millis, state: State) -> None:
-        books = books_of(state, self.executor, self._number)
+        books = self._books(state)
         if books == self.books:
             return
         changed = {name: text for name, text in books.items() if self.books.get(name) != text}
@@ -354,9 +358,15 @@ class ExecutorStory:
             self._tell(at, "books", {"books": changed})
         self.books = books
 
+    def _books(self, state: State) -> dict[str, str]:
+        return books_of(state, self.executor, self._number)
+
+    def _place(self) -> str:
+        return "" if self._pod is None or self._pod.node is None else self._pod.node
+
     def _stand(self, at: Millis) -> None:
         """The stage after a step; a new one ends the one before."""
-        name, node = self._where(), "" if self._pod is None or self._pod.node is None else self._pod.node
+        name, node = self._where(), self._place()
         if name is None or (self._stage is not None and self._stage[0] == name):
             return
         if self._stage is not None:
@@ -388,10 +398,10 @@ class ExecutorStory:
             stage["node"] = node
         self.stages.append(stage)
 
-    def _tell(self, at: Millis, what: str, told: Mapping[str, Any]) -> Plain:
+    def _tell(self, at: Millis, what: str, told: Mapping[str, Any], line: int | None = None) -> Plain:
         entry: Plain = {
             "at_ms": at,
-            "line": self._line,
+            "line": self._line if line is None else line,
             "what": what,
             **{k: v for k, v in told.items() if k != "at_ms"},
         }
@@ -420,19 +430,7 @@ def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str,
             (number in books.known, "known to the scheduler"),
         ]
         told["allocator"] = [text for holds, text in flags if holds]
-    registry, identity = side.backend.registry, ExecutorId(executor)
-    told["backend"] = [
-        text
-        for holds, text in (
-            (identity in registry.executors, "registered"),
-            (registry.active(identity), "active"),
-            (identity in registry.killed, "asked to go"),
-            (identity in registry.leaving, "decommissioning"),
-            (identity in registry.lost, "its connection is lost"),
-            (identity in registry.excluded, "excluded: deleted as excess"),
-        )
-        if holds
-    ]
+    told["backend"] = registry_words(side.backend.registry, ExecutorId(executor))
     if number is not None:
         kept = side.lifecycle.books
         told["lifecycle"] = [
@@ -445,6 +443,22 @@ def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str,
             if holds
         ]
     return {name: ", ".join(texts) for name, texts in told.items() if texts}
+
+
+def registry_words(registry: Registry, executor: ExecutorId) -> list[str]:
+    """What the scheduler backend's books say of an executor."""
+    return [
+        text
+        for holds, text in (
+            (executor in registry.executors, "registered"),
+            (registry.active(executor), "active"),
+            (executor in registry.killed, "asked to go"),
+            (executor in registry.leaving, "decommissioning"),
+            (executor in registry.lost, "its connection is lost"),
+            (executor in registry.excluded, "excluded: deleted as excess"),
+        )
+        if holds
+    ]
 
 
 def _narrowed(record: Plain) -> Plain:

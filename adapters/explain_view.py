@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from rich.text import Text
 
+from podtide.adapters import container_explained
+from podtide.adapters.container_story import CONTAINER_WAITS
 from podtide.adapters.decision_words import bound_words, decided_rows, facts_words, failure_words
 from podtide.adapters.executor_story import WAITS
 from podtide.adapters.log_errors import escaped
@@ -60,6 +62,8 @@ class ExplainView:
         """The whole story of an executor."""
         page, story = self.page, self.document["story"]
         self.header(f"Executor {escaped(story['executor'], 60)}")
+        if story.get("container") is not None and story["container"] != story["executor"]:
+            page.say(f"in {escaped(story['container'], 80)} on {escaped(story['host'] or 'no known host', 60)}", "dim")
         self._stages(story["stages"])
         page.title("What happened", "times since the start")
         last: Millis | None = None
@@ -94,8 +98,8 @@ class ExplainView:
             parts = [page.text(place)]
             if not stage["over"]:
                 parts.append(page.text("still, when the recording ends", "dim"))
-            if name in WAITS:
-                parts.append(page.text(WAITS[name], "dim"))
+            if (waits := WAITS.get(name) or CONTAINER_WAITS.get(name)) is not None:
+                parts.append(page.text(waits, "dim"))
             page.lines(list(page.packed(lead, parts)))
         if not listed:
             page.say("  none: it was heard of, and neither created nor registered", "dim")
@@ -117,6 +121,9 @@ class ExplainView:
 
     def _rows(self, entry: Mapping[str, Any]) -> list[Row]:
         at = entry["at_ms"]
+        of_container = container_explained.entry_rows(entry, self.telling.clock)
+        if of_container is not None:
+            return of_container
         match entry["what"]:
             case "asked for":
                 return self._asked_for(entry)
@@ -223,6 +230,9 @@ class ExplainView:
 
     def _profiles(self, story: Mapping[str, Any]) -> None:
         page = self.page
+        if "hosts" in story:
+            self._containers(story)
+            return
         page.title("Targets and pods", "as the allocator counts them")
         if "profiles" not in story:
             asked = ", ".join(f"profile {profile}: {target:,}" for profile, target in story["asked"].items())
@@ -250,7 +260,21 @@ class ExplainView:
             since = self.telling.clock(current["since_ms"])
             told = [f"began at {since}", f"{current['asked']:,} pods asked for", "waits for calls to come back"]
             page.lines(list(page.packed(page.text("  a round    ", "dim"), map(page.text, told))))
-        timer = story["next_timer_ms"]
+        self._timer(story)
+
+    def _containers(self, story: Mapping[str, Any]) -> None:
+        page = self.page
+        page.title("Targets and containers", "as the application master counts them")
+        rows = [[page.text(head, "dim") for head in container_explained.HEADS]]
+        for profile, told in story["profiles"].items():
+            rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in container_explained.KEYS)])
+        page.lines(page.table(rows, (True,) * len(container_explained.HEADS)))
+        for label, parts in container_explained.standing_words(story):
+            page.lines(list(page.packed(page.text(f"  {label:<10} ", "dim"), map(page.text, parts))))
+        self._timer(story)
+
+    def _timer(self, story: Mapping[str, Any]) -> None:
+        page, timer = self.page, story["next_timer_ms"]
         when = "none: only news can change anything" if timer is None else f"at {self.telling.clock(timer)}"
         page.lines(list(page.packed(page.text("  next timer ", "dim"), [page.text(when)])))
 

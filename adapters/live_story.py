@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from podtide.adapters.app_story import hold_size
 from podtide.adapters.decision_words import bound_words
 from podtide.adapters.kubernetes_api import CallSeen
 from podtide.adapters.live_calls import Calls, HistogramCounter
@@ -40,6 +39,7 @@ from podtide.adapters.live_snapshot import (
 from podtide.adapters.live_veil import Veil
 from podtide.adapters.live_words import DEBUG, Line, Targets, cause_of, command_name, held_words, told
 from podtide.adapters.log_errors import escaped
+from podtide.adapters.story_books import hold_size
 from podtide.domain import pod_commands as pc
 from podtide.domain.commands import Command, ScheduleThrew, Step
 from podtide.domain.engine import AnyStimulus, State

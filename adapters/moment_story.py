@@ -13,14 +13,22 @@ from typing import Any, Final
 from podtide.adapters.agreement import HoldBook
 from podtide.adapters.plain_types import Plain
 from podtide.adapters.recording import RecordedStep, decided_record
+from podtide.adapters.yarn_moment import yarn_standing
 from podtide.domain import engine
-from podtide.domain.commands import Decommission, Kill, RequestTotal
+from podtide.domain.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.config import EngineConfig
 from podtide.domain.engine import State
 from podtide.domain.pod_stimuli import Outcome, TargetsSet
 from podtide.domain.pods import PROFILE_LABEL
 from podtide.domain.reasons import Held
 from podtide.domain.units import ALWAYS, NEVER, Millis
+from podtide.domain.yarn_messages import (
+    CallResourceManager,
+    LaunchEnded,
+    LaunchExecutor,
+    ResourcesAnswered,
+    ResourcesRefused,
+)
 
 LAST: Final = 5
 NEXT: Final = 5
@@ -29,6 +37,11 @@ NEXT: Final = 5
 RECORDS_KEPT: Final = 12
 CALLS_MAX: Final = 100_000
 PROFILES_SHOWN: Final = 100
+
+CALL: Final = "call"
+HEARTBEAT: Final = "heartbeat"
+LAUNCH: Final = "launch"
+"""Calls by what answers them, because each family counts its own serials."""
 
 
 class MomentStory:
@@ -41,7 +54,7 @@ class MomentStory:
         self.passed = False
         self._last: deque[Plain] = deque(maxlen=LAST)
         self._holds = HoldBook()
-        self._calls: OrderedDict[int, tuple[str, Millis]] = OrderedDict()
+        self._calls: OrderedDict[tuple[str, Any], tuple[str, Millis]] = OrderedDict()
         self._asked: dict[int, int] = {}
 
     @property
@@ -53,7 +66,11 @@ class MomentStory:
         """See one step that is not after the moment."""
         for stimulus in step.stimuli:
             if isinstance(stimulus, Outcome):
-                self._calls.pop(stimulus.serial, None)
+                self._calls.pop((CALL, stimulus.serial), None)
+            elif isinstance(stimulus, ResourcesAnswered | ResourcesRefused):
+                self._calls.pop((HEARTBEAT, stimulus.serial), None)
+            elif isinstance(stimulus, LaunchEnded):
+                self._calls.pop((LAUNCH, stimulus.executor), None)
             elif isinstance(stimulus, TargetsSet):
                 self._asked.update(stimulus.targets)
         for report in step.reports:
@@ -62,9 +79,9 @@ class MomentStory:
         for command in step.commands:
             if isinstance(command, RequestTotal):
                 self._asked.update((int(profile), target) for profile, target in command.targets.items())
-            serial = getattr(command, "serial", None)
-            if serial is not None and not isinstance(command, RequestTotal | Kill | Decommission):
-                self._calls[serial] = (type(command).__name__, step.at)
+            key = _call_of(command)
+            if key is not None:
+                self._calls[key] = (type(command).__name__, step.at)
                 if len(self._calls) > CALLS_MAX:
                     self._calls.popitem(last=False)
         if step.commands:
@@ -74,7 +91,7 @@ class MomentStory:
         """The moment has come: ``step`` is the last one before it, ``state`` what it led to."""
         self.passed = True
         calls: dict[str, Plain] = {}
-        for serial, (call, since) in self._calls.items():
+        for (_, serial), (call, since) in self._calls.items():
             known = calls.setdefault(call, {"call": call, "calls": 0, "since_ms": since, "serial": serial})
             known["calls"] += 1
         self.before = {
@@ -103,6 +120,8 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
 
     Costs one pass over the pods.
     """
+    if state.yarn is not None and config.yarn is not None:
+        return {**yarn_standing(state.yarn, config.yarn, now), "next_timer_ms": _timer(state, config, now)}
     side = state.kubernetes
     if side is None:
         return {}
@@ -117,7 +136,6 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
     for pod in side.store.view.books.pods.values():
         seen[pod.manifest.labels.get(PROFILE_LABEL, ""), pod.state.value] += 1
     registry = side.backend.registry
-    due = engine.due(state, config)
     moving: dict[str, Any] = {}
     if side.allocator is not None and side.allocator.round is not None:
         current = side.allocator.round
@@ -136,9 +154,29 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
             "excluded": len(registry.excluded),
         },
         "failures": side.lifecycle.failures(config.kubernetes.lifecycle, now).count,
-        "next_timer_ms": None if due == NEVER else now if due == ALWAYS else max(due, now),
+        "next_timer_ms": _timer(state, config, now),
         **moving,
     }
+
+
+def _timer(state: State, config: EngineConfig, now: Millis) -> Millis | None:
+    """When a timer runs next; None if only news can change anything."""
+    due = engine.due(state, config)
+    return None if due == NEVER else now if due == ALWAYS else max(due, now)
+
+
+def _call_of(command: Command) -> tuple[str, Any] | None:
+    """What a call is answered by; None for what nobody answers from outside."""
+    match command:
+        case RequestTotal() | Kill() | Decommission():
+            return None
+        case CallResourceManager(serial=serial):
+            return HEARTBEAT, serial
+        case LaunchExecutor(executor=executor):
+            return LAUNCH, executor
+        case _:
+            other = getattr(command, "serial", None)
+            return None if other is None else (CALL, other)
 
 
 def _told(step: RecordedStep) -> Plain:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from podtide.adapters import wording
-from podtide.adapters.decision_words import POD_BOUNDS, bound_words, exit_words, facts_words, failure_words
+from podtide.adapters.decision_words import SIDE_BOUNDS, bound_words, exit_words, facts_words, failure_words, side_size
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.timeline_rows import Row
 from podtide.adapters.wording import count, ids, lasting, peak_of
@@ -23,7 +23,7 @@ from podtide.domain.commands import Command, Decommission, Kill, RequestTotal, S
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.pod_stimuli import Outcome, TargetsSet
 from podtide.domain.reasons import Fact, Held, Phase, Threw
-from podtide.domain.units import DEFAULT_PROFILE, Millis
+from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
 
 HEAD: Final = 60
 TAIL: Final = 60
@@ -89,51 +89,21 @@ class PodTimeline:
     def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
         """See one step."""
         for stimulus in stimuli:
-            if isinstance(stimulus, Outcome):
-                self._answered(stimulus)
+            self._hear(now, stimulus)
         self._aims(now, stimuli, taken)
         created: list[pc.CreatePod] = []
         for command in taken.commands:
-            match command:
-                case pc.CreatePod():
-                    created.append(command)
-                case pc.DeletePods(executors=executors):
-                    told = self._run(now, ("delete", command.why.cause, executors is None))
-                    self._why(told, command.why.cause.value, command.why.facts)
-                    told.extend(executors or ())
-                case pc.DeletePod(executor=executor):
-                    told = self._run(now, ("delete", command.why.cause, False))
-                    self._why(told, command.why.cause.value, command.why.facts)
-                    told.extend((executor,))
-                case pc.RemoveExecutor(executor=executor, reason=reason):
-                    told = self._run(now, ("gone", command.why.cause, reason.kind, reason.exit_code))
-                    told.text = told.text or exit_words(reason._asdict())
-                    self._why(told, command.why.cause.value, command.why.facts)
-                    told.extend((executor,))
-                case Kill() | Decommission():
-                    cause = command.departures[0].why.cause
-                    told = self._run(now, ("let go", type(command), cause))
-                    told.text = "kill" if isinstance(command, Kill) else "decommission"
-                    self._why(told, cause.value, command.departures[0].why.facts)
-                    told.extend(command.executors)
-                case pc.CreateSet(replicas=replicas, kind=kind) | pc.ScaleSet(replicas=replicas, kind=kind):
-                    told = self._run(now, ("set", kind, command.profile))
-                    told.profile, told.after, told.text = command.profile, replicas, kind
-                case pc.StopApplication(exit_code=code):
-                    told = self._run(now, ("exit", code))
-                    self._why(told, command.why.cause.value, command.why.facts)
-                    told.after = code
-                case _:
-                    pass
+            if isinstance(command, pc.CreatePod):
+                created.append(command)
+            else:
+                self._decided(now, command)
         if created:
             self._created(now, created)
         for report in taken.reports:
             if isinstance(report, Held):
                 self._holds(report)
             elif isinstance(report, Threw | ScheduleThrew):
-                machine = report.machine if isinstance(report, Threw) else "schedule()"
-                told = self._run(now, ("threw", machine, report.what[:200]))
-                told.text, told.cause = machine, report.what
+                self._threw(now, report.machine if isinstance(report, Threw) else "schedule()", report.what)
 
     def finish(self, end: Millis) -> None:
         """The story is over."""
@@ -152,6 +122,49 @@ class PodTimeline:
         return [self._row(told) for told in head], left, [self._row(told) for told in tail]
 
     # ---------------------------------------------------------------------------------------------------- collecting
+
+    def _hear(self, now: Millis, stimulus: AnyStimulus) -> None:
+        """Something that arrived."""
+        del now
+        if isinstance(stimulus, Outcome):
+            self._answered(stimulus)
+
+    def _decided(self, now: Millis, command: Command) -> None:
+        """One command, but for the creation of a pod."""
+        match command:
+            case pc.DeletePods(executors=executors):
+                told = self._run(now, ("delete", command.why.cause, executors is None))
+                self._why(told, command.why.cause.value, command.why.facts)
+                told.extend(executors or ())
+            case pc.DeletePod(executor=executor):
+                told = self._run(now, ("delete", command.why.cause, False))
+                self._why(told, command.why.cause.value, command.why.facts)
+                told.extend((executor,))
+            case pc.RemoveExecutor(executor=executor, reason=reason):
+                told = self._run(now, ("gone", command.why.cause, reason.kind, reason.exit_code))
+                told.text = told.text or exit_words(reason._asdict())
+                self._why(told, command.why.cause.value, command.why.facts)
+                told.extend((executor,))
+            case Kill() | Decommission():
+                cause = command.departures[0].why.cause
+                told = self._run(now, ("let go", type(command), cause))
+                told.text = "kill" if isinstance(command, Kill) else "decommission"
+                self._why(told, cause.value, command.departures[0].why.facts)
+                told.extend(command.executors)
+            case pc.CreateSet(replicas=replicas, kind=kind) | pc.ScaleSet(replicas=replicas, kind=kind):
+                told = self._run(now, ("set", kind, command.profile))
+                told.profile, told.after, told.text = command.profile, replicas, kind
+            case pc.StopApplication(exit_code=code):
+                told = self._run(now, ("exit", code))
+                self._why(told, command.why.cause.value, command.why.facts)
+                told.after = code
+            case _:
+                pass
+
+    def _threw(self, now: Millis, machine: str, what: str) -> None:
+        """A round ended in an exception."""
+        told = self._run(now, ("threw", machine, what[:200]))
+        told.text, told.cause = machine, what
 
     def _run(self, now: Millis, key: tuple[Any, ...], *, fresh: bool = False) -> Told:
         """The moment that something of this kind belongs to."""
@@ -195,14 +208,14 @@ class PodTimeline:
             if isinstance(command, RequestTotal):
                 for change in command.changes:
                     asked[change.profile] = change.after, change.why.cause.value, change.why.facts
-        side = taken.state.kubernetes
-        if side is None or side.allocator is None:
+        aimed = self._targets_in(taken.state)
+        if aimed is None:
             targets = {profile: target for profile, (target, _, _) in asked.items()}
-        elif side.allocator.targets is self._known:
+        elif aimed is self._known:
             return
         else:
-            self._known = side.allocator.targets
-            targets = {int(profile): target for profile, target in side.allocator.targets.items()}
+            self._known = aimed
+            targets = {int(profile): target for profile, target in aimed.items()}
         for profile, after in targets.items():
             before = self._targets.get(profile)
             if before == after or (before is None and not after):
@@ -219,6 +232,11 @@ class PodTimeline:
             if told.moves == 1:
                 told.before = before or 0
             told.profile, told.after, told.cause, told.facts = profile, after, cause, facts
+
+    def _targets_in(self, state: State) -> Mapping[ProfileId, int] | None:
+        """The targets that the side works towards; None where it keeps none of its own."""
+        side = state.kubernetes
+        return None if side is None or side.allocator is None else side.allocator.targets
 
     def _created(self, now: Millis, created: Sequence[pc.CreatePod]) -> None:
         by_profile: dict[int, list[pc.CreatePod]] = {}
@@ -254,7 +272,7 @@ class PodTimeline:
         if told is None or not told.held:
             told = self._run(report.at, key)
             told.held, told.profile, told.cause = True, report.profile, report.bound.value
-        size = report.facts.get("missing", report.facts.get("excess"))
+        size = side_size(report.bound.value, report.facts)
         if not isinstance(size, int):
             size = peak_of(report.bound.value, report.facts)
         if size >= told.number:
@@ -301,7 +319,7 @@ class PodTimeline:
                 lasted = f"for {lasting(told.end - told.at)}"
                 if told.held:
                     lasted = f"to the end, {lasting(told.end - told.at)}"
-                if told.cause not in POD_BOUNDS:
+                if told.cause not in SIDE_BOUNDS:
                     what, by = wording.holding(told.cause, told.facts, told.number)
                     return Row(told.at, "held", what, [*by, lasted, *of])
                 verb = "kept" if "excess" in told.facts else "held"

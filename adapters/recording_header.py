@@ -30,6 +30,8 @@ from podtide.domain.units import Millis
 KIND: Final = "recording"
 
 Source: TypeAlias = Literal["live", "fake", "replay"]
+NO_RACKS: Final[Mapping[str, str]] = pmap()
+
 PolicyWord: TypeAlias = str | bool | dict[str, int] | None
 """How a choice is recorded: the name of a function, a switch, or the numbers of a back-off."""
 
@@ -67,6 +69,7 @@ class RecordingHeader:
 
     ``conf``: the application's settings by key; ``spark``: whose defaults apply to the others. ``seed``: of a fake
     cluster. ``policies``: by choice, see ``policy_words``. ``redacted``: keys whose values are not in ``conf``.
+    ``racks``: on YARN, where hosts are, as the topology script said; others are on the default rack.
     """
 
     app_id: str
@@ -77,6 +80,7 @@ class RecordingHeader:
     policies: Mapping[str, PolicyWord] = field(default_factory=lambda: policy_words(SPARK_POLICIES))
     seed: int | None = None
     redacted: tuple[str, ...] = ()
+    racks: Mapping[str, str] = field(default_factory=pmap)
 
     def spark_conf(self, origin: str = KIND) -> SparkConf:
         """The conf to read settings from: what was recorded, under the defaults of the recorded version."""
@@ -108,11 +112,13 @@ def header_of(
     *,
     policies: Policies = SPARK_POLICIES,
     seed: int | None = None,
+    racks: Mapping[str, str] = NO_RACKS,
 ) -> RecordingHeader:
     """The header for an application under this conf; what is to be hidden is left out at once."""
     settings = {key: setting.value for key, setting in conf.settings.items()}
     version = conf.version.text or conf.version.name
-    return _hidden(RecordingHeader(app_id, started_at, source, settings, version, policy_words(policies), seed))
+    header = RecordingHeader(app_id, started_at, source, settings, version, policy_words(policies), seed, racks=racks)
+    return _hidden(header)
 
 
 def policy_words(policies: Policies) -> dict[str, PolicyWord]:
@@ -146,6 +152,7 @@ def header_line(header: RecordingHeader) -> bytes:
         "policies": dict(header.policies),
         "conf": dict(sorted(header.conf.items())),
         **({"redacted": list(header.redacted)} if header.redacted else {}),
+        **({"racks": dict(sorted(header.racks.items()))} if header.racks else {}),
     }
     return encoded(record)
 
@@ -161,6 +168,7 @@ class _HeaderWire(Struct, frozen=True):
     policies: dict[str, str | bool | dict[str, int] | None]
     seed: int | None = None
     redacted: list[str] = []
+    racks: dict[str, str] = {}
 
 
 def read_header(line: bytes) -> RecordingHeader:
@@ -188,6 +196,7 @@ def read_header(line: bytes) -> RecordingHeader:
         wire.policies,
         wire.seed,
         tuple(wire.redacted),
+        pmap(wire.racks),
     )
 
 
@@ -208,6 +217,7 @@ def _hidden(header: RecordingHeader) -> RecordingHeader:
         header.policies,
         header.seed,
         redacted,
+        header.racks,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from podtide.adapters.agreement import Agreement, Divergence
+from podtide.adapters.container_words import CONTAINER_BOUNDS
 from podtide.adapters.decision_words import bound_words, call_words, decided_rows, facts_words, heard
 from podtide.adapters.expectation import ABSENT, Departing, Expectation
 from podtide.adapters.log_errors import escaped
@@ -278,10 +279,12 @@ def expected(page: Page, expectation: Expectation, start: Millis) -> None:
 def hold_words(hold: Mapping[str, Any], now: Millis, since: str) -> str:
     """A bound in force: by what, how much, since when, its numbers."""
     facts = hold["facts"]
-    size = facts.get("missing", facts.get("excess", facts.get("executors", facts.get("need"))))
+    of_container = hold["bound"] in CONTAINER_BOUNDS
+    usual = facts.get("missing", facts.get("excess", facts.get("executors", facts.get("need"))))
+    size = facts.get("pending") if of_container else usual
     lead = f"{size:,} " if isinstance(size, int) else ""
     profile = f", profile {hold['profile']}" if hold["profile"] else ""
-    numbers = ", ".join(facts_words(facts, ("missing", "excess")))
+    numbers = ", ".join(facts_words(facts, ("missing", "excess", "pending") if of_container else ("missing", "excess")))
     return (
         f"{lead}by {bound_words(hold['bound'])} since {since} ({lasting(now - hold['since_ms'])}){profile}: {numbers}"
     )

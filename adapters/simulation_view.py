@@ -16,9 +16,11 @@ from rich.text import Text
 
 from podtide.adapters import terminal_plot
 from podtide.adapters.decision_words import bound_words
+from podtide.adapters.figure_words import Cost, listed_words, removed_words
 from podtide.adapters.log_errors import escaped
 from podtide.adapters.text_layout import STYLES, Page
 from podtide.adapters.wording import clock, count, lasting
+from podtide.adapters.yarn_costs import ALWAYS_OF_YARN, container_costs
 from podtide.domain.units import DEFAULT_PROFILE, Millis
 
 TARGETS_SHOWN: Final = 12
@@ -36,6 +38,12 @@ _EXITS: Final = {
     11: "more executors failed than spark.executor.maxNumFailures allows",
 }
 """What Spark's exit codes say."""
+
+
+def _together(seconds: float, what: str) -> str:
+    """Seconds of several added up: ``0.4 pod-seconds``, ``1 pod-second``, ``6,021 pod-seconds``."""
+    shown = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:,.1f}".removesuffix(".0")
+    return f"{shown} {what}-second{'' if shown == '1' else 's'}"
 
 
 class SimulationView:
@@ -166,16 +174,34 @@ class SimulationView:
             )
 
     def costs(self) -> None:
-        """Pods, executors' time and calls."""
+        """Pods or containers, executors' time and calls."""
         page, document = self.page, self.document
-        pods = document["pods"]
         page.title("What it took")
+        if "containers" in document:
+            always, rows = ALWAYS_OF_YARN, container_costs(document)
+        else:
+            always, rows = ("pods created", "executors registered", "executor time"), self._pod_costs()
+        self._costs([row for row in rows if row[0] in always or row[1] not in ("0", "0 s")])
+        if document["exit_code"] is not None:
+            code = document["exit_code"]
+            why = f": {_EXITS[code]}" if code in _EXITS else ""
+            if (ending := document.get("ending")) is not None:
+                why = f", {escaped(ending['status'], 40)}: {escaped(ending['message'], 200)}"
+            page.bullet("!", f"The application was ended with exit code {code}{why}.", "threw")
+
+    def _pod_costs(self) -> list[Cost]:
+        document = self.document
+        pods = document["pods"]
         failed = f"{count(pods['creations_failed'], 'creation')} failed" if pods["creations_failed"] else ""
         way = f"{pods['on_the_way']:,} still on the way" if pods["on_the_way"] else ""
-        rows = [
+        return [
             ("pods created", f"{pods['created']:,}", [failed, way]),
-            ("executors registered", f"{pods['registered']:,}", [_removed(pods["removed"], document["removals"])]),
-            ("pods wasted", f"{pods['wasted']:,}", ["gone before they registered", *_listed(document["wasted_by"])]),
+            ("executors registered", f"{pods['registered']:,}", [removed_words(pods["removed"], document["removals"])]),
+            (
+                "pods wasted",
+                f"{pods['wasted']:,}",
+                ["gone before they registered", *listed_words(document["wasted_by"])],
+            ),
             ("excess pods deleted", f"{pods['excess']:,}", ["pods that had not started, above the target"]),
             ("pods given up", f"{pods['timed_out']:,}", ["not seen within allocation.executor.timeout"]),
             ("executor time", lasting(pods["executor_seconds"] * 1000), ["of registered executors, added up"]),
@@ -184,12 +210,17 @@ class SimulationView:
                 lasting(pods["waiting_seconds"] * 1000),
                 ["of pods asked for and not registered, added up"],
             ),
-            ("API calls", f"{sum(document['calls'].values()):,}", _listed(document["calls"])),
-            ("calls that failed", f"{sum(document['calls_failed'].values()):,}", _listed(document["calls_failed"])),
+            ("API calls", f"{sum(document['calls'].values()):,}", listed_words(document["calls"])),
+            (
+                "calls that failed",
+                f"{sum(document['calls_failed'].values()):,}",
+                listed_words(document["calls_failed"]),
+            ),
             ("rounds that threw", f"{document['rounds_threw']:,}", ["Spark logs these and tries again"]),
         ]
-        kept = ("pods created", "executors registered", "executor time")
-        shown = [row for row in rows if row[0] in kept or row[1] not in ("0", "0 s")]
+
+    def _costs(self, shown: Sequence[Cost]) -> None:
+        page = self.page
         width = max(cell_len(number) for _, number, _ in shown)
         for name, number, remarks in shown:
             told = [page.text(remark, "dim") for remark in remarks if remark]
@@ -199,14 +230,11 @@ class SimulationView:
             page.lines(list(page.hanging(Text("  "), page.text(f"{name} {number}"))))
             if told:
                 page.lines(list(page.packed(Text("    "), told)))
-        if document["exit_code"] is not None:
-            code = document["exit_code"]
-            why = f": {_EXITS[code]}" if code in _EXITS else ""
-            page.bullet("!", f"The application was ended with exit code {code}{why}.", "threw")
 
     def limits(self) -> None:
-        """What held pods back and what kept executors, for how long."""
-        self._bounds("held", "What held pods back", "for how long, and times how many", "pod")
+        """What held pods or containers back and what kept executors, for how long."""
+        unit = "container" if "containers" in self.document else "pod"
+        self._bounds("held", f"What held {unit}s back", "for how long, and times how many", unit)
         self._bounds("kept", "What kept executors that could have gone", "for how long, and times how many", "executor")
 
     def _bounds(self, key: str, title: str, remark: str, what: str) -> None:
@@ -221,7 +249,7 @@ class SimulationView:
                 page.text(bound_words(bound["bound"])),
                 *((page.text(f"profile {bound['profile']}", "dim"),) if named else ()),
                 page.text(lasting(bound["seconds"] * 1000)),
-                page.text(f"{bound[f'{what}_seconds']:,.0f} {what}-seconds"),
+                page.text(_together(bound[f"{what}_seconds"], what)),
             )
             for bound in bounds[:BOUNDS_SHOWN]
         ]
@@ -240,18 +268,3 @@ class SimulationView:
         if back in ("busy", "idle") and self.page.coloured and self.page.unicode:
             return f"{STYLES[front]} on {STYLES[back]}"
         return STYLES[front]
-
-
-def _removed(removed: int, causes: Mapping[str, int]) -> str:
-    if not removed:
-        return ""
-    if len(causes) == 1:
-        return f"{removed:,} gone again: {escaped(next(iter(causes)))}"
-    return f"{removed:,} gone again: {', '.join(_listed(causes))}"
-
-
-def _listed(counts: Mapping[str, int]) -> Sequence[str]:
-    """Counts by name, the largest first."""
-    return [
-        f"{escaped(name)} {number:,}" for name, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    ]

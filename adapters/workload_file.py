@@ -39,7 +39,7 @@ from podtide.adapters.yaml_nodes import SIZE_MAX, Mapping, Node, Scalar, YamlErr
 from podtide.domain.config import ProfileRules
 from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.workload_checks import Problem, problems
-from podtide.domain.workload_script import Cached, Job, Jobs, Outputs, Profile, Stage, Storage, Targets, Workload
+from podtide.domain.workload_script import Cached, Data, Job, Jobs, Outputs, Profile, Stage, Storage, Targets, Workload
 
 TARGETS_LENGTH_MAX: Final = 64 * 1024
 """Characters of targets in one line."""
@@ -62,6 +62,15 @@ CACHED: Final = Record(
     Cached(),
     "what is cached, as {storage: memory, until: report}",
 )
+DATA: Final = Record(
+    Data,
+    (
+        Key("hosts", "hosts", ListOf(NAME, "a list of host names, as [worker-1, worker-2]"), required=True),
+        Key("copies", "copies", INTEGER),
+    ),
+    Data(()),
+    "where the tasks' data is, as {hosts: [worker-1, worker-2], copies: 2}",
+)
 STAGE: Final = Record(
     Stage,
     (
@@ -72,6 +81,7 @@ STAGE: Final = Record(
         Key("writes-shuffle", "writes_shuffle", FLAG),
         Key("cached", "cached", CACHED),
         Key("failure", "failure", NUMBER),
+        Key("data", "data", DATA),
     ),
     Stage("", 0),
     "a stage, as {tasks: 200, duration: 2s, parents: [map]}",

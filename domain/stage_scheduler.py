@@ -76,10 +76,13 @@ def _submit_missing_tasks(books: Books, number: int, row: StageRow, now: Millis)
     count = books.missing.rows[row.array]
     books.left.put(number, count)
     books.count("stage attempts")
-    books.said.append(StageSubmitted(now, number, attempt, count, script.profile))
     partitions = None
     if count < script.tasks:
         partitions = tuple(at for at, holder in enumerate(books.outputs.rows[row.array]) if holder is None)
+    locality = None
+    if script.data is not None:
+        locality = tuple(map(script.data.of, range(count) if partitions is None else partitions))
+    books.said.append(StageSubmitted(now, number, attempt, count, script.profile, locality))
     if count:
         tasks.submit(books, AttemptRow(min(row.jobs), number, attempt, count, script.profile, partitions))
     else:

@@ -21,10 +21,16 @@ from podtide.domain.profiles import (
 )
 from podtide.domain.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.units import DEFAULT_PROFILE, ProfileId
-from podtide.domain.workload_script import Jobs, Profile, Stage, Targets, Workload
+from podtide.domain.workload_script import Data, Jobs, Profile, Stage, Targets, Workload
 
 TASKS_MAX: Final = 5_000_000
 """Tasks of one stage."""
+
+PLACED_MAX: Final = 200_000
+"""Tasks of one stage of which each says where its data is."""
+
+DATA_HOSTS_MAX: Final = 10_000
+"""Hosts of one stage's data."""
 
 RUNS_MAX: Final = 100_000
 """How often one job runs."""
@@ -264,12 +270,23 @@ def _job(index: Index, place: int) -> Iterable[Problem]:
             )
 
 
+def _data(data: Data, tasks: int, where: str) -> Iterable[Problem]:
+    if not 1 <= len(data.hosts) <= DATA_HOSTS_MAX or len(set(data.hosts)) < len(data.hosts):
+        yield Problem(f"{where}.hosts", f"1 to {DATA_HOSTS_MAX} hosts, each once")
+    elif not 1 <= data.copies <= len(data.hosts):
+        yield Problem(f"{where}.copies", f"1 to {len(data.hosts)}, as many as there are hosts at most")
+    elif tasks * data.copies > PLACED_MAX:
+        yield Problem(f"{where}.copies", f"at most {PLACED_MAX} tasks, copies and all")
+
+
 def _stage(index: Index, place: int, stage: Stage, profiles: set[ProfileId]) -> Iterable[Problem]:
     where = f"jobs.{index.script.jobs[place].name}.stages.{stage.name}"
     if not _is_name(stage.name):
         yield Problem(where, "a name without a dot")
     if not 1 <= stage.tasks <= TASKS_MAX:
         yield Problem(f"{where}.tasks", f"1 to {TASKS_MAX} tasks")
+    if stage.data is not None:
+        yield from _data(stage.data, stage.tasks, f"{where}.data")
     if not 0.0 <= stage.failure <= 1.0:
         yield Problem(f"{where}.failure", "a share, 0 to 1")
     expected = delay_problem(stage.duration)

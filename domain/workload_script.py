@@ -50,13 +50,30 @@ class Cached:
 
 
 @dataclass(frozen=True, slots=True)
+class Data:
+    """Where the input of a stage's tasks is: of each on ``copies`` of these hosts, by turns.
+
+    Spark tells YARN so when it asks for executors; the tasks themselves run as long anywhere.
+    """
+
+    hosts: tuple[str, ...]
+    copies: int = 1
+
+    def of(self, partition: int) -> tuple[str, ...]:
+        """The hosts that have the input of this partition's task."""
+        hosts = self.hosts
+        return tuple(hosts[(partition + copy) % len(hosts)] for copy in range(self.copies))
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """Tasks that differ in their partition alone.
 
     ``parents``: the stages whose shuffle output its tasks read: ``map`` of the same job, ``load.map`` of a job before it.
     ``duration``: how long a task runs that does not fail. ``failure``: the share of task attempts that fail by themselves;
     they run for a random part of their duration. ``writes_shuffle``: of a job's last stage, that its result is a shuffle's
-    output too (a map stage job, as adaptive execution submits them); every other stage writes one anyway.
+    output too (a map stage job, as adaptive execution submits them); every other stage writes one anyway. ``data``: where
+    the tasks would like to run.
     """
 
     name: str
@@ -67,6 +84,7 @@ class Stage:
     writes_shuffle: bool = False
     cached: Cached | None = None
     failure: float = 0.0
+    data: Data | None = None
 
 
 @dataclass(frozen=True, slots=True)

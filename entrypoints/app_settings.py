@@ -1,4 +1,7 @@
-"""The configuration of a whole application on Kubernetes: dynamic allocation, allocator, lifecycle, backend, plugins.
+"""The configuration of a whole application, on Kubernetes or on YARN: dynamic allocation, and all of the side below it.
+
+``spark.master`` chooses the side: ``yarn`` (and yarn-client, yarn-cluster, as Sparks before 2.0 had it) is YARN, everything
+else Kubernetes. On YARN the racks of the hosts belong to the configuration, too: Spark asks the topology script for them.
 
 Used wherever the engine runs against a cluster, fake or real, or a recording of one. All of it has to be valid, or nothing
 runs: an application that Spark would refuse has no decisions to show.
@@ -6,16 +9,19 @@ runs: an application that Spark would refuse has no decisions to show.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from returns.pipeline import is_successful
 
-from podtide.domain.config import EngineConfig
-from podtide.domain.kubernetes_settings import KubernetesRefused, kubernetes_config
+from podtide.domain.config import BackendConfig, EngineConfig
+from podtide.domain.kubernetes_settings import KubernetesRefused, KubernetesSettings, kubernetes_config
 from podtide.domain.policies import SPARK_POLICIES, BackOff, Policies
 from podtide.domain.settings import Notice, Refused, scaling_config
 from podtide.domain.sparkconf import ConfError, SparkConf, from_mapping, layered
+from podtide.domain.yarn_settings import NO_RACKS, YarnRefused, YarnSettings, yarn_config
+from podtide.entrypoints.masters import MASTER_KEY, on_yarn
 from podtide.entrypoints.replay_settings import SettingsError
 
 ASSUMED: Final = "assumed: a simulated cluster"
@@ -32,6 +38,9 @@ FIXES: Final[dict[str, str]] = {
 }
 """The fixes that Spark 4.3.0 lacks, by the name that the command line takes."""
 
+OF_PODS: Final = ("SPARK-34519", "SPARK-52589", "excess-running")
+"""Fixes that change nothing on YARN."""
+
 
 @dataclass(frozen=True)
 class AppSettings:
@@ -41,6 +50,11 @@ class AppSettings:
     conf: SparkConf
     policies: Policies
     notices: tuple[Notice, ...]
+
+    @property
+    def backend(self) -> BackendConfig:
+        """The scheduler backend's part, whichever side it stands on."""
+        return self.config.kubernetes.backend if self.config.yarn is None else self.config.yarn.backend
 
 
 def policies_with(fixes: tuple[str, ...]) -> Policies:
@@ -58,10 +72,19 @@ def policies_with(fixes: tuple[str, ...]) -> Policies:
     )
 
 
-def app_settings(conf: SparkConf, policies: Policies = SPARK_POLICIES, *, remarks: bool = False) -> AppSettings:
-    """The configuration that a conf amounts to; the master is Kubernetes unless it says so itself. Raises SettingsError."""
-    if conf.setting("spark.master") is None:
-        conf = layered(from_mapping({"spark.master": MASTER}, ASSUMED, conf.version), conf)
+def app_settings(
+    conf: SparkConf,
+    policies: Policies = SPARK_POLICIES,
+    *,
+    remarks: bool = False,
+    racks: Mapping[str, str] = NO_RACKS,
+) -> AppSettings:
+    """The configuration that a conf amounts to; the master is Kubernetes unless it says so itself. Raises SettingsError.
+
+    ``racks``: on YARN, where hosts are.
+    """
+    if conf.setting(MASTER_KEY) is None:
+        conf = layered(from_mapping({MASTER_KEY: MASTER}, ASSUMED, conf.version), conf)
     errors: list[ConfError] = []
     scaled = scaling_config(conf)
     if is_successful(scaled):
@@ -71,25 +94,50 @@ def app_settings(conf: SparkConf, policies: Policies = SPARK_POLICIES, *, remark
         scaling = refused.settings
         if scaling.enabled:  # what dynamic allocation would refuse is of no interest while it is off
             errors.extend(refused.errors)
+    allocation = replace(scaling.config, repair_pending=policies.repair_pending)
+    side: KubernetesSettings | YarnSettings
+    if on_yarn(conf):
+        side = _yarn(conf, racks, errors, remarks=remarks)
+        config = EngineConfig(allocation, dynamic=side.dynamic, yarn=side.config)
+    else:
+        side = _kubernetes(conf, policies, errors, remarks=remarks)
+        config = EngineConfig(allocation, side.config, side.dynamic)
+    if errors:
+        raise SettingsError(errors)
+    # What dynamic allocation would say is of no interest while it is off; what both say is said once.
+    notices = (*(scaling.notices if side.dynamic else ()), *side.notices)
+    return AppSettings(config, conf, policies, tuple(dict.fromkeys(notices)))
+
+
+def _kubernetes(conf: SparkConf, policies: Policies, errors: list[ConfError], *, remarks: bool) -> KubernetesSettings:
+    """The Kubernetes side; what is wrong with it joins the errors."""
     sided = kubernetes_config(conf, policies=policies, remarks=remarks)
     if is_successful(sided):
         kubernetes = sided.unwrap()
     else:
         fault: KubernetesRefused = sided.failure()
         kubernetes = fault.settings
-        known = {(error.key, error.value) for error in errors}
-        errors.extend(error for error in fault.errors if (error.key, error.value) not in known)
+        _join(errors, fault.errors)
     allocator = kubernetes.config.backend.allocator
     if allocator not in ALLOCATORS:
         setting = conf.setting(ALLOCATOR_KEY)
         origin = "" if setting is None else setting.origin
         expected = f"one of {', '.join(ALLOCATORS)}; what a class decides is not known"
         errors.append(ConfError(ALLOCATOR_KEY, allocator, origin, expected))
-    if errors:
-        raise SettingsError(errors)
-    config = EngineConfig(
-        replace(scaling.config, repair_pending=policies.repair_pending), kubernetes.config, kubernetes.dynamic
-    )
-    # What dynamic allocation would say is of no interest while it is off; what both say is said once.
-    notices = (*(scaling.notices if kubernetes.dynamic else ()), *kubernetes.notices)
-    return AppSettings(config, conf, policies, tuple(dict.fromkeys(notices)))
+    return kubernetes
+
+
+def _yarn(conf: SparkConf, racks: Mapping[str, str], errors: list[ConfError], *, remarks: bool) -> YarnSettings:
+    """The YARN side; what is wrong with it joins the errors."""
+    sided = yarn_config(conf, racks=racks, remarks=remarks)
+    if is_successful(sided):
+        return sided.unwrap()
+    fault: YarnRefused = sided.failure()
+    _join(errors, fault.errors)
+    return fault.settings
+
+
+def _join(errors: list[ConfError], more: Sequence[ConfError]) -> None:
+    """Errors that are not there yet; both halves read some keys."""
+    known = {(error.key, error.value) for error in errors}
+    errors.extend(error for error in more if (error.key, error.value) not in known)

@@ -19,6 +19,8 @@ from returns.pipeline import is_successful
 
 from podtide.adapters.conf_files import read_properties_file
 from podtide.adapters.log_errors import escaped
+from podtide.adapters.wording import count, lasting
+from podtide.domain.config import INT_MAX, YarnConfig
 from podtide.domain.confkeys import KEYS, RENAMED
 from podtide.domain.confreview import conflicts, review
 from podtide.domain.conftypes import LIST, REGEX, STRING, Key, Use
@@ -28,6 +30,8 @@ from podtide.domain.redaction import Redaction, redaction_of
 from podtide.domain.settings import INITIAL, Level, Notice, ScalingSettings, scaling_config
 from podtide.domain.sparkconf import ConfError, SparkConf, check, from_arguments, from_mapping, layered, read
 from podtide.domain.sparkversions import DEFAULT_VERSION, SparkVersion, parse_version
+from podtide.domain.yarn_settings import yarn_config
+from podtide.entrypoints.masters import MASTER_KEY, on_yarn, side_name
 
 FORMAT: Final = 1
 BAD_CONFIG: Final = 2
@@ -35,6 +39,7 @@ UNREADABLE: Final = 3
 
 CELL_CHARS_MAX: Final = 80
 LINE_CHARS_MAX: Final = 100_000
+NAMED_MAX: Final = 3
 WIDE: Final = 150
 """Columns from which on a table has room for the meaning of each setting."""
 
@@ -49,6 +54,17 @@ ALWAYS_SHOWN: Final = (
     "spark.storage.decommission.shuffleBlocks.enabled",
 )
 """What dynamic allocation reads besides its own keys, shown even if nobody set it."""
+
+SHOWN_ON_YARN: Final = (
+    "spark.executor.memory",
+    "spark.executor.memoryOverhead",
+    "spark.executor.maxNumFailures",
+    "spark.executor.failuresValidityInterval",
+    "spark.yarn.executor.launch.excludeOnFailure.enabled",
+    "spark.yarn.scheduler.heartbeat.interval-ms",
+    "spark.yarn.scheduler.initial-allocation.interval",
+)
+"""What decides there besides, shown even if nobody set it, where the master is YARN."""
 
 
 class Entry(NamedTuple):
@@ -72,6 +88,7 @@ class Report:
     notices: tuple[Notice, ...]
     errors: tuple[ConfError, ...]
     redaction: Redaction
+    yarn: YarnConfig | None = None
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -132,10 +149,40 @@ def _report(
     ]
     settings = _settings(merged, notices, errors)
     errors += [error for error in (*check(merged), *conflicts(merged)) if error not in errors]
-    notices += review(merged)
+    yarn = _yarn(merged, notices, errors) if on_yarn(merged) else None
+    notices += [*review(merged), *_of_the_other(merged)]
     entries = tuple(_entries(merged, everything=everything))
     unlisted = len(set(merged.settings) - {entry.key for entry in entries})
-    return Report(merged, settings, entries, unlisted, tuple(notices), tuple(errors), redaction_of(merged))
+    return Report(merged, settings, entries, unlisted, tuple(notices), tuple(errors), redaction_of(merged), yarn)
+
+
+def _yarn(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -> YarnConfig:
+    """What the application master makes of the conf; what it would refuse joins the errors, once."""
+    result = yarn_config(conf)
+    refused = None if is_successful(result) else result.failure()
+    settings = refused.settings if refused is not None else result.unwrap()
+    known = {(error.key, error.value) for error in errors}
+    errors += [] if refused is None else [one for one in refused.errors if (one.key, one.value) not in known]
+    notices += [notice for notice in settings.notices if notice not in notices]
+    return settings.config
+
+
+def _of_the_other(conf: SparkConf) -> list[Notice]:
+    """Settings of the cluster manager that the master does not choose; nobody reads them."""
+    master = conf.setting(MASTER_KEY)
+    if master is None:
+        return []
+    there = on_yarn(conf)
+    if not there and not master.value.strip().startswith("k8s://"):
+        return []
+    family = "spark.kubernetes." if there else "spark.yarn."
+    names = sorted(name for name in conf.settings if name.startswith(family))
+    if not names:
+        return []
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    verb = "has" if len(names) == 1 else "have"
+    shown = ", ".join(names[:NAMED_MAX])
+    return [Notice(Level.WARNING, f"{shown}{more} {verb} no effect on {side_name(yarn=there)}, which the master is")]
 
 
 def _give_up(ctx: click.Context, message: str) -> NoReturn:
@@ -175,7 +222,7 @@ def _entries(conf: SparkConf, *, everything: bool) -> Iterator[Entry]:
     names.update(
         row.name
         for row in KEYS.values()
-        if row.known_to(conf.version.release) and not row.internal and (everything or _of_interest(row))
+        if row.known_to(conf.version.release) and not row.internal and (everything or _of_interest(row, conf))
     )
     for name in sorted(names):
         row = KEYS.get(name)
@@ -199,7 +246,9 @@ def _entries(conf: SparkConf, *, everything: bool) -> Iterator[Entry]:
         yield Entry(name, shown, origin, row, written is not None)
 
 
-def _of_interest(row: Key) -> bool:
+def _of_interest(row: Key, conf: SparkConf) -> bool:
+    if row.name in SHOWN_ON_YARN:
+        return on_yarn(conf)
     return row.name in ALWAYS_SHOWN or (row.name.startswith("spark.dynamicAllocation.") and row.use is Use.DECIDES)
 
 
@@ -210,6 +259,7 @@ def _plain(report: Report) -> dict[str, Any]:
         "podtide": FORMAT,
         "spark": {"version": version.text, "defaults": version.name, "behaviour": "4.3.0"},
         "dynamic_allocation": _amounts_to(report.settings),
+        **({} if report.yarn is None else {"yarn": _amounts_on_yarn(report.yarn)}),
         "conf": {
             entry.key: {"value": entry.value, "origin": entry.origin}
             | ({"type": entry.row.type.name, "meaning": entry.row.meaning} if entry.row else {})
@@ -246,6 +296,42 @@ def _amounts_to(settings: ScalingSettings) -> dict[str, Any]:
         "shuffle_tracking": config.shuffle_tracking,
         "decommission": config.decommission,
     }
+
+
+def _amounts_on_yarn(config: YarnConfig) -> dict[str, Any]:
+    """What an executor's container is, and when the application master speaks to the resource manager and gives up."""
+    allocator, reporter = config.allocator, config.reporter
+    containers = allocator.containers
+    return {
+        "container_memory_mib": containers.resource.memory_mib,
+        "container_vcores": containers.resource.vcores,
+        "container_resources": dict(containers.resource.custom),
+        "executor_heap_mib": containers.heap_mib,
+        "executors_initial": allocator.executors_initial,
+        "failures_max": allocator.failures_max,
+        "excludes_nodes": allocator.exclusion.enabled,
+        "node_label": allocator.label,
+        "decommission": allocator.decommission,
+        "heartbeat_ms": reporter.heartbeat_ms,
+        "heartbeat_waiting_ms": reporter.initial_ms,
+    }
+
+
+def _told_of_yarn(config: YarnConfig) -> str:
+    """The same in a sentence or two."""
+    amounts = _amounts_on_yarn(config)
+    others = "".join(f", {escaped(name)} {number:,}" for name, number in amounts["container_resources"].items())
+    label = "" if amounts["node_label"] is None else f" on nodes labelled {escaped(amounts['node_label'])}"
+    limit = amounts["failures_max"]
+    ends = "no number of failed executors ends the application"
+    if limit < INT_MAX:
+        ends = f"{count(limit, 'failed executor')} end the application"
+    return (
+        f"On YARN an executor is a container of {amounts['container_memory_mib']:,} MiB (a heap of "
+        f"{amounts['executor_heap_mib']:,}) and {count(amounts['container_vcores'], 'vcore')}{others}{label}. The "
+        f"application master speaks to the resource manager every {lasting(amounts['heartbeat_ms'])}, while requests wait "
+        f"from {lasting(amounts['heartbeat_waiting_ms'])} on; {ends}."
+    )
 
 
 def _show(report: Report) -> None:
@@ -321,6 +407,8 @@ def _show_table(report: Report) -> None:
             f"Defaults of Spark {report.conf.version.name}, behaviour of Spark 4.3.0."
         )
     )
+    if report.yarn is not None:
+        console.print(Text(_told_of_yarn(report.yarn)))
     if report.unlisted:
         others = "1 other setting plays" if report.unlisted == 1 else f"{report.unlisted} other settings play"
         console.print(Text(f"{others} no part in this; --all shows what is set."))

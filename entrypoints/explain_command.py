@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import click
 
+from podtide.adapters.container_story import ContainerStory
 from podtide.adapters.decision_records import SCHEMA_VERSION
 from podtide.adapters.executor_story import ExecutorStory
 from podtide.adapters.log_errors import escaped
@@ -38,7 +39,9 @@ _ID_MAX: Final = 1_000
 
 @click.command()
 @click.argument("recording")
-@click.option("--executor", metavar="ID", help="Tell the whole story of this executor.")
+@click.option(
+    "--executor", metavar="ID", help="Tell the whole story of this executor (on YARN also by its container's id)."
+)
 @click.option(
     "--at", "at", metavar="TIME", help="Tell how things stood: milliseconds since 1970, an ISO time, or +SECONDS."
 )
@@ -56,7 +59,8 @@ def explain(recording: str, executor: str | None, at: str | None, policies: tupl
     RECORDING is what podtide simulate --record wrote, compressed or not, cut or not; - for standard input. With --executor:
     when and why it was asked for, what held it back, every call and its outcome, every state of its pod, how and by
     which rule it went, and how long it waited in between. With --at: targets and pods at that moment, what was held by
-    which bound, calls under way, the last and the next decisions.
+    which bound, calls under way, the last and the next decisions. Of an application on YARN the same is told of its
+    containers: why and where they were asked for, how they were given and matched, launched, and why they ended.
 
     \b
     Exit codes: 0 done, 2 usage (also an executor or a time that the recording does not have),
@@ -97,15 +101,18 @@ class _Telling:
 
     def executor(self, executor: str) -> dict[str, Any]:
         """The story of an executor. Raises Misused where there is none."""
-        story = ExecutorStory(executor, self.terms.settings.config.kubernetes.pods)
+        config = self.terms.settings.config
+        on_yarn = config.yarn is not None
+        story = ContainerStory(executor) if on_yarn else ExecutorStory(executor, config.kubernetes.pods)
         for step, state in self._steps():
             story.step(step, state)
         story.finish(self.last)
         if not story.found:
-            known = "it created no executors"
+            known = f"it {story.made} no executors"
             if story.known is not None:
                 first, last = story.known
-                known = f"it created executor {first}" if first == last else f"it created executors {first} to {last}"
+                many = f"executor {first}" if first == last else f"executors {first} to {last}"
+                known = f"it {story.made} {many}"
             raise Misused(f"{self.recording.name}: nothing is recorded of an executor {escaped(executor, 60)}; {known}")
         return {**self._document("executor"), "story": story.document()}
 

@@ -17,12 +17,16 @@ from podtide.adapters.decision_file import STDOUT, DecisionWriter
 from podtide.adapters.log_errors import LogError, display
 from podtide.adapters.recording import Recording, open_recording
 from podtide.adapters.world_file import write_fitted
-from podtide.domain import fitting
+from podtide.adapters.yarn_world_file import write as write_yarn
+from podtide.domain import fitting, yarn_fitting
 from podtide.domain.fitting import Observation
 from podtide.domain.pod_commands import PodCommand
 from podtide.domain.pod_stimuli import PodStimulus
+from podtide.domain.yarn_fitting import YarnFitted
 from podtide.entrypoints.command_output import Misused, Unreadable, misused, printed
+from podtide.entrypoints.masters import on_yarn
 
+_OBSERVED_ON_YARN: Final[tuple[type[Any], ...]] = get_args(yarn_fitting.Observation)
 _OBSERVED: Final[tuple[type[Any], ...]] = (*get_args(PodStimulus), *get_args(PodCommand))
 
 
@@ -33,8 +37,8 @@ _OBSERVED: Final[tuple[type[Any], ...]] = (*get_args(PodStimulus), *get_args(Pod
 def fit(recording: str, out: str, overwrite: bool) -> int:
     """Write a cluster file that behaves like the cluster of a recording.
 
-    RECORDING is what --record wrote. The file can be given to podtide simulate --cluster as it is, or changed. Exit code
-    2 if the file cannot be written, 3 if the recording cannot be read.
+    RECORDING is what --record wrote, of an application on Kubernetes or on YARN. The file can be given to podtide simulate
+    --cluster as it is, or changed. Exit code 2 if the file cannot be written, 3 if the recording cannot be read.
     """
     if sys.stdout is None:
         raise Misused("standard output is closed")
@@ -44,7 +48,8 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
         )
     try:
         with open_recording(recording, stdin=None if sys.stdin is None else sys.stdin.buffer) as opened:
-            fitted = fitting.fit(_observed(opened))
+            yarn = on_yarn(opened.header.spark_conf())
+            described = _yarn(opened) if yarn else fitting.fit(_observed(opened))
             name, cut = opened.name, opened.cut
     except LogError as unreadable:
         raise Unreadable(str(unreadable)) from None
@@ -52,9 +57,32 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     if cut:
         heading += "\nThe recording ends in the middle; all whole steps of it count."
     with misused(), printed(), DecisionWriter(out) as writer:  # whole or not at all
-        writer.write(write_fitted(fitted, heading).encode())
+        text = _written(described, heading) if isinstance(described, YarnFitted) else write_fitted(described, heading)
+        writer.write(text.encode())
         writer.commit()
     return 0
+
+
+def _yarn(recording: Recording) -> YarnFitted:
+    """The cluster of a recording of an application on YARN."""
+    return yarn_fitting.fit(_observed_on_yarn(recording), recording.header.racks)
+
+
+def _observed_on_yarn(recording: Recording) -> Iterator[yarn_fitting.Observation]:
+    for step in recording:
+        for item in (*step.stimuli, *step.commands):
+            if isinstance(item, _OBSERVED_ON_YARN):
+                yield item
+
+
+def _written(fitted: YarnFitted, heading: str) -> str:
+    """The file of a fitted cluster: behind each number how many observations it rests on, at the top what was not seen."""
+    unseen = [e.key + (f" ({e.note})" if e.note else "") for e in fitted.evidence if not e.observations]
+    lines = [*heading.splitlines()]
+    if unseen:
+        lines += ["Not seen, and left at the default:", *(f"  {key}" for key in unseen)]
+    notes = {e.key: e.text for e in fitted.evidence if e.observations}
+    return write_yarn(fitted.description, "\n".join(lines), notes)
 
 
 def _observed(recording: Recording) -> Iterator[Observation]:

@@ -23,6 +23,7 @@ from podtide.domain.policies import Policies
 from podtide.domain.sparkconf import SparkConf, from_mapping, layered
 from podtide.entrypoints.app_settings import AppSettings, app_settings
 from podtide.entrypoints.command_output import Misused
+from podtide.entrypoints.masters import kubernetes_only
 from podtide.entrypoints.replay_settings import SettingsError
 
 ASSUMED: Final = "assumed: a live run"
@@ -50,6 +51,13 @@ PARKED: Final = (
 """What a driver that is acted for sets so that it leaves executors alone (docs/acting-for-a-driver.md).
 
 None of it says what is wanted of whoever acts for it, so it is not taken over from the driver."""
+
+NO_LIVE_YARN: Final = (
+    "podtide run has no adapter for a live resource manager, only for the API server of Kubernetes; podtide simulate runs "
+    "the YARN side against a fake one, and its decisions are functions to import (podtide.domain.engine, "
+    "podtide.domain.yarn; docs/yarn.md)"
+)
+"""Why a live run is refused where the master is YARN."""
 
 NAME_MAX: Final = 180
 """Characters of the application's name in a derived prefix of pod names; Spark allows 237 in all."""
@@ -140,6 +148,7 @@ def live_settings(
         if not dynamic:
             asked[INSTANCES_KEY] = str(target or 0)
     conf = layered(from_mapping(assumed, ASSUMED), said, from_mapping(asked, ASKED))
+    kubernetes_only(conf, NO_LIVE_YARN)
     try:
         return app_settings(conf, policies)
     except SettingsError as refused:

@@ -49,6 +49,7 @@ from podtide.domain.settings import Notice
 from podtide.domain.sparkconf import ConfError, SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.units import DEFAULT_PROFILE, ProfileId
 from podtide.entrypoints.command_output import ClusterRefused, Misused, Unreadable, printed
+from podtide.entrypoints.masters import kubernetes_only
 
 NO_APP_ID: Final = f"spark-{'0' * 32}"
 NO_CONFIG_MAP: Final = f"spark-exec-{'0' * 16}-conf-map"
@@ -137,6 +138,7 @@ def pod(
     if not executor or not all(sign.isascii() and (sign.isalnum() or sign in "-_.") for sign in executor):
         raise Misused(f"--executor {executor!r} is no executor's id: expected a number")
     conf = _conf(properties_file, pairs)
+    kubernetes_only(conf, "there are no pods on YARN; what its containers are asked for, podtide simulate shows")
     conf, template_read = _template(conf, template)
     files = _conf_files(conf, spark_conf_dir)
     profiles, vendors, profile = _profile(profile_file)

@@ -33,6 +33,8 @@ from podtide.adapters.spark_line import Level
 from podtide.adapters.spark_words import Pattern, SparkLog
 from podtide.adapters.step_observers import SparkTeller
 from podtide.adapters.wording import count
+from podtide.adapters.yarn_story import YarnStory
+from podtide.adapters.yarn_timeline import YarnTimeline
 from podtide.domain.commands import Command, Step
 from podtide.domain.confkeys import KEYS
 from podtide.domain.conftypes import Use
@@ -63,6 +65,9 @@ if TYPE_CHECKING:
 
 DIFFERS: Final = 1
 BEHAVIOUR: Final = "4.3.0"
+
+NOT_THEN: Final = "calls that were not made then are taken to succeed, and show no pod"
+NOT_THEN_ON_YARN: Final = "the resource manager gives what it gave then, and no container besides"
 
 FIRST: Final = ("podtide", "kind", "app", "recording", "conf", "policies", "behaviour", "defaults")
 """Keys of the document that are printed before the decisions."""
@@ -156,8 +161,10 @@ class _Run:
         self.recording = resources.enter_context(open_recording(options.path))
         wishes = Wishes(options.overrides, options.spark_version, options.fixes, options.policies)
         self.terms = settled_terms(self.recording, wishes)
-        self.story = Story(self.recording.header.started_at)
-        self.timeline = PodTimeline()
+        self.on_yarn = self.terms.settings.config.yarn is not None
+        began = self.recording.header.started_at
+        self.story: Story | YarnStory = YarnStory(began) if self.on_yarn else Story(began)
+        self.timeline = YarnTimeline() if self.on_yarn else PodTimeline()
         if not options.check:
             self._observers += [self.story, self.timeline]
         if self._sinks:
@@ -299,7 +306,7 @@ class _Run:
             notes.append(
                 f"From line {divergence.step.line} on it is decided otherwise than recorded, after "
                 f"{count(rerun.agreement.decisions, 'decision')} as recorded; --check shows the difference. What was seen "
-                "of the cluster is heard as recorded; calls that were not made then are taken to succeed, and show no pod."
+                f"of the cluster is heard as recorded; {NOT_THEN_ON_YARN if self.on_yarn else NOT_THEN}."
             )
         elif changed:
             notes.append(f"All {count(rerun.agreement.decisions, 'decision')} are as recorded all the same.")

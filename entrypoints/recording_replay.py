@@ -11,7 +11,8 @@ answers what is decided. From there on (``_Past``):
 - timers run when they are due now;
 - a call that was made then too gets the answer that it got, as soon as that is known: calls are matched by what they ask
   for, not by their serial;
-- a call that was not made then is taken to succeed at once, and shows no pod, because none was recorded.
+- a call that was not made then is taken to succeed at once, and shows no pod, because none was recorded; what becomes of
+  heartbeats and launches on YARN, ``recording_past_yarn`` says.
 
 That says what would be decided given what was seen. What would have become of it, a simulation says.
 """
@@ -31,11 +32,28 @@ from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.pod_commands import CreatePod
 from podtide.domain.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Starting
 from podtide.domain.units import NEVER, Millis
+from podtide.domain.yarn_messages import (
+    Beat,
+    CallResourceManager,
+    ContainersWanted,
+    KillExecutors,
+    LossReasonsAsked,
+    MasterEnding,
+)
 from podtide.entrypoints.app_loop import AppLoop, Observer
+from podtide.entrypoints.recording_past_yarn import KnownProfiles, PastManager
 from podtide.entrypoints.recording_terms import Terms
 
 ANSWERS_MAX: Final = 65_536
 """Answers to calls that are remembered for a later call of the same kind."""
+
+_Internal: TypeAlias = (
+    KnownExecutors | CreationFailed | Beat | ContainersWanted | KillExecutors | LossReasonsAsked | MasterEnding
+)
+"""What only machines tell each other."""
+
+_ANSWERED_OTHERWISE: Final = (RequestTotal, Kill, Decommission, CallResourceManager)
+"""The engine answers the first three itself; what the resource manager says is no outcome."""
 
 CallKey: TypeAlias = tuple[Any, ...]
 """What a call asks for, whenever it is made and whatever its serial."""
@@ -51,7 +69,8 @@ class Past:
         self._under_way: Counter[CallKey] = Counter()
         self._heard: OrderedDict[CallKey, Outcome] = OrderedDict()
         self._waiting: dict[CallKey, deque[int]] = {}  # calls made now that wait for what was recorded
-        self._answers: list[Outcome] = []
+        self._answers: list[AnyStimulus] = []
+        self._manager = PastManager()
         self._now: Millis = 0
 
     def hear(self, step: RecordedStep) -> list[AnyStimulus]:
@@ -62,9 +81,12 @@ class Past:
                 answered = self._answered(stimulus)
                 if answered is not None:
                     heard.append(answered)
-            elif not isinstance(stimulus, Starting | KnownExecutors | CreationFailed):
+            elif (told := self._manager.hear(stimulus)) is not None:
+                heard += told
+            elif not isinstance(stimulus, Starting | _Internal):
                 heard.append(stimulus)
         for command in step.commands:
+            self._manager.decided(command)
             key = call_key(command)
             if key is not None:
                 self._then[command.serial] = key  # type: ignore[union-attr]  # a call has one
@@ -77,6 +99,7 @@ class Past:
         """``step`` was decided otherwise, as ``taken``; ``rest`` comes after it. All calls before it were the same."""
         self._steps = rest
         self._next = next(rest, None)
+        self._manager.diverge(step.commands)
         anew = {getattr(command, "serial", None) for command in step.commands}
         for serial, key in self._then.items():
             if serial not in anew:
@@ -102,8 +125,14 @@ class Past:
 
     def apply(self, command: Command, now: Millis) -> None:
         """Find out what a call made now leads to."""
+        if self._steps is None:
+            return
+        told = self._manager.apply(command, now)
+        if told:
+            self._now = now
+            self._answers += told
         key = call_key(command)
-        if self._steps is None or key is None:
+        if key is None:
             return
         serial: int = command.serial  # type: ignore[union-attr]  # a call has one
         waiting = self._waiting.setdefault(key, deque())
@@ -149,7 +178,7 @@ def call_key(command: Command) -> CallKey | None:
 @cache
 def _asked(kind: Any) -> tuple[str, ...] | None:
     names = [field.name for field in fields(kind)]
-    if "serial" not in names or kind in (RequestTotal, Kill, Decommission):  # the engine answers these itself
+    if "serial" not in names or kind in _ANSWERED_OTHERWISE:
         return None
     return tuple(name for name in names if name not in ("at", "serial", "why"))
 
@@ -179,10 +208,11 @@ class Redecider:
         self._remarks = remarks
         self._last = _Last()
         self._observers = (*observers, self._last)
+        self._profiles = None if terms.settings.config.yarn is None else KnownProfiles()
 
     def take(self, step: RecordedStep) -> Step[State, Command]:
         """Decide one step and compare it (``agreement``). Raises RecordingError for what no application can take."""
-        self.past.hear(step)
+        self.past.hear(self.sound(step))
         if self.loop is None:
             if tuple(type(stimulus) for stimulus in step.stimuli) != (Starting,):
                 what = "the first step does not start the application; a recording from its start was expected"
@@ -198,11 +228,19 @@ class Redecider:
             self.loop.config = self._terms.settings.config
         return taken
 
+    def sound(self, step: RecordedStep) -> RecordedStep:
+        """The step, which is to be read once. Raises RecordingError for a target that nobody can ask containers for."""
+        unknown = None if self._profiles is None else self._profiles.unknown(step.stimuli)
+        if unknown is not None:
+            what = f"a target of resource profile {unknown}: expected a profile that a line before defines"
+            raise RecordingError(self._recording.path, what, step.line)
+        return step
+
     def stimuli(self, step: RecordedStep) -> list[AnyStimulus]:
         """What a step takes. Raises RecordingError if it holds what only machines tell each other."""
         stimuli: list[AnyStimulus] = []
         for stimulus in step.stimuli:
-            if isinstance(stimulus, KnownExecutors | CreationFailed):
+            if isinstance(stimulus, _Internal):
                 what = f"{type(stimulus).__name__} is told by one machine to another; no application can take it"
                 raise RecordingError(self._recording.path, what, step.line)
             stimuli.append(stimulus)
@@ -249,7 +287,7 @@ class Rerun:
             loop = self._redecider.loop
             if self._stop or loop is None:
                 return
-            self._redecider.past.diverge(step, taken, steps)
+            self._redecider.past.diverge(step, taken, map(self._redecider.sound, steps))
             loop.run(NEVER)
 
     def _steps(self) -> Iterator[RecordedStep]:

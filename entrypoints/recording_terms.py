@@ -25,6 +25,7 @@ from podtide.domain.redaction import redaction_of
 from podtide.domain.sparkconf import SparkConf, from_mapping, layered
 from podtide.domain.sparkversions import parse_version
 from podtide.entrypoints.app_settings import FIXES, AppSettings, app_settings, policies_with
+from podtide.entrypoints.masters import on_yarn, side_name
 
 ORIGIN: Final = "recording"
 SPARK: Final = "spark"
@@ -74,7 +75,14 @@ def terms_of(header: RecordingHeader, wishes: Wishes) -> Terms:
     own, chosen = _own_policies(wishes.policies)
     words = {**header.policies, **chosen}
     policies = _fixed(replace(header, policies=words).policies_used(own), wishes.fixes)
-    settings = app_settings(conf, policies)
+    recorded, asked = on_yarn(header.spark_conf()), on_yarn(conf)
+    if recorded != asked:
+        raise TermsError(
+            f"spark.master chooses {side_name(yarn=asked)}, and the recording is of an application on "
+            f"{side_name(yarn=recorded)}: what one of them said the other would not have said (podtide simulate runs an "
+            "application on either)"
+        )
+    settings = app_settings(conf, policies, racks=header.racks)
     changed: list[str] = []
     if wishes.spark_version is not None and version.name != parse_version(header.spark).name:
         changed.append(f"defaults of Spark {version.name}")
@@ -89,7 +97,7 @@ def terms_of(header: RecordingHeader, wishes: Wishes) -> Terms:
         before = header.policies.get(choice, policy_words(SPARK_POLICIES).get(choice))
         if word != before:
             changed.append(f"policy {choice}: {_shown(word)}, recorded {_shown(before)}")
-    talkative = app_settings(conf, policies, remarks=True).config
+    talkative = app_settings(conf, policies, remarks=True, racks=header.racks).config
     return Terms(settings, talkative, tuple(dict.fromkeys(changed)), _notes(header))
 
 

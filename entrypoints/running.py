@@ -96,7 +96,8 @@ from podtide.entrypoints.live_lenses import (
 )
 from podtide.entrypoints.live_manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
 from podtide.entrypoints.live_resume import NotTheSame, resume
-from podtide.entrypoints.live_terms import INSTANCES_KEY, awake, live_settings
+from podtide.entrypoints.live_terms import INSTANCES_KEY, NO_LIVE_YARN, awake, live_settings
+from podtide.entrypoints.masters import kubernetes_only
 from podtide.entrypoints.run_command import Wanted
 
 INTERRUPTED: Final = 130
@@ -198,6 +199,8 @@ class Running:
         except ValueError as unknown:
             raise Misused(str(unknown)) from None
         layers = given_conf(wanted.conf, wanted.properties_file).layers
+        if layers:
+            kubernetes_only(layered(*layers), NO_LIVE_YARN)
         self.source = self._source()
         api = self._connected(resources)
         named = layered(*layers).setting("spark.kubernetes.namespace") if layers else None

@@ -33,19 +33,24 @@ from podtide.adapters.workload_file import WorkloadFileError
 from podtide.adapters.workload_file import read as read_workload
 from podtide.adapters.workload_file import targets as read_targets
 from podtide.adapters.world_file import WorldFileError
-from podtide.adapters.world_file import read as read_cluster
+from podtide.adapters.yarn_story import YarnStory
+from podtide.adapters.yarn_timeline import YarnTimeline
+from podtide.adapters.yarn_world_file import read_cluster
+from podtide.domain import yarn_description
 from podtide.domain.redaction import redaction_of
 from podtide.domain.settings import Level
-from podtide.domain.sparkconf import SparkConf, from_mapping, layered
+from podtide.domain.sparkconf import ConfError, SparkConf, from_mapping, layered
 from podtide.domain.units import Millis
 from podtide.domain.workload_script import Jobs, Targets, Workload
-from podtide.domain.world_description import KIND, Description
+from podtide.domain.world_description import KIND
+from podtide.domain.yarn_description import YarnDescription, racks
 from podtide.entrypoints.app_loop import Observer, Stuck
-from podtide.entrypoints.app_settings import FIXES, AppSettings, app_settings, policies_with
+from podtide.entrypoints.app_settings import FIXES, OF_PODS, AppSettings, app_settings, policies_with
 from podtide.entrypoints.command_output import Misused, Unreadable, printed
 from podtide.entrypoints.given_conf import given_conf
+from podtide.entrypoints.masters import MASTER_KEY, YARN, of_no_side, on_yarn, side_name
 from podtide.entrypoints.replay_settings import SettingsError
-from podtide.entrypoints.simulating import Script, Setup, Simulation
+from podtide.entrypoints.simulating import AnyDescription, Script, Setup, Simulation
 
 START: Final[Millis] = 1_767_225_600_000
 """2026-01-01T00:00:00Z: when virtual time begins, so that a story does not depend on the day on which it is told."""
@@ -78,7 +83,9 @@ def _duration(context: click.Context, option: click.Parameter, value: str) -> Mi
 @click.option("--targets", metavar="TIME:N,...", help="Executors wanted over time, such as 0:10,60:50,300:0 (seconds).")
 @click.option("--workload", metavar="FILE", help="Jobs and stages to run, or targets, as YAML (docs/workload.md).")
 @click.option(
-    "--cluster", metavar="FILE", help="The cluster, as YAML (docs/fake-cluster.md); without, one that behaves."
+    "--cluster",
+    metavar="FILE",
+    help="The cluster, as YAML (docs/fake-cluster.md, docs/fake-yarn.md); without, one that behaves.",
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
 @click.option(
@@ -116,8 +123,9 @@ def simulate(
 ) -> int:
     """Run Spark's executor allocation against a fake cluster, in virtual time.
 
-    Prints how the pods followed the target, what happened, how long each target took, what it cost in pods and calls, and
-    which limit held pods back for how long. Without --targets and --workload the application is static:
+    The cluster is Kubernetes, or YARN with --conf spark.master=yarn or a --cluster file of YARN. Prints how the pods or
+    containers followed the target, what happened, how long each target took, what it cost in them and in calls, and which
+    limit held them back for how long. Without --targets and --workload the application is static:
     spark.executor.instances executors. Exit code 0 also where the application was ended by too many failures (that is
     what happened); 2 usage or configuration, 3 a file that cannot be read.
     """
@@ -170,6 +178,24 @@ def tell_moments(page: Page, start: Millis, seconds: float, timeline: PodTimelin
         telling.rows(last)
 
 
+def _described(cluster: str | None, given: SparkConf | None) -> AnyDescription:
+    """The cluster, of the kind that the file or the conf says; both have to say the same.
+
+    Raises WorldFileError, SettingsError.
+    """
+    master = None if given is None else given.setting(MASTER_KEY)
+    asked = given is not None and on_yarn(given)
+    if cluster is None:
+        return yarn_description.YARN if asked else KIND
+    description = read_cluster(Path(cluster))
+    there = isinstance(description, YarnDescription)
+    if master is not None and asked != there:
+        expected = "yarn" if there else "k8s://..."
+        where = f"{expected}, because {escaped(cluster)} is a cluster of {side_name(yarn=there)}"
+        raise SettingsError([ConfError(MASTER_KEY, master.value, master.origin, where)])
+    return description
+
+
 class _Run:
     """One simulation, from its options to its report."""
 
@@ -183,17 +209,16 @@ class _Run:
             self.policies = policies_with(fixes)
         except ValueError as unknown:
             raise Misused(str(unknown)) from None
+        self.all_fixes = "all" in fixes
         self.fixes = sorted(FIXES if "all" in fixes else set(fixes))
-        self.story = Story(START)
-        self.timeline = PodTimeline()
-        self.observers: list[Observer] = [self.story, self.timeline]
         self.notes: list[str] = []
         self.lines: DecisionWriter | None = None
 
     def prepare(self, targets: str | None, workload: str | None, cluster: str | None, given: list[SparkConf]) -> None:
         """Read what is to be simulated. Raises what the readers raise."""
         self.cluster = "without a file, one that behaves" if cluster is None else cluster
-        self.description: Description = KIND if cluster is None else read_cluster(Path(cluster))
+        self.description = _described(cluster, layered(*given) if given else None)
+        yarn = isinstance(self.description, YarnDescription)
         self.seed = self.description.seed if self.given_seed is None else self.given_seed
         wanted: Workload = Targets()
         if targets is not None:
@@ -203,10 +228,16 @@ class _Run:
                 raise Misused(str(unreadable)) from None
         elif workload is not None:
             wanted = read_workload(Path(workload))
-        assumed = {
-            "spark.app.id": "simulated", "spark.app.name": "simulated", "spark.kubernetes.container.image": "spark",
-            "spark.kubernetes.executor.podNamePrefix": "simulated", "spark.kubernetes.driver.pod.name": "simulated-driver",
-        }  # fmt: skip
+        assumed = {"spark.app.id": "simulated", "spark.app.name": "simulated"}
+        if yarn:
+            assumed[MASTER_KEY] = YARN
+        else:
+            assumed |= {
+                "spark.kubernetes.container.image": "spark", "spark.kubernetes.executor.podNamePrefix": "simulated",
+                "spark.kubernetes.driver.pod.name": "simulated-driver",
+            }  # fmt: skip
+            if given and (stray := of_no_side(layered(*given))) is not None:
+                self.notes.append(stray)
         forced: dict[str, str] = {}
         if isinstance(wanted, Jobs):
             assumed["spark.dynamicAllocation.enabled"] = "true"
@@ -217,31 +248,41 @@ class _Run:
         conf = layered(from_mapping(assumed, ASSUMED), *given, from_mapping(forced, ASSUMED))
         if forced and any(layer.setting("spark.dynamicAllocation.enabled") for layer in given):
             self.notes.append("Targets are given: dynamic allocation is off, whatever the configuration says.")
-        self.settings: AppSettings = app_settings(conf, self.policies, remarks=False)
+        self.racks = racks(self.description) if isinstance(self.description, YarnDescription) else {}
+        self.settings: AppSettings = app_settings(conf, self.policies, racks=self.racks)
+        if yarn and (idle := [fix for fix in self.fixes if fix in OF_PODS and not self.all_fixes]):
+            self.notes.append(f"{', '.join(idle)}: about pods; nothing changes on YARN.")
         for notice in self.settings.notices:
             if notice.level is Level.WARNING:
                 self.notes.append(f"Spark warns: {notice.text}" if notice.spark else notice.text)
         rules = self.settings.config.scaling.profile_rules
-        self.script: Script = WorkloadScript(wanted, self.seed, START, rules)
+        yarn_side = self.settings.config.yarn
+        containers = None if yarn_side is None else yarn_side.allocator.containers
+        self.script: Script = WorkloadScript(wanted, self.seed, START, rules, containers)
         self.conf = layered(*given) if given else None
+        self.story: Story | YarnStory = YarnStory(START) if yarn else Story(START)
+        self.timeline = YarnTimeline() if yarn else PodTimeline()
+        self.observers: list[Observer] = [self.story, self.timeline]
 
     def observe(self, record: str | None, overwrite: bool, spark_log: str | None) -> None:
         """Open the outputs. Raises RecordingError, DecisionFileError."""
         settings = self.settings
-        app_id = settings.config.kubernetes.backend.app_id
+        app_id = settings.backend.app_id
         if record is not None:
-            header = header_of(app_id, settings.conf, START, "fake", policies=self.policies, seed=self.seed)
+            header = header_of(
+                app_id, settings.conf, START, "fake", policies=self.policies, seed=self.seed, racks=self.racks
+            )
             writer = whole_recording(record, header, overwrite=overwrite)
             self.observers.append(Recorder(self.resources.enter_context(writer)))
         if spark_log is not None:
-            self.settings = app_settings(settings.conf, self.policies, remarks=True)
+            self.settings = app_settings(settings.conf, self.policies, remarks=True, racks=self.racks)
             self.lines = self.resources.enter_context(DecisionWriter(spark_log))
             self.observers.append(SparkTeller(SparkLog(self.lines.write)))
 
     def go(self) -> None:
         """Simulate."""
         config = self.settings.config
-        setup = Setup(config, self.description, self.seed, START, START + self.until, config.kubernetes.backend.app_id)
+        setup = Setup(config, self.description, self.seed, START, START + self.until, self.settings.backend.app_id)
         self.simulation = Simulation(setup, self.script, self.observers)
         end = self.simulation.run()
         self.story.finish(end)
@@ -261,9 +302,11 @@ class _Run:
             self.notes.append(f"Given up {waited} after the last demand: the target was not reached.")
         config = self.settings.config
         if not config.dynamic and config.kubernetes.replicas is None and (above := self.story.above_target):
+            lowers = "cancel requests that wait" if config.yarn else "delete pods that have not started"
+            who = "application master" if config.yarn else "pods allocator"
             self.notes.append(
-                f"{count(above, 'executor')} beyond the target at the end: a lower target makes the pods allocator delete "
-                "pods that have not started; executors are let go by dynamic allocation, when they are idle (--workload)."
+                f"{count(above, 'executor')} beyond the target at the end: a lower target makes the {who} {lowers}; "
+                "executors are let go by dynamic allocation, when they are idle (--workload)."
             )
         if config.kubernetes.resize is not None or config.kubernetes.claim_resize is not None:
             self.notes.append("Nothing is measured in a fake cluster: the resize plugins have nothing to go by.")
@@ -284,7 +327,7 @@ class _Run:
         return {
             "podtide": 1,
             "kind": "simulation",
-            "app_id": self.settings.config.kubernetes.backend.app_id,
+            "app_id": self.settings.backend.app_id,
             "cluster": escaped(self.cluster),
             "seed": self.seed,
             "start_ms": START,

@@ -1,8 +1,9 @@
 """An application against the fake cluster, in virtual time: the world, the rest of the driver, and the loop between them.
 
-``FakeSurroundings`` joins two fakes that know nothing of each other: the cluster (``domain/world``) and the driver's other
-half (a ``Script``: targets over time, or a workload whose tasks run on the executors that come). Both are values that are
-stepped to the same moment; what both have to say there is heard in one step, the driver's first.
+``FakeSurroundings`` joins two fakes that know nothing of each other: the cluster (``domain/world``, or on YARN
+``domain/yarn_world``, which is stepped by the same functions) and the driver's other half (a ``Script``: targets over time,
+or a workload whose tasks run on the executors that come). Both are values that are stepped to the same moment; what both
+have to say there is heard in one step, the driver's first.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from podtide.domain import kubernetes_side
-from podtide.domain import world as worlds
+from podtide.domain import world as pod_worlds
+from podtide.domain import yarn_world as yarn_worlds
+from podtide.domain.backend_state import BackendState
 from podtide.domain.commands import Command, Step
 from podtide.domain.config import EngineConfig
 from podtide.domain.engine import AnyStimulus, State
@@ -24,6 +27,10 @@ from podtide.domain.stimuli import TaskEnd, TaskOutcome, TaskStart
 from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
 from podtide.domain.world import Application, World
 from podtide.domain.world_description import Description
+from podtide.domain.yarn_backend import YarnBackendState
+from podtide.domain.yarn_description import YarnDescription
+from podtide.domain.yarn_messages import EndApplication
+from podtide.domain.yarn_world import YarnWorld
 from podtide.entrypoints.app_loop import AppLoop, Observer
 
 LOOK_EVERY_MS: Final[Millis] = 10_000
@@ -54,14 +61,24 @@ class Script(Protocol):
         ...
 
 
+AnyWorld: TypeAlias = World | YarnWorld
+AnyDescription: TypeAlias = Description | YarnDescription
+
+
+def _worlds(world: AnyWorld) -> Any:
+    """The functions that step this kind of world."""
+    return yarn_worlds if isinstance(world, YarnWorld) else pod_worlds
+
+
 class FakeSurroundings:
     """The loop's surroundings, all of them fake. ``ended``: the application was told to stop."""
 
-    def __init__(self, world: World, script: Script, status: StatusStore | None = None) -> None:
+    def __init__(self, world: AnyWorld, script: Script, status: StatusStore | None = None) -> None:
         self.world = world
         self.script = script
         self.status = status
         self.ended: Millis | None = None
+        self._worlds = _worlds(world)
 
     def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
         """Jump to the next moment at which somebody says something, or to ``until``."""
@@ -70,12 +87,12 @@ class FakeSurroundings:
         if self.status is not None and (summary := self.status.asked()) is not None:
             return summary.at, (summary,)
         while True:
-            at = min(worlds.due(self.world), self.script.due())
+            at = min(self._worlds.due(self.world), self.script.due())
             if at > until or at == NEVER:
                 return until, ()
             at = max(at, self.world.now)
             said = list(self.script.advance(at))
-            self.world, heard = worlds.advance(self.world, at)
+            self.world, heard = self._worlds.advance(self.world, at)
             for stimulus in heard:
                 self.script.hear(stimulus, at)
             if said or heard:
@@ -84,8 +101,8 @@ class FakeSurroundings:
     def apply(self, command: Command, now: Millis) -> None:
         """Hand a command to both halves."""
         self.script.hear(command, now)
-        self.world = worlds.apply(self.world, command, now)  # type: ignore[arg-type]  # the loop keeps the others
-        if isinstance(command, StopApplication):
+        self.world = self._worlds.apply(self.world, command, now)
+        if isinstance(command, StopApplication | EndApplication):
             self.ended = now
 
 
@@ -145,7 +162,7 @@ class Setup:
     """
 
     config: EngineConfig
-    description: Description
+    description: AnyDescription
     seed: int
     start: Millis
     end: Millis
@@ -161,12 +178,8 @@ class Simulation:
         """Nothing happens before ``run``."""
         self.setup = setup
         kubernetes = setup.config.kubernetes
-        named = kubernetes.allocation
-        application = Application(setup.app_id, named.pod_name_prefix, named.namespace)
-        world = worlds.begin(
-            setup.description, setup.seed, setup.start, sources=kubernetes.sources, application=application
-        )
-        status = None if kubernetes.roll is None else StatusStore(setup.config)
+        world = begun(setup)
+        status = None if kubernetes.roll is None or setup.config.yarn is not None else StatusStore(setup.config)
         self.surroundings = FakeSurroundings(world, script, status)
         seeing = (*observers, status) if status is not None else tuple(observers)
         self.loop = AppLoop(setup.config, setup.start, self.surroundings, seeing)
@@ -198,9 +211,13 @@ class Simulation:
 
     def reached(self) -> bool:
         """Whether every profile has as many registered executors as are wanted of it."""
-        side = self.loop.state.kubernetes
-        assert side is not None
-        backend, initial = side.backend, self.setup.config.kubernetes.backend.executors_initial
+        state, config = self.loop.state, self.setup.config
+        backend: BackendState | YarnBackendState
+        if state.yarn is not None and config.yarn is not None:
+            backend, initial = state.yarn.backend, config.yarn.backend.executors_initial
+        else:
+            assert state.kubernetes is not None
+            backend, initial = state.kubernetes.backend, config.kubernetes.backend.executors_initial
         there = Counter(known.profile for known in backend.registry.executors.values())
         wanted = backend.requested or ((DEFAULT_PROFILE, initial),)
         return all(there[profile] >= target for profile, target in wanted)
@@ -208,4 +225,17 @@ class Simulation:
     @property
     def tally(self) -> dict[str, int]:
         """What the cluster counted."""
-        return dict(worlds.tally(self.surroundings.world))
+        world = self.surroundings.world
+        return dict(_worlds(world).tally(world))
+
+
+def begun(setup: Setup) -> AnyWorld:
+    """The cluster as it is before anything happens."""
+    if isinstance(setup.description, YarnDescription):
+        return yarn_worlds.begin(setup.description, setup.seed, setup.start)
+    kubernetes = setup.config.kubernetes
+    named = kubernetes.allocation
+    application = Application(setup.app_id, named.pod_name_prefix, named.namespace)
+    return pod_worlds.begin(
+        setup.description, setup.seed, setup.start, sources=kubernetes.sources, application=application
+    )

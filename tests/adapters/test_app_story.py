@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters import app_story
+from podtide.adapters import story_books
 from podtide.adapters.app_story import Story
 from podtide.domain import engine
 from podtide.domain.commands import Report, Step
@@ -111,7 +111,7 @@ def test_a_target_that_is_there_already_takes_no_time() -> None:
 
 
 def test_only_so_many_targets_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_story, "GOALS_MAX", 3)
+    monkeypatch.setattr(story_books, "GOALS_MAX", 3)
     play = Told(config(initial=0))
     for turn in range(10):
         play.now = 20_000 * turn

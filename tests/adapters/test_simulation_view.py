@@ -139,6 +139,16 @@ def test_bounds_are_named_as_people_know_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.0, "0 pod-seconds"), (0.44, "0.4 pod-seconds"), (1.01, "1 pod-second"), (9.96, "10 pod-seconds"),
+     (1_234.5, "1,234 pod-seconds")],
+)  # fmt: skip
+def test_few_seconds_are_counted_in_tenths(seconds: float, told: str) -> None:
+    held = [{**DOCUMENT["held"][0], "pod_seconds": seconds}]
+    assert row(shown(held=held), "allocation.batch.size").endswith(f" {told}")
+
+
+@pytest.mark.parametrize(
     ("code", "told"),
     [(11, "exit code 11: more executors failed than"), (1, "exit code 1: the driver failed"), (50, "exit code 50.")],
 )
