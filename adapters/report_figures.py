@@ -179,8 +179,23 @@ LIMITS: Final[Mapping[str, tuple[str, str]]] = {
         "So many pods were pending that no more were created.",
         "spark.kubernetes.allocation.maxPendingPods, spark.kubernetes.allocation.maxPendingPodsPerRp",
     ),
+    Limit.HEARTBEAT.value: (
+        "The application master had not told the resource manager, or not heard what it gave.",
+        "spark.yarn.scheduler.heartbeat.interval-ms, spark.yarn.scheduler.initial-allocation.interval",
+    ),
+    Limit.SCHEDULER.value: (
+        "The resource manager had room and had not placed the containers yet.",
+        "node heartbeats and locality delay of the resource manager's scheduler",
+    ),
+    Limit.EXCLUSION.value: (
+        "There was room only on nodes that the application does not use.",
+        "spark.yarn.exclude.nodes, spark.yarn.executor.launch.excludeOnFailure.enabled",
+    ),
     Limit.START_UP.value: ("Executors were on their way: scheduling, image, JVM.", "image, node pool, minExecutors"),
-    Limit.CAPACITY.value: ("The cluster had no room: unschedulable pods, a quota, a full queue.", "quota, node pool"),
+    Limit.CAPACITY.value: (
+        "The cluster had no room: unschedulable pods, a quota, a full queue.",
+        "quota, queue, node pool",
+    ),
     Limit.OTHER.value: ("None of the limits above.", ""),
 }
 """What each limit means, and which settings move it."""

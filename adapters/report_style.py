@@ -29,8 +29,8 @@ CAUSE_COLOURS: Final = (
 """Hue and hatching of the causes, in the order of ``report_figures.CAUSES``."""
 
 LIMIT_COLOURS: Final = (
-    ("teal", ""), ("teal", "a"), ("purple", ""), ("purple", "a"), ("amber", ""), ("amber", "a"), ("blue", ""), ("red", "a"),
-    ("grey", ""),
+    ("teal", ""), ("teal", "a"), ("purple", ""), ("purple", "a"), ("amber", ""), ("amber", "a"), ("slate", ""),
+    ("slate", "a"), ("purple", "b"), ("blue", ""), ("red", "a"), ("grey", ""),
 )  # fmt: skip
 """Of the limits, in the order of ``report_figures.LIMITS``."""
 

@@ -1,4 +1,4 @@
-"""Task events of a rerun a second, two for each task: in bulk, in many small stages, and on Kubernetes.
+"""Task events of a rerun a second, two for each task: in bulk, in many small stages, on Kubernetes and on YARN.
 
 The rivals, in the same run: the same rerun whose core hears every task by itself instead of ``TasksMoved`` (decisions are
 the same, see tests/properties/test_rerun_properties.py), and the fake driver (``workload``) that plays the same stages on
@@ -21,7 +21,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from podtide.domain import engine
 from podtide.domain import workload as workloads
 from podtide.domain.behaviour import Behaviour, StartUp
-from podtide.domain.config import ProfileRules, ScalingConfig
+from podtide.domain.config import EngineConfig, ProfileRules, ScalingConfig
 from podtide.domain.planning_cluster import assumed_cluster
 from podtide.domain.plans import Plan, Shape
 from podtide.domain.pod_commands import AnswerRegistration
@@ -31,12 +31,14 @@ from podtide.domain.reasons import Cause, Why
 from podtide.domain.recorded import Application, Job, Stage
 from podtide.domain.rerun import rerun
 from podtide.domain.rerun_outcome import Outcome
+from podtide.domain.settings import scaling_config
 from podtide.domain.sparkconf import from_mapping
 from podtide.domain.stimuli import ExecutorAdded, JobStage, Stimulus
 from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId
 from podtide.domain.workload_script import Job as ScriptJob
 from podtide.domain.workload_script import Jobs
 from podtide.domain.workload_script import Stage as ScriptStage
+from podtide.domain.yarn_settings import yarn_config
 from podtide.entrypoints.app_settings import app_settings
 from tests.domain.rerun_play import Single
 
@@ -105,10 +107,30 @@ def kubernetes(form: Form) -> Plan:
     )  # fmt: skip
 
 
+def on_yarn(form: Form) -> Plan:
+    """The same from the YARN allocator on a resource manager that has room for everything."""
+    conf = from_mapping(
+        {
+            "spark.master": "yarn",
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+            "spark.dynamicAllocation.maxExecutors": str(form.executors),
+            "spark.dynamicAllocation.executorIdleTimeout": "10s",
+            "spark.executor.cores": str(CORES),
+        },
+        "bench",
+    )
+    scaling = scaling_config(conf).unwrap().config
+    config = EngineConfig(scaling, yarn=yarn_config(conf).unwrap().config)
+    shapes = {DEFAULT_PROFILE: Shape(CORES, CORES, 4_096)}
+    return Plan("bench", conf, shapes, dynamic=scaling, yarn=config)
+
+
 FORMS: Final = {
     "in bulk": (Form(1, BULK, 50), plain),
     "small stages": (Form(500, 200, 50), plain),
     "Kubernetes, 100 executors": (Form(10, 20_000, 100), kubernetes),
+    "YARN, 100 executors": (Form(10, 20_000, 100), on_yarn),
 }
 
 

@@ -35,10 +35,26 @@ class StartUp:
 
 
 class Loss(NamedTuple):
-    """An executor that was taken: the ``ordinal``-th that registered (from 0), ``after_ms`` from its registration."""
+    """An executor that was taken: the ``ordinal``-th that registered (from 0), ``after_ms`` from its registration.
+
+    ``status``: the exit status of its container on YARN, as the log gives it; None: it does not.
+    """
 
     ordinal: int
     after_ms: Millis
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """How containers come and go on YARN, apart from the heartbeats, which are the application master's own.
+
+    ``startup``: from the moment at which the master launches an executor in its container to its registration.
+    ``stop_ms``: samples of the time from the resource manager's hearing that a container is released to its end.
+    """
+
+    startup: StartUp
+    stop_ms: tuple[Millis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +64,8 @@ class Behaviour:
     ``boot_ms``: from the application's start to when its first executors are asked for. ``fresh_ms``: samples of what the
     first tasks on an executor take longer (one for each slot that begins fresh; empty: nothing). ``removal_ms``: samples, in
     order, of the time from a kill to the executor's removal. ``losses``: executors that were taken in the log.
-    ``capacity``: the most executors that there is room for; None: no bound was seen.
+    ``capacity``: the most executors that there is room for; None: no bound was seen. ``containers``: of an application that
+    ran on YARN, what of its start-ups and removals is left when its heartbeats are taken out.
     """
 
     startup: StartUp
@@ -57,3 +74,4 @@ class Behaviour:
     removal_ms: tuple[Millis, ...] = ()
     losses: tuple[Loss, ...] = ()
     capacity: int | None = None
+    containers: Containers | None = None

@@ -12,6 +12,7 @@
   timeout had passed, so what is left of the time since its last task is the lag - where data kept it longer it is not,
   hence only values near to what its platform does are believed, and that is the default.
 - Losses are repeated as they were, counted by registration.
+- On YARN, what is left of start-ups and removals without the heartbeats (``container_fitting``).
 - Capacity: a bound is believed in only where tasks wanted more than what was there and allowed for long, and nothing came.
 
 Pure, O(n log n) in executors and stages for a fixed number of tries of ``parallel``.
@@ -25,8 +26,9 @@ from heapq import heappop, heappush
 from itertools import accumulate, islice, pairwise
 from typing import Final
 
-from podtide.domain.behaviour import Behaviour, Loss, StartUp
+from podtide.domain.behaviour import Behaviour, Containers, Loss, StartUp
 from podtide.domain.confreads import Reads, master_of
+from podtide.domain.container_fitting import fit_containers, status_of
 from podtide.domain.javavalues import parse_time
 from podtide.domain.randomness import DELAY_MAX
 from podtide.domain.recorded import Application, Executor, Leave, Stage
@@ -84,18 +86,35 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
     else:
         startup = independent(seen)
     on_one_machine = isinstance(startup, SharedStartUp) and startup.machines == 1
+    removals = _removals(executors, reads)
     return Behaviour(
         startup,
         boot_ms=boot,
         fresh_ms=() if on_one_machine else tuple(max(0, one.extra_ms) for one in application.fresh),
-        removal_ms=_removals(executors, reads),
+        removal_ms=removals,
         losses=tuple(
-            Loss(ordinal, max(0, one.removed_ms - one.added_ms))
+            Loss(ordinal, max(0, one.removed_ms - one.added_ms), status_of(one.reason))
             for ordinal, one in enumerate(executors)
             if one.leave is Leave.LOST and one.removed_ms is not None
         ),
         capacity=_capacity(application, executors, reads, [one.added_ms - one.requested_ms for one in seen]),
+        containers=_containers(conf, seen, application.started_ms + boot, removals, driver, one_machine=on_one_machine),
     )
+
+
+def _containers(
+    conf: SparkConf,
+    seen: Sequence[Seen],
+    boot_at: Millis,
+    removals: Sequence[Millis],
+    driver: Driver | None,
+    *,
+    one_machine: bool,
+) -> Containers | None:
+    """On YARN, the same without the heartbeats that were part of it."""
+    if not seen or not master_of(conf).startswith("yarn"):
+        return None
+    return fit_containers(seen, boot_at, removals, conf, driver=driver, one_machine=one_machine)
 
 
 def _local(application: Application, boot_ms: Millis) -> Behaviour:
@@ -148,7 +167,9 @@ def _seen(application: Application, executors: Sequence[Executor], reads: Reads,
         coming += slots
         if executor.removed_ms is not None:
             heappush(leaving, (executor.removed_ms, slots))
-        seen.append(Seen(requested, executor.added_ms, first, extras.get(executor.executor, 0), known))
+        seen.append(
+            Seen(requested, executor.added_ms, first, extras.get(executor.executor, 0), known, executor.profile)
+        )
     return sorted(seen, key=lambda one: (one.requested_ms, one.added_ms))
 
 

@@ -1,6 +1,7 @@
 """The closed lists behind the bill: why an executor-second was spent, and what tasks waited for.
 
-Every executor-second, from the pod's request to its end, has exactly one ``Cause``; the causes sum to the bill. Every
+Every executor-second, from the pod's request (on YARN: from the moment at which its container was given) to its end, has
+exactly one ``Cause``; the causes sum to the bill. Every
 second in which tasks waited for executors is shared among the ``Limit``s that kept them away, by the number of executors
 that each kept away; the limits sum to the wait. docs/model.md says the same in prose; ``ledger`` keeps the books.
 """
@@ -54,8 +55,15 @@ class Limit(Enum):
     """spark.kubernetes.allocation.batch.size and batch.delay."""
     PENDING = "pending limit"
     """spark.kubernetes.allocation.maxPendingPods, per profile or in all."""
+    HEARTBEAT = "heartbeat"
+    """spark.yarn.scheduler.heartbeat.interval-ms and initial-allocation.interval: the application master had not told the
+    resource manager yet, or not heard what it gave."""
+    SCHEDULER = "resource manager"
+    """The resource manager had room and had not placed the containers yet."""
+    EXCLUSION = "exclusion"
+    """There was room only on nodes that the application does not use: spark.yarn.exclude.nodes, or too many failures."""
     START_UP = "start-up"
-    """Executors were on their way."""
+    """Executors were on their way: pods that start, containers that were given."""
     CAPACITY = "capacity"
     """The cluster had no room: pods unschedulable, a quota, a full queue."""
     OTHER = "other"

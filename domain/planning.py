@@ -16,6 +16,8 @@ Rules worth knowing:
 - A local master has one executor, the driver; dynamic allocation is never on there.
 - The cores that were logged count as long as the variant changes neither spark.executor.cores nor the cluster manager.
 - No task starts before 80 % of the first executors are there on YARN and Kubernetes; elsewhere Spark does not wait.
+- With YARN's master they are part of the plan as well (``Plan.yarn``), with a cluster only if one was given
+  (``planning_yarn``).
 - With a Kubernetes master the production configs of all its machines are part of the plan (``Plan.kubernetes``), and the
   cluster that was given or, without one, one that starts executors as the log's did. Faults are built into that cluster
   (``planning_cluster.beset``); whoever plays it has nothing to do for them.
@@ -39,7 +41,8 @@ from podtide.domain.kubernetes_settings import KubernetesRefused, KubernetesSett
 from podtide.domain.planning_cluster import assumed_cluster, beset, fitted_to
 from podtide.domain.planning_notes import CORES_MAX, change_notes, touches
 from podtide.domain.planning_shapes import CORES_KEY, recorded_cores, shapes
-from podtide.domain.plans import Plan
+from podtide.domain.planning_yarn import on_yarn
+from podtide.domain.plans import AnyCluster, Plan
 from podtide.domain.recorded import Application
 from podtide.domain.recorded_peaks import main_profile, peaks
 from podtide.domain.recorded_reading_times import CAME_UNASKED
@@ -60,6 +63,7 @@ from podtide.domain.sparkversions import parse_version
 from podtide.domain.units import DEFAULT_PROFILE
 from podtide.domain.variants import Variant
 from podtide.domain.world_description import KIND, Description
+from podtide.domain.yarn_description import YarnDescription
 
 ASSUMED: Final = "assumed: the log does not say"
 CAME: Final = "the log: executors that came unasked"
@@ -69,6 +73,7 @@ STATIC_MAX: Final = 1_000_000
 REGISTERED_RATIO: Final = 0.8
 DEFAULT_EXECUTORS: Final = 2
 
+_DYNAMIC: Final = "spark.dynamicAllocation."
 _MODE: Final = "spark.scheduler.mode"
 _TASK_FAILURES: Final = "spark.task.maxFailures"
 _STAGE_ATTEMPTS: Final = "spark.stage.maxConsecutiveAttempts"
@@ -136,13 +141,13 @@ def plan(
     conf: SparkConf,
     variant: Variant,
     *,
-    cluster: Description | None = None,
+    cluster: AnyCluster | None = None,
     behaviour: Behaviour | None = None,
 ) -> Result[Plan, tuple[ConfError, ...]]:
     """The plan of a variant over ``conf`` (``recorded_conf``'s), or what the variant gets wrong: key, value, expected.
 
-    ``cluster``: where Kubernetes variants run; without it one is made from ``behaviour``, without both it is the default
-    cluster of ``world_description``.
+    ``cluster``: where variants on Kubernetes, or on YARN, run. Without one for Kubernetes it is made from ``behaviour``, and
+    without both it is the default cluster of ``world_description``.
     """
     origin = f"variant {variant.name}"
     after, errors = _changed(conf, variant, origin)
@@ -198,14 +203,27 @@ def plan(
         notes.append(remark)
     kubernetes: EngineConfig | None = None
     where: Description | None = None
+    yarn: EngineConfig | None = None
+    hadoop: YarnDescription | None = None
+    if master.startswith(("k8s://", "yarn")) and dynamic is None:
+        after = layered(after, from_mapping({INSTANCES: str(static)}, ASSUMED if remark else origin))
+    if master.startswith("yarn"):
+        given = cluster if isinstance(cluster, YarnDescription) else None
+        side = on_yarn(conf, after, scaling.settings.config, made, given, faults_of)
+        yarn, hadoop = side.config, side.cluster
+        counted = any(error.key.startswith(_DYNAMIC) for error in errors)  # the first executors follow from these keys
+        errors += [
+            error
+            for error in side.errors
+            if not _among(error, errors) and not (counted and error.key.startswith(_DYNAMIC))
+        ]
+        notes += side.notes
     if master.startswith("k8s://"):
-        if dynamic is None:
-            after = layered(after, from_mapping({INSTANCES: str(static)}, ASSUMED if remark else origin))
         settings, wrong, said = _kubernetes(conf, after)
         errors += [error for error in wrong if not _among(error, errors)]
         notes += said
         kubernetes = EngineConfig(scaling.settings.config, settings.config, settings.dynamic)
-        if cluster is None:
+        if not isinstance(cluster, Description):
             cluster = KIND if behaviour is None else assumed_cluster(behaviour)
         where = fitted_to(beset(cluster, variant.faults), after, made, decommission=reads.flag(DECOMMISSION))
     mode, tasks, stages = reads.value(_MODE), reads.int(_TASK_FAILURES), reads.int(_STAGE_ATTEMPTS)
@@ -224,6 +242,8 @@ def plan(
             static=static,
             kubernetes=kubernetes,
             cluster=where,
+            yarn=yarn,
+            hadoop=hadoop,
             fair=mode == "FAIR",
             registered_ratio=_registered_ratio(reads, master),
             registered_wait_ms=max(0, reads.int(_WAIT)),

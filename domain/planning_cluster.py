@@ -88,9 +88,7 @@ def beset(cluster: Description, faults: Faults) -> Description:
     stages = cluster.executors.stages
     if faults.start_extra_ms > 0:
         stages = tuple(
-            replace(stage, delay=_shifted(stage.delay, faults.start_extra_ms))
-            if stage.source is Life.CREATED
-            else stage
+            replace(stage, delay=shifted(stage.delay, faults.start_extra_ms)) if stage.source is Life.CREATED else stage
             for stage in stages
         )
     if faults.spot_per_hour > 0:
@@ -105,7 +103,7 @@ def beset(cluster: Description, faults: Faults) -> Description:
     return replace(cluster, executors=replace(cluster.executors, stages=stages), api=api)
 
 
-def _shifted(delay: Delay, extra: Millis) -> Delay:
+def shifted(delay: Delay, extra: Millis) -> Delay:
     """The delay, and ``extra`` more."""
     match delay:
         case Constant(ms):

@@ -1,19 +1,24 @@
 """What a rerun is told: the config of one variant, settled, in the units of the simulation.
 
 A ``Plan`` is made by ``planning.plan`` from the log's conf and a ``Variant``. It holds the production configs of the
-machines that decide (``dynamic``, ``kubernetes``), and what the task scheduler needs to know of the conf.
+machines that decide (``dynamic``, ``kubernetes``, ``yarn``), and what the task scheduler needs to know of the conf.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from podtide.domain.config import EngineConfig, ScalingConfig
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.units import Millis, ProfileId
 from podtide.domain.variants import NO_FAULTS, Faults
 from podtide.domain.world_description import Description
+from podtide.domain.yarn_description import YarnDescription
+
+AnyCluster: TypeAlias = Description | YarnDescription
+"""A cluster as somebody described it: Kubernetes, or YARN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Plan:
 
     ``dynamic``: dynamic allocation's config; None: ``static`` executors (of the default profile) are asked for at the
     start and kept. ``kubernetes``: the pods allocator and all that belongs to it decide about pods, on the cluster that
-    ``cluster`` describes (its own scaling config is then the same as ``dynamic``); None: a plain resource manager that
+    ``cluster`` describes (its own scaling config is then the same as ``dynamic``). ``yarn``: the same of the YARN allocator,
+    on the cluster ``hadoop`` (None: containers come and go as they did in the log). Neither: a plain resource manager that
     gives what it is asked for. ``shapes``: by profile, the default one always. ``fair``: spark.scheduler.mode.
     ``registered_ratio``, ``registered_wait_ms``: no task
     starts before so many of the first executors are there or so long has passed
@@ -47,6 +53,8 @@ class Plan:
     static: int = 0
     kubernetes: EngineConfig | None = None
     cluster: Description | None = None
+    yarn: EngineConfig | None = None
+    hadoop: YarnDescription | None = None
     fair: bool = False
     registered_ratio: float = 0.0
     registered_wait_ms: Millis = 30_000

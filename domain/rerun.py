@@ -1,9 +1,10 @@
 """Run an application again, as recorded but under another plan, on virtual time: the clockwork of a what-if.
 
 Three parties step through time together: the application's tasks (``rerun_tasks``), whoever gives executors
-(``rerun_manager``, ``rerun_pods``), and the books (``ledger``). The tasks live up to the next moment at which a decision
-can be, then the manager takes what they said and decides with the production core, and so on to the application's end. The
-same arguments give the same outcome, on every machine; ``seed`` 0 meets the luck that the log recorded.
+(``rerun_manager``, ``rerun_pods``, ``rerun_yarn``), and the books (``ledger``). The tasks live up to the next moment at
+which a decision can be, then the manager takes what they said and decides with the production core, and so on to the
+application's end. The same arguments give the same outcome, on every machine; ``seed`` 0 meets the luck that the log
+recorded.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from podtide.domain.recorded import Application, Job
 from podtide.domain.rerun_manager import Plain
 from podtide.domain.rerun_outcome import Outcome, Point, StageTimes
 from podtide.domain.rerun_pods import Pods
+from podtide.domain.rerun_yarn import Yarn
 from podtide.domain.units import NEVER, Millis, ProfileId
 
 TURNS_AT_ONCE_MAX: Final = 100_000
@@ -58,7 +60,8 @@ class _Rerun:
         self.seed = seed
         self.watch = watch
         self.book = Book(0, TICK_INTERVAL_MS)
-        self.manager: Plain | Pods = (Plain if plan.kubernetes is None else Pods)(app, plan, behaviour, seed, self.book)
+        kind = Yarn if plan.yarn is not None else Pods if plan.kubernetes is not None else Plain
+        self.manager: Plain | Pods | Yarn = kind(app, plan, behaviour, seed, self.book)
         self.tasks = self.manager.tasks
         if self.manager.core is not None:
             self.manager.core.watch = watch

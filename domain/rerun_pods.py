@@ -9,7 +9,7 @@ the driver knows that it is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from podtide.domain import engine
 from podtide.domain import world as worlds
@@ -26,6 +26,7 @@ from podtide.domain.pod_commands import (
     DecommissionExecutors,
     DeletePod,
     DeletePods,
+    PodCommand,
     RemoveExecutor,
     StopApplication,
     StopSource,
@@ -178,7 +179,7 @@ class Pods:
                     pass
             self.requests += not isinstance(command, _NO_CALLS)
             if not isinstance(command, RequestTotal | Kill | Decommission):
-                self._world = worlds.apply(self._world, command, now)
+                self._world = worlds.apply(self._world, cast(PodCommand, command), now)
 
     def _note(self, reports: Iterable[Report]) -> None:
         self.core.reported(reports)

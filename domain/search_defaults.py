@@ -11,7 +11,8 @@ timeout longer than its longest pause. So the grid is made from what the runs sh
 - The executor's shape is varied where that is asked for (``shaped``: only money or core-hours compare shapes), the conf says
   it in whole cores (``spark.executor.cores``, or a manager whose default is one core), all runs have the same, and only the
   default profile is used; half of it and twice of it, whole tasks, memory per core kept.
-- On Kubernetes the batches are tried where the peak does not fit into one.
+- On Kubernetes the batches are tried where the peak does not fit into one; on YARN the heartbeat, with which executors are
+  let go: a second is what a resource manager stands, and three are Spark's.
 
 An application that ran without dynamic allocation is tried with it (``always``), shuffle tracking on unless something else
 keeps its shuffle data. Static counts stand beside the grid as something to compare with.
@@ -60,6 +61,7 @@ from podtide.domain.units import DEFAULT_PROFILE, Millis
 IDLE: Final = "spark.dynamicAllocation.executorIdleTimeout"
 BATCH: Final = "spark.kubernetes.allocation.batch.size"
 DELAY: Final = "spark.kubernetes.allocation.batch.delay"
+HEARTBEAT: Final = "spark.yarn.scheduler.heartbeat.interval-ms"
 CPUS: Final = "spark.task.cpus"
 REQUEST_CORES: Final = "spark.kubernetes.executor.request.cores"
 
@@ -78,6 +80,7 @@ BACKLOG_VALUES: Final = 4
 RATIOS: Final = ("1.0", "0.75", "0.5", "0.25")
 BATCHES: Final = (5, 10, 20, 50, 100, 200, 500)
 DELAYS: Final = ("500ms", "1s")
+HEARTBEATS: Final = ("1s", "3s")
 UNBOUNDED: Final = 100_000
 """A maximum that is no bound."""
 
@@ -145,6 +148,8 @@ def default_space(runs: Sequence[Footing], *, shaped: bool = True) -> Space:
     if all(master_of(conf).startswith("k8s://") for conf in confs) and top > min(whole(conf, BATCH) for conf in confs):
         sizes = {size for size in BATCHES if size < 2 * top} | {whole(conf, BATCH) for conf in confs}
         axes += [Axis(BATCH, _texts(sizes)), Axis(DELAY, _with_settled(DELAYS, confs, DELAY))]
+    if all(master_of(conf).startswith("yarn") for conf in confs):
+        axes.append(Axis(HEARTBEAT, _with_settled(HEARTBEATS, confs, HEARTBEAT)))
     statics = tuple(sorted(_counts([share * peak for share in STATIC_SHARES], max(top, peak))))
     return Space(confs, tuple(axes), statics, always(confs))
 
@@ -202,10 +207,7 @@ def _with_settled(values: Sequence[str], confs: Sequence[SparkConf], key: str) -
 
 def _shapes(confs: Sequence[SparkConf]) -> tuple[str, ...]:
     """Cores of an executor to try; () where the shape is not to be changed."""
-    known = [
-        conf.setting(CORES) is not None or master_of(conf).startswith("k8s://") or master_of(conf) == "yarn"
-        for conf in confs
-    ]
+    known = [conf.setting(CORES) is not None or master_of(conf).startswith(("k8s://", "yarn")) for conf in confs]
     shapes = {(*(whole(conf, key) for key in (CORES, *MEMORY_KEYS)), settled(conf, CPUS)) for conf in confs}
     if not all(known) or len(shapes) > 1 or any(conf.setting(REQUEST_CORES) is not None for conf in confs):
         return ()

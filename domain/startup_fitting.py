@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.randomness import exp, log
 from podtide.domain.startup import SharedStartUp
-from podtide.domain.units import Millis
+from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
 
 PARALLEL_USUAL: Final = 1.3
 """What 239 starts of 26 real applications on one host of two cores say, taken together (docs/model.md): less than its cores,
@@ -62,6 +62,7 @@ class Seen(NamedTuple):
     first_ms: Millis | None = None
     extra_ms: Millis = 0
     known: bool = True
+    profile: ProfileId = DEFAULT_PROFILE
 
 
 class Driver(NamedTuple):

@@ -25,8 +25,9 @@ from podtide.domain.recorded_reading_executors import Life, leave_of
 from podtide.domain.recorded_reading_times import CAME_UNASKED, TOGETHER_MS, came_unasked
 from podtide.domain.recorded_reading_unknowns import Told, unknowns_of
 from podtide.domain.request_times import Registration, Target, request_times
+from podtide.domain.rerun_beats import is_reset_at_start
 from podtide.domain.sparkconf import SparkConf
-from podtide.domain.stimuli import Stimulus
+from podtide.domain.stimuli import Reset, Stimulus
 from podtide.domain.units import Millis, ProfileId
 from podtide.entrypoints.replay_settings import Settled, settle
 from podtide.entrypoints.replaying import NothingToReplay
@@ -97,6 +98,8 @@ def read_application(
     start = max(0, min(times, default=sensor.clock))
     asking = _Asking()
     loop = Loop(settled.config, start, asking, _unobserved) if settled.enabled else None
+    if loop is not None and is_reset_at_start(settled.conf):
+        loop.lanes[0].take(loop.load.saying((), (Reset(start),)), loop.config, start)
     for batch in sensor.batches():
         sensor.unneeded.clear()  # the other bound on shuffles is not asked for
         if loop is not None:

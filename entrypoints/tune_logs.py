@@ -15,11 +15,11 @@ from typing import NamedTuple
 from returns.pipeline import is_successful
 
 from podtide.adapters.log_errors import LogError, escaped
+from podtide.domain.plans import AnyCluster
 from podtide.domain.recorded import Application
 from podtide.domain.redaction import redaction_of
 from podtide.domain.sparkconf import ConfError, SparkConf
 from podtide.domain.whatif_summary import MAX_ERROR
-from podtide.domain.world_description import Description
 from podtide.entrypoints.whatif import Rerun, Study, refusal, study
 
 
@@ -55,7 +55,7 @@ class Ground:
 
     overrides: Sequence[SparkConf] = ()
     spark_version: str | None = None
-    cluster: Description | None = None
+    cluster: AnyCluster | None = None
     seeds: int = 1
     max_error: float = MAX_ERROR
 

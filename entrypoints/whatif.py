@@ -27,7 +27,7 @@ from podtide.domain.behaviour import Behaviour
 from podtide.domain.behaviour_fitting import fit
 from podtide.domain.misfit import misfit
 from podtide.domain.planning import RecordedConf, plan, recorded_conf
-from podtide.domain.plans import Plan
+from podtide.domain.plans import AnyCluster, Plan
 from podtide.domain.recorded import Application
 from podtide.domain.recorded_holes import holes, unknown_conf
 from podtide.domain.rerun import rerun as run_again
@@ -35,7 +35,6 @@ from podtide.domain.rerun_outcome import Outcome
 from podtide.domain.sparkconf import ConfError, SparkConf
 from podtide.domain.variants import AS_SIMULATED, Variant
 from podtide.domain.whatif_summary import MAX_ERROR, SEEDS, Answer, OwnError, answer, own_error, typical
-from podtide.domain.world_description import Description
 
 SELF: Variant = Variant(AS_SIMULATED)
 """The variant that changes nothing."""
@@ -55,14 +54,14 @@ class Rerun(Protocol):
 class Study:
     """An application that is ready to be asked.
 
-    ``conf``: the log's own, settled; ``cluster``: that of Kubernetes variants, None for one made from ``behaviour``;
+    ``conf``: the log's own, settled; ``cluster``: that of variants on Kubernetes or on YARN, None for one as in the log;
     ``seeds``: by which everything is run; ``replay``: the log's own config run again; ``error``: how far that is off.
     """
 
     application: Application
     behaviour: Behaviour
     conf: RecordedConf
-    cluster: Description | None
+    cluster: AnyCluster | None
     seeds: tuple[int, ...]
     replay: Answer
     error: OwnError
@@ -97,7 +96,7 @@ def study(
     spark_version: str | None = None,
     *,
     behaviour: Behaviour | None = None,
-    cluster: Description | None = None,
+    cluster: AnyCluster | None = None,
     seeds: int = SEEDS,
     rerun: Rerun = run_again,
 ) -> Result[Study, tuple[ConfError, ...]]:

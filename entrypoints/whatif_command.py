@@ -21,11 +21,14 @@ from podtide.adapters.decision_file import STDOUT
 from podtide.adapters.log_errors import LogError, display, escaped
 from podtide.adapters.terminal_line import TerminalLine
 from podtide.adapters.whatif_document import Asked, document
+from podtide.domain.confreads import master_of
 from podtide.domain.planning import plan, recorded_conf
+from podtide.domain.plans import AnyCluster
 from podtide.domain.rerun import rerun as run_again
 from podtide.domain.sparkconf import SparkConf
 from podtide.domain.variants import Variant
 from podtide.domain.whatif_summary import MAX_ERROR, SEEDS, Answer
+from podtide.domain.yarn_description import YarnDescription
 from podtide.entrypoints.app_settings import MASTER
 from podtide.entrypoints.command_output import Misused, ModelRefused, Unreadable, print_object, printed
 from podtide.entrypoints.given_conf import given_conf
@@ -214,19 +217,17 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> di
         raise Misused(*map(str, settled.failure()))
     conf = settled.unwrap().conf
     wrong: list[str] = []
-    on_kubernetes = _is_kubernetes(conf)
+    masters = [master_of(conf)]
     for variant in asked.variants:
         checked = plan(application, conf, variant, cluster=asked.cluster)
         if is_successful(checked):
-            on_kubernetes |= checked.unwrap().kubernetes is not None
+            masters.append(master_of(checked.unwrap().conf))
         else:
             wrong.extend(shown_error(error, conf) for error in checked.failure())
     if wrong:
         raise Misused(*dict.fromkeys(wrong))
-    if asked.cluster is not None and not on_kubernetes:
-        raise Misused(
-            "--cluster describes a Kubernetes cluster, and neither the log nor a variant runs on one: add --kubernetes"
-        )
+    if asked.cluster is not None:
+        _check_cluster(asked.cluster, masters)
     if not application.tasks:
         raise ModelRefused(f"{display(options.log)}: no task of the application is in the log: there is nothing to run")
     with TerminalLine(sys.stderr) as line:
@@ -252,6 +253,14 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> di
     return document(application, conf, found.replay, found.error, answers, request)
 
 
-def _is_kubernetes(conf: SparkConf) -> bool:
-    master = conf.setting("spark.master")
-    return master is not None and master.value.startswith("k8s://")
+def _check_cluster(cluster: AnyCluster, masters: Sequence[str]) -> None:
+    """A cluster on which nothing runs is a mistake. Raises Misused."""
+    if isinstance(cluster, YarnDescription):
+        if not any(master.startswith("yarn") for master in masters):
+            raise Misused(
+                "--cluster describes a YARN cluster, and neither the log nor a variant runs on YARN: set spark.master=yarn"
+            )
+    elif not any(master.startswith("k8s://") for master in masters):
+        raise Misused(
+            "--cluster describes a Kubernetes cluster, and neither the log nor a variant runs on one: add --kubernetes"
+        )

@@ -17,10 +17,10 @@ from podtide.adapters.decision_file import STDOUT
 from podtide.adapters.log_errors import display
 from podtide.adapters.price_file import PriceError, prices_of
 from podtide.adapters.world_file import WorldFileError
-from podtide.adapters.world_file import read as read_world
+from podtide.adapters.yarn_world_file import read_cluster
+from podtide.domain.plans import AnyCluster
 from podtide.domain.prices import Prices
 from podtide.domain.whatif_summary import MAX_ERROR
-from podtide.domain.world_description import Description
 from podtide.entrypoints.command_output import Misused, Unreadable, misused
 
 ERROR_MAX: Final = 100.0
@@ -54,7 +54,7 @@ def clustered(command: Command) -> Command:
     return click.option(
         "--cluster",
         metavar="FILE",
-        help="The Kubernetes cluster, as YAML (docs/fake-cluster.md); without, as the log's.",
+        help="The cluster, Kubernetes (docs/fake-cluster.md) or YARN (docs/fake-yarn.md), as YAML; without, as the log's.",
     )(command)
 
 
@@ -116,10 +116,10 @@ def given_prices(text: str | None) -> Prices | None:
         raise Misused(str(wrong)) from None
 
 
-def given_cluster(path: str | None) -> Description | None:
+def given_cluster(path: str | None) -> AnyCluster | None:
     """The cluster of ``--cluster``, if it is given. Raises Unreadable."""
     try:
-        return None if path is None else read_world(Path(path))
+        return None if path is None else read_cluster(Path(path))
     except WorldFileError as wrong:
         raise Unreadable(str(wrong)) from None
 

@@ -170,6 +170,8 @@ class Ran(NamedTuple):
     ended: Millis
     told_alone: bool
     """Its end was told as a TaskEnd of its own, or is not told (its executor went); not in sum."""
+    free: Millis
+    """When its slot was free; before it began, if it was killed while it was about to begin."""
 
 
 class _Slots(list[int]):
@@ -207,10 +209,11 @@ class WatchedTasks(Tasks):
         run = self._slot_run[slot]
         assert run is not None
         began = self._slot_began[slot]
-        ended = max(began, min(planned, self.now)) if taken else planned
+        free = min(planned, self.now) if taken else planned
+        ended = max(began, free)  # it may have been about to begin again
         part = run.part(self._slot_index[slot])
         executor = self._slot_executor[slot].row
-        self.ran.append(Ran(run.key[1], run.number, part, executor, slot, began, planned, ended, bool(self.alone)))
+        self.ran.append(Ran(run.key[1], run.number, part, executor, slot, began, planned, ended, bool(self.alone), free))
 
     def say(self, event: ListenerEvent) -> None:
         """Write down what is said event by event."""

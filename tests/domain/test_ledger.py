@@ -222,7 +222,7 @@ def short(**counts: int) -> dict[Limit, int]:
         ([(10, short(RAMP=3)), (40, {})], 30, {"RAMP": 30}),
         ([(10, short(RAMP=3)), (40, ZERO)], 30, {"RAMP": 30}),
         ([(10, short(RAMP=3, BATCH=1)), (50, {})], 40, {"RAMP": 30, "BATCH": 10}),
-        ([(0, (1,) * 9), (9, {})], 9, {limit.name: 1 for limit in Limit}),
+        ([(0, (1,) * 12), (12, {})], 12, {limit.name: 1 for limit in Limit}),
         ([(0, short(RAMP=1)), (10, short(START_UP=4)), (10, short(CAPACITY=2)), (30, {})], 30, {"RAMP": 10, "CAPACITY": 20}),
         ([(0, short(RAMP=1)), (10, short(RAMP=1)), (30, short(RAMP=5)), (40, {})], 40, {"RAMP": 40}),
         ([(0, short(RAMP=1)), (10, {}), (30, short(RAMP=1)), (40, {})], 20, {"RAMP": 20}),
@@ -308,9 +308,9 @@ def test_a_refused_call_leaves_the_books_as_they_were(story: str) -> None:
     assert with_it.close(90, each=True) == without.close(90, each=True)
 
 
-@pytest.mark.parametrize("missing", [(1, 2, 3), (1,) * 8 + (-1,), {Limit.RAMP: -1}])
+@pytest.mark.parametrize("missing", [(1, 2, 3), (1,) * 11 + (-1,), {Limit.RAMP: -1}])
 def test_counts_of_a_shortage_are_checked(missing: tuple[int, ...] | dict[Limit, int]) -> None:
-    with pytest.raises(ValueError, match=r"shortage at 5 ms: expected 9 counts of 0 or more"):
+    with pytest.raises(ValueError, match=r"shortage at 5 ms: expected 12 counts of 0 or more"):
         Book(0).shortage(5, missing)
 
 

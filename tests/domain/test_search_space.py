@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podtide.domain.recorded import Application
-from podtide.domain.search_defaults import BATCH, IDLE, always, conf_of, default_space, footing
+from podtide.domain.search_defaults import BATCH, HEARTBEAT, IDLE, always, conf_of, default_space, footing
 from podtide.domain.search_space import (
     AS_RAN,
     CORES,
@@ -133,6 +133,16 @@ def test_on_kubernetes_shape_and_batches_are_tried() -> None:
     axes = axes_of(application(settings, tasks=400, executors=30, cores=2, runtime_s=600))
     assert axes[CORES] == ("1", "2", "4")
     assert axes[BATCH] == ("5", "10", "20", "50", "100", "200")
+
+
+def test_on_yarn_the_heartbeat_is_tried() -> None:
+    settings = {**DYNAMIC, "spark.master": "yarn", CORES: "2"}
+    axes = axes_of(application(settings, tasks=400, executors=30, cores=2, runtime_s=600))
+    assert axes[HEARTBEAT] == ("1s", "3s")
+    assert BATCH not in axes
+    own = axes_of(application({**settings, HEARTBEAT: "500"}, tasks=400, executors=30, cores=2, runtime_s=600))
+    assert own[HEARTBEAT] == ("500", "1s", "3s")
+    assert HEARTBEAT not in axes_of(application(DYNAMIC, tasks=400, executors=30, runtime_s=600))
 
 
 def test_shapes_that_differ_between_the_runs_are_left_alone() -> None:

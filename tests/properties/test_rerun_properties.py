@@ -172,7 +172,7 @@ def test_what_is_run(application: Application, plan: Plan, b: Behaviour, seed: i
         assert executor.since <= task.began <= task.ended <= task.planned
         assert free.get(task.slot, 0) <= task.began
         assert executor.first <= task.slot < executor.first + executor.slots
-        free[task.slot] = task.ended
+        free[task.slot] = task.free
         busy[task.executor] += task.ended - task.began
     assert sum(busy.values()) <= outcome.task_ms <= outcome.slot_ms
     assert outcome.executor_ms == sum(one.until - one.since for one in executors)
