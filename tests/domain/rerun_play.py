@@ -213,7 +213,9 @@ class WatchedTasks(Tasks):
         ended = max(began, free)  # it may have been about to begin again
         part = run.part(self._slot_index[slot])
         executor = self._slot_executor[slot].row
-        self.ran.append(Ran(run.key[1], run.number, part, executor, slot, began, planned, ended, bool(self.alone), free))
+        self.ran.append(
+            Ran(run.key[1], run.number, part, executor, slot, began, planned, ended, bool(self.alone), free)
+        )
 
     def say(self, event: ListenerEvent) -> None:
         """Write down what is said event by event."""

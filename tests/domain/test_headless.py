@@ -31,7 +31,7 @@ from podtide.domain.reasons import Cause, Why
 from podtide.domain.sparkconf import from_mapping
 from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.workload_script import Targets
-from podtide.domain.world import Application
+from podtide.domain.world import Application, World
 from podtide.domain.world_description import Life, NodeGroup, Stage
 from podtide.entrypoints.app_loop import AppLoop
 from podtide.entrypoints.app_settings import app_settings
@@ -258,6 +258,11 @@ class Headless(FakeSurroundings):
 
     state: HeadlessState
 
+    @property
+    def cluster(self) -> World:
+        assert isinstance(self.world, World)
+        return self.world
+
     def begin(self) -> None:
         self.state = headless.begin()
         self.ready: list[AnyStimulus] = []
@@ -268,7 +273,7 @@ class Headless(FakeSurroundings):
             ready, self.ready = self.ready, []
             return self.world.now, ready
         at, heard = super().wait(until)
-        pods = [one for one in heard if not isinstance(one, RegisterExecutor | ExecutorDisconnected)]
+        pods: list[Any] = [one for one in heard if not isinstance(one, RegisterExecutor | ExecutorDisconnected)]
         step = headless.drive(self.state, pods, CONFIG, max(at, 0) if at != NEVER else self.world.now)
         self.state = step.state
         self.killed += [(at, one.executors) for one in step.commands if isinstance(one, KillRequested)]
@@ -307,7 +312,7 @@ def play(*steps: tuple[Millis, int], faults: tuple[Stage, ...] = ()) -> tuple[Ap
 
 
 def running(surroundings: Headless) -> int:
-    seen = worlds.pods(surroundings.world)
+    seen = worlds.pods(surroundings.cluster)
     return len([one for one in seen if one.phase == "Running" and one.deleted_at is None])
 
 
@@ -319,15 +324,15 @@ def test_the_cluster_follows_its_targets_up_and_down() -> None:
     side = loop.state.kubernetes
     assert side is not None
     assert not side.backend.registry.executors
-    assert worlds.tally(surroundings.world)["pods.created"] == 50, "nobody was replaced"
+    assert worlds.tally(surroundings.cluster)["pods.created"] == 50, "nobody was replaced"
     assert surroundings.state.known() == 0
-    assert worlds.pods(surroundings.world) == ()
+    assert worlds.pods(surroundings.cluster) == ()
 
 
 def test_executors_that_die_are_replaced_and_nobody_else_goes() -> None:
     dies = Stage("dies", Life.RUNNING, Life.FAILED, per_hour=12.0, exits=((1, 1.0),))
     loop, surroundings, counts = play((0, 8), (900 * S, 3), faults=(dies,))
-    created = worlds.tally(surroundings.world)["pods.created"]
+    created = worlds.tally(surroundings.cluster)["pods.created"]
     assert created > 12
     assert counts[0] in {7, 8}, "one may just have died"
     assert sum(len(gone) for _, gone in surroundings.killed) <= 5

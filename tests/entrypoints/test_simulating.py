@@ -20,6 +20,7 @@ from podtide.domain.reasons import Cause, Why
 from podtide.domain.sparkconf import from_mapping
 from podtide.domain.units import NEVER, Millis, ProfileId
 from podtide.domain.workload_script import Job, Jobs, Stage, Targets, Workload
+from podtide.domain.world import World
 from podtide.domain.world_description import Description, Life
 from podtide.entrypoints.app_settings import app_settings
 from podtide.entrypoints.simulating import FakeSurroundings, Setup, Simulation
@@ -164,7 +165,9 @@ def test_the_same_seed_gives_the_same_story_and_another_another() -> None:
 def test_pods_are_named_as_the_configuration_says() -> None:
     played, _ = simulation(targets((0, 1)))
     played.run()
-    assert [pod.name for pod in worlds.pods(played.surroundings.world)] == ["mine-exec-1"]
+    world = played.surroundings.world
+    assert isinstance(world, World)
+    assert [pod.name for pod in worlds.pods(world)] == ["mine-exec-1"]
 
 
 def test_what_both_halves_say_at_a_moment_is_heard_in_one_step() -> None:

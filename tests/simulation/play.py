@@ -60,7 +60,9 @@ class Play:
 
     def look(self) -> World:
         """The cluster as it is now."""
-        return self.simulation.surroundings.world
+        world = self.simulation.surroundings.world
+        assert isinstance(world, World)
+        return world
 
     @property
     def over(self) -> bool:
