@@ -94,12 +94,17 @@ class ContainersGiven(NamedTuple):
 
 
 class LaunchEnded(NamedTuple):
-    """A launch returned. ``failure``: what it threw; ``fatal``: not one of those that the pool survives."""
+    """A launch returned. ``failure``: what it threw; ``fatal``: not one of those that the pool survives.
+
+    ``container``: the one that was launched in (None: nobody said). A new application master may give an executor id again
+    that never registered; the container tells whose launch it was.
+    """
 
     at: Millis
     executor: ExecutorId
     failure: str | None = None
     fatal: bool = False
+    container: ContainerId | None = None
 
 
 class MasterRegistered(NamedTuple):

@@ -59,13 +59,13 @@ def launched(books: Books, number: int, now: Millis) -> None:
         return
     books.count("containers.launched")
     books.cancel(row.timer)
-    books.say(LaunchEnded(now, call.executor))
+    books.say(LaunchEnded(now, call.executor, container=call.container))
     localize(books, row._replace(timer=0, executor=str(call.executor)), now)
 
 
 def _refuse(books: Books, call: LaunchRow, what: str, at: Millis, *, fatal: bool = False) -> None:
     books.count("launches.failed")
-    books.say(LaunchEnded(at, call.executor, what, fatal))
+    books.say(LaunchEnded(at, call.executor, what, fatal, call.container))
 
 
 def _launch_fault(books: Books, row: ContainerRow, rng: Stream, now: Millis) -> LaunchFault | None:

@@ -127,11 +127,11 @@ class PastManager:
             case LaunchExecutor(executor=executor, container=container):
                 ended = self._launched.get(container)
                 if ended is not None:
-                    return [ended._replace(at=now, executor=executor)]
+                    return [ended._replace(at=now, executor=executor, container=container)]
                 if container in self._launching:
                     self._launches_now[container] = executor
                     return []
-                return [LaunchEnded(now, executor)]
+                return [LaunchEnded(now, executor, container=container)]
             case _:
                 return []
 

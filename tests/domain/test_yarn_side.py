@@ -8,7 +8,7 @@ from podtide.domain import engine, yarn_side
 from podtide.domain.backend_messages import HostsExcluded
 from podtide.domain.commands import RequestTotal
 from podtide.domain.config import ContainerRules, EngineConfig, ExclusionConfig, ScalingConfig
-from podtide.domain.containers import NodeReport, Resource
+from podtide.domain.containers import ContainerId, NodeReport, Resource
 from podtide.domain.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor, StopSource
 from podtide.domain.pod_stimuli import (
     DecommissionRequested,
@@ -187,6 +187,11 @@ def test_another_master_goes_on_from_the_highest_id() -> None:
     assert min(command.serial for command in said if isinstance(command, CallResourceManager)) == before + 1
     assert set(play.side.allocator.specs) == {0, 3}, "what containers of a profile are is not forgotten"
     assert play.feed(LaunchEnded(play.now, ONE)) == [], "of the master before"
+    known = play.side.allocator.launches[ExecutorId("3")]
+    play.feed(LaunchEnded(play.now, ExecutorId("3"), container=ContainerId("container_of_before")))
+    assert ExecutorId("3") in play.side.allocator.launches, "the same id, another container"
+    play.feed(LaunchEnded(play.now, ExecutorId("3"), container=known.container))
+    assert ExecutorId("3") not in play.side.allocator.launches
 
 
 def test_whoever_waited_for_the_master_before_hears_that_it_is_gone() -> None:

@@ -41,7 +41,7 @@ def test_a_life() -> None:
     assert (container.id, container.host) == ("container_1700000000000_0001_01_000002", "worker-1")
     assert (container.profile, container.resource) == (0, SIZE)
     assert app.all(MasterRegistered) == [MasterRegistered(0)]
-    assert app.all(LaunchEnded) == [LaunchEnded(2_070, ExecutorId("1"))]
+    assert app.all(LaunchEnded) == [LaunchEnded(2_070, ExecutorId("1"), container=container.id)]
     (registered,) = app.all(RegisterExecutor)
     assert (registered.at, registered.executor, registered.host) == (4_072, "1", "worker-1")
     assert app.stages() == {Stage.REGISTERED: 1}
