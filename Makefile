@@ -52,8 +52,11 @@ types: $(STAMP)
 contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
+# Properties go over the same lines thousands of times; counting them there would double their time and tell nothing new.
 unit: $(STAMP)
-	$(PYTEST) --ignore=tests/entrypoints --ignore=tests/live --cov --cov-report=term --cov-fail-under=95
+	$(PYTEST) --ignore=tests/entrypoints --ignore=tests/live --ignore=tests/properties --ignore=tests/simulation \
+		--cov --cov-report=term --cov-fail-under=95
+	$(PYTEST) -q tests/properties tests/simulation
 
 # The first two wait more than they work, so they go side by side; what each says is kept together.
 slow: $(STAMP)

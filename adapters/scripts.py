@@ -65,7 +65,7 @@ class WorkloadScript:
         if self._again <= now:
             self._again = NEVER
             said.append(TargetsSet(now, tuple(sorted(self._targets.items()))))
-        return said
+        return tuple(said)
 
     def hear(self, word: Command | AnyStimulus, now: Millis) -> None:
         """Take note of what the engine decided, or of what somebody told the driver."""
