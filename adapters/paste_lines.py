@@ -52,9 +52,12 @@ class PasteLines(NamedTuple):
     submit: str
     manifest: str
 
-    def document(self) -> dict[str, str]:
-        """By the names of the places, as ``--json`` has them."""
-        return {DEFAULTS: self.defaults, SUBMIT: self.submit, MANIFEST: self.manifest}
+    def document(self, *, operator: bool = True) -> dict[str, str]:
+        """By the names of the places, as ``--json`` has them. ``operator``: there may be a Kubernetes operator to read a
+        manifest.
+        """
+        forms = {DEFAULTS: self.defaults, SUBMIT: self.submit}
+        return {**forms, MANIFEST: self.manifest} if operator else forms
 
 
 def paste_lines(changes: Mapping[str, str | None], static: int | None = None) -> PasteLines:

@@ -18,6 +18,7 @@ from podtide.adapters.paste_lines import paste_lines
 from podtide.adapters.report_figures import change, percent, took
 from podtide.adapters.whatif_document import Asked, document, error_entry
 from podtide.adapters.wording import count
+from podtide.domain.confreads import master_of
 from podtide.domain.prices import Prices
 from podtide.domain.recommendation import Reason, Row, Verdict
 from podtide.domain.recorded import Application
@@ -159,7 +160,8 @@ def _recommendation(found: Found, runs: Sequence[Told], terms: Terms) -> dict[st
         entry["name"] = row.candidate.name
         entry["conf"] = changes
         entry["static"] = row.candidate.static
-        entry["lines"] = paste_lines(changes, row.candidate.static).document()
+        on_yarn = all(master_of(told.conf).startswith("yarn") for told in runs)
+        entry["lines"] = paste_lines(changes, row.candidate.static).document(operator=not on_yarn)
     return entry
 
 

@@ -140,7 +140,7 @@ class TuneView:
         page.bullet("→", escaped(said["name"], 500), "good")
         page.bullet("·", escaped(said["text"], 1000))
         self._by_run()
-        for place in (DEFAULTS, SUBMIT, MANIFEST):
+        for place in [one for one in (DEFAULTS, SUBMIT, MANIFEST) if one in said["lines"]]:
             page.blank()
             page.say(f"{place}:", "dim")
             page.lines([page.text(f"    {line}") for line in said["lines"][place].splitlines()])

@@ -23,6 +23,11 @@ from podtide.domain.rerun_pods import Pods
 from podtide.domain.rerun_yarn import Yarn
 from podtide.domain.units import NEVER, Millis, ProfileId
 
+PATIENCE_MS: Final[Millis] = 7 * 86_400_000
+"""How long tasks may wait while none runs before it is said that nobody comes."""
+
+NEVER_COME: Final = "its tasks wait for executors that never come"
+
 TURNS_AT_ONCE_MAX: Final = 100_000
 """Turns at one moment before the simulation gives up."""
 
@@ -74,6 +79,7 @@ class _Rerun:
     def run(self, limit_ms: Millis) -> Outcome:
         tasks, manager = self.tasks, self.manager
         now, at_once, end, why = 0, 0, NEVER, None
+        fed = 0  # when a task ran last, or none waited
         again_max = AGAIN_MAX + AGAIN_SHARE * self.app.tasks
         while True:
             if tasks.done and end == NEVER:
@@ -85,7 +91,7 @@ class _Rerun:
                 tasks.now = max(tasks.now, now)
             else:
                 if due == NEVER and tasks.due() == NEVER:
-                    why = "its tasks wait for executors that never come"
+                    why = NEVER_COME
                     break
                 if self.mixed:  # the shares of the limits move with the need: look often enough
                     due = min(due, now + LOOK_EVERY_MS)
@@ -102,6 +108,11 @@ class _Rerun:
                 break
             if now >= limit_ms:
                 why = "the run time passed the limit"
+                break
+            if tasks.busy or not any(tasks.waiting.values()):
+                fed = now
+            elif now - fed > PATIENCE_MS:  # heartbeats and pods tried again go on for ever
+                why = NEVER_COME
                 break
             at_once = at_once + 1 if now == before else 0
             if at_once > TURNS_AT_ONCE_MAX:

@@ -110,3 +110,9 @@ def test_what_was_recommended_can_be_given_back() -> None:
     assert {key: setting.value for key, setting in read.unwrap().conf.settings.items()} == {
         key: text for key, text in CHANGES.items() if text is not None
     }
+
+
+def test_on_yarn_there_is_no_operator_to_read_a_manifest() -> None:
+    lines = paste_lines(CHANGES)
+    assert list(lines.document()) == ["spark-defaults.conf", "spark-submit", "SparkApplication"]
+    assert list(lines.document(operator=False)) == ["spark-defaults.conf", "spark-submit"]

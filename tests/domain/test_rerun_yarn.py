@@ -202,6 +202,13 @@ def test_nothing_ever_comes_from_an_empty_queue() -> None:
     assert outcome.billed_ms == 0
 
 
+def test_nobody_comes_where_no_node_is_large_enough() -> None:
+    """Heartbeats go on for ever; a run that waits a week without a task has no end."""
+    small = Nodes("n", 3, 512, 8)
+    outcome = rerun(app(stage(0, [100])), AT_ONCE, fixed(2, hadoop=cluster(small)))
+    assert outcome.unfinished == "its tasks wait for executors that never come"
+
+
 def test_an_interruption_is_a_preemption_and_no_failure() -> None:
     """Thirty executors die in a minute; with any other status than -102 the application would end at the third."""
     faults = Faults(spot_per_hour=3_600.0)
