@@ -55,7 +55,7 @@ from podtide.domain.yarn_messages import (
     TellLossReason,
     YarnInput,
 )
-from podtide.domain.yarn_state import ENDPOINT, Said, YarnState, one_label, resource_text, under_way
+from podtide.domain.yarn_state import ENDPOINT, Said, YarnState, one_label, resource_text
 
 NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"
 INVALID_REQUEST: Final = "org.apache.hadoop.yarn.client.api.InvalidContainerRequestException"
@@ -116,12 +116,10 @@ class _Negotiation(Answers):
                 self.answered(item)
             else:
                 self.threw(item.what, fatal=item.fatal)
-        elif isinstance(item, LaunchEnded) and not under_way(self.launches, item):
-            return  # a launch of which nobody knows, or of the master before
         elif isinstance(item, LaunchEnded) and self.rest is not None:
-            rest, self.rest = self.rest, None
-            self.launch_ended(item)
-            self.run(rest)
+            if self.launch_ended(item):
+                rest, self.rest = self.rest, None
+                self.run(rest)
         elif self.waiting is not None or self.rest is not None:
             self.later = self.later.append(item)
             return

@@ -171,11 +171,13 @@ class Answers(Books):
         self.remark("received", received=rest.received, launched=launched)
         self.complete(rest.completed)
 
-    def launch_ended(self, item: LaunchEnded) -> None:
-        """updateInternalState, or what happens when a launch throws."""
+    def launch_ended(self, item: LaunchEnded) -> bool:
+        """updateInternalState, or what happens when a launch throws; False for a launch that is not under way here: one of
+        which nobody knows, or one of the master before.
+        """
         launch = self.launches.get(item.executor)
-        if launch is None:
-            return  # a launch of which nobody knows
+        if launch is None or item.container not in (None, launch.container):
+            return False
         executor, (container, host, profile) = item.executor, launch
         self.launches = self.launches.remove(executor)
         self.starting = self.starting.set(profile, self.starting.get(profile, 0) - 1)
@@ -184,7 +186,7 @@ class Answers(Books):
         if item.failure is not None:
             if item.fatal:
                 self.reports.append(Threw(self.now, LAUNCHER, item.failure, fatal=True))
-                return
+                return True
             self.remark("launch failed", executor=executor, container=container, what=item.failure)
             why = Why(Cause.LAUNCH_FAILED, pmap({"what": item.failure}))
             self.say(ReleaseContainers(self.now, (container,), why))
@@ -196,6 +198,7 @@ class Answers(Books):
             here = self.hosts.get(profile) or VersionedMap()
             there = here.get(host) or VersionedSet()
             self.hosts = self.hosts.set(profile, here.set(host, there.add(container)))
+        return True
 
     # ------------------------------------------------------------------------------------------------------ completions
 

@@ -107,7 +107,7 @@ from podtide.domain.yarn_messages import (
     YarnInput,
 )
 from podtide.domain.yarn_state import MACHINE as ALLOCATOR
-from podtide.domain.yarn_state import Said, YarnState, under_way
+from podtide.domain.yarn_state import Said, YarnState
 
 YarnStimulus: TypeAlias = (
     ProfilesDefined
@@ -311,8 +311,6 @@ class Office:
         if isinstance(item, MasterEnding):  # setShutdown takes no lock
             self.allocator = replace(self.allocator, ending=True)
             return
-        if isinstance(item, LaunchEnded) and not under_way(self.allocator.launches, item):
-            return  # a launch of which nobody knows
         if self._busy and not self._goes_on(item):
             if not isinstance(item, ResourcesAnswered | ResourcesRefused):  # an answer that nobody waits for
                 self.held.append(letter)

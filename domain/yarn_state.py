@@ -18,7 +18,6 @@ from podtide.domain.request_table import RequestTable
 from podtide.domain.units import ExecutorId, Millis, ProfileId
 from podtide.domain.versioned_maps import VersionedMap, VersionedSet
 from podtide.domain.yarn_messages import (
-    LaunchEnded,
     ReleaseContainers,
     TargetsTaken,
     UpdateExclusions,
@@ -103,12 +102,6 @@ class YarnState:
     def loss_requests(self) -> int:
         """getNumPendingLossReasonRequests: executors that somebody waits for."""
         return len(self.loss_asked)
-
-
-def under_way(launches: Mapping[ExecutorId, Launch], ended: LaunchEnded) -> bool:
-    """Whether it is the end of one of these launches: of that executor, in that container if one is named."""
-    launch = launches.get(ended.executor)
-    return launch is not None and ended.container in (None, launch.container)
 
 
 class Books:
