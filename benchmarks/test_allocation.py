@@ -21,14 +21,15 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from podtide.domain import allocation, snapshots
-from podtide.domain.commands import Step
-from podtide.domain.config import AllocationConfig
-from podtide.domain.pod_commands import Deliver
-from podtide.domain.pod_stimuli import KnownExecutors, Starting, TargetsSet
-from podtide.domain.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber, PodRules, Snapshot
-from podtide.domain.profiles import SparkFault
-from podtide.domain.units import ProfileId
+from podtide.domain.base.units import ProfileId
+from podtide.domain.kubernetes import snapshots
+from podtide.domain.kubernetes.allocator import allocator as allocation
+from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.config import AllocationConfig
+from podtide.domain.protocol.pod_commands import Deliver
+from podtide.domain.protocol.pod_stimuli import KnownExecutors, Starting, TargetsSet
+from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber, PodRules, Snapshot
+from podtide.domain.protocol.resource_profiles import SparkFault
 from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)

@@ -18,28 +18,28 @@ import msgspec
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from podtide.adapters.kubernetes_actuator import ActuatorSettings, KubernetesActuator
-from podtide.adapters.kubernetes_api import Answer, Stream
-from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.live_lines import LiveLines
-from podtide.adapters.live_snapshot import ACT, About
-from podtide.adapters.live_story import LiveStory
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubernetes.api import Answer, Stream
+from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator
 from podtide.adapters.recording import RecordingWriter, header_of
-from podtide.adapters.step_observers import Recorder
-from podtide.domain.commands import Command
-from podtide.domain.headless import HeadlessConfig
-from podtide.domain.pod_commands import CreatePod, PodCommand
-from podtide.domain.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, TargetsSet
-from podtide.domain.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber
-from podtide.domain.reasons import Cause, Why
-from podtide.domain.sparkconf import from_mapping
-from podtide.domain.units import DEFAULT_PROFILE, Millis
-from podtide.entrypoints.app_loop import AppLoop, Observer
-from podtide.entrypoints.app_settings import AppSettings, policies_with
-from podtide.entrypoints.live import Inbox, LiveSurroundings
-from podtide.entrypoints.live_lenses import HeadlessLens
-from podtide.entrypoints.live_manifests import LiveManifests, live_manifests
-from podtide.entrypoints.live_terms import live_settings
+from podtide.adapters.recording.recorder import Recorder
+from podtide.adapters.views.live.log_lines import LiveLines
+from podtide.adapters.views.live.status import ACT, About
+from podtide.adapters.views.live.tracker import LiveStory
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.conf.spark_conf import from_mapping
+from podtide.domain.live.headless import HeadlessConfig
+from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, TargetsSet
+from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber
+from podtide.domain.protocol.reasons import Cause, Why
+from podtide.entrypoints.common.app_config import AppSettings, policies_with
+from podtide.entrypoints.common.app_loop import AppLoop, Observer
+from podtide.entrypoints.live.config import live_settings
+from podtide.entrypoints.live.filters import HeadlessLens
+from podtide.entrypoints.live.loop import Inbox, LiveSurroundings
+from podtide.entrypoints.live.manifests import LiveManifests, live_manifests
 
 Compared = Callable[[str, str, str, str], None]
 APP, NAMESPACE = "spark-bench", "data"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from podtide.adapters.event_log import EventLogSensor
-from podtide.adapters.log_decoder import SecondProcess
-from podtide.adapters.log_source import open_log
-from podtide.entrypoints.replaying import Replay
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.eventlog.decoder_process import SecondProcess
+from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.entrypoints.replay.run import Replay
 
 
 def _one_process(log: Path) -> int:

@@ -19,28 +19,26 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from podtide.domain import engine
-from podtide.domain import workload as workloads
-from podtide.domain.behaviour import Behaviour, StartUp
-from podtide.domain.config import EngineConfig, ProfileRules, ScalingConfig
-from podtide.domain.planning_cluster import assumed_cluster
-from podtide.domain.plans import Plan, Shape
-from podtide.domain.pod_commands import AnswerRegistration
-from podtide.domain.pod_stimuli import ExecutorBusy, RegisterExecutor, TargetsSet
-from podtide.domain.randomness import Constant
-from podtide.domain.reasons import Cause, Why
-from podtide.domain.recorded import Application, Job, Stage
-from podtide.domain.rerun import rerun
-from podtide.domain.rerun_outcome import Outcome
-from podtide.domain.settings import scaling_config
-from podtide.domain.sparkconf import from_mapping
-from podtide.domain.stimuli import ExecutorAdded, JobStage, Stimulus
-from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId
-from podtide.domain.workload_script import Job as ScriptJob
-from podtide.domain.workload_script import Jobs
-from podtide.domain.workload_script import Stage as ScriptStage
-from podtide.domain.yarn_settings import yarn_config
-from podtide.entrypoints.app_settings import app_settings
-from tests.domain.rerun_play import Single
+from podtide.domain.base.randomness import Constant
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId
+from podtide.domain.conf.scaling_config import scaling_config
+from podtide.domain.conf.spark_conf import from_mapping
+from podtide.domain.conf.yarn_config import yarn_config
+from podtide.domain.fakes.driver import driver as workloads
+from podtide.domain.fakes.driver.script import Job as ScriptJob, Jobs, Stage as ScriptStage
+from podtide.domain.protocol.config import EngineConfig, ProfileRules, ScalingConfig
+from podtide.domain.protocol.pod_commands import AnswerRegistration
+from podtide.domain.protocol.pod_stimuli import ExecutorBusy, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.reasons import Cause, Why
+from podtide.domain.protocol.stimuli import ExecutorAdded, JobStage, Stimulus
+from podtide.domain.recorded.application import Application, Job, Stage
+from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
+from podtide.domain.rerun.behaviour import Behaviour, StartUp
+from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.plan import Plan, Shape
+from podtide.domain.rerun.rerun import rerun
+from podtide.entrypoints.common.app_config import app_settings
+from tests.support.rerun_play import Single
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from podtide.adapters.kubernetes_codec import PodPage, read_event, read_pods
-from podtide.adapters.kubernetes_lists import Known, Listed
-from podtide.adapters.kubernetes_watch import WatchReader
+from podtide.adapters.kubernetes.codec import PodPage, read_event, read_pods
+from podtide.adapters.kubernetes.watch.lists import Known, Listed
+from podtide.adapters.kubernetes.watch.stream import WatchReader
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 

@@ -21,12 +21,10 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from podtide.domain import yarn
-from podtide.domain.config import NegotiationConfig
-from podtide.domain.containers import Completion, Container, ContainerId, ContainerSpec, Resource
-from podtide.domain.locality import Placement, Wish, place
-from podtide.domain.units import DEFAULT_PROFILE
-from podtide.domain.yarn_messages import (
+from podtide.domain.base.units import DEFAULT_PROFILE
+from podtide.domain.protocol.config import NegotiationConfig
+from podtide.domain.protocol.containers import Completion, Container, ContainerId, ContainerSpec, Resource
+from podtide.domain.protocol.yarn_messages import (
     Beat,
     ContainersWanted,
     LaunchEnded,
@@ -34,7 +32,9 @@ from podtide.domain.yarn_messages import (
     ResourcesAnswered,
     YarnInput,
 )
-from podtide.domain.yarn_state import Said
+from podtide.domain.yarn import allocator as yarn
+from podtide.domain.yarn.allocator_state import Said
+from podtide.domain.yarn.locality import Placement, Wish, place
 from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)

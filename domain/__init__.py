@@ -5,7 +5,12 @@ of what was held back. ``start`` begins, ``step`` goes on, ``due`` says when the
 something is answered by an ``Answer`` with its ``serial``. ``scaling_config`` makes the configuration of a ``SparkConf``.
 """
 
-from podtide.domain.commands import (
+from podtide.domain.base.units import ALWAYS, DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.conf.scaling_config import Refused, ScalingSettings, scaling_config
+from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_arguments, from_mapping, layered
+from podtide.domain.conf.spark_versions import parse_version
+from podtide.domain.engine import State, due, start, step
+from podtide.domain.protocol.commands import (
     Command,
     Decommission,
     Departure,
@@ -16,17 +21,10 @@ from podtide.domain.commands import (
     Step,
     TargetChange,
 )
-from podtide.domain.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
-from podtide.domain.engine import State, due, start, step
-from podtide.domain.load import Load
-from podtide.domain.metrics import metrics
-from podtide.domain.profiles import ResourceProfile, SparkFault, tasks_per_executor
-from podtide.domain.reasons import Bound, Cause, Held, Phase, Why
-from podtide.domain.scaling import ScalingState, need, scale
-from podtide.domain.settings import Refused, ScalingSettings, scaling_config
-from podtide.domain.sparkconf import ConfError, SparkConf, from_arguments, from_mapping, layered
-from podtide.domain.sparkversions import parse_version
-from podtide.domain.stimuli import (
+from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
+from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
+from podtide.domain.protocol.resource_profiles import ResourceProfile, SparkFault, tasks_per_executor
+from podtide.domain.protocol.stimuli import (
     Answer,
     BlockUpdated,
     ExecutorAdded,
@@ -56,7 +54,9 @@ from podtide.domain.stimuli import (
     UnschedulableTaskSetAdded,
     UnschedulableTaskSetRemoved,
 )
-from podtide.domain.units import ALWAYS, DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.scaling.load import Load
+from podtide.domain.scaling.manager import ScalingState, need, scale
+from podtide.domain.scaling.metrics import metrics
 
 __all__ = [
     "ALWAYS",

@@ -20,9 +20,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never, cast, get_args
 
-from podtide.domain import kubernetes_side, profiles, scaling, yarn_side
-from podtide.domain import load as loads
-from podtide.domain.backend_messages import (
+from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.kubernetes import side as kubernetes_side
+from podtide.domain.kubernetes.side import KubernetesState
+from podtide.domain.protocol import resource_profiles as profiles
+from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
     Decommissioned,
     ExecutorDisabled,
@@ -31,14 +33,17 @@ from podtide.domain.backend_messages import (
     RequestMore,
     RequestTotals,
 )
-from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
-from podtide.domain.config import TICK_INTERVAL_MS, ContainerRules, EngineConfig, ScalingConfig
-from podtide.domain.container_specs import container_spec
-from podtide.domain.kubernetes_side import KubernetesState
-from podtide.domain.load import Load
-from podtide.domain.pod_stimuli import DecommissionRequested, KillRequested, PodStimulus, Starting, Stopping, Wake
-from podtide.domain.scaling import ScalingState
-from podtide.domain.stimuli import (
+from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
+from podtide.domain.protocol.config import TICK_INTERVAL_MS, ContainerRules, EngineConfig, ScalingConfig
+from podtide.domain.protocol.pod_stimuli import (
+    DecommissionRequested,
+    KillRequested,
+    PodStimulus,
+    Starting,
+    Stopping,
+    Wake,
+)
+from podtide.domain.protocol.stimuli import (
     Answer,
     ExecutorAdded,
     ExecutorRemoved,
@@ -51,9 +56,13 @@ from podtide.domain.stimuli import (
     Stop,
     Tick,
 )
-from podtide.domain.units import NEVER, Millis
-from podtide.domain.yarn_messages import ProfilesDefined
-from podtide.domain.yarn_side import News, YarnSideState, YarnStimulus
+from podtide.domain.protocol.yarn_messages import ProfilesDefined
+from podtide.domain.scaling import load as loads, manager as scaling
+from podtide.domain.scaling.load import Load
+from podtide.domain.scaling.manager import ScalingState
+from podtide.domain.yarn import side as yarn_side
+from podtide.domain.yarn.container_specs import container_spec
+from podtide.domain.yarn.side import News, YarnSideState, YarnStimulus
 
 _TURNS = frozenset({Tick, Answer, Reset, Stop})
 _EVENTS: frozenset[type] = frozenset(ListenerEvent.__args__) | _TURNS

@@ -17,23 +17,37 @@ from typing import Final, NoReturn
 
 import click
 
+from podtide import __version__
+
 COMMANDS: Final = {
-    "replay": ("podtide.entrypoints.replay_command", "Every decision that Spark would take over a log or recording."),
-    "explain": ("podtide.entrypoints.explain_command", "The whole story of an executor or a moment, from a recording."),
-    "whatif": ("podtide.entrypoints.whatif_command", "What an application would have cost under another config."),
-    "tune": ("podtide.entrypoints.tune_command", "The settings that cost least within a time, over several runs."),
-    "diff": ("podtide.entrypoints.diff_command", "What a change of config does to each application of a corpus."),
-    "fleet": ("podtide.entrypoints.fleet_command", "A table over very many logs: waste by cause, the best setting."),
-    "conf": ("podtide.entrypoints.conf_command", "Check a configuration and show what is in force, and why."),
+    "replay": ("podtide.entrypoints.replay.command", "Every decision that Spark would take over a log or recording."),
+    "explain": (
+        "podtide.entrypoints.replay.explain_command",
+        "The whole story of an executor or a moment, from a recording.",
+    ),
+    "whatif": ("podtide.entrypoints.whatif.command", "What an application would have cost under another config."),
+    "tune": (
+        "podtide.entrypoints.whatif.tune_command",
+        "The settings that cost least within a time, over several runs.",
+    ),
+    "diff": (
+        "podtide.entrypoints.whatif.diff_command",
+        "What a change of config does to each application of a corpus.",
+    ),
+    "fleet": ("podtide.entrypoints.fleet.command", "A table over very many logs: waste by cause, the best setting."),
+    "conf": ("podtide.entrypoints.check.conf_command", "Check a configuration and show what is in force, and why."),
     "simulate": (
-        "podtide.entrypoints.simulate_command",
+        "podtide.entrypoints.simulate.command",
         "Run executor allocation against a fake cluster, in virtual time.",
     ),
-    "fit": ("podtide.entrypoints.fit_command", "Write a cluster file that behaves like a recorded cluster."),
-    "run": ("podtide.entrypoints.run_command", "Decide on a real cluster: in shadow beside Spark, or in charge."),
-    "stop": ("podtide.entrypoints.stop_command", "Delete what an application left behind on a cluster."),
-    "pod": ("podtide.entrypoints.pod_command", "The executor pod that a configuration leads to."),
-    "conform": ("podtide.entrypoints.conform_command", "Re-decide recorded scenarios and compare with real Spark."),
+    "fit": ("podtide.entrypoints.simulate.fit_command", "Write a cluster file that behaves like a recorded cluster."),
+    "run": ("podtide.entrypoints.live.command", "Decide on a real cluster: in shadow beside Spark, or in charge."),
+    "stop": ("podtide.entrypoints.live.stop_command", "Delete what an application left behind on a cluster."),
+    "pod": ("podtide.entrypoints.check.pod_command", "The executor pod that a configuration leads to."),
+    "conform": (
+        "podtide.entrypoints.check.conform_command",
+        "Re-decide recorded scenarios and compare with real Spark.",
+    ),
 }
 """Command name to module and one line of help. The module holds a click command of the command's name."""
 
@@ -84,13 +98,7 @@ class LazyGroup(click.Group):
 def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
     if not asked or context.resilient_parsing:
         return
-    from importlib import metadata  # noqa: PLC0415 - only this option needs it
-
-    try:
-        version = metadata.version("podtide")
-    except metadata.PackageNotFoundError:
-        version = "(a checkout, not installed)"
-    click.echo(f"podtide {version}, decides as Spark 4.3.0")
+    click.echo(f"podtide {__version__}, decides as Spark 4.3.0")
     context.exit()
 
 

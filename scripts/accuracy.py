@@ -33,14 +33,14 @@ from typing import Any, Final, NamedTuple
 
 from returns.pipeline import is_successful
 
-from podtide.adapters.log_errors import LogError
-from podtide.adapters.log_source import open_log
-from podtide.domain.behaviour import Behaviour, StartUp
-from podtide.domain.recorded import Application
-from podtide.domain.units import Millis
-from podtide.domain.variants import Variant
-from podtide.entrypoints.recorded_log import NothingToRun, read_application
-from podtide.entrypoints.whatif import Study, ask, refusal, study
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.text.safe import LogError
+from podtide.domain.base.units import Millis
+from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.behaviour import Behaviour, StartUp
+from podtide.domain.rerun.plan__variants import Variant
+from podtide.entrypoints.whatif.recorded_log import NothingToRun, read_application
+from podtide.entrypoints.whatif.run import Study, ask, refusal, study
 
 PROJECT: Final = Path(__file__).resolve().parent.parent
 DATA: Final = PROJECT.parent / "shared" / "data"

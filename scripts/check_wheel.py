@@ -7,11 +7,13 @@ import sys
 import tempfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 PROJECT: Final = Path(__file__).resolve().parent.parent
 PACKAGES: Final = ("podtide/domain/", "podtide/adapters/", "podtide/entrypoints/")
+FACE: Final = ("podtide/__init__.py", "podtide/__main__.py", "podtide/py.typed")
 
 
 def main() -> int:
@@ -22,10 +24,11 @@ def main() -> int:
         (wheel,) = place.glob("podtide-*.whl")
         with zipfile.ZipFile(wheel) as zipped:
             names = zipped.namelist()
-        strays = [n for n in names if not n.startswith(PACKAGES) and ".dist-info/" not in n]
-        missing = [p for p in PACKAGES if f"{p}py.typed" not in names]
+        modules = {f"podtide/{m.relative_to(PROJECT)}" for p in PACKAGES for m in _modules(PROJECT / Path(p).name)}
+        strays = [n for n in names if not n.startswith(PACKAGES) and n not in FACE and ".dist-info/" not in n]
+        missing = sorted({*modules, *FACE, *(f"{p}py.typed" for p in PACKAGES)} - set(names))
         if strays or missing:
-            print(f"{wheel.name}: stray files {strays}, packages without py.typed {missing}", file=sys.stderr)
+            print(f"{wheel.name}: stray files {strays}, missing files {missing}", file=sys.stderr)
             return 1
         environment = place / "venv"
         venv.create(environment, with_pip=True)
@@ -45,6 +48,10 @@ def main() -> int:
             return 1
         print(f"{wheel.name}: {len(names)} files, installed into an empty environment, replays a log and simulates")
     return 0
+
+
+def _modules(folder: Path) -> Iterator[Path]:
+    return folder.rglob("*.py")
 
 
 def _run(*command: str, folder: Path | None = None) -> str:

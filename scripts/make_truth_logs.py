@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from podtide.adapters.log_source import open_log
-from podtide.entrypoints.recorded_log import read_application
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.entrypoints.whatif.recorded_log import read_application
 from scripts.make_demo_log import CONF, PROJECT, neutral_paths, run, scrub, traces
 
 TRUTH: Final = PROJECT / "tests" / "truth"

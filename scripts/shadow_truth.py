@@ -33,11 +33,11 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from podtide.adapters.driver_log import driver_decisions
 from podtide.adapters.recording import RecordingError, open_recording
-from podtide.domain.commands import Decommission, Kill, RequestTotal
-from podtide.domain.pod_commands import CreatePod, DeletePods
-from podtide.domain.units import Millis
+from podtide.domain.base.units import Millis
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
+from podtide.domain.protocol.pod_commands import CreatePod, DeletePods
+from scripts.driver_log import driver_decisions
 
 LIMIT_MS: Final[Millis] = 2_500
 KINDS: Final = ("targets", "creates", "deletes", "kills")

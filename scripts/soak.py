@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 PROJECT: Final = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(PROJECT), str(PROJECT / ".typing")]
 
-from podtide.entrypoints.app_loop import Stuck  # noqa: E402
+from podtide.entrypoints.common.app_loop import Stuck  # noqa: E402
 from tests.simulation.play import MODES, Played, Small, play, shrink  # noqa: E402
 from tests.simulation.watcher import Broken, Name  # noqa: E402
 from tests.simulation.weather import draw  # noqa: E402

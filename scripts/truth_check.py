@@ -23,10 +23,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.driver_log import Decided, Removal, TargetMove, driver_decisions
-from podtide.adapters.event_log import EventLogSensor
-from podtide.adapters.log_source import open_log
-from podtide.entrypoints.replaying import Replay
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.entrypoints.replay.run import Replay
+from scripts.driver_log import Decided, Removal, TargetMove, driver_decisions
 
 PROJECT: Final = Path(__file__).resolve().parent.parent
 TRUTH: Final = PROJECT.parent / "shared" / "data" / "truth"

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
-from podtide.adapters.kubernetes_api import Unreachable
+from podtide.adapters.kubernetes.api import Unreachable
 from tests.live.cluster import BrokenCluster, Cluster, NoCluster, find
 from tests.live.spark_driver import VARIABLE, SparkFailed
 

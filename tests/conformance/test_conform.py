@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podtide.adapters.scenarios import Scenario, ScenarioError, find
+from podtide.adapters.conformance.runner import Scenario, ScenarioError, find
 
 HERE = Path(__file__).parent
 BESIDE = HERE.parents[2] / "shared" / "conformance"

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from podtide.domain.config import ScalingConfig
-
-from .play import Play
+from podtide.domain.protocol.config import ScalingConfig
+from tests.support.scaling_play import Play
 
 SECOND = 1_000
 HOUR = 3_600 * SECOND

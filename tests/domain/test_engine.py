@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from podtide.domain import engine
-from podtide.domain.commands import RequestTotal
-from podtide.domain.config import ScalingConfig
-from podtide.domain.metrics import metrics
-from podtide.domain.reasons import Cause
-from podtide.domain.stimuli import ExecutorAdded, StageSubmitted, Stimulus, Stop, TaskStart, Tick
-from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId
-
-from .play import Play
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId
+from podtide.domain.protocol.commands import RequestTotal
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.reasons import Cause
+from podtide.domain.protocol.stimuli import ExecutorAdded, StageSubmitted, Stimulus, Stop, TaskStart, Tick
+from podtide.domain.scaling.metrics import metrics
+from tests.support.scaling_play import Play
 
 CONFIG = ScalingConfig(
     executors_min=1,

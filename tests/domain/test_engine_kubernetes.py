@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from podtide.domain import engine
-from podtide.domain.commands import Kill, RequestTotal
-from podtide.domain.config import ResizeConfig, RollConfig, ScalingConfig
-from podtide.domain.kubernetes_side import wants
-from podtide.domain.pod_commands import (
+from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
+from podtide.domain.kubernetes.side import wants
+from podtide.domain.protocol.commands import Kill, RequestTotal
+from podtide.domain.protocol.config import ResizeConfig, RollConfig, ScalingConfig
+from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,
     CreatePod,
@@ -30,7 +31,7 @@ from podtide.domain.pod_commands import (
     StopApplication,
     StopSource,
 )
-from podtide.domain.pod_stimuli import (
+from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     DecommissionRequested,
     ExecutorBusy,
@@ -45,11 +46,9 @@ from podtide.domain.pod_stimuli import (
     Stopping,
     Wake,
 )
-from podtide.domain.reasons import Bound, Held
-from podtide.domain.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart
-from podtide.domain.units import NEVER, ExecutorId, ProfileId
-
-from .engine_play import REFUSED, Answers, AppPlay, S, config, serials
+from podtide.domain.protocol.reasons import Bound, Held
+from podtide.domain.protocol.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart
+from tests.support.engine_play import REFUSED, Answers, AppPlay, S, config, serials
 
 DYNAMIC = ScalingConfig(idle_timeout_ms=10 * S, backlog_timeout_ms=S, shuffle_tracking=False, executors_max=20)
 

@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 
 from podtide.domain import engine
-from podtide.domain.backend_messages import HostsExcluded, RequestTotals
-from podtide.domain.config import AllocationConfig, ClaimTemplate, ScalingConfig
-from podtide.domain.pod_commands import AwaitDriverReady, CreateClaim, CreatePod, DeletePods, GetDriverPod, ListClaims
-from podtide.domain.pod_stimuli import Outcome, RegisterExecutor, Stopping, TargetsSet, Wake
-from podtide.domain.stimuli import ExecutorAdded, StageSubmitted
-from podtide.domain.units import ExecutorId, ProfileId
-
-from .engine_play import Answers, AppPlay, S, config
-from .pods_play import Api, PodsPlay
+from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.protocol.backend_messages import HostsExcluded, RequestTotals
+from podtide.domain.protocol.config import AllocationConfig, ClaimTemplate, ScalingConfig
+from podtide.domain.protocol.pod_commands import (
+    AwaitDriverReady,
+    CreateClaim,
+    CreatePod,
+    DeletePods,
+    GetDriverPod,
+    ListClaims,
+)
+from podtide.domain.protocol.pod_stimuli import Outcome, RegisterExecutor, Stopping, TargetsSet, Wake
+from podtide.domain.protocol.stimuli import ExecutorAdded, StageSubmitted
+from tests.support.engine_play import Answers, AppPlay, S, config
+from tests.support.pods_play import Api, PodsPlay
 
 CLAIMS: dict[str, Any] = {"claims": (ClaimTemplate("spark-local-dir-1", "OnDemand", 0, "fast", "1Gi"),)}
 

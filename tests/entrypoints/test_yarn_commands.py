@@ -11,16 +11,16 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from podtide.adapters.files.yarn_cluster import understand
 from podtide.adapters.recording import open_recording
-from podtide.adapters.yarn_story import GIVEN_BACK
-from podtide.adapters.yarn_world_file import understand
-from podtide.domain.yarn_description import Phase, racks
-from podtide.domain.yarn_messages import MasterRegistered, ResourcesAnswered
+from podtide.adapters.views.stats.yarn import GIVEN_BACK
+from podtide.domain.fakes.yarn.description import Phase, racks
+from podtide.domain.protocol.yarn_messages import MasterRegistered, ResourcesAnswered
 from podtide.entrypoints import cli
-from podtide.entrypoints.simulate_command import START
+from podtide.entrypoints.simulate.command import START
+from tests.support.project import PROJECT
 
-ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = json.loads((ROOT / "docs" / "schema" / "simulation.json").read_text())
+SCHEMA = json.loads((PROJECT / "docs" / "schema" / "simulation.json").read_text())
 YARN = ("--conf", "spark.master=yarn")
 
 CALM = """

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.live.cluster import Cluster
 
 SETTLE_S = 45.0
 """A server that is not ours writes its batches as seldom as every 30 s."""

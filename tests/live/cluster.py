@@ -27,12 +27,11 @@ from typing import Any, Final
 
 import yaml
 
-from podtide.adapters.kubernetes_api import Answer, KubernetesApi, Query, Unreachable, Watcher, connect
-
-from .audit import AuditLog
-from .kubelet import Kubelet
-from .server import SHARED, BrokenCluster, Server, from_assets, from_shared
-from .waiting import until
+from podtide.adapters.kubernetes.api import Answer, KubernetesApi, Query, Unreachable, Watcher, connect
+from tests.live.audit import AuditLog
+from tests.live.kubelet import Kubelet
+from tests.live.server import SHARED, BrokenCluster, Server, from_assets, from_shared
+from tests.live.waiting import until
 
 __all__ = ["BrokenCluster", "Cluster", "NoCluster", "find", "until"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import BrokenCluster, Cluster, NoCluster, find
+from tests.live.cluster import BrokenCluster, Cluster, NoCluster, find
 
 collect_ignore_glob = ["test_*.py"] if os.environ.get("PYTEST_XDIST_WORKER") else []
 

@@ -26,7 +26,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from podtide.adapters.kubernetes_api import MERGE_PATCH, Answer, KubernetesApi, Unreachable, connect
+from podtide.adapters.kubernetes.api import MERGE_PATCH, Answer, KubernetesApi, Unreachable, connect
 
 Pod: TypeAlias = dict[str, Any]
 ENDED = ("Succeeded", "Failed")

@@ -16,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
+from tests.support.project import PROJECT
+
 PROGRAM: Final = Path(__file__).with_name("hollow_kubelet.py")
-PROJECT: Final = Path(__file__).resolve().parents[2]
 ANSWER_TIMEOUT_S: Final = 60.0
 
 

@@ -30,13 +30,12 @@ from typing import IO, Any, Self
 
 import pytest
 
-from podtide.adapters.kubernetes_api import Stream, Unreachable
+from podtide.adapters.kubernetes.api import Stream, Unreachable
+from tests.live.cluster import Cluster
+from tests.live.server import free_ports
+from tests.live.waiting import until
+from tests.support.project import PROJECT
 
-from .cluster import Cluster
-from .server import free_ports
-from .waiting import until
-
-PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()"]
 APP = "life"
 PREFIX = "life"

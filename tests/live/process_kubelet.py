@@ -36,8 +36,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
-from podtide.adapters.kubernetes_api import MERGE_PATCH, Answer, Api, Stream, Unreachable, connect
-from podtide.domain.pods import EXECUTOR_LABEL
+from podtide.adapters.kubernetes.api import MERGE_PATCH, Answer, Api, Stream, Unreachable, connect
+from podtide.domain.protocol.pods import EXECUTOR_LABEL
 
 NODE: Final = "process-0"
 BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"

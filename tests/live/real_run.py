@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from .cluster import Cluster
-from .spark_driver import SparkDriver
-from .waiting import until
+from tests.live.cluster import Cluster
+from tests.live.spark_driver import SparkDriver
+from tests.live.waiting import until
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()"]
 ENVIRONMENT = {"PYTHONPATH": str(PROJECT / ".typing"), "COLUMNS": "200"}
 

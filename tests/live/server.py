@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import yaml
 
-from .waiting import until
+from tests.live.waiting import until
+from tests.support.project import PROJECT
 
-PROJECT: Final = Path(__file__).resolve().parents[2]
 SHARED: Final = PROJECT.parent / "shared" / "kubernetes"
 UP_TIMEOUT_S: Final = 120.0
 

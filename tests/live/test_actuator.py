@@ -16,14 +16,15 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import yaml
 
-from podtide.adapters.kubernetes_actuator import ActuatorSettings, KubernetesActuator, Policy
-from podtide.adapters.kubernetes_api import Answer, Api, KubernetesApi, Query, Stream, connect
-from podtide.adapters.kubernetes_calls import CallSettings
-from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.live_news import News, Topic
-from podtide.domain.commands import Command
-from podtide.domain.executor_pod_facts import Owner
-from podtide.domain.pod_commands import (
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubernetes.api import Answer, Api, KubernetesApi, Query, Stream, connect
+from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator, Policy
+from podtide.adapters.kubernetes.calls import CallSettings
+from podtide.adapters.notices import News, Topic
+from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.executor_pod.facts import Owner
+from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.pod_commands import (
     AssignExecutorId,
     AwaitDriverReady,
     ClaimSpec,
@@ -44,12 +45,10 @@ from podtide.domain.pod_commands import (
     ResizePod,
     ScaleSet,
 )
-from podtide.domain.pod_stimuli import UNKNOWN_OUTCOME, Outcome
-from podtide.domain.pods import PodNumber
-from podtide.domain.reasons import Cause, Why
-from podtide.domain.units import ExecutorId, ProfileId
-
-from .cluster import Cluster, until
+from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome
+from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.protocol.reasons import Cause, Why
+from tests.live.cluster import Cluster, until
 
 APP = "spark-live-actuator"
 WHY = Why(Cause.BELOW_TARGET)

@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from podtide.adapters.kubernetes_api import Unreachable
-
-from .cluster import Cluster, until
+from podtide.adapters.kubernetes.api import Unreachable
+from tests.live.cluster import Cluster, until
 
 
 def pod(name: str, **annotations: str) -> dict[str, object]:

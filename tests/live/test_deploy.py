@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.rendering import render
+from tests.live.cluster import Cluster
+from tests.support.project import PROJECT
+from tests.support.rendering import render
 
-from .cluster import Cluster
-
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+DEPLOY = PROJECT / "deploy"
 PATHS = {
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
     "ConfigMap": ("/api/v1", "configmaps"),

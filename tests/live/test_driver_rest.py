@@ -20,18 +20,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from podtide.adapters.driver_rest import DriverSensor, DriverSettings, ask_conf
-from podtide.adapters.driver_rest_http import Access, DriverHttp
-from podtide.adapters.event_log import EventLogSensor
-from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.live_news import News, Topic
-from podtide.adapters.log_source import open_log
-from podtide.domain import idleness as idle_executors
-from podtide.domain import load as loads
-from podtide.domain.config import ScalingConfig
-from podtide.domain.driver_view import UNSEEN
-from podtide.domain.pod_stimuli import ExecutorDisconnected, RegisterExecutor
-from podtide.domain.stimuli import (
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.driver.driver_client import Access, DriverHttp
+from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, ask_conf
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.adapters.notices import News, Topic
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.live.driver_view import UNSEEN
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.stimuli import (
     BlockUpdated,
     ExecutorAdded,
     ExecutorRemoved,
@@ -45,9 +44,8 @@ from podtide.domain.stimuli import (
     TaskOutcome,
     TaskStart,
 )
-from podtide.domain.units import ExecutorId, Millis, ProfileId
-
-from .spark_driver import spark_python
+from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from tests.live.spark_driver import spark_python
 
 PROGRAM = """
 import json, sys, threading, time

@@ -1,7 +1,7 @@
 """Executor pods as an API server sees them: dry runs of the worked examples, of generated pods, claims and sets.
 
 What a server does not know it drops (1.20 drops resizePolicy), what it forbids it refuses (1.20 refuses ReadWriteOncePod).
-Both are held against the published API in tests/adapters/test_executor_manifests.py.
+Both are held against the published API in tests/adapters/kubernetes/executor_pod/test_manifests.py.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from podtide.domain.executor_pod import DriverPod, PodFacts, executor_pods
-from podtide.domain.pod_commands import CreateSet
-from podtide.domain.profiles import ResourceProfile
-from podtide.domain.reasons import Cause, Why
-from podtide.domain.replicas import claim_specs
-from podtide.domain.sparkconf import from_mapping
-from podtide.domain.units import DEFAULT_PROFILE, ProfileId
-from podtide.entrypoints.pod_command import pod as pod_command
-
-from ..domain.test_executor_pod import EXAMPLES
-from .cluster import Cluster
+from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.conf.spark_conf import from_mapping
+from podtide.domain.executor_pod.builder import DriverPod, PodFacts, executor_pods
+from podtide.domain.kubernetes.allocator.replicas_allocator import claim_specs
+from podtide.domain.protocol.pod_commands import CreateSet
+from podtide.domain.protocol.reasons import Cause, Why
+from podtide.domain.protocol.resource_profiles import ResourceProfile
+from podtide.entrypoints.check.pod_command import pod as pod_command
+from tests.domain.executor_pod.test_builder import EXAMPLES
+from tests.live.cluster import Cluster
 
 K = "spark.kubernetes."
 VOLUMES = K + "executor.volumes."

@@ -15,12 +15,25 @@ from typing import Any
 import pytest
 import yaml
 
-from .cluster import Cluster
-from .fault_server import Fault, FaultServer
-from .kubelet import Kubelet
-from .life import Census, Life, at_rest, left, many, names, patience, replays, swept, truth, vanish, whole_only
-from .server import PROJECT
-from .waiting import until
+from tests.live.cluster import Cluster
+from tests.live.fault_server import Fault, FaultServer
+from tests.live.kubelet import Kubelet
+from tests.live.life import (
+    Census,
+    Life,
+    at_rest,
+    left,
+    many,
+    names,
+    patience,
+    replays,
+    swept,
+    truth,
+    vanish,
+    whole_only,
+)
+from tests.live.waiting import until
+from tests.support.project import PROJECT
 
 PODS = r"/pods(\?|$)"
 POD = r"/pods/[^/?]+(\?|$)"

@@ -6,16 +6,15 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from podtide.adapters.kubernetes_lease import Acquired, ApplicationLease, HeldBy, LeaseRefused, LeaseSettings
-from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.live_news import News, Topic
-from podtide.adapters.process_identity import Identity, own_identity
-
-from .cluster import Cluster, until
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubernetes.lease.identity import Identity, own_identity
+from podtide.adapters.kubernetes.lease.lease import Acquired, ApplicationLease, HeldBy, LeaseRefused, LeaseSettings
+from podtide.adapters.notices import News, Topic
+from tests.live.cluster import Cluster, until
+from tests.support.project import PROJECT
 
 APP = "spark-5e55e55e55e55e55e55e55e55e55e55e"
 ELSEWHERE = Identity("elsewhere", 1, "1", "1", "0f")
@@ -23,7 +22,6 @@ ELSEWHERE = Identity("elsewhere", 1, "1", "1", "0f")
 
 QUICK = LeaseSettings(duration_s=3, renew_every_s=1.0, retry_s=0.2, margin_s=1.0)
 LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 def lease_of(
@@ -81,10 +79,10 @@ def test_an_instance_that_is_silent_is_followed_after_the_duration(cluster: Clus
 
 HOLDER = """
 import sys
-from podtide.adapters.kubernetes_api import connect
-from podtide.adapters.kubernetes_lease import ApplicationLease
-from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.process_identity import own_identity
+from podtide.adapters.kubernetes.api import connect
+from podtide.adapters.kubernetes.lease.lease import ApplicationLease
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubernetes.lease.identity import own_identity
 lease = ApplicationLease(connect(sys.argv[1]), sys.argv[2], sys.argv[3], own_identity(), SystemClock(), lambda _: None)
 found = lease.acquire()
 lease.start()

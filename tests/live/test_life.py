@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import Cluster
-from .kubelet import Kubelet
-from .life import Census, Life, at_rest, left, many, names, patience, replays, swept, truth, vanish
-from .waiting import until
+from tests.live.cluster import Cluster
+from tests.live.kubelet import Kubelet
+from tests.live.life import Census, Life, at_rest, left, many, names, patience, replays, swept, truth, vanish
+from tests.live.waiting import until
 
 
 @pytest.fixture

@@ -6,26 +6,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import pytest
 import yaml
 
-from podtide.adapters.kubernetes_actuator import ActuatorSettings, KubernetesActuator
-from podtide.adapters.kubernetes_api import CallSeen
-from podtide.adapters.kubernetes_calls import Caller, Counts
-from podtide.adapters.kubernetes_cleanup import Cleaner
-from podtide.adapters.kubernetes_lease import Acquired, ApplicationLease
-from podtide.adapters.kubernetes_leftovers import KINDS, Leftovers, Unknown
-from podtide.adapters.kubernetes_refusals import Complaints
-from podtide.adapters.kubernetes_sensor import PodSensor
-from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.live_news import News
-from podtide.adapters.pacing import Lane
-from podtide.adapters.process_identity import own_identity
-from podtide.domain.executor_pod_facts import Owner
-from podtide.domain.pod_commands import (
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubernetes.api import CallSeen
+from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator
+from podtide.adapters.kubernetes.apply.delete import Cleaner
+from podtide.adapters.kubernetes.calls import Caller, Counts
+from podtide.adapters.kubernetes.cleanup import KINDS, Leftovers, Unknown
+from podtide.adapters.kubernetes.errors import Complaints
+from podtide.adapters.kubernetes.lease.identity import own_identity
+from podtide.adapters.kubernetes.lease.lease import Acquired, ApplicationLease
+from podtide.adapters.kubernetes.ratelimit import Lane
+from podtide.adapters.kubernetes.watch.sensor import PodSensor
+from podtide.adapters.notices import News
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
+from podtide.domain.executor_pod.facts import Owner
+from podtide.domain.protocol.pod_commands import (
     ClaimSpec,
     CreateClaim,
     CreateConfigMap,
@@ -42,19 +42,17 @@ from podtide.domain.pod_commands import (
     ResizePod,
     ScaleSet,
 )
-from podtide.domain.pod_stimuli import Outcome
-from podtide.domain.pods import PodNumber
-from podtide.domain.reasons import Cause, Why
-from podtide.domain.units import DEFAULT_PROFILE, ExecutorId
-
-from .cluster import Cluster, until
+from podtide.domain.protocol.pod_stimuli import Outcome
+from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.protocol.reasons import Cause, Why
+from tests.live.cluster import Cluster, until
+from tests.support.project import PROJECT
 
 APP: Final = "spark-00000000000000000000000000000001"
 WHY: Final = Why(Cause.TARGET_SET)
 ONE: Final = PodNumber(1)
 ROLES: Final[dict[str, list[dict[str, Any]]]] = {
-    one["metadata"]["name"]: one["rules"]
-    for one in yaml.safe_load_all((Path(__file__).parents[2] / "deploy" / "rbac.yaml").read_text())
+    one["metadata"]["name"]: one["rules"] for one in yaml.safe_load_all((PROJECT / "deploy" / "rbac.yaml").read_text())
 }
 
 Kind: TypeAlias = Literal["statefulset", "deployment"]

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from scripts import shadow_truth
-
-from .cluster import Cluster
-from .process_kubelet import Kubelet, spark_home
-from .real_run import Run, replays
-from .spark_driver import ASLEEP, SWITCHED_OFF, SparkDriver, spark_python
-from .waiting import until
+from tests.live.cluster import Cluster
+from tests.live.process_kubelet import Kubelet, spark_home
+from tests.live.real_run import Run, replays
+from tests.live.spark_driver import ASLEEP, SWITCHED_OFF, SparkDriver, spark_python
+from tests.live.waiting import until
 
 EXECUTORS = 3
 OURS = {

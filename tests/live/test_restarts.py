@@ -15,10 +15,24 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import Cluster
-from .kubelet import Kubelet
-from .life import Census, Life, at_rest, lease, left, many, names, patience, replays, swept, truth, vanish, whole_only
-from .waiting import until
+from tests.live.cluster import Cluster
+from tests.live.kubelet import Kubelet
+from tests.live.life import (
+    Census,
+    Life,
+    at_rest,
+    lease,
+    left,
+    many,
+    names,
+    patience,
+    replays,
+    swept,
+    truth,
+    vanish,
+    whole_only,
+)
+from tests.live.waiting import until
 
 SEED = 20261121
 

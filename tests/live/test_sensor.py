@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.kubernetes_api import MERGE_PATCH, KubernetesApi, Unreachable
-from podtide.adapters.kubernetes_sensor import Heard, PodSensor, SensorSettings
-from podtide.adapters.live_clock import SystemClock
-from podtide.adapters.live_news import News, Topic
-from podtide.domain import snapshots
-from podtide.domain.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
-from podtide.domain.pods import PodRules, PodState
-from podtide.domain.profiles import SparkFault
-
-from .cluster import Cluster
-from .proxy import Proxy
-from .waiting import until
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubernetes.api import MERGE_PATCH, KubernetesApi, Unreachable
+from podtide.adapters.kubernetes.watch.sensor import Heard, PodSensor, SensorSettings
+from podtide.adapters.notices import News, Topic
+from podtide.domain.kubernetes import snapshots
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
+from podtide.domain.protocol.pods import PodRules, PodState
+from podtide.domain.protocol.resource_profiles import SparkFault
+from tests.live.cluster import Cluster
+from tests.live.proxy import Proxy
+from tests.live.waiting import until
 
 APP = "spark-aaaabbbbccccddddeeeeffff00001111"
 NOTICED_S = 1.0

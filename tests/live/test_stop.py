@@ -11,9 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from podtide.entrypoints.stop_command import stop
-
-from .cluster import Cluster, until
+from podtide.entrypoints.live.stop_command import stop
+from tests.live.cluster import Cluster, until
 
 APP = "spark-0a1b2c3d"
 LABELS = {"spark-app-selector": APP}

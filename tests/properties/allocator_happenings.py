@@ -16,14 +16,11 @@ from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
-from podtide.domain import allocation, snapshots
-from podtide.domain.allocator_state import AllocatorCommand, AllocatorInput, AllocatorState, RecoveryNeeded
-from podtide.domain.commands import Report
-from podtide.domain.config import INT_MAX, AllocationConfig, ClaimTemplate
-from podtide.domain.pod_commands import Deliver, NotifySubscribers
-from podtide.domain.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Starting, Stopping, TargetsSet
-from podtide.domain.pods import PodManifest, PodNumber, PodRules, Snapshot
-from podtide.domain.policies import (
+from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.kubernetes import snapshots
+from podtide.domain.kubernetes.allocator import allocator as allocation
+from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorInput, AllocatorState, RecoveryNeeded
+from podtide.domain.protocol.allocation_policies import (
     FIXED_POLICIES,
     SPARK_POLICIES,
     BackOff,
@@ -35,10 +32,21 @@ from podtide.domain.policies import (
     Surplus,
     size_by_limits,
 )
-from podtide.domain.profiles import SparkFault
-from podtide.domain.units import Millis, ProfileId
-
-from ..domain.pods_play import Api, manifest
+from podtide.domain.protocol.commands import Report
+from podtide.domain.protocol.config import INT_MAX, AllocationConfig, ClaimTemplate
+from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
+from podtide.domain.protocol.pod_stimuli import (
+    CallFailure,
+    Claim,
+    KnownExecutors,
+    Outcome,
+    Starting,
+    Stopping,
+    TargetsSet,
+)
+from podtide.domain.protocol.pods import PodManifest, PodNumber, PodRules, Snapshot
+from podtide.domain.protocol.resource_profiles import SparkFault
+from tests.support.pods_play import Api, manifest
 
 RULES = PodRules(check_all_containers=False)
 VOLUMES = (ClaimTemplate("a", "OnDemand", 0, "gp2", "10Gi"), ClaimTemplate("b", "OnDemand", 1, "gp2", "5Gi"))

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from podtide.domain.config import AllocationConfig
-from podtide.domain.fleet import hash_order
-from podtide.domain.instants import parse_instant
-from podtide.domain.pods import PROFILE_LABEL, Pod, PodNumber, PodState
+from podtide.domain.jvm.instants import parse_instant
+from podtide.domain.kubernetes.allocator.executor_index import hash_order
+from podtide.domain.protocol.config import AllocationConfig
+from podtide.domain.protocol.pods import PROFILE_LABEL, Pod, PodNumber, PodState
 
 Call = tuple[object, ...]
 

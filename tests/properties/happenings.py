@@ -18,10 +18,11 @@ from typing import NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 from podtide.domain import engine
-from podtide.domain.commands import Report, ScalingCommand, ScheduleThrew
-from podtide.domain.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import State
-from podtide.domain.stimuli import (
+from podtide.domain.protocol.commands import Report, ScalingCommand, ScheduleThrew
+from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
+from podtide.domain.protocol.stimuli import (
     Answer,
     BlockUpdated,
     ExecutorAdded,
@@ -50,9 +51,7 @@ from podtide.domain.stimuli import (
     UnschedulableTaskSetAdded,
     UnschedulableTaskSetRemoved,
 )
-from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
-
-from ..domain.play import Cluster
+from tests.support.scaling_play import Cluster
 
 
 class Changed(NamedTuple):

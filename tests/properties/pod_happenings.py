@@ -14,24 +14,16 @@ import types
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from itertools import accumulate
-from typing import (
-    Any,
-    Literal,
-    NamedTuple,
-    NewType,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Literal, NamedTuple, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 from pyrsistent import PMap, pmap
 
-from podtide.domain.commands import Command, Departure, Report
-from podtide.domain.pod_commands import PodCommand
-from podtide.domain.pod_stimuli import (
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.commands import Command, Departure, Report
+from podtide.domain.protocol.container_requests import Layout
+from podtide.domain.protocol.pod_commands import PodCommand
+from podtide.domain.protocol.pod_stimuli import (
     CreationFailed,
     KnownExecutors,
     Outcome,
@@ -39,7 +31,7 @@ from podtide.domain.pod_stimuli import (
     PodStimulus,
     PodsUpdated,
 )
-from podtide.domain.pods import (
+from podtide.domain.protocol.pods import (
     APP_LABEL,
     EXECUTOR_LABEL,
     EXECUTOR_ROLE,
@@ -56,12 +48,10 @@ from podtide.domain.pods import (
     PodManifest,
     PodNumber,
 )
-from podtide.domain.reasons import Bound, Fact, Why
-from podtide.domain.request_table import Layout
-from podtide.domain.stimuli import Move, Stimulus
-from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.yarn_messages import YarnCommand
-from podtide.domain.yarn_side import YarnStimulus
+from podtide.domain.protocol.reasons import Bound, Fact, Why
+from podtide.domain.protocol.stimuli import Move, Stimulus
+from podtide.domain.protocol.yarn_messages import YarnCommand
+from podtide.domain.yarn.side import YarnStimulus
 
 T = TypeVar("T")
 

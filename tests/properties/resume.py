@@ -9,8 +9,8 @@ from __future__ import annotations
 import pickle
 import sys
 
-from podtide.adapters.scenarios import state_line
-from podtide.adapters.state_codec import decode, encode
+from podtide.adapters.conformance.runner import state_line
+from podtide.adapters.recording.records.state import decode, encode
 from tests.properties.happenings import Run
 
 

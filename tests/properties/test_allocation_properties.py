@@ -5,14 +5,14 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 
-from hypothesis import assume, example, given
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, strategies as st
 
-from podtide.domain import allocation
-from podtide.domain.allocator_state import AllocatorInput, RecoveryNeeded
-from podtide.domain.config import AllocationConfig
-from podtide.domain.pod_commands import CountFailure, CreatePod, DeletePods, Deliver
-from podtide.domain.pod_stimuli import (
+from podtide.domain.base.units import LAST_MS, NEVER, ProfileId
+from podtide.domain.kubernetes.allocator import allocator as allocation
+from podtide.domain.kubernetes.allocator.state import AllocatorInput, RecoveryNeeded
+from podtide.domain.protocol.config import AllocationConfig
+from podtide.domain.protocol.pod_commands import CountFailure, CreatePod, DeletePods, Deliver
+from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     Claim,
     KnownExecutors,
@@ -22,12 +22,9 @@ from podtide.domain.pod_stimuli import (
     Stopping,
     TargetsSet,
 )
-from podtide.domain.pods import EXECUTOR_LABEL, PROFILE_LABEL, Pod, PodManifest, PodNumber, PodState, Snapshot
-from podtide.domain.reasons import Cause, Held, Phase, Threw, Why
-from podtide.domain.units import LAST_MS, NEVER, ProfileId
-
-from ..domain.pods_play import Api, PodsPlay
-from .allocator_happenings import (
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, PROFILE_LABEL, Pod, PodManifest, PodNumber, PodState, Snapshot
+from podtide.domain.protocol.reasons import Cause, Held, Phase, Threw, Why
+from tests.properties.allocator_happenings import (
     Act,
     Changed,
     Happening,
@@ -39,7 +36,8 @@ from .allocator_happenings import (
     prompt_happenings,
     told,
 )
-from .allocator_model import Call, Literal
+from tests.properties.allocator_model import Call, Literal
+from tests.support.pods_play import Api, PodsPlay
 
 LONG_ENOUGH = 30_000  # every timeout of the configurations has come by then
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from podtide.domain import backend
-from podtide.domain.backend import BackendCommand, BackendInput, BackendState
-from podtide.domain.backend_messages import (
+from podtide.domain.backend import scheduler_backend as backend
+from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
+from podtide.domain.backend.state import Phase
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
     Decommissioned,
     Excluded,
@@ -24,10 +25,9 @@ from podtide.domain.backend_messages import (
     StopAllocator,
     TargetsForwarded,
 )
-from podtide.domain.backend_state import Phase
-from podtide.domain.config import BackendConfig
-from podtide.domain.pod_commands import CreateConfigMap, DeletePods, ExitReason, RemoveExecutor
-from podtide.domain.pod_stimuli import (
+from podtide.domain.protocol.config import BackendConfig
+from podtide.domain.protocol.pod_commands import CreateConfigMap, DeletePods, ExitReason, RemoveExecutor
+from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     DecommissionRequested,
     ExecutorBusy,
@@ -40,7 +40,6 @@ from podtide.domain.pod_stimuli import (
     Stopping,
     Wake,
 )
-from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
 
 IDS = st.sampled_from([ExecutorId(e) for e in ("1", "2", "3", "4", "x")])
 SOME = st.lists(IDS, max_size=4).map(tuple)

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from hypothesis import given
 
-from podtide.domain.commands import Report, RequestTotal
-from podtide.domain.config import ScalingConfig
-from podtide.domain.reasons import Bound, Held, Phase
-from podtide.domain.units import ExecutorId, ProfileId
-
-from .happenings import Happening, Run, configs, happenings
+from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.protocol.commands import Report, RequestTotal
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.reasons import Bound, Held, Phase
+from tests.properties.happenings import Happening, Run, configs, happenings
 
 
 @given(configs(), happenings)

@@ -9,14 +9,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from podtide.domain import driver_view as views
-from podtide.domain import idleness as idle_executors
-from podtide.domain import load as loads
-from podtide.domain.config import ScalingConfig
-from podtide.domain.driver_view_snapshot import (
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.live import driver_view as views
+from podtide.domain.live.driver_snapshot import (
     DriverSnapshot,
     ExecutorSeen,
     JobSeen,
@@ -25,9 +22,9 @@ from podtide.domain.driver_view_snapshot import (
     StageStatus,
     ViewConfig,
 )
-from podtide.domain.load import Demand
-from podtide.domain.pod_stimuli import ExecutorDisconnected, RegisterExecutor
-from podtide.domain.stimuli import (
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.stimuli import (
     ExecutorAdded,
     ExecutorRemoved,
     ListenerEvent,
@@ -37,7 +34,8 @@ from podtide.domain.stimuli import (
     TaskEnd,
     TaskStart,
 )
-from podtide.domain.units import ExecutorId, Millis, ProfileId
+from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from podtide.domain.scaling.load import Demand
 
 CONFIG = ViewConfig()
 SCALING = ScalingConfig(idle_timeout_ms=60_000)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from podtide.adapters.scenarios import state_line
-from podtide.domain.config import ScalingConfig
-
-from .happenings import Happening, Run, configs, happenings, news
+from podtide.adapters.conformance.runner import state_line
+from podtide.domain.protocol.config import ScalingConfig
+from tests.properties.happenings import Happening, Run, configs, happenings, news
 
 LONG_ENOUGH = 12_000  # every timeout of the configurations that ever comes has come by then
 

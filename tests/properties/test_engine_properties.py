@@ -11,15 +11,30 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from podtide.domain import backend, engine, polling, resizing, rolling, store
-from podtide.domain.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew
-from podtide.domain.config import TICK_INTERVAL_MS, ClaimTemplate, EngineConfig, ResizeConfig, RollConfig, ScalingConfig
+from podtide.domain import engine
+from podtide.domain.backend import scheduler_backend as backend
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.pod_commands import CreatePod, StopApplication
-from podtide.domain.pod_stimuli import (
+from podtide.domain.kubernetes import (
+    polling_source as polling,
+    resize_plugins as resizing,
+    roll_plugin as rolling,
+    snapshots_store as store,
+)
+from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
+from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew
+from podtide.domain.protocol.config import (
+    TICK_INTERVAL_MS,
+    ClaimTemplate,
+    EngineConfig,
+    ResizeConfig,
+    RollConfig,
+    ScalingConfig,
+)
+from podtide.domain.protocol.pod_commands import CreatePod, StopApplication
+from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     CreationFailed,
     DecommissionRequested,
@@ -36,13 +51,9 @@ from podtide.domain.pod_stimuli import (
     TargetsSet,
     Wake,
 )
-from podtide.domain.policies import FIXED_POLICIES, SPARK_POLICIES
-from podtide.domain.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart, Tick
-from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
-
-from ..domain.engine_play import config, manifest
-from .pod_happenings import pod_stimuli
-from .pod_happenings import stimuli as listener_stimuli
+from podtide.domain.protocol.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart, Tick
+from tests.properties.pod_happenings import pod_stimuli, stimuli as listener_stimuli
+from tests.support.engine_play import config, manifest
 
 S = 1_000
 FAILURES = (

@@ -13,14 +13,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from podtide.domain.ledger import LIMITS, Book, Sums
-from podtide.domain.ledger_causes import Cause, Limit
-from podtide.domain.ledger_lives import CAUSES
-from podtide.domain.units import NEVER
+from podtide.domain.base.units import NEVER
+from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.executor_life import CAUSES
+from podtide.domain.rerun.ledger.ledger import LIMITS, Book, Sums
 
 ENDS_IDLENESS = ("busy", "tell", "gone", "lost")
 

@@ -9,16 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from podtide.domain import exit_reasons, lifecycle, snapshots
-from podtide.domain.config import LifecycleConfig
-from podtide.domain.lifecycle import ActiveExecutors, Delivery, LifecycleCommand, LifecycleInput, LifecycleState
-from podtide.domain.lifecycle_books import map_order
-from podtide.domain.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
-from podtide.domain.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
-from podtide.domain.pods import (
+from podtide.domain.jvm.hash_order import SMALL
+from podtide.domain.kubernetes import snapshots
+from podtide.domain.kubernetes.lifecycle import exit_reasons, lifecycle_manager as lifecycle
+from podtide.domain.kubernetes.lifecycle.books import map_order
+from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
+    ActiveExecutors,
+    Delivery,
+    LifecycleCommand,
+    LifecycleInput,
+    LifecycleState,
+)
+from podtide.domain.protocol.config import LifecycleConfig
+from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
+from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
     INACTIVE_LABEL,
     SPARK_CONTAINER,
@@ -32,9 +39,8 @@ from podtide.domain.pods import (
     PodState,
     Snapshot,
 )
-from podtide.domain.profiles import SparkFault
-from podtide.domain.reasons import Threw
-from podtide.domain.scalamaps import SMALL
+from podtide.domain.protocol.reasons import Threw
+from podtide.domain.protocol.resource_profiles import SparkFault
 
 RULES = PodRules()
 REFUSED = CallFailure(403, "Forbidden")

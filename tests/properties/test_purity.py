@@ -5,13 +5,13 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from podtide.adapters.scenarios import state_line
+from podtide.adapters.conformance.runner import state_line
 from podtide.domain import engine
-from podtide.domain.config import ScalingConfig
-from podtide.domain.stimuli import (
+from podtide.domain.base.units import LAST_MS, NEVER, ExecutorId, ProfileId
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.stimuli import (
     Answer,
     BlockUpdated,
     ExecutorAdded,
@@ -32,9 +32,7 @@ from podtide.domain.stimuli import (
     Tick,
     UnpersistRDD,
 )
-from podtide.domain.units import LAST_MS, NEVER, ExecutorId, ProfileId
-
-from .happenings import Changed, Happening, Moment, Run, Said, Stop, at, configs, happenings, news
+from tests.properties.happenings import Changed, Happening, Moment, Run, Said, Stop, at, configs, happenings, news
 
 Line = dict[str, Any]
 

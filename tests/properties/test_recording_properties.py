@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from podtide.adapters.recording import (
     RecordedPods,
@@ -22,9 +21,8 @@ from podtide.adapters.recording import (
     decided_value,
     open_recording,
 )
-from podtide.adapters.recording_pods import FORM, PodTable, PodWire
-
-from .pod_happenings import COMMANDS, REPORTS, Taken, anything_once, lists_of_pods, manifests, stories
+from podtide.adapters.recording.pods import FORM, PodTable, PodWire
+from tests.properties.pod_happenings import COMMANDS, REPORTS, Taken, anything_once, lists_of_pods, manifests, stories
 
 HEADER = RecordingHeader("app", 0, "fake", {"spark.executor.cores": "4"}, seed=7)
 

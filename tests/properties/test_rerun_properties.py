@@ -12,19 +12,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from podtide.domain.behaviour import Behaviour, Loss
-from podtide.domain.config import TICK_INTERVAL_MS, ProfileRules
-from podtide.domain.plans import Plan
-from podtide.domain.recorded import Application, Copy, Failure, Job, Stage
-from podtide.domain.rerun import rerun
-from podtide.domain.rerun_outcome import Outcome
-from podtide.domain.units import DEFAULT_PROFILE, NEVER, Millis
-from podtide.domain.variants import Faults
-
-from ..domain.rerun_play import (
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
+from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
+from podtide.domain.recorded.application import Application, Copy, Failure, Job, Stage
+from podtide.domain.rerun.behaviour import Behaviour, Loss
+from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.plan import Plan
+from podtide.domain.rerun.plan__variants import Faults
+from podtide.domain.rerun.rerun import rerun
+from tests.support.rerun_play import (
     AT_ONCE,
     Ordered,
     Single,

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from podtide.domain import snapshots, store
-from podtide.domain.pod_commands import Deliver, NotifySubscribers
-from podtide.domain.pod_stimuli import PodsReplaced, PodsUpdated, Wake
-from podtide.domain.pods import EXECUTOR_LABEL, Pod, PodManifest, PodRules, Snapshot
-from podtide.domain.profiles import SparkFault
-from podtide.domain.snapshots import View
-from podtide.domain.store import Delivered, Stop, StoreConfig, StoreState, Subscribe
+from podtide.domain.kubernetes import snapshots, snapshots_store as store
+from podtide.domain.kubernetes.snapshots import View
+from podtide.domain.kubernetes.snapshots_store import Delivered, Stop, StoreConfig, StoreState, Subscribe
+from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
+from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, Pod, PodManifest, PodRules, Snapshot
+from podtide.domain.protocol.resource_profiles import SparkFault
 
 RULES = PodRules()
 CONFIG = StoreConfig(RULES)

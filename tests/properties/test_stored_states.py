@@ -10,20 +10,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from podtide.adapters.scenarios import state_line
-from podtide.adapters.state_codec import decode, encode
+from podtide.adapters.conformance.runner import state_line
+from podtide.adapters.recording.records.state import decode, encode
 from podtide.domain import engine
-from podtide.domain import idleness as idle_executors
-from podtide.domain import load as loads
-from podtide.domain.config import ScalingConfig
 from podtide.domain.engine import State
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from tests.properties.happenings import Happening, Run, configs, happenings, news
+from tests.support.project import PROJECT
 
-from .happenings import Happening, Run, configs, happenings, news
-
-ROOT = Path(__file__).parents[2]
 STORIES = 60
 
 
@@ -96,13 +93,13 @@ def test_a_run_goes_on_in_a_fresh_process() -> None:
         expected.append((run.said[said:], state_line(run.state, config), decisive(run.state)))
     assert len(interrupted) >= STORIES
     # Another seed for str.__hash__, so that nothing may hang on the order of a set.
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / '.typing'}", "PYTHONHASHSEED": "4242"}
+    environment = {**os.environ, "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / '.typing'}", "PYTHONHASHSEED": "4242"}
     child = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("resume.py"))],
         input=pickle.dumps(interrupted),
         capture_output=True,
         check=True,
-        cwd=ROOT,
+        cwd=PROJECT,
         env=environment,
     )
     endings = pickle.loads(child.stdout)

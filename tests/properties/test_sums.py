@@ -5,16 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 
 from podtide.domain import engine
-from podtide.domain import idleness as idle_executors
-from podtide.domain.config import ScalingConfig
-from podtide.domain.idleness import Idleness
-from podtide.domain.load import LoadBooks
-from podtide.domain.profiles import SparkFault
-from podtide.domain.scaling import due_and_need, needed_executors, total_need
-from podtide.domain.trackers import IdlenessBooks
-from podtide.domain.units import ALWAYS, NEVER, ExecutorId, Millis
-
-from .happenings import Happening, Run, configs, happenings
+from podtide.domain.base.units import ALWAYS, NEVER, ExecutorId, Millis
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.resource_profiles import SparkFault
+from podtide.domain.scaling import executor_monitor as idle_executors
+from podtide.domain.scaling.executor_monitor import Idleness
+from podtide.domain.scaling.executor_trackers import IdlenessBooks
+from podtide.domain.scaling.load import LoadBooks
+from podtide.domain.scaling.manager import due_and_need, needed_executors, total_need
+from tests.properties.happenings import Happening, Run, configs, happenings
 
 
 def sums(books: LoadBooks) -> tuple[object, ...]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from podtide.domain import load as loads
-from podtide.domain import workload as workloads
-from podtide.domain.pod_commands import ExitReason
-from podtide.domain.pod_stimuli import ExecutorBusy
-from podtide.domain.randomness import Delay, Exponential, Uniform
-from podtide.domain.stimuli import (
+from podtide.domain.base.randomness import Delay, Exponential, Uniform
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, ProfileId
+from podtide.domain.fakes.driver import driver as workloads
+from podtide.domain.fakes.driver.driver import Said
+from podtide.domain.fakes.driver.rows import Ending
+from podtide.domain.fakes.driver.script import Cached, Job, Jobs, Outputs, Profile, Stage
+from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.pod_stimuli import ExecutorBusy
+from podtide.domain.protocol.stimuli import (
     JobEnd,
     JobStart,
     ResourceProfileAdded,
@@ -26,12 +28,8 @@ from podtide.domain.stimuli import (
     TaskOutcome,
     TaskStart,
 )
-from podtide.domain.units import DEFAULT_PROFILE, NEVER, ExecutorId, ProfileId
-from podtide.domain.workload import Said
-from podtide.domain.workload_rows import Ending
-from podtide.domain.workload_script import Cached, Job, Jobs, Outputs, Profile, Stage
-
-from ..domain.workload_play import CRASHED, DRAINED, KILLED, PREEMPTED, Play
+from podtide.domain.scaling import load as loads
+from tests.support.workload_play import CRASHED, DRAINED, KILLED, PREEMPTED, Play
 
 P1 = ProfileId(1)
 DELAYS: tuple[Delay, ...] = (Uniform(0, 3_000), Exponential(1_000), Uniform(200, 200))

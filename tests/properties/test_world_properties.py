@@ -9,34 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hypothesis import given, reject
-from hypothesis import strategies as st
+from hypothesis import given, reject, strategies as st
 
-from podtide.adapters import world_file
-from podtide.domain import world as worlds
-from podtide.domain.pod_commands import (
-    AnswerRegistration,
-    AssignExecutorId,
-    CreatePod,
-    CreateSet,
-    DecommissionExecutors,
-    DeletePods,
-    ExitReason,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    PodCommand,
-    RemoveExecutor,
-    ScaleSet,
-)
-from podtide.domain.pod_stimuli import GenerateExecutorId, Outcome, PodStimulus, RegisterExecutor
-from podtide.domain.pods import PodNumber
-from podtide.domain.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
-from podtide.domain.reasons import Cause, Why
-from podtide.domain.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
-from podtide.domain.world import World
-from podtide.domain.world_checks import problems
-from podtide.domain.world_description import (
+from podtide.adapters.files import cluster as world_file
+from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.fakes.kubernetes import cluster as worlds
+from podtide.domain.fakes.kubernetes.checks import problems
+from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.description import (
     STAGES,
     STEPS,
     Api,
@@ -55,6 +36,24 @@ from podtide.domain.world_description import (
     Watch,
     Window,
 )
+from podtide.domain.protocol.pod_commands import (
+    AnswerRegistration,
+    AssignExecutorId,
+    CreatePod,
+    CreateSet,
+    DecommissionExecutors,
+    DeletePods,
+    ExitReason,
+    ListPods,
+    MarkInactive,
+    MarkPods,
+    PodCommand,
+    RemoveExecutor,
+    ScaleSet,
+)
+from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodStimulus, RegisterExecutor
+from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.protocol.reasons import Cause, Why
 
 WHY = Why(Cause.BELOW_TARGET)
 S = 1_000

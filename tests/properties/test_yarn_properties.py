@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from podtide.domain import yarn
-from podtide.domain.commands import Step
-from podtide.domain.config import ExclusionConfig, NegotiationConfig
-from podtide.domain.containers import Completion, Container, ContainerId, ContainerSpec, NodeReport, Resource
-from podtide.domain.pod_commands import RemoveExecutor
-from podtide.domain.reasons import Cause
-from podtide.domain.units import ExecutorId, Millis, ProfileId
-from podtide.domain.yarn_messages import (
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.config import ExclusionConfig, NegotiationConfig
+from podtide.domain.protocol.containers import Completion, Container, ContainerId, ContainerSpec, NodeReport, Resource
+from podtide.domain.protocol.pod_commands import RemoveExecutor
+from podtide.domain.protocol.reasons import Cause
+from podtide.domain.protocol.yarn_messages import (
     Beat,
     CallResourceManager,
     CancelRequests,
@@ -43,7 +41,8 @@ from podtide.domain.yarn_messages import (
     UpdateExclusions,
     YarnInput,
 )
-from podtide.domain.yarn_state import Said, YarnState
+from podtide.domain.yarn import allocator as yarn
+from podtide.domain.yarn.allocator_state import Said, YarnState
 
 HOSTS = ("h1", "h2", "h3", "h4")
 RACKS = {"h1": "/a", "h2": "/a", "h3": "/b"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from podtide.domain import engine
-from podtide.domain.commands import Command
-from podtide.domain.config import (
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.config import (
     BackendConfig,
     EngineConfig,
     ExclusionConfig,
@@ -18,8 +18,8 @@ from podtide.domain.config import (
     ScalingConfig,
     YarnConfig,
 )
-from podtide.domain.containers import Completion, Container, ContainerId, Resource
-from podtide.domain.pod_stimuli import (
+from podtide.domain.protocol.containers import Completion, Container, ContainerId, Resource
+from podtide.domain.protocol.pod_stimuli import (
     DecommissionRequested,
     ExecutorDisconnected,
     KillRequested,
@@ -29,10 +29,8 @@ from podtide.domain.pod_stimuli import (
     TargetsSet,
     Wake,
 )
-from podtide.domain.reporter import Stage
-from podtide.domain.stimuli import TasksMoved
-from podtide.domain.units import ExecutorId, Millis, ProfileId
-from podtide.domain.yarn_messages import (
+from podtide.domain.protocol.stimuli import TasksMoved
+from podtide.domain.protocol.yarn_messages import (
     Beat,
     CallResourceManager,
     EndApplication,
@@ -41,8 +39,8 @@ from podtide.domain.yarn_messages import (
     ResourcesAnswered,
     ResourcesRefused,
 )
-
-from .pod_happenings import POD_STIMULI, YARN_STIMULI, anything_once
+from podtide.domain.yarn.reporter import Stage
+from tests.properties.pod_happenings import POD_STIMULI, YARN_STIMULI, anything_once
 
 ids = st.integers(1, 6).map(lambda number: ExecutorId(str(number)))
 profiles = st.sampled_from([ProfileId(0), ProfileId(0), ProfileId(1)])

@@ -10,24 +10,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, reject
-from hypothesis import strategies as st
+from hypothesis import given, reject, strategies as st
 from pyrsistent import pmap
 
-from podtide.adapters import yarn_world_file
-from podtide.domain import yarn
-from podtide.domain import yarn_world as worlds
-from podtide.domain.commands import Step
-from podtide.domain.config import NegotiationConfig
-from podtide.domain.containers import ContainerId, ContainerSpec, Resource
-from podtide.domain.pod_commands import AnswerRegistration, DecommissionExecutors
-from podtide.domain.pod_stimuli import ExecutorDisconnected, RegisterExecutor
-from podtide.domain.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform, stream
-from podtide.domain.reasons import Cause, Why
-from podtide.domain.request_table import Layout, Span
-from podtide.domain.units import ExecutorId, Millis, ProfileId
-from podtide.domain.world_description import Window
-from podtide.domain.yarn_description import (
+from podtide.adapters.files import yarn_cluster as yarn_world_file
+from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform, stream
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.fakes.kubernetes.description import Window
+from podtide.domain.fakes.yarn import cluster as worlds
+from podtide.domain.fakes.yarn.books import Books, Plan, Shape
+from podtide.domain.fakes.yarn.checks import problems
+from podtide.domain.fakes.yarn.cluster import Said, YarnWorld
+from podtide.domain.fakes.yarn.description import (
     CallFault,
     Death,
     Executors,
@@ -44,7 +38,16 @@ from podtide.domain.yarn_description import (
     YarnDescription,
     racks,
 )
-from podtide.domain.yarn_messages import (
+from podtide.domain.fakes.yarn.resource_requests import arrive, cancel, give, parcel, request, restore, take, wanted
+from podtide.domain.fakes.yarn.rows import AskRow, NodeState
+from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.config import NegotiationConfig
+from podtide.domain.protocol.container_requests import Layout, Span
+from podtide.domain.protocol.containers import ContainerId, ContainerSpec, Resource
+from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors
+from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.reasons import Cause, Why
+from podtide.domain.protocol.yarn_messages import (
     Beat,
     CancelRequests,
     ContainersWanted,
@@ -59,12 +62,8 @@ from podtide.domain.yarn_messages import (
     TakeRequests,
     YarnInput,
 )
-from podtide.domain.yarn_state import YarnState
-from podtide.domain.yarn_world import Said, YarnWorld
-from podtide.domain.yarn_world_asks import arrive, cancel, give, parcel, request, restore, take, wanted
-from podtide.domain.yarn_world_books import Books, Plan, Shape
-from podtide.domain.yarn_world_checks import problems
-from podtide.domain.yarn_world_rows import AskRow, NodeState
+from podtide.domain.yarn import allocator as yarn
+from podtide.domain.yarn.allocator_state import YarnState
 
 WHY = Why(Cause.BELOW_TARGET)
 S = 1_000

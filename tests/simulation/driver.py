@@ -12,14 +12,20 @@ from collections import deque
 from collections.abc import Sequence
 from random import Random
 
-from podtide.domain.commands import Command
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus
-from podtide.domain.pod_commands import AnswerRegistration, CreatePod, DecommissionExecutors, RemoveExecutor
-from podtide.domain.pod_stimuli import DecommissionRequested, ExecutorBusy, KillRequested, TargetsSet
-from podtide.domain.stimuli import ResourceProfileAdded, StageCompleted, StageSubmitted, TaskEnd, TaskOutcome, TaskStart
-from podtide.domain.units import NEVER, ExecutorId, Millis, ProfileId
-
-from .weather import Ask, Case, S
+from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, DecommissionExecutors, RemoveExecutor
+from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorBusy, KillRequested, TargetsSet
+from podtide.domain.protocol.stimuli import (
+    ResourceProfileAdded,
+    StageCompleted,
+    StageSubmitted,
+    TaskEnd,
+    TaskOutcome,
+    TaskStart,
+)
+from tests.simulation.weather import Ask, Case, S
 
 
 class _Half:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from podtide.domain import world as worlds
-from podtide.domain.policies import FIXED_POLICIES, SPARK_POLICIES, Policies
-from podtide.domain.units import Millis
-from podtide.domain.world import World
-from podtide.entrypoints.app_loop import Stuck
-from podtide.entrypoints.simulating import Setup, Simulation
-
-from .driver import Asking, Working
-from .watcher import Broken, Name, Watcher
-from .weather import APP, Case, S, draw, patience
+from podtide.domain.base.units import Millis
+from podtide.domain.fakes.kubernetes import cluster as worlds
+from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, Policies
+from podtide.entrypoints.common.app_loop import Stuck
+from podtide.entrypoints.simulate.run import Setup, Simulation
+from tests.simulation.driver import Asking, Working
+from tests.simulation.watcher import Broken, Name, Watcher
+from tests.simulation.weather import APP, Case, S, draw, patience
 
 MODES: dict[str, Policies] = {"faithful": SPARK_POLICIES, "fixed": FIXED_POLICIES}
 

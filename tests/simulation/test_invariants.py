@@ -9,23 +9,22 @@ from functools import cache
 import pytest
 from pyrsistent import pmap
 
-from podtide.domain import invariants
-from podtide.domain.allocator_state import AllocatorState, Flight, Round
-from podtide.domain.config import AllocationConfig, EngineConfig
+from podtide.domain.backend.registry import Leaving
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.engine import State
-from podtide.domain.fleet import Books, Created, Fleet, Joined
-from podtide.domain.invariants import Truth
-from podtide.domain.lifecycle import LifecycleState
-from podtide.domain.lifecycle_books import LifecycleBooks
-from podtide.domain.load import Attempt, Load
-from podtide.domain.pods import PodNumber
-from podtide.domain.policies import FIXED_POLICIES, Consumer
-from podtide.domain.registry import Leaving
-from podtide.domain.store import ALLOCATOR, Run
-from podtide.domain.units import DEFAULT_PROFILE, ExecutorId
-
-from .play import Play
-from .test_known_violations import case, cluster, target
+from podtide.domain.kubernetes.allocator.executor_index import Books, Created, Fleet, Joined
+from podtide.domain.kubernetes.allocator.state import AllocatorState, Flight, Round
+from podtide.domain.kubernetes.lifecycle.books import LifecycleBooks
+from podtide.domain.kubernetes.lifecycle.lifecycle_manager import LifecycleState
+from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, Run
+from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, Consumer
+from podtide.domain.protocol.config import AllocationConfig, EngineConfig
+from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.scaling.load import Attempt, Load
+from tests.simulation import invariants
+from tests.simulation.invariants import Truth
+from tests.simulation.play import Play
+from tests.simulation.test_known_violations import case, cluster, target
 
 ONE = PodNumber(1)
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from podtide.domain.policies import FIXED_POLICIES, SPARK_POLICIES, Policies
-from podtide.domain.randomness import Constant
-from podtide.domain.units import Millis, ProfileId
-from podtide.domain.world_description import (
+from podtide.domain.base.randomness import Constant
+from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.fakes.kubernetes.description import (
     STAGES,
     Api,
     Description,
@@ -25,10 +24,10 @@ from podtide.domain.world_description import (
     Watch,
     Window,
 )
-
-from .play import Play
-from .watcher import Name, Reason
-from .weather import ALLOCATOR, USUAL, Ask, Case, K, S
+from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, Policies
+from tests.simulation.play import Play
+from tests.simulation.watcher import Name, Reason
+from tests.simulation.weather import ALLOCATOR, USUAL, Ask, Case, K, S
 
 PACE = {
     "schedule": 10, "pull": 500, "pulled": 500, "start": 200, "register": 1_000, "exit": 300, "drain": 2_000,

@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.engine import AnyStimulus
-from podtide.domain.policies import FIXED_POLICIES
-from podtide.domain.units import NEVER, Millis
-
-from .driver import Asking
-from .play import MODES, Play, play, shrink
-from .watcher import Broken, Name
-from .weather import PROFILES, Ask, Case, S, draw, drawn
+from podtide.domain.protocol.allocation_policies import FIXED_POLICIES
+from tests.simulation.driver import Asking
+from tests.simulation.play import MODES, Play, play, shrink
+from tests.simulation.watcher import Broken, Name
+from tests.simulation.weather import PROFILES, Ask, Case, S, draw, drawn
 
 LENGTHY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 few = settings(max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=LENGTHY)

@@ -24,15 +24,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from podtide.domain import invariants
-from podtide.domain.allocator_state import AllocatorState
-from podtide.domain.commands import Command, Step
-from podtide.domain.config import EngineConfig
+from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.instants import parse_instant
-from podtide.domain.invariants import Truth
-from podtide.domain.kubernetes_side import MACHINES, KubernetesState, Machine
-from podtide.domain.pod_commands import (
+from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.description import Life
+from podtide.domain.jvm.instants import parse_instant
+from podtide.domain.kubernetes.allocator.state import AllocatorState
+from podtide.domain.kubernetes.side import MACHINES, KubernetesState, Machine
+from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,
     CreatePod,
@@ -41,12 +42,11 @@ from podtide.domain.pod_commands import (
     RemoveExecutor,
     StopApplication,
 )
-from podtide.domain.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
-from podtide.domain.pods import EXECUTOR_LABEL, INACTIVE_LABEL, TERMINATED, PodManifest, PodNumber, PodState
-from podtide.domain.reasons import Cause, Fact, Threw
-from podtide.domain.units import Millis, ProfileId
-from podtide.domain.world import World
-from podtide.domain.world_description import Life
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, INACTIVE_LABEL, TERMINATED, PodManifest, PodNumber, PodState
+from podtide.domain.protocol.reasons import Cause, Fact, Threw
+from tests.simulation import invariants
+from tests.simulation.invariants import Truth
 
 DEEP_EVERY = 64
 """Steps between two looks at the whole state."""

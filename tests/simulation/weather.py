@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from podtide.domain.config import EngineConfig
-from podtide.domain.policies import SPARK_POLICIES, Policies
-from podtide.domain.randomness import Delay, Uniform
-from podtide.domain.sparkconf import from_mapping
-from podtide.domain.units import DEFAULT_PROFILE, Millis, ProfileId
-from podtide.domain.world_description import (
+from podtide.domain.base.randomness import Delay, Uniform
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
+from podtide.domain.conf.spark_conf import from_mapping
+from podtide.domain.fakes.kubernetes.description import (
     STAGES,
     Api,
     Description,
@@ -35,7 +33,9 @@ from podtide.domain.world_description import (
     Watch,
     Window,
 )
-from podtide.entrypoints.app_settings import app_settings
+from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
+from podtide.domain.protocol.config import EngineConfig
+from podtide.entrypoints.common.app_config import app_settings
 
 S: Final[Millis] = 1_000
 MINUTE: Final[Millis] = 60 * S

@@ -1,0 +1,303 @@
+"""Scenarios of the pods allocator: real Spark's ExecutorPodsAllocator was driven by them, and so is the core.
+
+A line sets targets, tells which executors the driver knows, delivers snapshots, and says how many of the next calls will
+fail; the answers are the calls in order and the allocator's books after every line. Here a small API server plays the
+cluster: it keeps claims and pods and fails as told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never
+
+from podtide.adapters.conformance.manifests import ShapeError, manifest
+from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.conf.kubernetes_config import oracle_config_for
+from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.jvm.instants import format_instant, parse_instant
+from podtide.domain.kubernetes import snapshots
+from podtide.domain.kubernetes.allocator import allocator as allocation
+from podtide.domain.kubernetes.allocator.state import (
+    AllocatorCommand,
+    AllocatorInput,
+    AllocatorState,
+    DeletionsChanged,
+    Subscribed,
+)
+from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.config import AllocationConfig
+from podtide.domain.protocol.pod_commands import (
+    AwaitDriverReady,
+    CountFailure,
+    CreateClaim,
+    CreatePod,
+    DeletePod,
+    DeletePods,
+    Deliver,
+    GetDriverPod,
+    ListClaims,
+    NotifySubscribers,
+)
+from podtide.domain.protocol.pod_stimuli import (
+    CallFailure,
+    Claim,
+    KnownExecutors,
+    Outcome,
+    Starting,
+    Stopping,
+    TargetsSet,
+)
+from podtide.domain.protocol.pods import PodNumber, PodRules, Snapshot
+from podtide.domain.protocol.reasons import Threw
+from podtide.domain.protocol.resource_profiles import SparkFault
+
+SERVER: Final = "http://127.0.0.1:1"
+PODS: Final = "/api/v1/namespaces/default/pods"
+CLAIMS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
+WALL_CLOCK_MS: Final[Millis] = parse_instant("2026-01-01T00:00:00Z") or 0
+"""The time at which the judge ran, about: Spark takes the age of a claim from the wall clock, not from the scenario's."""
+
+RULES: Final = PodRules(check_all_containers=False)
+"""The judge of the allocator never sets them: it runs with the initial values of ExecutorPodsSnapshot."""
+
+
+@dataclass
+class ScriptedApi:
+    """The API server as the scenario scripts it."""
+
+    claims_created_at: str
+    driver_pod: bool
+    claims: dict[str, Claim] = field(default_factory=dict)
+    fail_creates: int = 0
+    fail_claims: int = 0
+    fail_deletes: int = 0
+    fail_code: int = 403
+
+    def apply(self, line: dict[str, Any]) -> None:
+        """Take what a line says about the next calls."""
+        self.fail_creates = line.get("failCreates", self.fail_creates)
+        self.fail_claims = line.get("failPvcs", self.fail_claims)
+        self.fail_deletes = line.get("failDeletes", self.fail_deletes)
+        self.fail_code = line.get("failCode", self.fail_code)
+
+    def failure(self, method: str, path: str, code: int, reason: str) -> CallFailure:
+        """What fabric8 throws for an answer of this code."""
+        status = (
+            f"Status(apiVersion=v1, code={code}, details=null, kind=Status, message=oracle: {reason}, metadata=null, "
+            f"reason={reason}, status=Failure, additionalProperties={{}})"
+        )
+        text = f"Failure executing: {method} at: {SERVER}{path}. Message: oracle: {reason}. Received status: {status}."
+        return CallFailure(code, text)
+
+    def create_pod(self) -> CallFailure | None:
+        """POST a pod."""
+        if not self.fail_creates:
+            return None
+        self.fail_creates -= 1
+        return self.failure("POST", PODS, self.fail_code, "Forbidden")
+
+    def create_claim(self, command: CreateClaim) -> CallFailure | None:
+        """POST a claim."""
+        if self.fail_claims:
+            self.fail_claims -= 1
+            return self.failure("POST", CLAIMS, self.fail_code, "Forbidden")
+        claim = command.claim
+        self.claims[claim.name] = Claim(claim.name, claim.storage_class, claim.size, self.claims_created_at)
+        return None
+
+    def delete(self, path: str) -> CallFailure | None:
+        """DELETE pods."""
+        if not self.fail_deletes:
+            return None
+        self.fail_deletes -= 1
+        return self.failure("DELETE", path, self.fail_code, "Forbidden")
+
+
+class Runner:
+    """One scenario under way."""
+
+    def __init__(self, header: dict[str, Any]) -> None:
+        options = header.get("options") or {}
+        self.now: Millis = header.get("startAt", 0)
+        self.app_id = str(header.get("appId", "app-1"))
+        self.lines: list[dict[str, Any]] = []
+        self.notified = 0
+        self.view = snapshots.empty()
+        self._full_ts = 0
+        self._known: frozenset[PodNumber] = frozenset()
+        self._creates: list[dict[str, Any]] | None = None
+        self._calls: list[dict[str, Any]] = []
+        created_at = str(options.get("pvcCreationTimestamp", "1970-01-01T00:00:00Z"))
+        self.api = ScriptedApi(created_at, bool(options.get("driverPod", True)))
+        self.state: AllocatorState | None = None
+        config = oracle_config_for("pods", header["conf"], options)
+        if isinstance(config, ConstructFailure):
+            self.lines.append({"error": f"construct: {config}"})
+            return
+        self.config: AllocationConfig = config.allocation
+        self.state = allocation.begin(self.config)
+        self.take(Starting(self.now))
+        self._flush()
+
+    def step(self, line: dict[str, Any]) -> list[dict[str, Any]]:
+        """Take one line of the scenario; returns the lines that Spark would answer."""
+        self.lines = []
+        if self.state is None:
+            return self.lines
+        self.now = line.get("at", self.now)
+        self.api.apply(line)
+        if "knownIds" in line:
+            self._know(frozenset(PodNumber(int(number)) for number in line["knownIds"]))
+        if "targets" in line:
+            before = self.notified
+            self.take(TargetsSet(self.now, tuple((ProfileId(int(p)), n) for p, n in line["targets"].items())))
+            if self.notified > before and line.get("deliverOnNotify", True):
+                self.take(Deliver(self.now, "allocator", ()))
+        if "snapshots" in line:
+            self.take(Deliver(self.now, "allocator", tuple(self._snapshot(pods) for pods in line["snapshots"])))
+        if "isDeleted" in line:
+            answers = {str(n): allocation.is_deleted(self.state, PodNumber(int(n))) for n in line["isDeleted"]}
+            self.lines.append({"at": self.now, "isDeleted": answers})  # the judge says this before the calls
+        if line.get("stop"):
+            self.take(Stopping(self.now))
+        self._say({"state": self._state_line()})
+        self._flush()
+        return self.lines
+
+    def _know(self, known: frozenset[PodNumber]) -> None:
+        added = tuple((number, self.now) for number in sorted(known - self._known))
+        removed = tuple(sorted(self._known - known))
+        self._known = known
+        self.take(KnownExecutors(self.now, added, removed))
+
+    def _snapshot(self, pods: list[dict[str, Any]]) -> Snapshot:
+        manifests = [manifest(pod, self.app_id) for pod in pods]
+        replaced = snapshots.replace(self.view, manifests, RULES, self._full_ts)
+        self._full_ts += 1
+        if isinstance(replaced, SparkFault):
+            raise ShapeError(f"a pod that Spark cannot read: {replaced}")
+        self.view, snapshot = replaced[0], replaced[1]
+        return snapshot
+
+    def take(self, item: AllocatorInput) -> None:
+        """Hand one input to the core and carry out what it says, depth first."""
+        assert self.state is not None
+        self._carry_out(allocation.allocate(self.state, (item,), self.config, self.now))
+
+    def _carry_out(self, step: Step[AllocatorState, AllocatorCommand]) -> None:
+        self.state = step.state
+        for command in step.commands:
+            outcome = self._call(command)
+            if outcome is not None:
+                self.take(outcome)
+        for report in step.reports:
+            if isinstance(report, Threw):
+                self._say({"threw": report.what})
+                self._flush()
+
+    def _call(self, command: AllocatorCommand) -> Outcome | None:
+        api = self.api
+        match command:
+            case CreatePod():
+                failure = api.create_pod()
+                entry: dict[str, Any] = {"id": command.executor, "rp": command.profile}
+                if failure is not None:
+                    entry["failed"] = failure.status
+                if command.claims:
+                    entry["pvcs"] = list(command.claims)
+                if self._creates is None:
+                    self._creates = []
+                self._creates.append(entry)
+                return Outcome(self.now, command.serial, failure)
+            case CreateClaim():
+                failure = api.create_claim(command)
+                owner = self.config.driver_pod if command.owned_by_driver else f"exec-exec-{command.executor}"
+                line: dict[str, Any] = {"pvcCreate": command.claim.name, "owner": owner}
+                if failure is not None:
+                    line["failed"] = failure.status
+                self._say(line)
+                return Outcome(self.now, command.serial, failure)
+            case ListClaims():
+                self._say({"pvcGet": "persistentvolumeclaims"})
+                return Outcome(self.now, command.serial, claims=tuple(map(self._aged, api.claims.values())))
+            case DeletePods():
+                failure = api.delete(PODS)
+                line = {"delete": [int(n) for n in command.executors or ()], "phaseSelector": command.phase}
+                if failure is not None:
+                    line["failed"] = failure.status
+                self._say(line)
+                return Outcome(self.now, command.serial, failure)
+            case DeletePod():
+                path = f"{PODS}/{command.name}"
+                failure = api.delete(path)
+                self._http("DELETE", path, failure)
+                return Outcome(self.now, command.serial, failure)
+            case GetDriverPod():
+                path = f"{PODS}/{command.name}"
+                failure = None if api.driver_pod else api.failure("GET", path, 404, "NotFound")
+                self._http("GET", path, failure)
+                return Outcome(self.now, command.serial, failure)
+            case AwaitDriverReady():
+                by_name = f"fieldSelector=metadata.name={command.name}"
+                self._http("GET", f"{PODS}?{{{by_name}}}", None)
+                watch = f"allowWatchBookmarks=true, {by_name}, resourceVersion=1, timeoutSeconds=600, watch=true"
+                for _ in range(2):  # the client of the judge asks twice: the fake stream ends at once
+                    self._http("GET", f"{PODS}?{{{watch}}}", None)
+                return Outcome(self.now, command.serial)
+            case NotifySubscribers():
+                self.notified += 1
+                return None
+            case CountFailure() | Subscribed() | DeletionsChanged():
+                return None
+            case _:
+                assert_never(command)
+
+    def _aged(self, claim: Claim) -> Claim:
+        """The claim with its age by the wall clock, put on the scenario's clock."""
+        created = parse_instant(claim.created_at or "")
+        if created is None:
+            return claim
+        return claim._replace(created_at=format_instant(self.now - (WALL_CLOCK_MS - created)))
+
+    def _http(self, method: str, path: str, failure: CallFailure | None) -> None:
+        code = 200 if failure is None else failure.status
+        self._say({"http": f"{method} {path}", "code": code})
+
+    def _say(self, line: dict[str, Any]) -> None:
+        self._settle()
+        self._calls.append({"at": self.now, **line})
+
+    def _settle(self) -> None:
+        """Creations that follow one another share a line."""
+        creates, self._creates = self._creates, None
+        if creates is not None:
+            self._calls.append({"at": self.now, "create": creates})
+
+    def _flush(self) -> None:
+        """Print the calls so far."""
+        self._settle()
+        self.lines.extend(self._calls)
+        self._calls = []
+
+    def _state_line(self) -> dict[str, Any]:
+        state = self.state
+        assert state is not None
+        return {
+            "newlyCreatedExecutors": [[number, made.profile, made.at] for number, made in state.fleet.created()],
+            "schedulerKnownNewlyCreatedExecs": [list(pair) for pair in state.fleet.joined()],
+            "deletedExecutorIds": sorted(state.fleet.deleted_numbers()),
+            "numOutstandingPods": state.outstanding,
+            "nextId": state.executors,
+            "pvcCounter": state.claims,
+            "failedCreations": state.failures,
+            "notified": self.notified,
+        }
+
+
+def answers(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Everything that Spark would have said to a scenario."""
+    runner = Runner(lines[0])
+    yield from runner.lines
+    for line in lines[1:]:
+        yield from runner.step(line)

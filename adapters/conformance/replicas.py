@@ -1,0 +1,215 @@
+"""Scenarios of the scaling allocators: Spark's StatefulSetPodsAllocator and DeploymentPodsAllocator were driven by them.
+
+Lines set targets, say which requests fail, ask isDeleted, and stop the allocator. The answers are the requests in order (a
+scale is three of them), what the call threw, and after every line which profiles have a set and how many replicas the API
+server has for each. The API server is played here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, assert_never
+
+from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
+from podtide.adapters.conformance.replicas_templates import mini, real, set_labels
+from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.conf.kubernetes_config import oracle_config_for
+from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.kubernetes.allocator import replicas_allocator as replicas
+from podtide.domain.kubernetes.allocator.replicas_allocator import (
+    DEPLOYMENT,
+    AllocatorStarted,
+    Constructing,
+    ReplicasCommand,
+    ReplicasInput,
+    TargetsServed,
+)
+from podtide.domain.protocol.config import ReplicasConfig
+from podtide.domain.protocol.pod_commands import AwaitDriverReady, CreateSet, DeleteSet, GetDriverPod, ScaleSet
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.protocol.reasons import Threw
+from podtide.domain.protocol.resource_profiles import SPARK_EXCEPTION
+
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+OK: Final = 200
+CREATED: Final = 201
+JUDGE_CONF: Final = {"spark.app.name": "oracle", "spark.kubernetes.executor.podNamePrefix": "exec"}
+"""Of what the judge sets before the scenario's own settings, that which the template shows."""
+
+Line = dict[str, Any]
+Verb = Literal["POST", "GET", "PUT", "DELETE"]
+
+
+class _Runner:
+    """One scenario under way, and the API server that plays in it."""
+
+    def __init__(self, header: Line) -> None:
+        options = header.get("options") or {}
+        self.now: Millis = java_int(header.get("startAt", 0))
+        self.app_id = java_text(header.get("appId", "app-1"))
+        self.builder = java_text(options.get("builder", "mini"))
+        self.conf = {**JUDGE_CONF, **{key: java_text(value) for key, value in header["conf"].items()}}
+        self.lines: list[Line] = []
+        self.fail: dict[str, frozenset[str]] = {}
+        self.fail_code = FORBIDDEN
+        self.sets: dict[str, int] = {}
+        self.state = replicas.begin()
+        self.config: ReplicasConfig | None = None
+        config = oracle_config_for("scale", header["conf"], {**options, "appId": self.app_id})
+        if isinstance(config, ConstructFailure):
+            self.lines.append({"error": f"construct: {config}"})
+            return
+        self.config = config.replicas
+        assert self.config is not None
+        self.plural = "deployments" if self.config.kind == DEPLOYMENT else "statefulsets"
+        self.take(Starting(self.now) if java_bool(options.get("start", True)) else Constructing(self.now))
+
+    def step(self, line: Line) -> list[Line]:
+        """Take one line of the scenario; returns the lines that Spark would answer."""
+        self.lines = []
+        if self.config is None:
+            return self.lines
+        if "at" in line:
+            self.now = java_int(line["at"])
+        if "fail" in line:
+            failing = _mapping(line["fail"], "fail")
+            self.fail = {call: frozenset(map(java_text, names)) for call, names in failing.items()}
+        if "failCode" in line:
+            self.fail_code = java_int(line["failCode"])
+        threw = False
+        asked_first: list[Line] = []  # calls are shown when the line's work is done, questions at once
+        if "targets" in line:
+            targets = _mapping(line["targets"], "targets")
+            asked = tuple((ProfileId(_number(profile)), java_int(count)) for profile, count in targets.items())
+            threw = self.take(TargetsSet(self.now, asked))
+        if "isDeleted" in line and not threw:
+            nobody = {java_text(executor): False for executor in line["isDeleted"]}
+            asked_first.append({"at": self.now, "isDeleted": nobody})
+        if java_bool(line.get("stop")) and not threw:
+            self.take(Stopping(self.now))
+        self.say({"state": {"created": sorted(self.state.created), "replicas": dict(self.sets)}})
+        return asked_first + self.lines
+
+    def take(self, item: ReplicasInput) -> bool:
+        """Hand one input to the core and carry out what it says; returns whether it threw."""
+        assert self.config is not None
+        step = replicas.scale(self.state, (item,), self.config, self.now)
+        self.state = step.state
+        threw = False
+        for report in step.reports:
+            if isinstance(report, Threw):
+                threw = True
+                exception, _, _ = report.what.partition(":")
+                self.say({"threw": report.what if exception == SPARK_EXCEPTION else exception})
+        for command in step.commands:
+            outcome = self.carry_out(command)
+            if outcome is not None:
+                threw |= self.take(outcome)
+        return threw
+
+    def carry_out(self, command: ReplicasCommand) -> Outcome | None:
+        match command:
+            case CreateSet():
+                return self.outcome(command.serial, self.create(command))
+            case ScaleSet():
+                return self.outcome(command.serial, self.scale(command))
+            case DeleteSet():
+                return self.outcome(command.serial, self.delete(command))
+            case GetDriverPod():  # a missing one was the conf's failure
+                self.say({"get": f"pods/{command.name}", "code": OK})
+                return Outcome(self.now, command.serial)
+            case AwaitDriverReady():
+                return Outcome(self.now, command.serial)
+            case AllocatorStarted() | TargetsServed():
+                return None
+            case _:
+                assert_never(command)
+
+    def outcome(self, serial: int, code: int) -> Outcome:
+        failure = None if code in (OK, CREATED) else CallFailure(code, "oracle")
+        return Outcome(self.now, serial, failure)
+
+    # the API server
+
+    def code(self, verb: Verb, name: str) -> int:
+        """The answer to a request for a set: as scripted, or as the server has it."""
+        failing = self.fail.get(f"{verb} {self.plural}", frozenset())
+        if "*" in failing or name in failing:
+            return self.fail_code
+        if verb == "POST":
+            return CONFLICT if name in self.sets else CREATED
+        return OK if name in self.sets else NOT_FOUND
+
+    def create(self, command: CreateSet) -> int:
+        assert self.config is not None
+        code = self.code("POST", command.name)
+        if code == CREATED:
+            self.sets[command.name] = command.replicas
+        driver = self.config.driver_pod
+        line: Line = {
+            "create": self.plural,
+            "apiVersion": "apps/v1",
+            "name": command.name,
+            "namespace": self.config.namespace,
+            "owner": driver,
+            "replicas": command.replicas,
+        }
+        if command.kind != DEPLOYMENT:
+            line["podManagementPolicy"] = "Parallel"
+        line["selector"] = set_labels(self.app_id, command.profile)
+        shown = self.builder == "real"
+        line["template"] = real(command, self.app_id, self.conf, driver=driver) if shown else mini(command, self.app_id)
+        line["volumeClaimTemplates"] = [
+            {"name": claim.name, "storageClass": claim.storage_class, "size": claim.size}
+            for claim in sorted(command.claims, key=lambda claim: claim.name)
+        ]
+        self.say({**line, "code": code})
+        return code
+
+    def scale(self, command: ScaleSet) -> int:
+        """GET the scale, PUT it, GET the set; the first failure ends it."""
+        path = f"{self.plural}/{command.name}"
+        code = self.code("GET", command.name)
+        self.say({"get": f"{path}/scale", "code": code})
+        if code != OK:
+            return code
+        code = self.code("PUT", command.name)
+        self.say({"scale": path, "replicas": command.replicas, "method": "PUT", "code": code})
+        if code != OK:
+            return code
+        self.sets[command.name] = command.replicas
+        self.say({"get": path, "code": OK})
+        return OK
+
+    def delete(self, command: DeleteSet) -> int:
+        code = self.code("DELETE", command.name)
+        if code == OK:
+            del self.sets[command.name]
+        self.say({"delete": f"{self.plural}/{command.name}", "propagationPolicy": "Background", "code": code})
+        return code
+
+    def say(self, line: Line) -> None:
+        self.lines.append({"at": self.now, **line})
+
+
+def answers(lines: Sequence[Line]) -> Iterator[Line]:
+    """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
+    runner = _Runner(lines[0])
+    yield from runner.lines
+    for line in lines[1:]:
+        yield from runner.step(line)
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ShapeError(f"expected an object for {key!r}, got {value!r:.60}")
+    return value
+
+
+def _number(profile: str) -> int:
+    try:
+        return int(profile)
+    except ValueError as problem:
+        raise ShapeError(f"expected the number of a profile, got {profile!r:.60}") from problem

@@ -1,0 +1,216 @@
+"""Scenarios of dynamic allocation: what was put to real Spark's ExecutorAllocationManager, re-decided here.
+
+A header (``conf``, ``startAt``, ``options``, ``client``) and then events, ticks, what the cluster will answer from now on,
+shuffles cleaned, resets. Real Spark's answers are every call that it made on the scheduler backend and, after each tick, its
+state. ``answers`` produces the same lines from the core, playing the scripted cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from podtide.adapters.conformance.manifests import ShapeError
+from podtide.adapters.eventlog import events as spark_events
+from podtide.domain import engine
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, java_order
+from podtide.domain.conf.scaling_config import ConstructFailure, oracle_config
+from podtide.domain.engine import State
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScalingCommand, ScheduleThrew, Step
+from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.resource_profiles import SparkFault, from_added, refusal
+from podtide.domain.protocol.stimuli import (
+    Answer,
+    BlockUpdated,
+    ExecutorsActive,
+    ExecutorsInactive,
+    Reset,
+    ResourceProfileAdded,
+    ShuffleCleaned,
+    Stimulus,
+    TaskStart,
+    Tick,
+)
+from podtide.domain.scaling.manager import needed_executors
+
+REQUEST_FAILED: Final = "java.lang.RuntimeException: scripted: request failed"
+KILL_FAILED: Final = "java.lang.RuntimeException: scripted: kill failed"
+
+
+@dataclass
+class ScriptedCluster:
+    """The scheduler backend as the scenario scripts it."""
+
+    always_active: bool = False
+    ack_requests: bool = True
+    throw_on_request: bool = False
+    throw_on_kill: bool = False
+    refuse_all: bool = False
+    refused: set[str] = field(default_factory=set)
+
+    def apply(self, client: dict[str, Any], at: Millis) -> list[Stimulus]:
+        """Take a ``client`` object; returns what it says about active executors."""
+        self.ack_requests = client.get("ackRequests", self.ack_requests)
+        self.throw_on_request = client.get("throwOnRequest", self.throw_on_request)
+        self.throw_on_kill = client.get("throwOnKill", self.throw_on_kill)
+        if "refuseKills" in client:
+            refusal = client["refuseKills"]
+            self.refuse_all = refusal is True
+            self.refused = set(refusal) if isinstance(refusal, list) else set()
+        stimuli: list[Stimulus] = []
+        if "active" in client:
+            stimuli.append(ExecutorsActive(at, tuple(map(ExecutorId, client["active"]))))
+        if "inactive" in client:
+            stimuli.append(ExecutorsInactive(at, tuple(map(ExecutorId, client["inactive"]))))
+        return stimuli
+
+    def granted(self, executors: Iterable[ExecutorId]) -> tuple[ExecutorId, ...]:
+        """Which of these kills or decommissions are accepted."""
+        return () if self.refuse_all else tuple(e for e in executors if e not in self.refused)
+
+
+class Runner:
+    """One scenario under way."""
+
+    def __init__(self, header: dict[str, Any]) -> None:
+        self.cluster = ScriptedCluster(always_active=header.get("options", {}).get("active") == "always")
+        self.now: Millis = header.get("startAt", 0)
+        self.lines: list[dict[str, Any]] = []
+        self._decoder = spark_events.LineDecoder()
+        self.state: State | None = None
+        active = self.cluster.apply(header.get("client", {}), self.now)
+        reliable = bool(header.get("options", {}).get("reliableShuffleStorage", False))
+        config = oracle_config(header["conf"], reliable_shuffle_storage=reliable)
+        if isinstance(config, ConstructFailure):
+            self.lines.append({"error": f"construct: {config}"})
+            return
+        self.config: ScalingConfig = config
+        begun = engine.start(self.config, self.now)
+        if self.cluster.throw_on_request:  # start() does not catch it: there is no manager
+            self._call(begun.commands[0])
+            self.lines.append({"error": f"construct: {REQUEST_FAILED}"})
+            return
+        self.state = begun.state
+        self._carry_out(begun)
+        if active:
+            self._take(*active)
+
+    def step(self, line: dict[str, Any]) -> list[dict[str, Any]]:
+        """Take one line of the scenario; returns the lines that Spark would answer."""
+        self.lines = []
+        if self.state is None:
+            return self.lines
+        self.now = line.get("at", self.now)
+        if "client" in line:
+            self._take(*self.cluster.apply(line["client"], self.now))
+        if "event" in line:
+            self._event(line["event"])
+        if "shuffleCleaned" in line:
+            self._take(ShuffleCleaned(self.now, line["shuffleCleaned"]))
+        if line.get("reset"):
+            self._take(Reset(self.now))
+        if line.get("tick"):
+            self._take(Tick(self.now))
+        if line.get("tick") or line.get("state"):
+            self.lines.append({"at": self.now, "state": state_line(self.state, self.config)})
+        return self.lines
+
+    def _event(self, event: dict[str, Any]) -> None:
+        stimulus = spark_events.stimulus(self._decoder.line(json.dumps(event).encode()), self.now)
+        if stimulus is None:
+            return
+        if isinstance(stimulus, ResourceProfileAdded):
+            refused = refusal(from_added(stimulus), self.config.profile_rules)
+            if refused is not None:
+                self.lines.append({"at": self.now, "call": "error", "what": str(refused)})
+        if self.cluster.always_active and isinstance(stimulus, TaskStart | BlockUpdated):
+            self._take(ExecutorsActive(self.now, (stimulus.executor,)))
+        self._take(stimulus)
+
+    def _take(self, *stimuli: Stimulus) -> None:
+        assert self.state is not None
+        for stimulus in stimuli:
+            self._carry_out(engine.step(self.state, stimulus, self.config, self.now))
+
+    def _carry_out(self, step: Step[State, ScalingCommand]) -> None:
+        self.state = step.state
+        for command in step.commands:
+            self._take(*self._call(command))
+        for report in step.reports:
+            if isinstance(report, ScheduleThrew):
+                self.lines.append({"at": report.at, "call": "scheduleThrew", "what": report.what})
+
+    def _call(self, command: ScalingCommand) -> list[Stimulus]:
+        """Carry a command out as the scenario scripts it: the line of the call, and what came back."""
+        cluster = self.cluster
+        match command:
+            case RequestTotal():
+                acked = cluster.ack_requests and not cluster.throw_on_request
+                self.lines.append({"at": command.at, "call": "requestTotalExecutors", **_totals(command), "ack": acked})
+                threw = REQUEST_FAILED if cluster.throw_on_request else None
+                return [Answer(self.now, command.serial, acked, threw)]
+            case Kill():
+                granted = cluster.granted(command.executors)
+                flags = {"adjustTargetNumExecutors": False, "countFailures": False, "force": False}
+                ids = list(command.executors)
+                self.lines.append(
+                    {"at": command.at, "call": "killExecutors", "ids": ids, **flags, "acked": list(granted)}
+                )
+                threw = KILL_FAILED if cluster.throw_on_kill else None
+                return [ExecutorsInactive(self.now, granted), Answer(self.now, command.serial, granted, threw)]
+            case Decommission():
+                granted = cluster.granted(command.executors)
+                ids = list(command.executors)
+                self.lines.append(
+                    {"at": command.at, "call": "decommissionExecutors", "ids": ids, "adjustTargetNumExecutors": False,
+                     "triggeredByExecutor": False, "messages": [command.message] * len(ids), "acked": list(granted)}
+                )  # fmt: skip
+                return [ExecutorsInactive(self.now, granted), Answer(self.now, command.serial, granted)]
+
+
+def _totals(command: RequestTotal) -> dict[str, Any]:
+    return {
+        "targets": {str(p): n for p, n in command.targets.items()},
+        "localityAwareTasks": {str(p): n for p, n in command.locality_tasks.items()},
+        "hostToLocalTaskCount": {str(p): dict(hosts) for p, hosts in command.host_tasks.items()},
+    }
+
+
+def state_line(state: State, config: ScalingConfig) -> dict[str, Any]:
+    """The state as the judge prints it after each tick."""
+    scaling, load = state.scaling, state.load
+    idleness = scaling.idleness
+    profiles = sorted(scaling.targets)
+    demands = {p: load.demand(p) for p in profiles}
+    needed = {p: needed_executors(scaling, load, config, p) for p in profiles}
+    trackers = idleness.trackers().values()
+    return {
+        "numExecutorsTarget": {str(p): scaling.targets[p] for p in profiles},
+        "numExecutorsToAdd": {str(p): n for p, n in scaling.to_add.items()},
+        "addTime": None if scaling.add_time == NEVER else scaling.add_time,
+        "initializing": scaling.initializing,
+        "maxNeeded": {str(p): n.message if isinstance(n, SparkFault) else n for p, n in needed.items()},
+        "pending": {str(p): d.pending for p, d in demands.items()},
+        "pendingSpeculative": {str(p): d.speculative for p, d in demands.items()},
+        "unschedulable": {str(p): d.unschedulable for p, d in demands.items()},
+        "running": {str(p): d.running for p, d in demands.items()},
+        "executorCount": idleness.total(),
+        "executorsPerRp": {str(p): idleness.roster(p).count for p in profiles},
+        "pendingRemoval": sorted((t.id for t in trackers if t.pending_removal), key=java_order),
+        "decommissioning": sorted((t.id for t in trackers if t.decommissioning), key=java_order),
+        "timedOut": sorted((e for ids in idleness.timed_out().values() for e in ids), key=java_order),
+    }
+
+
+def answers(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
+    reading = iter(lines)
+    try:
+        runner = Runner(next(reading))
+        yield from runner.lines
+        for line in reading:
+            yield from runner.step(line)
+    except spark_events.DecodeError as fault:
+        raise ShapeError(f"an event is not what Spark's JsonProtocol reads: {fault}") from fault

@@ -1,0 +1,204 @@
+"""Scenarios of the snapshot store: real Spark's ExecutorPodsSnapshotsStoreImpl was driven by them, and so is the core.
+
+A line first lets time pass, running what falls due on the way, then acts (subscribe, update, replace, notify, stop), then
+runs what was submitted, unless it says ``hold``. ``during`` says what another thread does while a delivery to a subscriber
+is under way, ``throwNext`` what the next one ends with. The answers are the deliveries with whole snapshots, and after every
+line the store's state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text, manifest
+from podtide.domain.base.units import Millis
+from podtide.domain.conf.kubernetes_config import oracle_config_for
+from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.kubernetes import snapshots_store as store
+from podtide.domain.kubernetes.snapshots import NUMBER_FORMAT
+from podtide.domain.kubernetes.snapshots_store import StoreCommand, StoreConfig, StoreInput, StoreState
+from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.config import KubernetesConfig
+from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
+from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.pods import Pod, PodNumber, Snapshot
+from podtide.domain.protocol.reasons import Threw
+from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
+
+FAULTS: Final = {
+    "IllegalArgument": SparkFault(ILLEGAL_ARGUMENT, "scripted"),
+    "IllegalState": SparkFault("java.lang.IllegalStateException", "scripted"),
+    "NumberFormat": SparkFault(NUMBER_FORMAT, "scripted"),
+    "fatal": SparkFault("java.lang.LinkageError", "scripted"),
+}
+"""What a scenario may let a delivery end with; any other word is a plain exception."""
+
+DELIVERIES_MAX: Final = 1_000_000
+"""Deliveries of one scenario; a scenario that lets a year pass at a millisecond's interval is a mistake."""
+DEPTH_MAX: Final = 50
+"""Deliveries within deliveries (another thread's during another thread's)."""
+
+Line = dict[str, Any]
+
+
+def config(kind: str, header: Line) -> KubernetesConfig:
+    """The configuration of a scenario. Raises ShapeError where Spark would refuse the conf."""
+    found = oracle_config_for(kind, header["conf"], {})
+    if isinstance(found, ConstructFailure):
+        raise ShapeError(f"Spark refuses the conf: {found}")
+    return found
+
+
+class _Runner:
+    """One scenario under way: the clock, the subscribers' script, and what each of them has seen so far."""
+
+    def __init__(self, header: Line) -> None:
+        self.now: Millis = java_int(header.get("startAt", 0))
+        self.app_id = java_text(header.get("appId", "app-1"))
+        self.config = StoreConfig(config("store", header).pods)
+        self.state: StoreState = store.start()
+        self.names: list[str] = []
+        self.seen: dict[str, dict[PodNumber, Pod]] = {}
+        self.throw_next: dict[str, deque[str]] = {}
+        self.during: dict[str, deque[list[Line]]] = {}
+        self.exited = False
+        self.depth = 0
+        self.deliveries = 0
+
+    def line(self, line: Line) -> Iterator[Line]:
+        """The answers to a line of the scenario."""
+        if not self.exited and "at" in line:
+            yield from self.advance(java_int(line["at"]))
+        if not self.exited:
+            for act in line.get("ops", [line]):
+                yield from self.act(act)
+        if not self.exited and not java_bool(line.get("hold")):
+            yield from self.advance(self.now)
+        yield {"at": self.now, "state": self.state_line()}
+
+    def advance(self, until: Millis) -> Iterator[Line]:
+        """Let time pass, running what falls due at its time."""
+        while (at := store.due(self.state)) <= until:
+            self.now = max(self.now, at)
+            yield from self.take(Wake(self.now))
+        self.now = max(self.now, until)
+
+    def act(self, act: Line) -> Iterator[Line]:
+        """What one thread does, up to the first thing that throws."""
+        if "subscribe" in act:
+            name = java_text(act["subscribe"])
+            if name in self.names:
+                raise ShapeError(f"{name!r:.60} subscribes twice")
+            self.names.append(name)
+            self.seen[name] = {}
+            interval = java_int(act.get("interval", 1000))
+            if (yield from self.threw(store.Subscribe(self.now, name, interval))):
+                return
+        for name, what in act.get("throwNext", {}).items():
+            self.throw_next.setdefault(name, deque()).append(java_text(what))
+        for name, acts in act.get("during", {}).items():
+            self.during.setdefault(name, deque()).append(acts)
+        if "replace" in act:
+            pods = tuple(manifest(pod, self.app_id) for pod in act["replace"])
+            if (yield from self.threw(PodsReplaced(self.now, pods))):
+                return
+        for pod in act.get("update", ()):
+            if (yield from self.threw(PodsUpdated(self.now, (manifest(pod, self.app_id),)))):
+                return
+        if java_bool(act.get("notify")) and (yield from self.threw(NotifySubscribers(self.now))):
+            return
+        if java_bool(act.get("run")):
+            yield from self.advance(self.now)
+        if java_bool(act.get("stop")):
+            yield from self.take(store.Stop(self.now))
+            yield from self.advance(self.now)  # stop() waits for the runs that were asked for before
+
+    def threw(self, happening: StoreInput) -> Generator[Line, None, bool]:
+        """Put something to the store; tells whether it threw to its caller."""
+        step = self.distribute(happening)
+        for report in step.reports:
+            if isinstance(report, Threw):
+                yield {"at": self.now, "threw": report.what.partition(":")[0]}
+                return True
+        return False
+
+    def take(self, happening: StoreInput) -> Iterator[Line]:
+        for command in self.distribute(happening).commands:
+            if isinstance(command, Deliver):
+                yield from self.deliver(command)
+            elif isinstance(command, StopApplication):
+                self.exited = True
+                yield {"at": self.now, "exit": command.exit_code}
+
+    def distribute(self, happening: StoreInput) -> Step[StoreState, StoreCommand]:
+        step = store.distribute(self.state, (happening,), self.config, self.now)
+        self.state = step.state
+        return step
+
+    def deliver(self, delivery: Deliver) -> Iterator[Line]:
+        """Play the subscriber's round; another thread may act while it lasts."""
+        self.deliveries += 1
+        if self.deliveries > DELIVERIES_MAX:
+            raise ShapeError(f"more than {DELIVERIES_MAX:,} deliveries")
+        name = delivery.subscriber
+        depth = {"depth": self.depth} if self.depth else {}
+        whole = [self.whole(name, snapshot) for snapshot in delivery.snapshots]
+        yield {"at": self.now, "deliver": name, **depth, "snapshots": whole}
+        if acts := self.during.get(name):
+            self.depth += 1
+            if self.depth > DEPTH_MAX:
+                raise ShapeError(f"more than {DEPTH_MAX} deliveries within one another")
+            for act in acts.popleft():
+                yield from self.act(act)
+            self.depth -= 1
+        fault = None
+        if words := self.throw_next.get(name):
+            word = words.popleft()
+            fault = FAULTS.get(word, SparkFault("java.lang.RuntimeException", "scripted"))
+            yield {"at": self.now, "throws": word, "by": name}
+        yield from self.take(store.Delivered(self.now, name, fault))
+
+    def whole(self, subscriber: str, snapshot: Snapshot) -> Line:
+        """The whole snapshot that a subscriber's deltas add up to by now."""
+        seen = self.seen[subscriber]
+        for number in snapshot.gone:
+            del seen[number]
+        for pod in snapshot.changed:
+            seen[pod.number] = pod
+        return snapshot_line(snapshot.full_ts, seen.values())
+
+    def state_line(self) -> Line:
+        view = self.state.view
+        subscribers = {
+            subscriber.name: {
+                "queued": len(subscriber.queue),
+                "notifications": subscriber.notifications,
+                "nextTick": subscriber.due,
+            }
+            for subscriber in self.state.subscribers
+        }
+        line: Line = {"current": snapshot_line(view.full_ts, view.pods()), "subs": subscribers}
+        line["submitted"] = len(self.state.submitted)
+        if self.exited:
+            line["exited"] = True
+        return line
+
+
+def snapshot_line(full_ts: Millis, pods: Iterable[Pod]) -> Line:
+    """A snapshot as the judge prints it."""
+    return {"full": full_ts, "pods": states(pods)}
+
+
+def states(pods: Iterable[Pod]) -> dict[str, str]:
+    """The state of each pod by its number."""
+    return {str(pod.number): pod.state.value for pod in pods}
+
+
+def answers(lines: Sequence[Line]) -> Iterator[Line]:
+    """Everything that Spark would have said to a scenario. Raises ShapeError."""
+    reading = iter(lines)
+    runner = _Runner(next(reading))
+    for line in reading:
+        yield from runner.line(line)

@@ -1,0 +1,488 @@
+"""Scenarios of YARN: Spark's YarnAllocator was driven by them, over Hadoop's own table of requests.
+
+Lines bring the driver's targets with locality hints, kills and questions, what the resource manager answers to a heartbeat,
+and how launches end. The answers are the requests made and cancelled, which container took which, what was released,
+launched, excluded and told to the driver, and after every line the allocator's whole state. Played here are the resource
+manager, the AM client as far as it shows, and the pool that launches.
+
+Everything goes to the allocator one at a time, as callers would wait for its lock; where launches are synchronous each ends
+before the next begins. Neighbouring events of one kind share a line until something else is said or the call is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from podtide.adapters.conformance.detect import YarnAnswer, YarnGiven, YarnOptions
+from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
+from podtide.adapters.conformance.yarn_client import AmClient, places
+from podtide.adapters.views.sparklog import yarn as words_yarn
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.conf.yarn_config import oracle_yarn_config
+from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
+from podtide.domain.jvm.hash_order import SMALL
+from podtide.domain.jvm.values import parse_size, to_int
+from podtide.domain.protocol.commands import Report
+from podtide.domain.protocol.config import NegotiationConfig
+from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, NodeReport, Resource
+from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.reasons import Remark, Threw
+from podtide.domain.protocol.resource_profiles import CPUS, ResourceProfile, immutable_map_order
+from podtide.domain.protocol.yarn_messages import (
+    Beat,
+    CallResourceManager,
+    CancelRequests,
+    ContainersGiven,
+    ContainersWanted,
+    DecommissionHost,
+    EndApplication,
+    KillExecutors,
+    LaunchEnded,
+    LaunchExecutor,
+    LossReasonsAsked,
+    MasterEnding,
+    ProfilesDefined,
+    ReleaseContainers,
+    RequestContainers,
+    ResourcesAnswered,
+    ResourcesRefused,
+    TakeRequests,
+    TargetsTaken,
+    TellLossReason,
+    UpdateExclusions,
+    YarnInput,
+)
+from podtide.domain.yarn import allocator as yarn
+from podtide.domain.yarn.allocator_state import MACHINE, TRACKER, Said, YarnState
+from podtide.domain.yarn.container_specs import container_spec
+
+LAUNCH_FAILED: Final = "java.lang.RuntimeException: scripted: launch failed"
+LAUNCH_FATAL: Final = "java.lang.InterruptedException: scripted: fatal"
+REFUSED: Final = "org.apache.hadoop.yarn.exceptions.YarnException: "
+MEBIBYTE: Final = 1_024**2
+
+Line = dict[str, Any]
+Outcome = tuple[str | None, bool]
+"""What a launch throws (None: nothing), and whether that is fatal."""
+
+
+class _Lines:
+    """What is said, neighbours of one kind together until the line is closed."""
+
+    def __init__(self) -> None:
+        self.said: list[Line] = []
+        self.open: tuple[str, int | None] | None = None
+
+    def say(self, at: Millis, line: Line) -> None:
+        """A line of its own."""
+        self.close()
+        self.said.append({"at": at, **line})
+
+    def join(self, at: Millis, key: str, items: Iterable[object], profile: ProfileId | None = None) -> None:
+        """Items of a kind: more of the line before, or a new one."""
+        listed = list(items)
+        if not listed:
+            return
+        if self.open == (key, profile):
+            self.said[-1][key] += listed
+            return
+        self.said.append({"at": at, **({} if profile is None else {"rp": profile}), key: listed})
+        self.open = key, profile
+
+    def close(self) -> None:
+        """What comes now begins a line of its own."""
+        self.open = None
+
+
+class _Runner:
+    """One scenario under way."""
+
+    def __init__(self, header: Line) -> None:
+        self.now: Millis = java_int(header.get("startAt", 0))
+        self.options = _options(header.get("options") or {})
+        self.lines = _Lines()
+        self.client = AmClient()
+        self.log: list[str] = []
+        self.numbers: dict[ContainerId, int] = {}
+        self.queue: dict[str, ExecutorId] = {}
+        self.nodes = self.options.cluster_nodes
+        self.fail_launches = 0
+        self.reply = YarnAnswer()
+        self.acting = ""
+        self.raw = self.options.sets == "raw"
+        self.heard: list[tuple[int, Said]] = []
+        self.config: NegotiationConfig | None = None
+        queued = self.options.launch == "queued"
+        answer = oracle_yarn_config(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
+        if isinstance(answer, ConstructFailure):
+            said = str(answer) if answer.message else answer.exception_class
+            self.lines.said.append({"error": f"construct: {said}"})
+            return
+        self.config = answer.config
+        step = yarn.begin(self.config, self.now, last_id=self.options.last_executor_id)
+        self.state: YarnState = step.state
+        self.carry_out(step.commands)
+        for report in step.reports:
+            if isinstance(report, Remark) and report.machine == MACHINE and self.options.log:
+                self.log += [f"WARN {notice.text}" for notice in answer.notices if notice.text == NO_DECOMMISSION]
+            self.report(report)
+        self.show_state()
+
+    # ------------------------------------------------------------------------------------------------------- one line
+
+    def step(self, line: Line) -> list[Line]:
+        """Take one line of the scenario; returns the lines that Spark would answer."""
+        self.lines = _Lines()
+        if self.config is None:
+            return []
+        if "at" in line:
+            self.now = java_int(line["at"])
+        if "shutdown" in line:
+            self.take(MasterEnding(self.now))
+            self.state = replace(self.state, ending=java_bool(line["shutdown"]))
+        if "failLaunches" in line:
+            self.fail_launches = java_int(line["failLaunches"])
+        self.end_launches(line)
+        if "targets" in line:
+            self.act("targets", *self.wanted(line))
+        for executor in line.get("kill", ()):
+            self.act("kill", KillExecutors(self.now, (ExecutorId(java_text(executor)),)))
+        for executor in line.get("enqueueLoss", ()):
+            self.act("enqueueLoss", LossReasonsAsked(self.now, (ExecutorId(java_text(executor)),)))
+        if "allocate" in line:
+            self.reply = _answer(line["allocate"])
+            self.act("allocate", Beat(self.now))
+        if "handle" in line:
+            given = _answer(line["handle"])
+            for part in ((self.given(given), ()), ((), self.completed(given))):
+                if any(part):
+                    self.act("handle", ContainersGiven(self.now, *part))
+        if java_bool(line.get("stop")):
+            self.lines.say(self.now, {"stopped": True})
+        self.show_state()
+        return self.lines.said
+
+    def end_launches(self, line: Line) -> None:
+        ends: tuple[tuple[str, Outcome], ...] = (
+            ("launched", (None, False)),
+            ("launchFailed", (LAUNCH_FAILED, False)),
+            ("launchFatal", (LAUNCH_FATAL, True)),
+        )
+        for key, (failure, fatal) in ends:
+            ids = line.get(key, ())
+            for number in list(self.queue) if ids == "all" else [java_text(one) or "" for one in ids]:
+                executor = self.queue.pop(number, None)
+                if executor is None:
+                    self.lines.say(self.now, {"error": f"no queued launch of executor {number}"})
+                else:
+                    self.act("launch", LaunchEnded(self.now, executor, failure, fatal))
+
+    def wanted(self, line: Line) -> Iterator[YarnInput]:
+        """The driver's request; profiles are made known as it names them."""
+        targets = tuple((ProfileId(int(profile)), java_int(count)) for profile, count in line["targets"].items())
+        assert self.config is not None
+        rules = self.config.rules
+        known = self.state.specs
+        specs = tuple((rp, container_spec(self.profile(rp), rules)) for rp, _ in targets if rp not in known)
+        if specs:
+            yield ProfilesDefined(self.now, specs)
+        tasks = {ProfileId(int(rp)): java_int(count) for rp, count in line.get("localityAwareTasks", {}).items()}
+        hosts = {ProfileId(int(rp)): dict(hints) for rp, hints in line.get("hostToLocalTaskCount", {}).items()}
+        excluded = tuple(dict.fromkeys(line.get("excludedNodes", ())))
+        yield ContainersWanted(self.now, targets, tasks, hosts, excluded)
+
+    def profile(self, rp: ProfileId) -> ResourceProfile:
+        """The profile that a number stands for."""
+        if rp == DEFAULT_PROFILE:
+            return ResourceProfile(rp)
+        given = self.options.profiles.get(str(rp), None)
+        cores = 1 + rp % 4 if given is None or given.cores is None else given.cores
+        memory, cpus = ("1g", 1) if given is None else (given.memory, given.cpus)
+        try:
+            mebibytes = parse_size(memory, "b") // MEBIBYTE
+        except ValueError as fault:
+            raise ShapeError(f"expected a size for the memory of profile {rp}, got {memory!r:.60}") from fault
+        return ResourceProfile(rp, (("cores", cores), ("memory", mebibytes)), ((CPUS, float(cpus)),))
+
+    # -------------------------------------------------------------------------------------------- the resource manager
+
+    def container_id(self, number: int) -> ContainerId:
+        """As YARN writes it."""
+        name = ContainerId(f"container_1_0001_01_{number:06}")
+        self.numbers[name] = number
+        return name
+
+    def given(self, answer: YarnAnswer) -> tuple[Container, ...]:
+        """The containers of an answer, each as large as its profile wants it unless the scenario says otherwise."""
+        return tuple(self.container(one) for one in answer.allocated)
+
+    def container(self, one: YarnGiven) -> Container:
+        profile = ProfileId(one.rp)
+        own = self.state.specs[profile].resource if profile in self.state.tables else Resource(1_024, 1)
+        memory = own.memory_mib if one.memory is None else one.memory
+        cores = own.vcores if one.vcores is None else one.vcores
+        return Container(self.container_id(one.id), one.host, profile, Resource(memory, cores))
+
+    def completed(self, answer: YarnAnswer) -> tuple[Completion, ...]:
+        """The completions of an answer."""
+        return tuple(Completion(self.container_id(one.id), one.exit, one.diagnostics) for one in answer.completed)
+
+    def answer(self, command: CallResourceManager) -> YarnInput:
+        """One heartbeat: what was scripted for it."""
+        reply = self.reply
+        if self.options.asks:
+            self.lines.say(self.now, {"heartbeat": self.client.call(fails=reply.throw is not None)})
+        if reply.throw is not None:
+            return ResourcesRefused(self.now, command.serial, REFUSED + reply.throw)
+        if reply.cluster_nodes is not None:
+            self.nodes = reply.cluster_nodes
+        updated = tuple(NodeReport(node.host, node.state) for node in reply.updated_nodes)
+        left = reply.available
+        return ResourcesAnswered(
+            self.now,
+            command.serial,
+            self.given(reply),
+            self.completed(reply),
+            updated,
+            self.nodes,
+            None if left is None else Resource(left.memory, left.vcores),
+        )
+
+    # ------------------------------------------------------------------------------------------------- what comes of it
+
+    def act(self, name: str, *items: YarnInput) -> None:
+        """One call of Spark's."""
+        self.acting = name
+        for item in items:
+            self.take(item)
+        self.flush()
+        self.lines.close()
+
+    def take(self, item: YarnInput) -> None:
+        """Hand one input to the allocator and carry out what it says."""
+        assert self.config is not None
+        step = yarn.negotiate(self.state, (item,), self.config, self.now)
+        self.state = step.state
+        threw: list[str] = []
+        for report in step.reports:
+            if isinstance(report, Threw):
+                threw.append(report.what)
+            self.report(report)
+        self.carry_out(step.commands)
+        for what in threw:
+            self.flush()
+            self.lines.say(self.now, {"threw": what, "in": self.acting})
+
+    def report(self, report: Report) -> None:
+        """Keep the lines of Spark's log, from INFO on."""
+        if self.options.log:
+            self.log += [f"{line.level} {line.text}" for line in words_yarn.lines(report) if line.level != "DEBUG"]
+
+    def carry_out(self, commands: Sequence[Said]) -> None:
+        for command in commands:
+            answer = self.perform(command)
+            if answer is not None:
+                self.take(answer)
+
+    def perform(self, command: Said) -> YarnInput | None:
+        """Do what the allocator asks for and show it; what comes back at once is the answer."""
+        match command:
+            case CancelRequests():
+                self.client.cancel(command)
+                self.heard.append((command.profile, command))
+            case RequestContainers():
+                self.client.request(command)
+                self.heard.append((command.profile, command))
+            case _:
+                self.flush()
+                return self.show(command)
+        return None
+
+    def flush(self) -> None:
+        """Requests made and cancelled are shown when the round goes on, by profile if the scenario wants them sorted."""
+        heard, self.heard = self.heard, []
+        for profile, command in heard if self.raw else sorted(heard, key=lambda one: one[0]):
+            if isinstance(command, CancelRequests):
+                numbers = (number for span in command.spans for number in range(span.first, span.last + 1))
+                self.lines.join(self.now, "cancel", (f"{profile}.{number}" for number in numbers), command.profile)
+            elif isinstance(command, RequestContainers):
+                self.lines.join(self.now, "request", self.requests(command), command.profile)
+
+    def requests(self, command: RequestContainers) -> Iterator[Line]:
+        number = command.first
+        for count, hosts, racks in places(command):
+            names, on = self.in_order(command.profile, hosts, racks)
+            yield {
+                "first": f"{command.profile}.{number}",
+                "n": count,
+                "hosts": names,
+                "racks": on,
+                "relaxLocality": True,
+                "priority": command.profile,
+                "label": command.label,
+                "memory": command.resource.memory_mib,
+                "vcores": command.resource.vcores,
+            }
+            number += count
+
+    def in_order(
+        self, profile: ProfileId, hosts: tuple[str, ...], racks: tuple[str, ...]
+    ) -> tuple[list[str] | None, list[str] | None]:
+        """Hosts and racks sorted, or as Spark walks them; None for a request without."""
+        if not hosts:
+            return None, None
+        if not self.raw:
+            return list(hosts), list(racks)
+        wished = list(self.state.host_tasks.get(profile, {}))
+        there = frozenset(hosts)
+        names = [host for host in wished if host in there] if len(wished) <= SMALL else immutable_map_order(hosts)
+        assert self.config is not None
+        on = list(dict.fromkeys(self.config.racks.get(host, DEFAULT_RACK) for host in names))
+        return names, on if len(on) <= SMALL else immutable_map_order(on)
+
+    def show(self, command: Said) -> YarnInput | None:
+        match command:
+            case TakeRequests():
+                self.client.take(command)
+                matches = (
+                    {"container": self.numbers[one.container], "request": f"{command.profile}.{one.request}"}
+                    | {"at": one.location}
+                    for one in command.matches
+                )
+                self.lines.join(self.now, "match", matches)
+            case ReleaseContainers():
+                numbers = [self.numbers[container] for container in command.containers]
+                self.client.release(numbers)
+                self.lines.join(self.now, "release", numbers)
+            case LaunchExecutor():
+                return self.launch(command)
+            case CallResourceManager():
+                self.lines.close()
+                return self.answer(command)
+            case UpdateExclusions():
+                self.client.exclude(command)
+                told = {"add": list(command.added), "remove": list(command.removed)}
+                self.lines.say(self.now, {"blacklist": told})
+            case RemoveExecutor():
+                self.lines.say(self.now, {"removeExecutor": {"id": command.executor, **_reason(command.reason)}})
+            case DecommissionHost():
+                self.lines.say(self.now, {"decommissionExecutorsOnHost": command.host})
+            case TellLossReason(reason=None):
+                self.lines.say(self.now, {"lossReasonFailed": command.executor, "what": command.failure})
+            case TellLossReason(reason=reason):
+                assert reason is not None
+                self.lines.say(self.now, {"lossReason": {"id": command.executor, **_reason(reason)}})
+            case TargetsTaken():
+                self.lines.say(self.now, {"changed": command.changed})
+            case CancelRequests() | RequestContainers() | EndApplication():
+                raise AssertionError("the allocator alone ends no application, and requests were shown")
+            case _:
+                assert_never(command)
+        return None
+
+    def launch(self, command: LaunchExecutor) -> LaunchEnded | None:
+        """A launch begins; where launches are synchronous it ends at once."""
+        shown = {
+            "id": command.executor,
+            "container": self.numbers[command.container],
+            "host": command.host,
+            "rp": command.profile,
+            "memory": command.heap_mib,
+            "cores": command.cores,
+        }
+        self.lines.join(self.now, "launch", (shown,))
+        if self.options.launch == "queued":
+            self.queue[command.executor] = command.executor
+            return None
+        failure = None
+        if self.fail_launches > 0:
+            self.fail_launches -= 1
+            failure = LAUNCH_FAILED
+        return LaunchEnded(self.now, command.executor, failure)
+
+    # --------------------------------------------------------------------------------------------------------- the state
+
+    def show_state(self) -> None:
+        """The allocator's state, and before it what was logged."""
+        if self.log:
+            self.lines.say(self.now, {"log": self.log})
+            self.log = []
+        state, config = self.state, self.config
+        assert config is not None
+        health = replace(state.health, failures=state.health.failures.within(config.exclusion.window_ms, self.now))
+        self.state = replace(state, health=health)  # counting failures forgets those that count no longer
+        shown: Line = {
+            "target": _by_profile(state.targets, int),
+            "running": _by_profile(state.running, _sorted),
+            "starting": _by_profile(state.starting, int),
+            "pending": {
+                rp: [f"{rp}.{number}" for number in table.numbers()]
+                for rp, table in _by_profile(state.tables, lambda table: table).items()
+            },
+            "hosts": _by_profile(state.hosts, self.hosts),
+            "executors": {
+                str(executor): self.numbers[container]
+                for executor, container in sorted(state.container_of.items(), key=lambda pair: int(pair[0]))
+            },
+            "launching": sorted(self.numbers[container] for container in state.launching),
+            "released": sorted(self.numbers[container] for container in state.released),
+            "lossPending": {str(one): state.loss_asked[ExecutorId(str(one))] for one in _sorted(state.loss_asked)},
+            "lossStored": _sorted(state.loss_stored),
+            "unexpected": state.unexpected,
+            "lastId": state.last_id,
+            "localityAware": to_int(sum(state.locality_tasks.values())),
+            "failed": health.failures_at(config.exclusion, self.now),
+            "maxFailures": config.failures_max,
+            "excluded": sorted(health.sent),
+            "ownExcluded": dict(sorted(health.own.items())),
+            "schedulerExcluded": sorted(health.scheduler),
+            "clusterNodes": health.nodes,
+            "allExcluded": health.all_excluded,
+            "decommissioning": list(state.decommissioning),
+        }
+        self.lines.say(self.now, {"state": shown})
+        if health.nodes <= 0:  # the judge asks whether all are excluded, and Spark warns; seen after the next line
+            self.report(Remark(self.now, TRACKER, "no nodes"))
+
+    def hosts(self, hosts: Mapping[str, Iterable[ContainerId]]) -> Line:
+        """Containers by host."""
+        return {host: sorted(self.numbers[one] for one in containers) for host, containers in sorted(hosts.items())}
+
+
+def answers(lines: Sequence[Line]) -> Iterator[Line]:
+    """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
+    runner = _Runner(lines[0])
+    yield from runner.lines.said
+    for line in lines[1:]:
+        yield from runner.step(line)
+
+
+def _reason(reason: ExitReason) -> Line:
+    return {"exit": reason.exit_code, "byApp": reason.caused_by_app, "reason": reason.message}
+
+
+def _by_profile(books: Mapping[ProfileId, Any], shown: Callable[[Any], object]) -> Line:
+    return {str(profile): shown(books[profile]) for profile in sorted(books)}
+
+
+def _sorted(executors: Iterable[ExecutorId]) -> list[int]:
+    return sorted(map(int, executors))
+
+
+def _options(options: Mapping[str, Any]) -> YarnOptions:
+    try:
+        return msgspec.convert(options, YarnOptions)
+    except msgspec.ValidationError as fault:
+        raise ShapeError(f"options: {fault}") from fault
+
+
+def _answer(answer: Mapping[str, Any]) -> YarnAnswer:
+    try:
+        return msgspec.convert(answer, YarnAnswer)
+    except msgspec.ValidationError as fault:
+        raise ShapeError(str(fault)) from fault

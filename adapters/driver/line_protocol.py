@@ -1,0 +1,149 @@
+"""The line protocol by which executors are asked for: what one line means.
+
+A line is ``target N``, ``target PROFILE N``, ``kill ID...``, ``decommission ID...``, ``status`` or ``stop``; or the same as
+a JSON object, such as ``{"target": 5, "profile": 1}``. Empty lines and lines that begin with ``#`` mean nothing. It is
+described in docs/live-sources.md. Everything is bounded: numbers by what Spark can hold, ids by what a label can.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from podtide.adapters.driver.schedule import EXECUTORS_MAX, PROFILE_MAX
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
+from podtide.domain.protocol.pod_stimuli import DecommissionRequested, KillRequested
+
+IDS_MAX: Final = 10_000
+
+DECOMMISSION_MESSAGE: Final = "asked for by a line"
+
+_Profile: TypeAlias = Annotated[int, Meta(ge=0, le=PROFILE_MAX)]
+_Executors: TypeAlias = Annotated[int, Meta(ge=0, le=EXECUTORS_MAX)]
+_Id: TypeAlias = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?\Z")]
+_Ids: TypeAlias = Annotated[list[_Id], Meta(min_length=1, max_length=IDS_MAX)]
+
+
+class _Object(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line that is a JSON object: exactly one of its words, and what goes with it."""
+
+    target: _Executors | None = None
+    profile: _Profile | None = None
+    kill: _Ids | None = None
+    force: bool = False
+    decommission: _Ids | None = None
+    status: bool = False
+    stop: bool = False
+
+
+class Refused(Exception):
+    """A line that means nothing; the message says what was expected."""
+
+
+class Status:
+    """Somebody asks how things are."""
+
+
+class Stop:
+    """Somebody asks for the end."""
+
+
+class Target:
+    """A target of one profile."""
+
+    def __init__(self, profile: ProfileId, executors: int) -> None:
+        self.profile = profile
+        self.executors = executors
+
+
+Order: TypeAlias = Target | KillRequested | DecommissionRequested | Status | Stop
+
+COMMANDS: Final = (
+    "target N, target PROFILE N, kill ID..., decommission ID..., status or stop, or a JSON object such as "
+    '{"target": 5, "profile": 0}'
+)
+
+
+def understand(line: str) -> Order | None:
+    """What a line asks for; None for an empty one and a comment. Raises Refused."""
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return None
+    if text.startswith("{"):
+        return _object(text)
+    word, *rest = text.split()
+    match word:
+        case "target" if len(rest) == 1:
+            return Target(DEFAULT_PROFILE, _number(rest[0], EXECUTORS_MAX, "executors"))
+        case "target" if len(rest) == 2:
+            profile = _number(rest[0], PROFILE_MAX, "a profile")
+            return Target(ProfileId(profile), _number(rest[1], EXECUTORS_MAX, "executors"))
+        case "target":
+            raise Refused("expected target N or target PROFILE N")
+        case "kill":
+            return KillRequested(0, _ids(rest, "kill"), force=True)
+        case "decommission":
+            return DecommissionRequested(0, _ids(rest, "decommission"), DECOMMISSION_MESSAGE)
+        case "status" | "stop" if rest:
+            raise Refused(f"expected {word} alone")
+        case "status":
+            return Status()
+        case "stop":
+            return Stop()
+        case _:
+            raise Refused(f"expected {COMMANDS}, got {word[:40]!r}")
+
+
+def _number(text: str, most: int, what: str) -> int:
+    number = int(text) if _COUNT.fullmatch(text) is not None and int(text) <= most else None
+    if number is None:
+        raise Refused(f"expected {what} from 0 to {most}, got {text[:40]!r}")
+    return number
+
+
+def _ids(words: list[str], word: str) -> tuple[ExecutorId, ...]:
+    try:
+        return tuple(map(ExecutorId, dict.fromkeys(msgspec.convert(words, _Ids))))
+    except msgspec.ValidationError:
+        wrong = next((one[:40] for one in words if _ID.fullmatch(one) is None), None)
+        got = f"got {wrong!r}" if wrong is not None else f"got {len(words)}"
+        raise Refused(f"expected {word} and 1 to {IDS_MAX} executor ids, {got}") from None
+
+
+_COUNT: Final = re.compile(r"[0-9]{1,10}")
+_ID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_decoder = msgspec.json.Decoder(_Object)
+
+
+def _object(text: str) -> Order:
+    try:
+        said = _decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise Refused(f"not understood as JSON: {str(problem).splitlines()[0][:200]}") from None
+    words = [
+        name
+        for name, given in (
+            ("target", said.target is not None),
+            ("kill", said.kill is not None),
+            ("decommission", said.decommission is not None),
+            ("status", said.status),
+            ("stop", said.stop),
+        )
+        if given
+    ]
+    if len(words) != 1:
+        raise Refused(
+            f"expected one of target, kill, decommission, status and stop, got {' and '.join(words) or 'none'}"
+        )
+    if said.profile is not None and said.target is None:
+        raise Refused("profile: expected beside target alone")
+    if said.target is not None:
+        return Target(ProfileId(said.profile or 0), said.target)
+    if said.kill is not None:
+        return KillRequested(0, tuple(map(ExecutorId, dict.fromkeys(said.kill))), force=True)
+    if said.decommission is not None:
+        return DecommissionRequested(0, tuple(map(ExecutorId, dict.fromkeys(said.decommission))), DECOMMISSION_MESSAGE)
+    return Status() if said.status else Stop()

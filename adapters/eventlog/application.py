@@ -1,0 +1,370 @@
+"""What a what-if wants to know of an event log, beyond what dynamic allocation reads: richer shapes, and who takes them.
+
+``SHAPES`` are the structs of ``spark_events`` with more fields: task metrics and partitions, names, reasons, hosts, the
+properties of jobs, and the beginning and end of SQL executions. An ``EventLogSensor`` that is given ``SHAPES`` and an
+``ApplicationLog`` as observer replays the log as ever, while the ``Reading`` behind it hears every event with its time.
+
+Field history that matters: Partition ID since 3.3, Task Metrics missing for tasks whose executor was lost, Executor Info's
+Request Time since 4.3, spark.sql.execution.root.id since 3.4, Failure Reason only where a stage failed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from podtide.adapters.eventlog import events as wire
+from podtide.domain.base.units import Millis
+from podtide.domain.protocol.stimuli import ResourceProfileAdded
+from podtide.domain.recorded.job_dependencies import JobTraits
+from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, Reading
+from podtide.domain.recorded.stages import StageSeen
+
+Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Scala's Long."""
+
+_SQL: Final = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
+
+
+class ShuffleRead(Struct, gc=False, frozen=True):
+    """Shuffle Read Metrics."""
+
+    remote: Long = field(name="Remote Bytes Read", default=0)
+    local: Long = field(name="Local Bytes Read", default=0)
+
+
+class ShuffleWrite(Struct, gc=False, frozen=True):
+    """Shuffle Write Metrics."""
+
+    written: Long = field(name="Shuffle Bytes Written", default=0)
+
+
+class Input(Struct, gc=False, frozen=True):
+    """Input Metrics."""
+
+    read: Long = field(name="Bytes Read", default=0)
+
+
+class Metrics(Struct, frozen=True):
+    """Task Metrics. Until Spark 2.0 the inner objects are there only where they say something."""
+
+    run: Long = field(name="Executor Run Time", default=-1)
+    gc: Long = field(name="JVM GC Time", default=0)
+    memory_spilled: Long = field(name="Memory Bytes Spilled", default=0)
+    disk_spilled: Long = field(name="Disk Bytes Spilled", default=0)
+    shuffle_read: ShuffleRead | None = field(name="Shuffle Read Metrics", default=None)
+    shuffle_write: ShuffleWrite | None = field(name="Shuffle Write Metrics", default=None)
+    input: Input | None = field(name="Input Metrics", default=None)
+
+
+class EndedTask(wire.TaskInfo, gc=False, frozen=True):
+    """Task Info of a task that ended."""
+
+    partition: wire.Int = field(name="Partition ID", default=-1)
+
+
+class TaskEndLine(wire.TaskEndLine, frozen=True, tag="SparkListenerTaskEnd", tag_field="Event"):
+    """SparkListenerTaskEnd, with metrics."""
+
+    info: EndedTask = field(name="Task Info")
+    kind: str = field(name="Task Type", default="")
+    metrics: Metrics | None = field(name="Task Metrics", default=None)
+
+
+class Rdd(wire.RddInfo, frozen=True):
+    """One RDD of a stage."""
+
+    barrier: bool = field(name="Barrier", default=False)
+
+
+class Stage(wire.StageInfo, frozen=True):
+    """Stage Info."""
+
+    name: str = field(name="Stage Name", default="")
+    rdds: list[Rdd] = field(name="RDD Info", default_factory=list)  # type: ignore[assignment]  # read only
+    failure: str | None = field(name="Failure Reason", default=None)
+
+
+class StageSubmittedLine(wire.StageSubmittedLine, frozen=True, tag="SparkListenerStageSubmitted", tag_field="Event"):
+    """SparkListenerStageSubmitted."""
+
+    info: Stage = field(name="Stage Info")
+
+
+class StageCompletedLine(wire.StageCompletedLine, frozen=True, tag="SparkListenerStageCompleted", tag_field="Event"):
+    """SparkListenerStageCompleted."""
+
+    info: Stage = field(name="Stage Info")
+
+
+class JobProperties(Struct, frozen=True):
+    """The local properties of a job that tell where it came from."""
+
+    pool: str | None = field(name="spark.scheduler.pool", default=None)
+    group: str | None = field(name="spark.jobGroup.id", default=None)
+    description: str | None = field(name="spark.job.description", default=None)
+    callsite: str | None = field(name="callSite.short", default=None)
+    execution: str | None = field(name="spark.sql.execution.id", default=None)
+    root: str | None = field(name="spark.sql.execution.root.id", default=None)
+    query: str | None = field(name="sql.streaming.queryId", default=None)
+    batch: str | None = field(name="streaming.sql.batchId", default=None)
+    batch_time: str | None = field(name="spark.streaming.internal.batchTime", default=None)
+
+
+class JobStartLine(wire.JobStartLine, frozen=True, tag="SparkListenerJobStart", tag_field="Event"):
+    """SparkListenerJobStart. Before 1.2 the ids of its stages are all that is said of them."""
+
+    properties: JobProperties | None = field(name="Properties", default=None)
+    stage_ids: list[wire.Int] = field(name="Stage IDs", default_factory=list)
+
+
+class JobResult(Struct, frozen=True):
+    """Job Result."""
+
+    result: str = field(name="Result", default="")
+
+
+class JobEndLine(wire.JobEndLine, frozen=True, tag="SparkListenerJobEnd", tag_field="Event"):
+    """SparkListenerJobEnd."""
+
+    result: JobResult | None = field(name="Job Result", default=None)
+
+
+class ExecutorInfo(wire.ExecutorInfo, frozen=True):
+    """Executor Info."""
+
+    host: str = field(name="Host", default="")
+    cores: wire.Int = field(name="Total Cores", default=0)
+    requested: wire.Time | None = field(name="Request Time", default=None)
+
+
+class ExecutorAddedLine(wire.ExecutorAddedLine, frozen=True, tag="SparkListenerExecutorAdded", tag_field="Event"):
+    """SparkListenerExecutorAdded."""
+
+    info: ExecutorInfo = field(name="Executor Info", default_factory=ExecutorInfo)
+
+
+class BlockManagerId(wire.BlockManagerId, frozen=True):
+    """Block Manager ID."""
+
+    host: str = field(name="Host", default="")
+
+
+class BlockManagerAddedLine(
+    wire.BlockManagerAddedLine, frozen=True, tag="SparkListenerBlockManagerAdded", tag_field="Event"
+):
+    """SparkListenerBlockManagerAdded."""
+
+    manager: BlockManagerId = field(name="Block Manager ID", default_factory=BlockManagerId)
+
+
+class ExecutionStartLine(Struct, frozen=True, tag=f"{_SQL}Start", tag_field="Event"):
+    """SparkListenerSQLExecutionStart."""
+
+    execution: Long = field(name="executionId")
+    root: Long | None = field(name="rootExecutionId", default=None)
+    time: wire.Time = -1
+
+
+class ExecutionEndLine(Struct, frozen=True, tag=f"{_SQL}End", tag_field="Event"):
+    """SparkListenerSQLExecutionEnd."""
+
+    execution: Long = field(name="executionId")
+    time: wire.Time = -1
+
+
+Line: TypeAlias = (
+    wire.TaskStartLine
+    | TaskEndLine
+    | StageSubmittedLine
+    | StageCompletedLine
+    | JobStartLine
+    | JobEndLine
+    | ExecutorAddedLine
+    | wire.ExecutorRemovedLine
+    | BlockManagerAddedLine
+    | wire.BlockManagerRemovedLine
+    | wire.BlockUpdatedLine
+    | wire.UnpersistLine
+    | wire.ProfileAddedLine
+    | wire.SpeculativeLine
+    | wire.UnschedulableAddedLine
+    | wire.UnschedulableRemovedLine
+    | wire.LogStartLine
+    | wire.EnvironmentLine
+    | wire.ApplicationStartLine
+    | wire.ApplicationEndLine
+    | ExecutionStartLine
+    | ExecutionEndLine
+)
+
+SHAPES: Final = wire.Shapes(Line, wire.TaskStartLine, TaskEndLine)
+"""For ``EventLogSensor``."""
+
+_OF_EXECUTORS: Final = (
+    wire.ExecutorAddedLine,
+    wire.ExecutorRemovedLine,
+    wire.BlockManagerAddedLine,
+    wire.BlockManagerRemovedLine,
+)
+"""What these claim does not move the clock of the application's work (``recorded_reading_times``)."""
+
+_NO_METRICS: Final = Metrics()
+_NO_PROPERTIES: Final = JobProperties()
+
+
+class ApplicationLog:
+    """An observer of decoded lines: tells a ``Reading`` what they say.
+
+    Lines that fit only the plain shapes of ``spark_events`` are understood too, as events that say less.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def __call__(self, lines: list[Any]) -> None:
+        """Take a run of lines, in order."""
+        reading = self.reading
+        started, ended, metered = reading.task_started, reading.task_ended, reading.task_metered
+        start_line, end_line, none = wire.TaskStartLine, TaskEndLine, _NO_METRICS
+        times = reading.times
+        clock = times.clock
+        for line in lines:
+            kind = type(line)
+            if kind is end_line:
+                info, metrics = line.info, line.metrics or none
+                if info.finish > clock:
+                    clock = times.clock = info.finish
+                stage = ended(
+                    line.stage, line.attempt, info.index, info.partition, info.executor, info.launch, info.finish,
+                    info.speculative, line.reason.reason, metrics.run, line.kind,
+                )  # fmt: skip
+                if stage is not None and metrics is not none:
+                    inward, outward, source = metrics.shuffle_read, metrics.shuffle_write, metrics.input
+                    metered(
+                        stage,
+                        metrics.run,
+                        metrics.gc,
+                        0 if source is None else source.read,
+                        0 if inward is None else inward.remote + inward.local,
+                        0 if outward is None else outward.written,
+                        metrics.memory_spilled + metrics.disk_spilled,
+                    )
+            elif kind is start_line:
+                info = line.info
+                if info.launch > clock:
+                    clock = times.clock = info.launch
+                started(line.stage, line.attempt, info.index, info.executor, info.launch, info.speculative)
+            else:
+                clock = self._rare(line, clock)
+
+    def _rare(self, line: Any, clock: Millis) -> Millis:
+        reading = self.reading
+        times = reading.times
+        time = line.time if isinstance(line, ExecutionStartLine | ExecutionEndLine) else wire.time_of(line)
+        if isinstance(line, _OF_EXECUTORS) and not _is_drivers(line):
+            at = time if time > 0 else clock
+        elif isinstance(line, wire.ApplicationEndLine):
+            at = clock
+        else:
+            at = times.of_work(time, clock)
+            if at > clock:
+                clock = times.clock = at
+        match line:
+            case wire.TaskEndLine(stage, why, info, attempt):  # one that fits the plain shape alone
+                reading.task_ended(
+                    stage, attempt, info.index, -1, info.executor, info.launch, info.finish, info.speculative,
+                    why.reason, -1, "",
+                )  # fmt: skip
+            case wire.StageSubmittedLine(info):
+                reading.stage_submitted(_stage_seen(info), at)
+            case wire.StageCompletedLine(info):
+                failed = isinstance(info, Stage) and info.failure is not None
+                reading.stage_completed(_stage_seen(info), info.submitted, at, failed=failed)
+            case wire.JobStartLine(job, _, stages):
+                properties = line.properties if isinstance(line, JobStartLine) else None
+                listed = line.stage_ids if isinstance(line, JobStartLine) and not stages else ()
+                reading.job_started(job, at, [_stage_seen(info) for info in stages], _traits(properties), listed)
+                if time < 0:
+                    reading.timeless.add(job)
+            case wire.JobEndLine(job):
+                result = line.result if isinstance(line, JobEndLine) else None
+                reading.job_ended(job, at, succeeded=result is None or result.result == "JobSucceeded")
+            case ExecutorAddedLine(executor, _, info):
+                reading.executor_added(executor, at, info.host, info.cores, info.profile or 0, info.requested)
+            case wire.ExecutorAddedLine(executor, _, info):
+                reading.executor_added(executor, at, "", 0, info.profile or 0, None)
+            case wire.ExecutorRemovedLine(executor, _, reason):
+                reading.executor_removed(executor, at, reason or "")
+            case wire.BlockManagerAddedLine(manager):
+                host = manager.host if isinstance(manager, BlockManagerId) else ""
+                reading.block_manager_added(manager.executor, at, host)
+            case wire.BlockManagerRemovedLine(manager):
+                reading.executor_removed(manager.executor, at, BLOCK_MANAGERS)
+            case wire.UnpersistLine(rdd):
+                reading.unpersisted(rdd, at)
+            case wire.BlockUpdatedLine():
+                reading.block_updates += 1
+            case wire.ProfileAddedLine():
+                profile = wire.stimulus(line, at)
+                assert isinstance(profile, ResourceProfileAdded)
+                reading.profile_added(profile)
+            case wire.EnvironmentLine(properties):
+                reading.environment(properties.get("spark.executor.cores"), properties.get("spark.task.cpus"))
+            case wire.ApplicationStartLine():
+                times.start(time)
+            case wire.ApplicationEndLine():
+                times.end(time)
+            case ExecutionStartLine(execution, root):
+                reading.execution_began(execution, root, at)
+            case ExecutionEndLine(execution):
+                reading.execution_ended(execution, at)
+            case _:
+                pass
+        return clock
+
+
+def _stage_seen(info: wire.StageInfo) -> StageSeen:
+    """Stage Info as the domain knows it."""
+    rich = isinstance(info, Stage)
+    stored = tuple(rdd.id for rdd in info.rdds if rdd.level is not None and _stores(rdd.level))
+    return StageSeen(
+        info.id,
+        info.attempt,
+        info.tasks,
+        info.name if rich else "",  # type: ignore[attr-defined]  # rich says so
+        info.profile,
+        tuple(info.parents),
+        info.rdds[0].id if info.rdds else None,
+        stored,
+        rich and any(rdd.barrier for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
+        info.shuffle,
+    )
+
+
+def _is_drivers(line: Any) -> bool:
+    """Whether it is the driver's block manager that comes or goes: that belongs to the application."""
+    return (
+        isinstance(line, wire.BlockManagerAddedLine | wire.BlockManagerRemovedLine) and line.manager.executor in DRIVERS
+    )
+
+
+def _stores(level: wire.StorageLevel) -> bool:
+    return (level.memory or level.disk) and level.replication > 0
+
+
+def _traits(properties: JobProperties | None) -> JobTraits:
+    given = properties or _NO_PROPERTIES
+    execution = _number(given.root)
+    if execution is None:
+        execution = _number(given.execution)
+    stream, batch = given.query, given.batch
+    if given.batch_time is not None:  # a DStream's: the jobs of one interval
+        stream, batch = "DStreams", given.batch_time
+    return JobTraits(given.pool, given.group, execution, stream, batch, given.description or given.callsite or "")
+
+
+def _number(text: str | None) -> int | None:
+    """An execution's id; None for anything but a plain number that a Long holds."""
+    return int(text) if text is not None and len(text) < 19 and text.isascii() and text.isdecimal() else None

@@ -1,0 +1,184 @@
+"""Reading and decoding a log in a second process, so that two cores share a long replay.
+
+``SecondProcess`` looks like the sensor that it stands for: the child runs an ``EventLogSensor`` and sends what it
+yields; here the stimuli are put together again. Task events, nearly all of a long log, travel as plain tuples with a
+byte that says what they are; everything else is pickled between two ends of the same program.
+
+A message is a length (4 bytes) and a body; a body is one marshalled tuple. The child ends when the parent closes the
+pipe, and dies with the parent's interrupt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Final
+
+from podtide.adapters.eventlog.actuator import Fleet
+from podtide.adapters.eventlog.bytes.lines import Fault
+from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.eventlog.sensor import Application, Counts, EventLogSensor, Seen
+from podtide.adapters.text.safe import LogError
+from podtide.domain.base.units import Millis
+from podtide.domain.protocol.stimuli import Stimulus, TaskEnd, TaskOutcome, TaskStart
+
+WORTH_BYTES: Final = 64 * 1024 * 1024
+"""Stored size from which a second process pays for its start."""
+
+_LENGTH: Final = struct.Struct(">I")
+_START, _SUCCESS, _KILLED, _FAILED, _OTHER = range(5)
+_END_CODES: Final = {TaskOutcome.SUCCESS: _SUCCESS, TaskOutcome.KILLED: _KILLED, TaskOutcome.FAILED: _FAILED}
+
+
+def packed(batch: Sequence[Stimulus]) -> tuple[bytes, list[tuple[Any, ...]], bytes]:
+    """A batch as a byte per stimulus, the task events as plain tuples, and the rest pickled."""
+    kinds = bytearray()
+    rows: list[tuple[Any, ...]] = []
+    others: list[Stimulus] = []
+    for event in batch:
+        kind = type(event)
+        if kind is TaskStart:
+            kinds.append(_START)
+            rows.append(event[:])
+        elif kind is TaskEnd:
+            kinds.append(_END_CODES[event[6]])  # type: ignore[misc]  # kind says so
+            rows.append(event[:6])
+        else:
+            kinds.append(_OTHER)
+            others.append(event)
+    return bytes(kinds), rows, pickle.dumps(others)
+
+
+def unpacked(kinds: bytes, rows: list[tuple[Any, ...]], others: bytes) -> list[Stimulus]:
+    """The batch that ``packed`` was given."""
+    make = tuple.__new__
+    ends: dict[int, tuple[TaskOutcome]] = {code: (outcome,) for outcome, code in _END_CODES.items()}
+    success = ends[_SUCCESS]
+    rest = iter(pickle.loads(others))  # noqa: S301 - written by this program's own other end
+    row = iter(rows).__next__
+    batch: list[Stimulus] = []
+    append = batch.append
+    for kind in kinds:
+        if kind == _SUCCESS:
+            append(make(TaskEnd, row() + success))
+        elif kind == _START:
+            append(make(TaskStart, row()))
+        elif kind == _OTHER:
+            append(next(rest))
+        else:
+            append(make(TaskEnd, row() + ends[kind]))
+    return batch
+
+
+class SecondProcess:
+    """A sensor whose work is done by a child process; a context manager, closed when done with."""
+
+    def __init__(self, source: LogSource, *, strict: bool = False) -> None:
+        self.source = source
+        self.counts = Counts()
+        self.application = Application()
+        self.seen = Seen()
+        self.faults: list[Fault] = []
+        self.fleet = Fleet()
+        self.clock: Millis = 0
+        self.unneeded: dict[int, tuple[int, ...]] = {}
+        self.bytes_read = 0
+        # -P: the folder that somebody stands in is no place to import from.
+        command = [sys.executable, "-P", "-c", _CHILD, source.path, "strict" if strict else "lenient"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._child = subprocess.Popen(  # noqa: S603 - this very interpreter
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=1 << 20, env=environment
+        )
+        assert self._child.stdout is not None
+        self._pipe: IO[bytes] = self._child.stdout
+
+    def __enter__(self) -> SecondProcess:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child, if it has not ended."""
+        self._pipe.close()
+        self._child.terminate()
+        self._child.wait()
+
+    def prologue(self) -> Application:
+        """As EventLogSensor.prologue."""
+        self._adopt(self._receive())
+        return self.application
+
+    def batches(self) -> Iterator[list[Stimulus]]:
+        """As EventLogSensor.batches."""
+        while True:
+            kind, *body = self._receive()
+            if kind == "batch":
+                self.clock, self.bytes_read, unneeded, kinds, rows, others = body
+                self.unneeded.update(unneeded)
+                yield unpacked(kinds, rows, others)
+            else:
+                self._adopt((kind, *body))
+                return
+
+    def _adopt(self, message: tuple[Any, ...]) -> None:
+        kind, *body = message
+        if kind == "error":
+            raise LogError(*body)
+        state = pickle.loads(body[0])  # noqa: S301 - written by this program's own other end
+        self.application, self.counts, self.seen, self.faults, self.fleet, self.clock, codecs = state
+        self.source.codecs = codecs
+
+    def _receive(self) -> tuple[Any, ...]:
+        head = self._pipe.read(_LENGTH.size)
+        if len(head) == _LENGTH.size:
+            (length,) = _LENGTH.unpack(head)
+            body = self._pipe.read(length)
+            if len(body) == length:
+                message: tuple[Any, ...] = marshal.loads(body)  # noqa: S302 - written by this program's own other end
+                return message
+        raise LogError(self.source.path, f"the process that read it ended early (status {self._child.wait()})")
+
+
+_CHILD: Final = "from podtide.adapters.eventlog.decoder_process import child; child()"
+
+
+def child() -> None:
+    """The other end: read the log named on the command line and write messages to standard output."""
+    from podtide.adapters.eventlog.bytes.source import open_log  # noqa: PLC0415 - only the child opens logs
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    path, strict = sys.argv[1], sys.argv[2] == "strict"
+    out = sys.stdout.buffer
+    with contextlib.suppress(BrokenPipeError):
+        try:
+            with open_log(path) as source:
+                sensor = EventLogSensor(source, strict=strict)
+                sensor.prologue()
+                _send(out, ("begun", _state(sensor)))
+                for batch in sensor.batches():
+                    unneeded = dict(sensor.unneeded)
+                    sensor.unneeded.clear()
+                    _send(out, ("batch", sensor.clock, source.bytes_read, unneeded, *packed(batch)))
+                _send(out, ("ended", _state(sensor)))
+        except LogError as refusal:
+            _send(out, ("error", refusal.path, refusal.why))
+        out.flush()
+
+
+def _state(sensor: EventLogSensor) -> bytes:
+    parts = (sensor.application, sensor.counts, sensor.seen, sensor.faults, sensor.fleet, sensor.clock)
+    return pickle.dumps((*parts, sensor.source.codecs))
+
+
+def _send(out: IO[bytes], message: tuple[Any, ...]) -> None:
+    body = marshal.dumps(message)
+    out.write(_LENGTH.pack(len(body)))
+    out.write(body)

@@ -1,0 +1,358 @@
+"""An event log as a sensor: what the allocation manager would have heard, in the log's order.
+
+The clock of a log is the running maximum of the times that its events claim: events are not in time order (an
+ExecutorAdded was seen 66 s late), and a manager that reads them hears each when it comes, never earlier.
+
+A log says less than a driver knows. It lacks shuffle ids, so map stages are inferred: within a job, a stage that
+another one names as parent writes a shuffle, and the RDD that the stage computes identifies the shuffle across
+jobs (DAGScheduler builds a ShuffleMapStage on ShuffleDependency.rdd). Logs from before Spark 1.3 lack
+ExecutorAdded: there a block manager's coming and going stands for the executor's.
+
+Lines that cannot be used are counted and the first of them kept, with file, line and reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from podtide.adapters.eventlog import events as wire
+from podtide.adapters.eventlog.actuator import Fleet
+from podtide.adapters.eventlog.bytes.lines import Chunk, Fault, FaultKind
+from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.text.safe import LogError, escaped
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.stimuli import (
+    BlockUpdated,
+    ExecutorAdded,
+    ExecutorRemoved,
+    JobEnd,
+    JobStage,
+    JobStart,
+    StageSubmitted,
+    Stimulus,
+    TaskEnd,
+    TaskOutcome,
+    TaskStart,
+)
+
+MALFORMED_KEPT: Final = 20
+"""Malformed lines that are named; the rest is counted."""
+
+PROLOGUE_LINES_MAX: Final = 10_000
+"""How far to read for the application and its environment before settling for what was found."""
+
+DRIVERS: Final = frozenset({"driver", "<driver>"})
+"""Block managers of these ids belong to the driver (the latter until Spark 1.4)."""
+
+
+class LogStrict(LogError):
+    """A line cannot be used and the reader was told to stop there."""
+
+
+class NotEventLog(LogError):
+    """Text, but not one Spark event in it."""
+
+
+class Malformed(NamedTuple):
+    """A line that could not be used."""
+
+    file: str
+    line: int
+    why: str
+
+
+@dataclass
+class Counts:
+    """What became of the lines. ``read``: well-formed events; ``skipped``: those of them that play no role."""
+
+    read: int = 0
+    skipped: int = 0
+    malformed: int = 0
+    cut: int = 0
+    first_malformed: list[Malformed] = field(default_factory=list)
+
+
+@dataclass
+class Application:
+    """What the log says of its application; None where it does not."""
+
+    id: str | None = None
+    name: str | None = None
+    attempt: str | None = None
+    spark_version: str | None = None
+    started_ms: Millis | None = None
+    ended_ms: Millis | None = None
+    properties: dict[str, str] | None = None
+    first_ms: Millis | None = None
+
+
+@dataclass
+class Seen:
+    """What a log holds, as far as it decides what the replay can know."""
+
+    tasks: int = 0
+    stages: int = 0
+    jobs: int = 0
+    executors: int = 0
+    block_managers: int = 0
+    block_updates: int = 0
+    persisted_rdds: bool = False
+    map_stages: int = 0
+    parentless: bool = True
+    applications: int = 0
+    jump_ms: Millis = 0
+    jump_at: tuple[str, int] = ("", 0)
+
+
+class EventLogSensor:
+    """Reads a log once. ``prologue()`` first, then ``batches()``; the counts are complete at the end.
+
+    ``observer`` is shown every run of decoded lines, in order, and ``shapes`` may let it see more of them.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        *,
+        strict: bool = False,
+        shapes: wire.Shapes = wire.PLAIN,
+        observer: Callable[[list[Any]], None] | None = None,
+    ) -> None:
+        self.source = source
+        self.strict = strict
+        self.counts = Counts()
+        self.application = Application()
+        self.seen = Seen()
+        self.faults: list[Fault] = []
+        self.clock: Millis = 0  # until an event has a time
+        self.unneeded: dict[int, tuple[int, ...]] = {}
+        self.fleet = Fleet()
+        self._pieces = source.pieces()
+        self._decoder = wire.LineDecoder(shapes)
+        self._task_lines = (shapes.task_start, shapes.task_end)
+        self._observer = observer
+        self._held: list[Stimulus] = []
+        self._shuffle_jobs: dict[int, set[int]] = {}
+        self._job_shuffles: dict[int, tuple[int, ...]] = {}
+        self._ended = False
+
+    def prologue(self) -> Application:
+        """Read until application and environment are known, or work begins. Raises LogError."""
+        application = self.application
+        while not self._ended and not self._settled():
+            self._read_piece()
+        return application
+
+    def batches(self) -> Iterator[list[Stimulus]]:
+        """The stimuli of the whole log in order, many at a time; ``at`` never falls. Raises LogError."""
+        while True:
+            if self._held:
+                held, self._held = self._held, []
+                yield held
+            if self._ended:
+                break
+            self._read_piece()
+        if not self.counts.read:
+            raise NotEventLog(self.source.path, 'no Spark event in it (expected one JSON object with "Event" a line)')
+
+    def _settled(self) -> bool:
+        application, seen = self.application, self.seen
+        known = application.properties is not None and application.started_ms is not None
+        if not known and self.counts.malformed and not self.counts.read and self.counts.malformed >= 100:
+            raise NotEventLog(self.source.path, f"not an event log: {self.counts.first_malformed[0].why}")
+        return known or bool(seen.tasks or seen.stages) or self.counts.read > PROLOGUE_LINES_MAX
+
+    def _read_piece(self) -> None:
+        piece = next(self._pieces, None)
+        if piece is None:
+            self._ended = True
+        elif isinstance(piece, Fault):
+            self._fault(piece)
+        else:
+            self._chunk(piece)
+
+    def _fault(self, fault: Fault) -> None:
+        if fault.kind is FaultKind.LONG_LINE:
+            self._malformed(fault.file, fault.line, fault.why)
+        else:
+            self.faults.append(fault)
+
+    def _chunk(self, chunk: Chunk) -> None:
+        before = self.clock
+        self._decode(chunk)
+        jump = self.clock - before
+        if before > 0 and jump > self.seen.jump_ms:
+            self.seen.jump_ms, self.seen.jump_at = jump, (chunk.file, chunk.line)
+
+    def _decode(self, chunk: Chunk) -> None:
+        try:
+            lines = self._decoder.lines(chunk.data)
+        except (wire.DecodeError, RecursionError, UnicodeDecodeError):
+            self._line_by_line(chunk)
+            return
+        self.counts.read += len(lines)
+        self._translate(lines)
+
+    def _line_by_line(self, chunk: Chunk) -> None:
+        decode, lines = self._decoder.line, []
+        for number, text in enumerate(chunk.data.split(b"\n"), start=chunk.line):
+            if not text or text.isspace():
+                continue
+            try:
+                lines.append(decode(text))
+            except (wire.DecodeError, RecursionError, UnicodeDecodeError) as problem:
+                if chunk.unterminated:
+                    # Spark was writing this line when the log was taken, or died over it.
+                    self.counts.cut += 1
+                    self.faults.append(Fault(chunk.file, number, FaultKind.CUT, "the last line ends in the middle"))
+                else:
+                    self.counts.read += len(lines)
+                    self._translate(lines)
+                    lines = []
+                    self._malformed(chunk.file, number, _reason(problem))
+        self.counts.read += len(lines)
+        self._translate(lines)
+
+    def _malformed(self, file: str, line: int, why: str) -> None:
+        self.counts.malformed += 1
+        if len(self.counts.first_malformed) < MALFORMED_KEPT:
+            self.counts.first_malformed.append(Malformed(file, line, why))
+        if self.strict:
+            raise LogStrict(self.source.path, f"{escaped(file)}:{line}: {why}")
+
+    def _translate(self, lines: list[Any]) -> None:
+        if self._observer is not None:
+            self._observer(lines)
+        clock = self.clock
+        if not clock:
+            timed = (wire.time_of(line) for line in lines)
+            self.application.first_ms = next((time for time in timed if time > 0), None)
+        out = self._held
+        append = out.append
+        make = tuple.__new__
+        (start_line, end_line), start, end = self._task_lines, TaskStart, TaskEnd
+        success, outcome_of = TaskOutcome.SUCCESS, wire.outcome
+        tasks = 0
+        for line in lines:
+            kind = type(line)
+            if kind is end_line:
+                info = line.info
+                if info.finish > clock:
+                    clock = info.finish
+                reason = line.reason.reason
+                outcome = success if reason == "Success" else outcome_of(reason)
+                task = (clock, line.stage, line.attempt, info.index, info.executor, info.speculative, outcome)
+                append(make(end, task))
+            elif kind is start_line:
+                info = line.info
+                if info.launch > clock:
+                    clock = info.launch
+                tasks += 1
+                append(make(start, (clock, line.stage, line.attempt, info.index, info.executor, info.speculative)))
+            else:
+                time = wire.time_of(line)
+                if time > clock:
+                    clock = time
+                self.clock = clock
+                self._rare(line, clock, out)
+        self.seen.tasks += tasks
+        self.clock = clock
+
+    def _rare(self, line: Any, at: Millis, out: list[Stimulus]) -> None:
+        stimulus = wire.stimulus(line, at)
+        seen = self.seen
+        match stimulus:
+            case None:
+                self._about(line, at, out)
+                return
+            case StageSubmitted():
+                seen.stages += 1
+                seen.persisted_rdds |= any(rdd.level is not None and _stores(rdd.level) for rdd in line.info.rdds)
+            case JobStart():
+                seen.jobs += 1
+                stimulus = self._job_start(line, at)
+            case JobEnd():
+                self._job_end(stimulus.job)
+            case ExecutorAdded():
+                seen.executors += 1
+                self.fleet.add(stimulus.executor, line.time, at)
+            case ExecutorRemoved():
+                self.fleet.remove(stimulus.executor, line.time, at)
+            case BlockUpdated():
+                seen.block_updates += 1
+            case _:
+                pass
+        out.append(stimulus)
+
+    def _about(self, line: Any, at: Millis, out: list[Stimulus]) -> None:
+        """Events about the application, and those that mean nothing here."""
+        application, seen = self.application, self.seen
+        match line:
+            case wire.LogStartLine(version):
+                application.spark_version = version or application.spark_version
+            case wire.EnvironmentLine(properties):
+                if application.properties is None:
+                    application.properties = {key: text for key, text in properties.items() if text is not None}
+            case wire.ApplicationStartLine(name, identity, attempt, time):
+                seen.applications += 1
+                if seen.applications == 1:  # logs that were put together hold several: the first one names the log
+                    application.name, application.id, application.attempt = name, identity, attempt
+                    application.started_ms = time if time >= 0 else None
+            case wire.ApplicationEndLine(time):
+                application.ended_ms = max(time, at, application.ended_ms or 0)
+            case wire.BlockManagerAddedLine(manager):
+                seen.block_managers += 1
+                if not seen.executors and manager.executor not in DRIVERS and manager.executor:
+                    self.fleet.add(manager.executor, line.time, at)
+                    out.append(ExecutorAdded(at, ExecutorId(manager.executor), ProfileId(0)))
+            case wire.BlockManagerRemovedLine(manager):
+                if not seen.executors and manager.executor not in DRIVERS and manager.executor:
+                    self.fleet.remove(manager.executor, line.time, at)
+                    out.append(ExecutorRemoved(at, ExecutorId(manager.executor), "block manager removed"))
+            case _:
+                self.counts.skipped += 1
+
+    def _job_start(self, line: wire.JobStartLine, at: Millis) -> JobStart:
+        """JobStart with inferred shuffles (or those that the line carries, if it does)."""
+        parents = {parent for stage in line.stages for parent in stage.parents}
+        self.seen.parentless &= not parents
+        stages = []
+        shuffles = []
+        for stage in line.stages:
+            shuffle = stage.shuffle
+            if shuffle is None and stage.id in parents:
+                shuffle = stage.rdds[0].id if stage.rdds else -1 - stage.id
+            if shuffle is not None:
+                self.seen.map_stages += 1
+                shuffles.append(shuffle)
+                self._shuffle_jobs.setdefault(shuffle, set()).add(line.job)
+            stages.append(JobStage(stage.id, shuffle))
+        if shuffles:
+            self._job_shuffles[line.job] = tuple(dict.fromkeys(shuffles))
+        return JobStart(at, line.job, tuple(stages))
+
+    def _job_end(self, job: int) -> None:
+        """Note which shuffles no running job needs any more."""
+        unneeded = []
+        for shuffle in self._job_shuffles.pop(job, ()):
+            jobs = self._shuffle_jobs[shuffle]
+            jobs.discard(job)
+            if not jobs:
+                del self._shuffle_jobs[shuffle]
+                unneeded.append(shuffle)
+        if unneeded:
+            self.unneeded[job] = (*self.unneeded.get(job, ()), *unneeded)
+
+
+def _stores(level: wire.StorageLevel) -> bool:
+    return (level.memory or level.disk) and level.replication > 0
+
+
+def _reason(problem: Exception) -> str:
+    if isinstance(problem, RecursionError):
+        return "nested too deeply"
+    if isinstance(problem, UnicodeDecodeError):
+        return "not UTF-8"
+    return escaped(str(problem))

@@ -1,0 +1,250 @@
+"""One log of a fleet as one row: what it cost, what for, what the best setting would save, and how it went.
+
+A ``Row`` is what a worker answers for one log, what the journal keeps, and what becomes a line of the table. Its figures
+come from the document of a what-if; ``runtime_s``, ``executor_seconds`` and ``peak_executors`` are as recorded, the bill,
+the ledger and the waiting are of the recorded config run again, and ``error_runtime`` and ``error_executor_seconds`` say
+how far that run is from the record. A saving is the difference between two simulated runs, so that the model's error
+weighs on both sides alike.
+
+``COLUMNS`` is the table: names, kinds and how each is read from a row. There is one column for every ledger cause and for
+every limit, in the order of the closed lists, whether or not a log has any of it; a table of last night and one of
+tonight have the same columns.
+
+A log is known by its ``Stamp``: size, time of last change and etag, as far as the place where it lies tells them. A
+rolled log has the sum of the sizes, the latest time, and a digest over the stamps of its files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from enum import Enum, StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from podtide.adapters.text.safe import display, escaped
+from podtide.domain.base.units import Millis
+from podtide.domain.rerun.ledger.causes import Cause, Limit
+
+TEXT_MAX: Final = 300
+"""Characters of a name or a reason that a row keeps."""
+
+Value: TypeAlias = str | int | float | None
+
+
+class Status(StrEnum):
+    """How it went with a log. ``SKIPPED``: what was found in a folder is no event log; it has no line in the table."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    """The log was read, but the model does not fit it."""
+    UNREADABLE = "unreadable"
+    """The log, or what is in its place, cannot be read."""
+    FAILED = "failed"
+    """The work on it was ended: too long, too large, or an error of podtide's own."""
+    SKIPPED = "skipped"
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """By what a log is known to be the same: bytes, last change, etag; None where the place does not tell."""
+
+    size: int | None = None
+    modified_ms: Millis | None = None
+    etag: str | None = None
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One log. Seconds are floats to the millisecond, shares are fractions; None is not known.
+
+    ``reason``: why it is not ok, without the log's own name. ``seconds``: wall time that the work took. ``best``: the name
+    of the cheapest setting within the time bound, None where none is worth it; ``best_conf``: its changes, ``best_static``
+    its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``compared``: how many
+    settings were tried.
+    """
+
+    log: str
+    status: Status
+    reason: str | None = None
+    app_id: str | None = None
+    app_name: str | None = None
+    spark_version: str | None = None
+    started_ms: Millis | None = None
+    tasks: int | None = None
+    runtime_s: float | None = None
+    simulated_runtime_s: float | None = None
+    executor_seconds: float | None = None
+    billed_seconds: float | None = None
+    peak_executors: int | None = None
+    core_hours: float | None = None
+    gb_hours: float | None = None
+    cost: float | None = None
+    currency: str | None = None
+    ledger: Mapping[str, float] = {}
+    waited_s: float | None = None
+    waiting: Mapping[str, float] = {}
+    error_runtime: float | None = None
+    error_executor_seconds: float | None = None
+    compared: int | None = None
+    best: str | None = None
+    best_conf: Mapping[str, str | None] | None = None
+    best_static: int | None = None
+    best_runtime_s: float | None = None
+    best_billed_seconds: float | None = None
+    best_core_hours: float | None = None
+    best_cost: float | None = None
+    saving_billed_seconds: float | None = None
+    saving_core_hours: float | None = None
+    saving_cost: float | None = None
+    saving_share: float | None = None
+    seconds: float = 0.0
+    podtide: str = ""
+    log_bytes: int | None = None
+    log_modified_ms: Millis | None = None
+    log_etag: str | None = None
+
+    @property
+    def waste_s(self) -> float | None:
+        """Executor-seconds of the bill in which no task ran whose result counted."""
+        if not self.ledger:
+            return None
+        return round(sum(spent for cause, spent in self.ledger.items() if cause != Cause.RUNNING.value), 3)
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Row)
+
+
+def row_bytes(row: Row) -> bytes:
+    """A row as JSON of one line, without a newline. Figures that are no numbers (an endless one) become null."""
+    return _encoder.encode(row)
+
+
+def row_of(data: bytes) -> Row:
+    """The row that ``row_bytes`` wrote. Raises msgspec.DecodeError (ValidationError is one) on anything else."""
+    return _decoder.decode(data)
+
+
+def shown_place(place: str) -> str:
+    """A path or URL as tables and lines show it: whole, printable, without a URL's credentials and signature."""
+    if "://" in place and ("@" in place or "?" in place):
+        return display(place)
+    return escaped(place, max(len(place), 1))
+
+
+def shortened(text: str, most: int = TEXT_MAX) -> str:
+    """A text from a log, whole up to ``most`` characters; its middle is cut beyond. Its signs stay as they are."""
+    if len(text) <= most:
+        return text
+    half = (most - 1) // 2
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def stamp_of_all(stamps: Mapping[str, Stamp]) -> Stamp:
+    """The stamp of several files as one log: by name, in whatever order they were listed."""
+    digest = hashlib.blake2b(digest_size=12)
+    size: int | None = 0
+    modified: Millis | None = None
+    for name in sorted(stamps):
+        stamp = stamps[name]
+        digest.update(repr((name, stamp.size, stamp.modified_ms, stamp.etag)).encode("utf-8", "backslashreplace"))
+        size = None if size is None or stamp.size is None else size + stamp.size
+        if stamp.modified_ms is not None:
+            modified = stamp.modified_ms if modified is None else max(modified, stamp.modified_ms)
+    return Stamp(size, modified, digest.hexdigest())
+
+
+class Kind(Enum):
+    """What a column holds: text, a whole number, a number, or a moment in epoch milliseconds."""
+
+    TEXT = "text"
+    COUNT = "count"
+    NUMBER = "number"
+    MOMENT = "moment"
+
+
+class Column(NamedTuple):
+    """A column of the table."""
+
+    name: str
+    kind: Kind
+    read: Callable[[Row], Value]
+
+
+def spent_column(cause: Cause) -> str:
+    """The column of a ledger cause: ``ledger_kept_by_minimum_s``."""
+    return f"ledger_{_words(cause.value)}_s"
+
+
+def wait_column(limit: Limit) -> str:
+    """The column of a limit: ``wait_doubling_ramp_s``."""
+    return f"wait_{_words(limit.value)}_s"
+
+
+def _words(text: str) -> str:
+    return "".join(sign if sign.isalnum() else "_" for sign in text)
+
+
+def _own(name: str, kind: Kind) -> Column:
+    return Column(name, kind, lambda row: getattr(row, name))
+
+
+def _spent(cause: Cause) -> Column:
+    key = cause.value
+    return Column(spent_column(cause), Kind.NUMBER, lambda row: row.ledger.get(key, 0.0) if row.ledger else None)
+
+
+def _waited(limit: Limit) -> Column:
+    key = limit.value
+    return Column(
+        wait_column(limit), Kind.NUMBER, lambda row: row.waiting.get(key, 0.0) if row.waited_s is not None else None
+    )
+
+
+def _conf(row: Row) -> str | None:
+    return None if row.best_conf is None else msgspec.json.encode(row.best_conf).decode()
+
+
+COLUMNS: Final[tuple[Column, ...]] = (
+    _own("log", Kind.TEXT),
+    Column("status", Kind.TEXT, lambda row: row.status.value),
+    _own("reason", Kind.TEXT),
+    _own("app_id", Kind.TEXT),
+    _own("app_name", Kind.TEXT),
+    _own("spark_version", Kind.TEXT),
+    Column("started", Kind.MOMENT, lambda row: row.started_ms),
+    _own("tasks", Kind.COUNT),
+    _own("runtime_s", Kind.NUMBER),
+    _own("simulated_runtime_s", Kind.NUMBER),
+    _own("executor_seconds", Kind.NUMBER),
+    _own("billed_seconds", Kind.NUMBER),
+    _own("peak_executors", Kind.COUNT),
+    _own("core_hours", Kind.NUMBER),
+    _own("gb_hours", Kind.NUMBER),
+    _own("cost", Kind.NUMBER),
+    _own("currency", Kind.TEXT),
+    Column("waste_s", Kind.NUMBER, lambda row: row.waste_s),
+    *(_spent(cause) for cause in Cause),
+    _own("waited_s", Kind.NUMBER),
+    *(_waited(limit) for limit in Limit),
+    _own("error_runtime", Kind.NUMBER),
+    _own("error_executor_seconds", Kind.NUMBER),
+    _own("compared", Kind.COUNT),
+    _own("best", Kind.TEXT),
+    Column("best_conf", Kind.TEXT, _conf),
+    _own("best_static", Kind.COUNT),
+    _own("best_runtime_s", Kind.NUMBER),
+    _own("best_billed_seconds", Kind.NUMBER),
+    _own("best_core_hours", Kind.NUMBER),
+    _own("best_cost", Kind.NUMBER),
+    _own("saving_billed_seconds", Kind.NUMBER),
+    _own("saving_core_hours", Kind.NUMBER),
+    _own("saving_cost", Kind.NUMBER),
+    _own("saving_share", Kind.NUMBER),
+    _own("seconds", Kind.NUMBER),
+    _own("podtide", Kind.TEXT),
+    _own("log_bytes", Kind.COUNT),
+    Column("log_modified", Kind.MOMENT, lambda row: row.log_modified_ms),
+    _own("log_etag", Kind.TEXT),
+)
+"""The table, from left to right."""

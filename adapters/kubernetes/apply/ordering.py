@@ -1,0 +1,259 @@
+"""Which commands may be carried out side by side, and which have to wait for others. No threads, no calls.
+
+The rule: what concerns the same executor, claim or set happens in the order in which it was asked for; everything else
+does not wait. So the claims of a pod come after the pod, a delete comes after the creation that is still under way, and a
+mark before the delete that followed it.
+
+An application that stops says so with a delete of all its pods, or of all of a kind that it owns. Creations of what is
+deleted that have not begun by then are not begun any more, those under way are waited for, and those asked for later are
+refused: so the delete finds everything.
+
+A delete that is asked for while the same delete waits or is under way joins it: one call, an answer for each.
+
+``in_order`` is the other policy: one thing after the other, as asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from podtide.domain.protocol.pod_commands import (
+    AssignExecutorId,
+    AwaitDriverReady,
+    CreateClaim,
+    CreateConfigMap,
+    CreatePod,
+    CreateSet,
+    DecommissionExecutors,
+    DeleteOwned,
+    DeletePod,
+    DeletePods,
+    DeleteSet,
+    GetDriverPod,
+    ListClaims,
+    MarkInactive,
+    MarkPods,
+    ResizeClaim,
+    ResizePod,
+    ScaleSet,
+)
+
+Creation: TypeAlias = CreatePod | CreateClaim | CreateSet | CreateConfigMap
+
+Called: TypeAlias = (
+    Creation
+    | DeletePods
+    | DeletePod
+    | DeleteSet
+    | DeleteOwned
+    | ListClaims
+    | GetDriverPod
+    | AwaitDriverReady
+    | MarkInactive
+    | MarkPods
+    | ScaleSet
+    | DecommissionExecutors
+    | AssignExecutorId
+    | ResizePod
+    | ResizeClaim
+)
+"""Commands that become calls."""
+
+_EVERYTHING: Final = "*"
+
+
+class Stage(Enum):
+    """How far a job is."""
+
+    WAITING = "waiting"
+    READY = "ready"
+    RUNNING = "running"
+    DONE = "done"
+
+
+class Job:
+    """A command on its way. ``serials``: the commands that are answered by it, its own first."""
+
+    __slots__ = ("blockers", "command", "followers", "keys", "serials", "stage")
+
+    def __init__(self, command: Called, keys: tuple[str, ...]) -> None:
+        self.command = command
+        self.keys = keys
+        serial: int | None = getattr(command, "serial", None)
+        self.serials = [] if serial is None else [serial]
+        self.blockers = 0
+        self.followers: list[Job] = []
+        self.stage = Stage.WAITING
+
+
+class Taken(NamedTuple):
+    """What became of a command. ``job`` None: it joined another, or, with ``refused``, was turned away.
+
+    ``cancelled``: creations that will not be made because of it. ``ready``: jobs that may begin now.
+    """
+
+    job: Job | None = None
+    refused: bool = False
+    cancelled: tuple[Job, ...] = ()
+    ready: tuple[Job, ...] = ()
+
+
+class Orders:
+    """The jobs that are not done, and who waits for whom. Not thread-safe."""
+
+    def __init__(self, *, in_order: bool) -> None:
+        self._in_order = in_order
+        self._last: dict[str, Job] = {}
+        self._creating: dict[str, dict[Job, None]] = {}
+        self._closed: set[str] = set()
+        self._open: dict[Job, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def unfinished(self) -> Iterator[Job]:
+        """The jobs that are not done, oldest first."""
+        return iter(tuple(self._open))
+
+    def take(self, command: Called) -> Taken:
+        """Take a command."""
+        made = created(command)
+        if made is not None and made in self._closed:
+            return Taken(refused=True)
+        keys = (_EVERYTHING,) if self._in_order else tuple(keys_of(command))
+        twin = self._twin(command, keys)
+        if twin is not None:
+            serial: int | None = getattr(command, "serial", None)
+            if serial is not None:
+                twin.serials.append(serial)
+            return Taken()
+        job = Job(command, keys)
+        cancelled: list[Job] = []
+        ready: list[Job] = []
+        before: dict[Job, None] = {}
+        for resource in swept(command):
+            self._closed.add(resource)
+            for creation in () if self._in_order else tuple(self._creating.get(resource, ())):
+                if creation.stage in {Stage.RUNNING, Stage.DONE}:
+                    before[creation] = None
+                else:
+                    cancelled.append(creation)
+                    ready.extend(self.finish(creation))
+        for key in keys:
+            last = self._last.get(key)
+            if last is not None:
+                before[last] = None
+            self._last[key] = job
+        for blocker in before:
+            blocker.followers.append(job)
+        job.blockers = len(before)
+        self._open[job] = None
+        if made is not None:
+            self._creating.setdefault(made, {})[job] = None
+        if not before:
+            job.stage = Stage.READY
+            ready.append(job)
+        return Taken(job, cancelled=tuple(cancelled), ready=tuple(one for one in ready if one.stage is Stage.READY))
+
+    def close(self, job: Job) -> None:
+        """Nothing joins this job any more: its answer is known."""
+        job.stage = Stage.DONE
+
+    def finish(self, job: Job) -> list[Job]:
+        """A job is done, or will never be. Who may begin now."""
+        job.stage = Stage.DONE
+        self._open.pop(job, None)
+        made = created(job.command)
+        if made is not None:
+            self._creating.get(made, {}).pop(job, None)
+        for key in job.keys:
+            if self._last.get(key) is job:
+                del self._last[key]
+        ready = []
+        for follower in job.followers:
+            follower.blockers -= 1
+            if follower.blockers == 0 and follower.stage is Stage.WAITING:
+                follower.stage = Stage.READY
+                ready.append(follower)
+        job.followers = []
+        return ready
+
+    def _twin(self, command: Called, keys: tuple[str, ...]) -> Job | None:
+        """A delete of the same that is not over, with nothing after it that concerns the same."""
+        if not isinstance(command, DeletePod | DeletePods | DeleteSet | DeleteOwned) or not keys:
+            return None
+        last = self._last.get(keys[0])
+        if last is None or last.stage is Stage.DONE or not _same(last.command, command):
+            return None
+        return last if all(self._last.get(key) is last for key in keys) else None
+
+
+def _same(left: Called, right: Called) -> bool:
+    """Whether two deletes delete the same."""
+    match left, right:
+        case DeletePod(), DeletePod():
+            return left.name == right.name
+        case DeletePods(), DeletePods():
+            asked = (left.phase, left.list_first) == (right.phase, right.list_first)
+            return asked and left.executors == right.executors
+        case DeleteSet(), DeleteSet():
+            return (left.kind, left.name) == (right.kind, right.name)
+        case DeleteOwned(), DeleteOwned():
+            return left.kind == right.kind
+    return False
+
+
+def created(command: Called) -> str | None:
+    """The resource that a command creates."""
+    match command:
+        case CreatePod():
+            return "pods"
+        case CreateClaim():
+            return "persistentvolumeclaims"
+        case CreateConfigMap():
+            return "configmaps"
+        case CreateSet():
+            return f"{command.kind}s"
+    return None
+
+
+def swept(command: Called) -> tuple[str, ...]:
+    """The resources of which nothing shall be left after a command."""
+    match command:
+        case DeletePods(executors=None, phase=None):
+            return ("pods", "persistentvolumeclaims", "configmaps", "statefulsets", "deployments")
+        case DeleteOwned():
+            return (command.kind,)
+    return ()
+
+
+def keys_of(command: Called) -> Iterator[str]:
+    """What a command concerns."""
+    match command:
+        case CreatePod() | MarkInactive() | DeletePod():
+            yield f"executor {command.executor}"
+        case CreateClaim():
+            yield f"executor {command.executor}"
+            yield f"claim {command.claim.name}"
+        case DeletePods(executors=None):
+            yield "all pods"
+        case DeletePods() | MarkPods() | DecommissionExecutors():
+            for executor in dict.fromkeys(command.executors or ()):
+                yield f"executor {executor}"
+        case CreateSet() | ScaleSet() | DeleteSet():
+            yield f"{command.kind} {command.name}"
+        case AssignExecutorId() | ResizePod():
+            yield f"executor {command.executor}"
+            yield f"pod {command.pod}"
+        case ResizeClaim():
+            yield f"claim {command.claim}"
+        case DeleteOwned():
+            yield f"all {command.kind}"
+        case CreateConfigMap():
+            yield "config map"
+        case GetDriverPod() | AwaitDriverReady():
+            yield f"pod {command.name}"
+        case ListClaims():
+            pass

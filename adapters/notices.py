@@ -1,0 +1,64 @@
+"""What adapters of a live run have to tell people: one record, printed, counted and drawn by whoever listens.
+
+Decisions are not news of this kind: the loop's observers see those. News is about the way there and back: a watch that
+broke and was repaired, a call that was refused, a lease that was lost, a driver that does not answer. ``topic`` is one of
+the closed list below, so that it can be counted; ``text`` is a sentence, without secrets and without a line break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from podtide.domain.base.units import Millis
+from podtide.domain.protocol.reasons import Fact
+
+
+class Level(Enum):
+    """How much it matters: to know, to look at, to act upon."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Topic(Enum):
+    """What the news is about."""
+
+    STARTED = "started"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    STATUS = "status"
+    LISTED = "listed"
+    WATCHING = "watching"
+    WATCH_BROKEN = "watch broken"
+    WATCH_REPAIRED = "watch repaired"
+    API_UNREACHABLE = "api unreachable"
+    API_BACK = "api back"
+    CALL_REFUSED = "call refused"
+    CALL_RETRIED = "call retried"
+    THROTTLED = "throttled"
+    LEASE_TAKEN = "lease taken"
+    LEASE_RENEWED_LATE = "lease renewed late"
+    LEASE_LOST = "lease lost"
+    DRIVER_UNREACHABLE = "driver unreachable"
+    DRIVER_BACK = "driver back"
+    DIFFERENCE = "difference"
+    INPUT_REFUSED = "input refused"
+    LEFT_BEHIND = "left behind"
+    CLEANED_UP = "cleaned up"
+
+
+class News(NamedTuple):
+    """One piece of news. ``at``: epoch milliseconds. ``facts``: its numbers, by name."""
+
+    at: Millis
+    level: Level
+    topic: Topic
+    text: str
+    facts: tuple[tuple[str, Fact], ...] = ()
+
+
+Tell: TypeAlias = Callable[[News], None]
+"""Who is told. May be called from any thread; must not block for long and must not raise."""

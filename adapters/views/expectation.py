@@ -1,0 +1,109 @@
+"""The verdict of ``--expect`` for people: that all is as it was, or the first difference and its story."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from podtide.adapters.recording.records.expectation import ABSENT, Difference, Expectation
+from podtide.adapters.text.format import BOUNDS, clock, count, ids, joined, moment, peak_of
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.replay import ReplayView
+from podtide.adapters.views.timeline.scaling_rows import Rows
+
+VALUE_SHOWN_MAX: Final = 60
+DEPARTURES_SHOWN: Final = 12
+
+
+def verdict(view: ReplayView, expectation: Expectation, document: Mapping[str, Any]) -> None:
+    """Print the outcome of a comparison."""
+    name = expectation.name
+    if expectation.difference is None:
+        view.page.say(f"As expected: {count(expectation.compared, 'decision')}, each as in {name}.", "good")
+        return
+    view.header()
+    _story(view, expectation.difference, name, expectation.compared, document["app"]["first_ms"])
+
+
+def _story(view: ReplayView, difference: Difference, name: str, compared: int, start: int) -> None:
+    expected, decided = difference.expected, difference.decided
+    first = decided if decided is not None else expected
+    assert first is not None
+    at = first["at_ms"]
+    if expected is None:
+        what = f"{name} ends, and another decision came"
+    elif decided is None:
+        what = f"{name}:{difference.line} expects a decision that did not come"
+    else:
+        what = f"{name}:{difference.line} expects another decision"
+    view.page.blank()
+    view.page.say(f"Not as expected: after {count(compared, 'decision')} as in the file, {what}.", "bad")
+    view.page.say(f"It is {clock(at - start, tenths=True)} after the start, {moment(at)}.")
+    rows = Rows(view.waits, _profiles(difference))
+    if difference.before:
+        view.page.title("What led up to it", "decided as expected")
+        for record in difference.before:
+            view.record(record, rows)
+    for bound in difference.holds:
+        by, most = BOUNDS.get(bound["bound"], escaped(bound["bound"])), peak_of(bound["bound"], bound["facts"])
+        profile = f" of profile {bound['profile']}" if bound["profile"] else ""
+        since = clock(bound["at_ms"] - start, tenths=True)
+        view.page.say(f"  held since {since} by {by}{profile}: {most:,}", "held")
+    for title, begun, following in (
+        ("Expected", expected, difference.next_expected),
+        ("Decided", decided, difference.next_decided),
+    ):
+        view.page.title(title)
+        if begun is None:
+            view.page.say("  nothing more", "dim")
+        for one in [] if begun is None else [begun, *following]:
+            if _whole(one):
+                view.record(one, rows)
+            else:
+                view.page.say(f"  {clock(one['at_ms'] - start, tenths=True)}  {_bare(one)}")
+    if difference.departing:
+        view.page.title("Where they differ")
+        width = max(len(escaped(d.path, VALUE_SHOWN_MAX)) for d in difference.departing[:DEPARTURES_SHOWN])
+        for departing in difference.departing[:DEPARTURES_SHOWN]:
+            path = f"{escaped(departing.path, VALUE_SHOWN_MAX):<{width}}"
+            view.page.say(
+                f"  {path}  expected {_value(departing.expected)}, decided {_value(departing.decided)}", "bad"
+            )
+        if (more := len(difference.departing) - DEPARTURES_SHOWN) > 0:
+            view.page.say(f"  and {count(more, 'more value')}", "bad")
+
+
+def _profiles(difference: Difference) -> set[int]:
+    """The profiles that are spoken of, as far as the records can be trusted."""
+    records = [difference.decided, *difference.before, *difference.next_decided]
+    names = {name for record in records if record is not None for name in record.get("targets", {})}
+    return {int(name) for name in names if name.lstrip("-").isdigit()}
+
+
+def _whole(record: Mapping[str, Any]) -> bool:
+    """Whether a record of a file has all that a row needs: somebody may have written it by hand."""
+    facts = record.get("facts")
+    if not isinstance(facts, dict) or not isinstance(record.get("cause"), str):
+        return False
+    if record["command"] == "requestTotalExecutors":
+        if "changes" in record:
+            return False
+        return "profile" not in facts or all(isinstance(facts.get(key), int) for key in ("profile", "before", "after"))
+    named = record.get("ids")
+    return isinstance(named, list) and all(isinstance(one, str) for one in named)
+
+
+def _bare(record: Mapping[str, Any]) -> str:
+    """A record in the words of its keys."""
+    parts = [escaped(record["command"])]
+    if isinstance(record.get("targets"), dict):
+        parts.append(_value(record["targets"]))
+    if isinstance(record.get("ids"), list):
+        parts.append(ids([str(one) for one in record["ids"]]))
+    if isinstance(record.get("cause"), str):
+        parts.append(escaped(record["cause"]))
+    return joined(parts)
+
+
+def _value(value: Any) -> str:
+    return ABSENT if value == ABSENT else escaped(str(value), VALUE_SHOWN_MAX)

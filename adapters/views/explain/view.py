@@ -1,0 +1,313 @@
+"""The story of an executor, or of a moment, for people; made of the documents that ``podtide explain --json`` prints.
+
+Times are since the start of the application. Whatever comes from the recording - names of pods and nodes, the API's
+messages - is escaped and cut before it is laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rich.text import Text
+
+from podtide.adapters.text.format import count, ids, lasting, moment, why_killed
+from podtide.adapters.text.page import Page
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.explain import yarn_view as container_explained
+from podtide.adapters.views.explain.container import CONTAINER_WAITS
+from podtide.adapters.views.explain.executor import WAITS
+from podtide.adapters.views.recording import Telling, hold_words
+from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, facts_words, failure_words
+from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.domain.base.units import Millis
+
+TEXT_MAX: Final = 200
+STAGES_SHOWN: Final = 30
+PAUSE_MIN: Final[Millis] = 1_000
+"""A pause between two entries that is worth a line of its own."""
+
+CALLS_SHOWN: Final = 10
+
+_NEWS: Final = {
+    "killed": "killed",
+    "decommissioned": "decommissioned",
+    "disconnected": "connection lost",
+    "application stops": "the application stops",
+    "not listed": "no longer listed",
+}
+
+
+class ExplainView:
+    """Prints a story. ``document``: what ``podtide explain --json`` prints."""
+
+    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+        self.page = page
+        self.document = document
+        self.start: Millis = document["app"]["first_ms"]
+        self.telling = Telling(page, self.start)
+
+    def header(self, title: str) -> None:
+        """Whose recording, and which part of it."""
+        page, document = self.page, self.document
+        page.line(page.text(title, "bold"), page.text(f"  {escaped(document['app']['id'])}", "dim"))
+        source = f"{document['recording']['source']} recording {escaped(document['recording']['name'])}"
+        page.lines(list(page.packed(Text(), map(page.text, (source, f"started {moment(self.start)}")))))
+        for note in document["notes"]:
+            page.bullet("!", escaped(note, 1000), "held")
+
+    # --------------------------------------------------------------------------------------------------- an executor
+
+    def executor(self) -> None:
+        """The whole story of an executor."""
+        page, story = self.page, self.document["story"]
+        self.header(f"Executor {escaped(story['executor'], 60)}")
+        if story.get("container") is not None and story["container"] != story["executor"]:
+            page.say(f"in {escaped(story['container'], 80)} on {escaped(story['host'] or 'no known host', 60)}", "dim")
+        self._stages(story["stages"])
+        page.title("What happened", "times since the start")
+        last: Millis | None = None
+        entries = story["entries"]
+        head = len(entries) // 2 if story["left_out"] else len(entries)
+        for place, entry in enumerate(entries):
+            if place == head and story["left_out"]:
+                page.say(f"      {page.plain('⋯')} {count(story['left_out'], 'entry', 'entries')} more", "dim")
+            if last is not None and entry["at_ms"] - last >= PAUSE_MIN:
+                page.say(f"         {page.plain('⋯')} {lasting(entry['at_ms'] - last)}", "dim")
+            last = entry["at_ms"]
+            page.lines([line for row in self._rows(entry) for line in self.telling.row(row)])
+        self._end(story)
+
+    def _stages(self, stages: Iterable[Mapping[str, Any]]) -> None:
+        page = self.page
+        page.title("Stages", "how long it was what")
+        listed = list(stages)[:STAGES_SHOWN]
+        width = max((len(lasting(stage["lasted_ms"])) for stage in listed), default=0)
+        for stage in listed:
+            when = self.telling.clock(stage["since_ms"])
+            lead = page.text(f"{when:>8}  {lasting(stage['lasted_ms']):>{width}}  ", "dim")
+            node = escaped(stage.get("node", ""), 60)
+            name = stage["stage"]
+            place = (
+                name.replace("on a node", f"on {node}")
+                if "on a node" in name
+                else f"{name} on {node}"
+                if node
+                else name
+            )
+            parts = [page.text(place)]
+            if not stage["over"]:
+                parts.append(page.text("still, when the recording ends", "dim"))
+            if (waits := WAITS.get(name) or CONTAINER_WAITS.get(name)) is not None:
+                parts.append(page.text(waits, "dim"))
+            page.lines(list(page.packed(lead, parts)))
+        if not listed:
+            page.say("  none: it was heard of, and neither created nor registered", "dim")
+
+    def _end(self, story: Mapping[str, Any]) -> None:
+        page = self.page
+        page.title("In the end")
+        books = [f"{who}: {escaped(text, TEXT_MAX)}" for who, text in story["books"].items()]
+        if self.document["books_told"]:
+            page.lines(
+                list(page.packed(page.text("  books  ", "dim"), map(page.text, books or ["nobody knows it any more"])))
+            )
+        tasks = story["tasks"]
+        if tasks["started"] or tasks["ended"]:
+            ran = f"{tasks['started']:,} started, {tasks['ended']:,} ended"
+            if tasks["last_ended_ms"] is not None:
+                ran += f", the last at {self.telling.clock(tasks['last_ended_ms'])}"
+            page.lines(list(page.packed(page.text("  tasks  ", "dim"), [page.text(ran)])))
+
+    def _rows(self, entry: Mapping[str, Any]) -> list[Row]:
+        at = entry["at_ms"]
+        of_container = container_explained.entry_rows(entry, self.telling.clock)
+        if of_container is not None:
+            return of_container
+        match entry["what"]:
+            case "asked for":
+                return self._asked_for(entry)
+            case "call succeeded":
+                return [Row(at, "quiet", f"{entry['call']} succeeded", [f"after {lasting(entry['took_ms'])}"])]
+            case "call failed":
+                told = failure_words(entry["status"], entry["message"])
+                return [Row(at, "threw", f"{entry['call']} failed", [told, f"after {lasting(entry['took_ms'])}"])]
+            case "seen":
+                return [self._seen(entry)]
+            case "registers":
+                host = escaped(entry["host"], 60) or "a host that nobody named"
+                return [Row(at, "raised", "registers", [f"from {host}", f"profile {entry['profile']}"])]
+            case "decided" | "kept":
+                return decided_rows({k: v for k, v in entry.items() if k not in ("line", "what", "executors")})
+            case "books":
+                return [Row(at, "quiet", "books", [f"{who}: {text}" for who, text in entry["books"].items()])]
+            case "killed" | "decommissioned":
+                others = entry["executors"] - 1
+                along = [f"with {count(others, 'other')}"] if others else []
+                why = why_killed(escaped(entry["cause"]), entry["facts"], at)
+                return [Row(at, "killed", _NEWS[entry["what"]], [why, *along])]
+            case "kill asked for" | "decommission asked for":
+                message = [escaped(entry["message"], TEXT_MAX)] if entry.get("message") else []
+                by = ["by the executor itself"] if entry.get("by_executor") else []
+                return [Row(at, "killed", entry["what"], [*message, *by, "from outside"])]
+            case "first task":
+                return [Row(at, "quiet", "first task", [f"task {entry['task']} of stage {entry['stage']}"])]
+            case "not listed":
+                told = f"a full list of {count(entry['pods'], 'pod')} does not have {escaped(entry['pod'], 80)}"
+                return [Row(at, "killed", _NEWS["not listed"], [told])]
+            case "disconnected":
+                return [Row(at, "killed", _NEWS["disconnected"], [escaped(entry["address"], 80)])]
+            case other:
+                return [Row(at, "quiet", _NEWS.get(other, escaped(other)), [])]
+
+    def _asked_for(self, entry: Mapping[str, Any]) -> list[Row]:
+        """Why it was asked for, as which one of how many, after how long, and what had held it back."""
+        at, facts, batch = entry["at_ms"], entry["facts"], entry["batch"]
+        why = [escaped(entry["cause"]), *facts_words(facts, ("profile",)), f"profile {entry['profile']}"]
+        rows = [Row(at, "raised", "asked for", why)]
+        if batch["pods"] > 1:
+            told = f"the {_ordinal(batch['place'])} of {batch['pods']:,} ({batch['first']} to {batch['last']})"
+            missing = facts.get("missing")
+            of = [f"{missing - batch['pods']:,} more were missing"] if _more(missing, batch["pods"]) else []
+            rows.append(Row(at, "quiet", "in a batch", [told, *of]))
+        bound = entry.get("bound")
+        if bound is not None:
+            numbers = facts_words(bound["facts"], ("missing",))
+            rows.append(Row(at, "held", "batch cut", [f"by {bound_words(bound['bound'])}", *numbers]))
+        target = entry["target"]
+        if target is not None:
+            waited = entry["waited_ms"]
+            since = f"set at {self.telling.clock(target['at_ms'])}, {lasting(waited)} before"
+            rows.append(Row(at, "quiet", f"for target {target['target']:,}", [since, escaped(target["cause"])]))
+        for hold in entry["held"]:
+            text = hold_words(hold, at, self.telling.clock(hold["since_ms"]))
+            rows.append(Row(at, "held", "held back until then", [text]))
+        if entry["claims"]:
+            reused = [f"reused {ids([str(one) for one in entry['reused']], 2)}"] if entry["reused"] else []
+            rows.append(Row(at, "quiet", "volume claims", [ids([str(one) for one in entry["claims"]], 3), *reused]))
+        return rows
+
+    def _seen(self, entry: Mapping[str, Any]) -> Row:
+        parts = []
+        if "unreadable" in entry:
+            parts.append(f"Spark cannot read it: {escaped(entry['unreadable'], TEXT_MAX)}")
+        parts += [escaped(f"phase {entry['phase']}", 60)] if "phase" in entry else []
+        if "node" in entry:
+            parts.append(f"on {escaped(entry['node'], 60)}")
+        if "deleted_at" in entry:
+            parts.append(f"being deleted since {escaped(entry['deleted_at'], 40)}")
+        for container in entry.get("containers", ()):
+            code = "" if container["exit_code"] is None else f" with exit code {container['exit_code']}"
+            reason = "" if container["reason"] is None else f" ({escaped(container['reason'], 60)})"
+            verb = "ended" if container["state"] == "terminated" else "waits"
+            parts.append(f"{escaped(container['container'], 60)} {verb}{code}{reason}")
+        parts += [escaped(entry[key], TEXT_MAX) for key in ("reason", "message") if key in entry]
+        state = entry.get("state", "unreadable")
+        mark = {"PodRunning": "raised", "PodFailed": "threw", "PodDeleted": "killed", "PodSucceeded": "lowered"}
+        return Row(entry["at_ms"], mark.get(state, "quiet"), f"seen {state}", parts)
+
+    # ------------------------------------------------------------------------------------------------------ a moment
+
+    def moment(self) -> None:
+        """How things stood at a moment."""
+        page, story = self.page, self.document["moment"]
+        at = story["at_ms"]
+        self.header(f"At {self.telling.clock(at)}, {moment(at)}")
+        step = story["step"]
+        ago = lasting(at - step["at_ms"])
+        page.say(f"The last step before it is that of line {step['line']}, {ago} earlier ({step['at_ms']} ms).", "dim")
+        self._profiles(story)
+        self._held(story, at)
+        self._calls(story, at)
+        for title, key in (("The last decisions", "last"), ("The next decisions", "next")):
+            page.title(title)
+            if not story[key]:
+                page.say("  none", "dim")
+            for told in story[key]:
+                self.telling.records(told["decided"][:3])
+                if told["commands"] > 3:
+                    page.say(f"      and {count(told['commands'] - 3, 'more command')} of this step", "dim")
+
+    def _profiles(self, story: Mapping[str, Any]) -> None:
+        page = self.page
+        if "hosts" in story:
+            self._containers(story)
+            return
+        page.title("Targets and pods", "as the allocator counts them")
+        if "profiles" not in story:
+            asked = ", ".join(f"profile {profile}: {target:,}" for profile, target in story["asked"].items())
+            page.say(f"  asked for: {asked or 'nothing yet'}")
+            return
+        heads = ("profile", "target", "counted", "running", "pending", "known pending", "created", "known created")
+        keys = ("target", "counted", "running", "pending", "known_pending", "created", "joined")
+        rows = [[page.text(head, "dim") for head in heads]]
+        for profile, told in story["profiles"].items():
+            rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in keys)])
+        if len(rows) > 1:
+            page.lines(page.table(rows, (True,) * len(heads)))
+        else:
+            page.say("  no target was set yet", "dim")
+        seen = [f"{entry['pods']:,} {escaped(entry['state'], 40)}" + _of(entry["profile"]) for entry in story["seen"]]
+        page.lines(list(page.packed(page.text("  pods seen  ", "dim"), map(page.text, seen or ["none"]))))
+        told = [f"{number:,} {name.replace('_', ' ')}" for name, number in story["executors"].items() if number]
+        page.lines(list(page.packed(page.text("  executors  ", "dim"), map(page.text, told or ["none registered"]))))
+        if story["failures"]:
+            page.lines(
+                list(page.packed(page.text("  failures   ", "dim"), [page.text(f"{story['failures']:,} count")]))
+            )
+        if "round" in story:
+            current = story["round"]
+            since = self.telling.clock(current["since_ms"])
+            told = [f"began at {since}", f"{current['asked']:,} pods asked for", "waits for calls to come back"]
+            page.lines(list(page.packed(page.text("  a round    ", "dim"), map(page.text, told))))
+        self._timer(story)
+
+    def _containers(self, story: Mapping[str, Any]) -> None:
+        page = self.page
+        page.title("Targets and containers", "as the application master counts them")
+        rows = [[page.text(head, "dim") for head in container_explained.HEADS]]
+        for profile, told in story["profiles"].items():
+            rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in container_explained.KEYS)])
+        page.lines(page.table(rows, (True,) * len(container_explained.HEADS)))
+        for label, parts in container_explained.standing_words(story):
+            page.lines(list(page.packed(page.text(f"  {label:<10} ", "dim"), map(page.text, parts))))
+        self._timer(story)
+
+    def _timer(self, story: Mapping[str, Any]) -> None:
+        page, timer = self.page, story["next_timer_ms"]
+        when = "none: only news can change anything" if timer is None else f"at {self.telling.clock(timer)}"
+        page.lines(list(page.packed(page.text("  next timer ", "dim"), [page.text(when)])))
+
+    def _held(self, story: Mapping[str, Any], at: Millis) -> None:
+        page = self.page
+        page.title("What was held, and by what")
+        if not story["held"]:
+            page.say("  nothing", "dim")
+        for hold in story["held"]:
+            if "facts" in hold:
+                page.say(f"  {hold_words(hold, at, self.telling.clock(hold['since_ms']))}", "held")
+            else:
+                by = bound_words(hold["bound"])
+                page.say(f"  {count(hold['executors'], 'executor')} kept by {by}, profile {hold['profile']}", "held")
+
+    def _calls(self, story: Mapping[str, Any], at: Millis) -> None:
+        page = self.page
+        page.title("Calls under way")
+        if not story["calls"]:
+            page.say("  none", "dim")
+        for call in story["calls"][:CALLS_SHOWN]:
+            since = self.telling.clock(call["since_ms"])
+            page.say(f"  {call['calls']:,} {call['call']}, the oldest since {since} ({lasting(at - call['since_ms'])})")
+
+
+def _more(missing: Any, pods: int) -> bool:
+    return isinstance(missing, int) and missing > pods
+
+
+def _of(profile: str) -> str:
+    return "" if profile in ("", "0") else f" of profile {escaped(profile, 20)}"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"

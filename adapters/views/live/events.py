@@ -1,0 +1,431 @@
+"""What one step of a live run decided, in few lines: five hundred creations are one, and a line can grow.
+
+A step may hold hundreds of commands that say the same about other executors. ``told`` puts them together: one ``Line`` for
+each kind of decision, cause and profile, with the executors as ranges (``101-600``). Lines of later steps that say the same
+may be joined to it (``Line.join``), which is how a view keeps a ramp of fifty batches on one line. The words are those of
+``decision_words``, so a decision reads the same live, in a recording and in a file.
+
+Targets are told too, though a target that somebody else sets is no command: ``Targets`` watches what the allocator is told
+and says what moved, and who moved it.
+
+How much a line matters (``level``): ``debug`` for what repeats by the clock and changes nothing (full lists, asking for
+the totals again) and for bounds that only change their numbers, ``warning`` for what became of pods that nobody asked for,
+``error`` for rounds that threw and for the end of the application; everything else is ``info``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from podtide.adapters.recording.records.decisions import command_record, report_record
+from podtide.adapters.text.format import lasting
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, exit_words
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew, Step
+from podtide.domain.protocol.pod_stimuli import TargetsSet
+from podtide.domain.protocol.reasons import Cause, Held, Phase, Remark, Threw
+
+RANGES_MAX: Final = 64
+"""Stretches of executor ids that a line remembers; what lies outside of them is only counted."""
+
+RANGES_SHOWN: Final = 4
+OTHERS_SHOWN: Final = 4
+ID_SHOWN_MAX: Final = 24
+_DIGITS_MAX: Final = 18
+
+DEBUG: Final = "debug"
+INFO: Final = "info"
+WARNING: Final = "warning"
+ERROR: Final = "error"
+LEVELS: Final = (DEBUG, INFO, WARNING, ERROR)
+"""How much a line matters, in rising order."""
+
+DECISION: Final = "decision"
+HELD: Final = "held"
+REPORT: Final = "report"
+"""What kinds of lines there are."""
+
+OUTSIDE: Final = "set from outside"
+BACKEND: Final = "set by the scheduler backend"
+"""Who moved a target that no decision of dynamic allocation moved."""
+
+_ROUTINE: Final = (pc.ListPods, pc.ListClaims, pc.GetDriverPod, pc.AwaitDriverReady, pc.StopSource)
+_TROUBLES: Final = frozenset(
+    {
+        Cause.POD_FAILED, Cause.POD_MISSING, Cause.CREATION_TIMEOUT, Cause.CLAIM_FAILED,
+        Cause.TOO_MANY_FAILURES, Cause.ILLEGAL_ARGUMENT, Cause.STILL_RUNNING, Cause.DECOMMISSION_TIMEOUT,
+        Cause.DISCONNECTED,
+    }
+)  # fmt: skip
+"""Causes that nobody wished for."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Ids:
+    """Executors as ranges of their numbers. ``number``: how many there are, the forgotten ones included."""
+
+    __slots__ = ("_named", "_others", "_ranges", "number")
+
+    def __init__(self, executors: Iterable[object] = ()) -> None:
+        self.number = 0
+        self._named = 0
+        self._ranges: list[list[int]] = []
+        self._others: list[str] = []
+        for executor in executors:
+            self.add(str(executor))
+
+    def add(self, executor: str) -> None:
+        """One more; an id that is among them already counts once."""
+        if not (executor.isascii() and executor.isdigit() and len(executor) <= _DIGITS_MAX):
+            if executor in self._others:
+                return
+            self.number += 1
+            if len(self._others) < OTHERS_SHOWN:
+                self._others.append(executor)
+                self._named += 1
+            return
+        one = int(executor)
+        ranges = self._ranges
+        place = bisect_right(ranges, one, key=lambda span: span[0])
+        if place and one <= ranges[place - 1][1]:
+            return
+        self.number += 1
+        after = place < len(ranges) and ranges[place][0] == one + 1
+        if place and ranges[place - 1][1] == one - 1:
+            ranges[place - 1][1] = ranges.pop(place)[1] if after else one
+        elif after:
+            ranges[place][0] = one
+        elif len(ranges) < RANGES_MAX:
+            ranges.insert(place, [one, one])
+        else:
+            return
+        self._named += 1
+
+    def join(self, more: Ids) -> None:
+        """Those of another line as well."""
+        before = self.number
+        for low, high in more._ranges:
+            for one in range(low, high + 1):
+                self.add(str(one))
+        for other in more._others:
+            self.add(other)
+        if more.number > more._named:  # what the other has forgotten is counted, perhaps a second time
+            self.number = max(self.number, before + more.number)
+
+    def words(self) -> str:
+        """``101-600``, ``1, 4-9 and 12 more``."""
+        parts = [f"{low}" if low == high else f"{low}-{high}" for low, high in self._ranges[:RANGES_SHOWN]]
+        shown = sum(high - low + 1 for low, high in self._ranges[:RANGES_SHOWN])
+        others = self._others[: max(0, RANGES_SHOWN - len(parts))]
+        parts += [escaped(other, ID_SHOWN_MAX) for other in others]
+        more = self.number - shown - len(others)
+        return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "")
+
+
+@dataclass(slots=True)
+class Line:
+    """One thing that was decided, perhaps of many executors, perhaps in several steps from ``at`` to ``end``.
+
+    ``key``: lines with the same one say the same. ``kind``: decision, held or report. ``name``: the command, bound or
+    report, as in records. ``one`` and ``many``: what it says, with ``{}`` where the executors go.
+    """
+
+    key: tuple[object, ...]
+    at: Millis
+    end: Millis
+    level: str
+    mark: str
+    name: str
+    one: str
+    many: str = ""
+    why: list[str] = field(default_factory=list)
+    ids: Ids | None = None
+    times: int = 1
+    kind: str = DECISION
+
+    def join(self, later: Line) -> None:
+        """The same again, later, perhaps of other executors: the newest reason counts."""
+        self.end = max(self.end, later.end)
+        self.times += later.times
+        self.why = later.why
+        if self.ids is not None and later.ids is not None:
+            self.ids.join(later.ids)
+
+    @property
+    def what(self) -> str:
+        """What was decided, in a few words."""
+        if self.ids is None:
+            return self.one
+        return (self.many if self.ids.number > 1 else self.one).format(self.ids.words())
+
+    @property
+    def parts(self) -> list[str]:
+        """Why, and in how many steps."""
+        if self.times == 1:
+            return self.why
+        span = f" over {lasting(self.end - self.at)}" if self.end > self.at else ""
+        return [*self.why, f"in {self.times:,} steps{span}"]
+
+
+def stamp(at: Millis) -> str:
+    """A moment in UTC to the millisecond, as ISO 8601 has it: ``2026-11-21T09:44:23.105Z``."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=at)
+    except OverflowError:  # beyond the year 9999
+        return f"{at}"
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03}Z"
+
+
+def command_name(command: Command) -> str:
+    """A command's name in records: ``createPod``, ``requestTotalExecutors``."""
+    match command:
+        case RequestTotal():
+            return "requestTotalExecutors"
+        case Kill():
+            return "killExecutors"
+        case Decommission():
+            return "decommissionExecutors"
+        case pc.DecommissionExecutors():
+            return "announceDecommission"
+        case _:
+            kind = type(command).__name__
+            return kind[0].lower() + kind[1:]
+
+
+def cause_of(command: Command) -> Cause:
+    """The leading reason."""
+    return command.departures[0].why.cause if isinstance(command, Kill | Decommission) else command.why.cause
+
+
+def command_level(command: Command) -> str:
+    """How much a command matters."""
+    if isinstance(command, _ROUTINE) or (isinstance(command, RequestTotal) and not command.changes):
+        return DEBUG
+    if isinstance(command, pc.StopApplication):
+        return ERROR if command.exit_code else INFO
+    if isinstance(command, pc.AnswerRegistration) and not command.accepted:
+        return WARNING
+    return WARNING if cause_of(command) in _TROUBLES else INFO
+
+
+def report_level(report: Report) -> str:
+    """How much a report matters."""
+    match report:
+        case Threw():
+            return ERROR
+        case ScheduleThrew(repeated=repeated):
+            return DEBUG if repeated else ERROR
+        case Remark() | Held(phase=Phase.CHANGED):
+            return DEBUG  # a bound that still holds: how much, the status says
+        case _:
+            return INFO
+
+
+def told(now: Millis, commands: Sequence[Command], reports: Sequence[Report]) -> list[Line]:
+    """A step's commands and reports as lines, in the order in which each kind first appears."""
+    lines: dict[tuple[object, ...], Line] = {}
+    for command in commands:
+        found = _shape(command)
+        if found is None:
+            record, level = command_record(command), command_level(command)
+            for line in _rows(now, record, level, command_name(command), DECISION):
+                _put(lines, line)
+            continue
+        key, one, many, executors = found
+        known = lines.get(key)
+        if known is not None and known.ids is not None:
+            for executor in executors:
+                known.ids.add(str(executor))
+            if isinstance(command, pc.AnswerRegistration):  # how many there are now, not how many there were
+                known.why = _reason(command)[1]
+            continue
+        mark, why = _reason(command)
+        name, level = command_name(command), command_level(command)
+        lines[key] = Line(key, now, now, level, mark, name, one, many, why, Ids(executors))
+    for report in reports:
+        for line in _reported(now, report):
+            _put(lines, line)
+    return list(lines.values())
+
+
+def _put(lines: dict[tuple[object, ...], Line], line: Line) -> None:
+    known = lines.get(line.key)
+    if known is None:
+        lines[line.key] = line
+    elif line.ids is not None and known.ids is not None:
+        known.ids.join(line.ids)
+    else:
+        lines[*line.key, len(lines)] = line
+
+
+def _shape(command: Command) -> tuple[tuple[object, ...], str, str, Sequence[object]] | None:
+    """What commands that say the same have in common, their words and their executors; None for what stands alone."""
+    kind = type(command)
+    key: tuple[object, ...]
+    match command:
+        case pc.CreatePod(profile=profile, executor=executor):
+            # A higher target is another story; the numbers of one line belong together.
+            key = (kind, profile, command.why.cause, command.why.facts.get("target"))
+            return key, "create pod {}", "create pods {}", (executor,)
+        case pc.CreateClaim(executor=executor):
+            return (kind, command.why.cause), "create a claim of pod {}", "create claims of pods {}", (executor,)
+        case pc.DeletePods(executors=executors) if executors is not None:
+            return (kind, command.why.cause, command.phase), "delete pod {}", "delete pods {}", executors
+        case pc.DeletePod(executor=executor):
+            return (kind, command.why.cause), "delete pod {}", "delete pods {}", (executor,)
+        case pc.MarkInactive(executor=executor):
+            return (kind, command.why.cause), "label pod {} inactive", "label pods {} inactive", (executor,)
+        case pc.MarkPods(executors=executors):
+            key = (kind, command.why.cause, command.key, command.value)
+            return key, "mark pod {}", "mark pods {}", executors
+        case pc.RemoveExecutor(executor=executor, reason=reason):
+            key = (kind, command.why.cause, reason.kind, reason.exit_code)
+            return key, "executor {} is gone", "executors {} are gone", (executor,)
+        case pc.AnswerRegistration(executor=executor, accepted=True):
+            return (kind, True), "executor {} registered", "executors {} registered", (executor,)
+        case pc.AnswerRegistration(executor=executor, message=message):
+            return (kind, False, message), "executor {} refused", "executors {} refused", (executor,)
+        case pc.AssignExecutorId(executor=executor):
+            return (kind, command.why.cause), "a pod becomes executor {}", "pods become executors {}", (executor,)
+        case pc.DecommissionExecutors(executors=executors, message=message):
+            key = (kind, command.why.cause, message)
+            return key, "tell executor {} to decommission", "tell executors {} to decommission", executors
+        case pc.ResizePod(executor=executor, memory_bytes=size):
+            return (kind, command.why.cause, size), "resize pod {}", "resize pods {}", (executor,)
+        case pc.ResizeClaim(executor=executor, storage_bytes=size):
+            return (kind, command.why.cause, size), "resize the claim of {}", "resize the claims of {}", (executor,)
+        case Kill(executors=ids):
+            return (kind, command.departures[0].why.cause), "kill executor {}", "kill executors {}", ids
+        case Decommission(executors=ids):
+            return (kind, command.departures[0].why.cause), "decommission executor {}", "decommission executors {}", ids
+        case _:
+            return None
+
+
+def _reason(command: Command) -> tuple[str, list[str]]:
+    """How to colour a command of one executor or more, and why it is given, in parts that hold for each of them."""
+    row = decided_rows(command_record(command))[0]
+    match command:
+        case pc.AnswerRegistration(accepted=True):
+            there = command.why.facts.get("registered")
+            return row.mark, [f"{there:,} in all"] if isinstance(there, int) else []
+        case pc.RemoveExecutor(executor=executor, reason=reason):
+            said = reason._replace(message=reason.message.replace(f" with id {executor}", ""))
+            return row.mark, [exit_words(said._asdict()), command.why.cause.value]
+        case Kill() | Decommission():
+            return row.mark, [part for part in row.why if not part.startswith("ids ")]
+        case _:
+            return row.mark, [part for part in row.why if part != "profile 0"]
+
+
+def _reported(now: Millis, report: Report) -> list[Line]:
+    level = report_level(report)
+    match report:
+        case Held(executors=executors) if executors:
+            key = (Held, report.bound, report.profile, report.phase)
+            ended = report.phase is Phase.ENDED
+            words = ("{} kept no longer",) * 2 if ended else ("{} kept idle",) * 2
+            why = [report.phase.value, f"by {bound_words(report.bound.value)}", *_of(report.profile)]
+            one, many = f"executor {words[0]}", f"executors {words[1]}"
+            mark = "quiet" if ended else "held"
+            return [Line(key, now, now, level, mark, report.bound.value, one, many, why, Ids(executors), kind=HELD)]
+        case Held():
+            return _rows(now, report_record(report), level, report.bound.value, HELD)
+        case Remark():
+            return _rows(now, report_record(report), level, report.topic, REPORT)
+        case _:
+            record = report_record(report)
+            return _rows(now, record, level, record["report"], REPORT)
+
+
+def _rows(now: Millis, record: dict[str, Any], level: str, name: str, kind: str) -> list[Line]:
+    return [
+        Line((name, row.what, tuple(row.why)), now, now, level, row.mark, name, row.what, why=list(row.why), kind=kind)
+        for row in decided_rows(record)
+    ]
+
+
+def held_words(report: Held) -> tuple[str, ...]:
+    """A bound in force, in parts: what it holds, and by what; without the phase, which is that it lasts."""
+    row = decided_rows(report_record(report))[0]
+    why = row.why[1:] if row.why and row.why[0] == report.phase.value else row.why
+    return (row.what, *why)
+
+
+def _of(profile: int) -> list[str]:
+    return [f"profile {profile}"] if profile != DEFAULT_PROFILE else []
+
+
+# --------------------------------------------------------------------------------------------------------------- targets
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A target that somebody else than dynamic allocation moved."""
+
+    at: Millis
+    profile: int
+    before: int
+    after: int
+    cause: str
+
+    def line(self) -> Line:
+        """In words."""
+        mark = "raised" if self.after >= self.before else "lowered"
+        what = f"target {self.before:,} → {self.after:,}"
+        key = ("target", self.profile, self.before, self.after)
+        why = [self.cause, *_of(self.profile)]
+        return Line(key, self.at, self.at, INFO, mark, "target", what, why=why, kind=REPORT)
+
+    def record(self) -> dict[str, Any]:
+        """As a record."""
+        return {
+            "at_ms": self.at, "report": "target", "profile": self.profile, "before": self.before, "after": self.after,
+            "cause": self.cause,
+        }  # fmt: skip
+
+
+class Targets:
+    """The targets as they are told to whoever allocates, and who moved them. ``known``: the last of each profile."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, int] = {}
+        self._told: dict[int, int] = {}  # what was asked for or told of last
+        self._seen: object = None
+
+    def moved(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> list[Move]:
+        """What moved in this step that no ``RequestTotal`` of it says. Costs the profiles, and only if any moved."""
+        moves: list[Move] = []
+        for command in taken.commands:
+            if isinstance(command, RequestTotal):
+                self._told.update((change.profile, change.after) for change in command.changes)
+        for stimulus in stimuli:
+            if isinstance(stimulus, TargetsSet):
+                for profile, target in stimulus.targets:
+                    self._move(moves, now, profile, target, OUTSIDE)
+        side = taken.state.kubernetes
+        if side is None:
+            return moves
+        source: object = side.backend.requested if side.allocator is None else side.allocator.targets
+        if source is not self._seen:
+            self._seen = source
+            pairs = side.backend.requested if side.allocator is None else side.allocator.targets.items()
+            for profile, target in pairs:
+                if self.known.get(profile, 0) != target:
+                    self._move(moves, now, profile, target, BACKEND)
+                self.known[profile] = target
+        return moves
+
+    def _move(self, moves: list[Move], now: Millis, profile: int, target: int, cause: str) -> None:
+        before = self._told.get(profile, self.known.get(profile, 0))
+        self._told[profile] = target
+        if before != target:
+            moves.append(Move(now, profile, before, target, cause))

@@ -1,0 +1,384 @@
+"""What people want to know of a live run, kept up to date as it happens: an observer of the loop with bounded memory.
+
+It is told three kinds of things. The loop shows every step (``step``), and when it begins to work and to wait (``roused``,
+``resting``). Adapters tell news from their own threads (``tell``, a ``live_news.Tell``), and every call to the API server is
+seen when it has ended (``seen``, a ``kubernetes_api.Watcher``). Whoever draws, counts or answers for the run's health takes
+a ``LiveSnapshot`` from any thread.
+
+What a step costs is what it says: pods are counted when they change, registered executors when they come and go. Only a
+full list costs a pass over all pods, as it does everywhere. What people read is put together (``live_words``): a ramp of
+fifty batches is one line that grows, five hundred refusals are one piece of news that happened five hundred times.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from podtide.adapters.clock import Clock
+from podtide.adapters.kubernetes.api import CallSeen
+from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
+from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, command_name, held_words, told
+from podtide.adapters.views.live.pods import Pods
+from podtide.adapters.views.live.redaction import Veil
+from podtide.adapters.views.live.status import About, HeldNow, Lease, LiveSnapshot, NewsTold, Point, Stage, Told, Watch
+from podtide.adapters.views.stats.base import hold_size
+from podtide.adapters.views.timeline.decisions import bound_words
+from podtide.domain.base.units import Millis
+from podtide.domain.conf.redaction import Redaction
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol.commands import Command, ScheduleThrew, Step
+from podtide.domain.protocol.pod_stimuli import Stopping
+from podtide.domain.protocol.reasons import Held, Phase, Threw
+
+DECISIONS_KEPT: Final = 60
+"""Lines of decisions that are kept."""
+
+JOINED_MS: Final[Millis] = 15_000
+"""Lines that say the same so soon after each other are one, as long as they are among the last ``JOINED_LINES``."""
+
+JOINED_LINES: Final = 12
+
+NEWS_KEPT: Final = 30
+NEWS_JOINED_MS: Final[Millis] = 10_000
+TEXT_MAX: Final = 300
+
+PROFILES_MAX: Final = 50
+"""Profiles that are told one by one: those with the lowest numbers; the totals hold all."""
+
+WIDTH_MS: Final[Millis] = 2_000
+POINTS_MAX: Final = 300
+"""Stretches of time that are remembered: ten minutes of two seconds each."""
+
+HELD_MAX: Final = 200
+"""Bounds in force that are told apart."""
+
+STEP_EDGES: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper edges of the histogram of steps, in seconds."""
+
+_NUMBERS: Final = re.compile(r"\d+")
+_MACHINES_MAX: Final = 20
+
+
+class LiveStory:
+    """Watches a live run. Thread-safe. ``start``: epoch milliseconds at which it began."""
+
+    def __init__(
+        self, about: About, clock: Clock, start: Millis | None = None, redaction: Redaction | None = None
+    ) -> None:
+        self._veil = Veil(redaction)
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._about = about
+        self._started = clock.now() if start is None else start
+        self._change = 0
+        # pods and executors
+        self._targets = Targets()
+        self._pods = Pods()
+        self._points: deque[tuple[int, Point]] = deque(maxlen=POINTS_MAX)
+        # what was decided and what holds
+        self._lines: deque[Line] = deque(maxlen=DECISIONS_KEPT)
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._threw: Counter[str] = Counter()
+        self._held: dict[tuple[str, int], HeldNow] = {}
+        self._keepers: dict[str, tuple[str, int]] = {}
+        self._exit_code: int | None = None
+        # what was told
+        self._news: deque[tuple[object, NewsTold]] = deque(maxlen=NEWS_KEPT)
+        self._news_counts: Counter[str] = Counter()
+        self._calls = Calls(clock)
+        self._listed = False
+        self._watch = Watch.NONE
+        self._watch_since = self._started
+        self._watch_breaks = 0
+        self._seen_at: float | None = None
+        self._last_heard: Callable[[], float | None] = _nobody
+        self._unreachable_since: Millis | None = None
+        self._throttled_at: Millis | None = None
+        self._lease = Lease.NONE
+        self._lease_since = self._started
+        self._lease_late_at: Millis | None = None
+        self._driver = True
+        self._differences = 0
+        self._stage = Stage.RUNNING
+        # the loop itself
+        self._steps = 0
+        self._step_seconds = HistogramCounter(STEP_EDGES)
+        self._step_last: float | None = None
+        self._roused_at: float | None = None
+        self._stepped = False
+        self._beat_at: float | None = None
+
+    @property
+    def change(self) -> int:
+        """Grows whenever something else than time is different."""
+        return self._change
+
+    def now(self) -> Millis:
+        """Epoch milliseconds, by the run's clock."""
+        return self._clock.now()
+
+    # ------------------------------------------------------------------------------------------------ from the loop
+
+    def roused(self) -> None:
+        """The loop has something to do: if it takes a step now, the step takes until it rests."""
+        self._roused_at = self._beat_at = self._clock.monotonic()
+        self._stepped = False
+
+    def resting(self) -> None:
+        """The loop waits, or still waits; say so at least every few seconds, however long it waits."""
+        now = self._clock.monotonic()
+        self._beat_at = now
+        roused, self._roused_at = self._roused_at, None
+        if roused is not None and self._stepped:
+            with self._lock:
+                self._step_last = now - roused
+                self._step_seconds.add(now - roused)
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        """See one step. Costs what it says, and the profiles."""
+        side = taken.state.kubernetes
+        assert side is not None, "a live run is of an application on a cluster"
+        self._stepped = True
+        with self._lock:
+            self._steps += 1
+            if any(isinstance(stimulus, Stopping) for stimulus in stimuli):
+                self._stage = Stage.STOPPING
+            if self._pods.step(stimuli, taken.commands, side):
+                self._seen_at = self._clock.monotonic()
+                self._listed = self._listed or side.store.view.full_ts > 0
+            self._hear(now, taken)
+            for move in self._targets.moved(now, stimuli, taken):
+                self._tell(move.line())
+            point = Point(sum(self._targets.known.values()), self._pods.running, self._pods.registered)
+            if not self._points or self._points[-1][1] != point:
+                self._change += 1
+            self._keep_point(now, point)
+
+    # --------------------------------------------------------------------------------------------- from other threads
+
+    def seen(self, call: CallSeen) -> None:
+        """A call to the API server has ended (a ``Watcher``)."""
+        with self._lock:
+            self._change += 1
+            self._calls.take(call)
+            if call.verb == "list" and call.resource == "pods" and call.status is not None and call.status < 300:
+                self._seen_at = self._clock.monotonic()
+
+    def ask_when_heard(self, last_heard: Callable[[], float | None]) -> None:
+        """Who knows when a list, an event or a bookmark last came, in the clock's monotonic seconds (the sensor)."""
+        self._last_heard = last_heard
+
+    def ending(self) -> None:
+        """The run ends: from now on its loop may stand still."""
+        with self._lock:
+            self._change += 1
+            self._stage = Stage.STOPPING
+
+    def tell(self, news: News) -> None:
+        """Take a piece of news (a ``Tell``)."""
+        news = self._veil.news(news)
+        with self._lock:
+            self._change += 1
+            self._news_counts[news.topic.value] += 1
+            self._take(news)
+            self._remember(news)
+
+    # ------------------------------------------------------------------------------------------------------ to others
+
+    def snapshot(self) -> LiveSnapshot:
+        """How things stand now. Costs what is shown, never the pods."""
+        with self._lock:
+            now, monotonic = self._clock.now(), self._clock.monotonic()
+            seen = [at for at in (self._seen_at, self._last_heard()) if at is not None]
+            pods, targets = self._pods, self._targets.known
+            profiles = sorted({*(profile for profile, target in targets.items() if target), *pods.profiles()})
+            return LiveSnapshot(
+                at=now,
+                change=self._change,
+                started=self._started,
+                about=self._about,
+                profiles=tuple(pods.figures(profile, targets.get(profile, 0)) for profile in profiles[:PROFILES_MAX]),
+                total=pods.total(sum(targets.values())),
+                recent=self._recent(now),
+                recent_width_ms=WIDTH_MS,
+                decisions=tuple(_frozen(line) for line in self._lines),
+                counts=dict(self._counts),
+                held=tuple(sorted(self._held.values(), key=lambda hold: (hold.since, hold.profile, hold.bound))),
+                threw=dict(self._threw),
+                news=tuple(one for _, one in self._news),
+                news_counts=dict(self._news_counts),
+                calls=self._calls.figures(),
+                listed=self._listed,
+                watch=self._watch,
+                watch_since=self._watch_since,
+                watch_breaks=self._watch_breaks,
+                seen_ms=max(0, round((monotonic - max(seen)) * 1000)) if seen else None,
+                unreachable_since=self._unreachable_since,
+                throttled_at=self._throttled_at,
+                lease=self._lease,
+                lease_since=self._lease_since,
+                lease_late_at=self._lease_late_at,
+                driver=self._driver if self._about.driver else None,
+                differences=self._differences,
+                steps=self._steps,
+                step_seconds=self._step_seconds.taken(),
+                step_last_s=self._step_last,
+                beat_s=None if self._beat_at is None else monotonic - self._beat_at,
+                stage=self._stage,
+                exit_code=self._exit_code,
+            )
+
+    # ------------------------------------------------------------------------------------------ what was decided, held
+
+    def _hear(self, now: Millis, taken: Step[State, Command]) -> None:
+        for command in taken.commands:
+            self._counts[command_name(command), cause_of(command).value] += 1
+            if isinstance(command, pc.StopApplication):
+                self._exit_code = command.exit_code
+        for report in taken.reports:
+            match report:
+                case Held():
+                    self._hold(report)
+                case Threw(machine=machine):
+                    self._threw[machine if machine in self._threw or len(self._threw) < _MACHINES_MAX else "other"] += 1
+                case ScheduleThrew():
+                    self._threw["schedule()"] += 1
+                case _:
+                    pass
+        if taken.commands or taken.reports:
+            # What holds is told as what holds now: round by round it would push all else out.
+            reports = [report for report in taken.reports if not isinstance(report, Held)]
+            for line in told(now, tuple(map(self._veil.command, taken.commands)), reports):
+                if line.level != DEBUG:
+                    self._tell(line)
+
+    def _tell(self, line: Line) -> None:
+        """Keep a line; one that says the same as one of the last is joined to it."""
+        self._change += 1
+        for back, known in enumerate(reversed(self._lines)):
+            if back >= JOINED_LINES:
+                break
+            if known.key == line.key and line.at - known.end <= JOINED_MS:
+                known.join(line)
+                self._lines.remove(known)
+                self._lines.append(known)
+                return
+        self._lines.append(line)
+
+    def _hold(self, report: Held) -> None:
+        self._change += 1
+        if report.executors:
+            for executor in report.executors:
+                self._keep(executor, report)
+            return
+        key = (report.bound.value, report.profile)
+        known = self._held.pop(key, None)
+        if report.phase is Phase.ENDED or (known is None and len(self._held) >= HELD_MAX):
+            return
+        number, keeps = hold_size(report)
+        since = report.at if known is None else known.since
+        self._held[key] = HeldNow(*key, since, number, keeps, held_words(report))
+
+    def _keep(self, executor: str, report: Held) -> None:
+        """A bound of single executors: each is kept by one of them at a time."""
+        before = self._keepers.pop(executor, None)
+        if before is not None:
+            self._shift(before, report.at, -1)
+        if report.phase is not Phase.ENDED:
+            key = self._keepers[executor] = (report.bound.value, report.profile)
+            self._shift(key, report.at, 1)
+
+    def _shift(self, key: tuple[str, int], at: Millis, by: int) -> None:
+        known = self._held.pop(key, None)
+        number = by if known is None else known.number + by
+        if number > 0:
+            since = at if known is None else known.since
+            words = (f"kept {number:,} idle", f"by {bound_words(key[0])}")
+            self._held[key] = HeldNow(*key, since, number, True, words)
+
+    # ---------------------------------------------------------------------------------------------------- over time
+
+    def _keep_point(self, now: Millis, point: Point) -> None:
+        place = now // WIDTH_MS
+        if self._points and self._points[-1][0] >= place:
+            self._points[-1] = (self._points[-1][0], point)
+        else:
+            self._points.append((place, point))
+
+    def _recent(self, now: Millis) -> tuple[Point, ...]:
+        """One point for every stretch of time up to now; nothing changes between those that are known."""
+        if not self._points:
+            return ()
+        last = max(now // WIDTH_MS, self._points[-1][0])
+        first = max(self._points[0][0], last - POINTS_MAX + 1)
+        points: list[Point] = []
+        for place, point in reversed(self._points):
+            length = last - max(place, first) + 1 - len(points)
+            points += [point] * length
+            if place <= first:
+                break
+        return tuple(reversed(points))
+
+    # ------------------------------------------------------------------------------------------------------------ news
+
+    def _take(self, news: News) -> None:
+        """What news says about how things stand."""
+        match news.topic:
+            case Topic.LISTED:
+                self._listed = True
+                self._seen_at = self._clock.monotonic()
+            case Topic.WATCHING | Topic.WATCH_REPAIRED:
+                self._watch, self._watch_since = Watch.ALIVE, news.at
+                self._seen_at = self._clock.monotonic()
+            case Topic.WATCH_BROKEN:
+                self._watch_breaks += 1
+                if self._watch is not Watch.BROKEN:
+                    self._watch, self._watch_since = Watch.BROKEN, news.at
+            case Topic.API_UNREACHABLE:
+                self._unreachable_since = news.at if self._unreachable_since is None else self._unreachable_since
+            case Topic.API_BACK:
+                self._unreachable_since = None
+            case Topic.THROTTLED:
+                self._throttled_at = news.at
+            case Topic.LEASE_TAKEN:
+                self._lease, self._lease_since, self._lease_late_at = Lease.HELD, news.at, None
+            case Topic.LEASE_RENEWED_LATE:
+                self._lease_late_at = news.at
+            case Topic.LEASE_LOST:
+                self._lease, self._lease_since = Lease.LOST, news.at
+            case Topic.DRIVER_UNREACHABLE | Topic.DRIVER_BACK:
+                self._driver = news.topic is Topic.DRIVER_BACK
+            case Topic.DIFFERENCE:
+                self._differences += 1
+            case Topic.STOPPED if news.level is Level.INFO:
+                self._stage = Stage.STOPPED
+            case _:
+                pass
+
+    def _remember(self, news: News) -> None:
+        """Keep it; what says the same but for its numbers is told once, with how often."""
+        text = escaped(" ".join(news.text[: 4 * TEXT_MAX].split()), TEXT_MAX)
+        key = (news.topic, news.level, _NUMBERS.sub("#", text))
+        for place in range(len(self._news) - 1, max(-1, len(self._news) - 1 - JOINED_LINES), -1):
+            known_key, known = self._news[place]
+            if known_key == key and news.at - known.end <= NEWS_JOINED_MS:
+                del self._news[place]
+                self._news.append((key, replace(known, end=max(known.end, news.at), text=text, times=known.times + 1)))
+                return
+        self._news.append((key, NewsTold(news.at, news.at, news.level, news.topic, text)))
+
+
+def _nobody() -> None:
+    """Nobody has heard anything."""
+
+
+def _frozen(line: Line) -> Told:
+    return Told(line.at, line.end, line.level, line.mark, line.name, line.what, tuple(line.parts))

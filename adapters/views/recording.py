@@ -1,0 +1,306 @@
+"""A recording for people: what it is a recording of, what was decided in it, and whether that is decided again.
+
+``RecordingView`` prints a recording as a replay of an event log is printed: whose it is and under which conf, how the pods
+followed the target, what happened, what it took and what held pods back. ``verdict`` prints the outcome of ``--check``: that
+every decision is as recorded, or the first that is not, with its story. Whatever comes from a recording is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from rich.text import Text
+
+from podtide.adapters.recording.comparison import Agreement, Divergence
+from podtide.adapters.recording.records.expectation import ABSENT, Departing, Expectation
+from podtide.adapters.text.format import clock, count, lasting, moment
+from podtide.adapters.text.page import Page
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.simulation import SimulationView
+from podtide.adapters.views.timeline.decisions import bound_words, call_words, decided_rows, facts_words, heard
+from podtide.adapters.views.timeline.kubernetes import PodTimeline
+from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS
+from podtide.domain.base.units import Millis
+
+SIGNS: Final = {"raised": "▲", "lowered": "▼", "killed": "×", "proposed": "?", "held": "■", "threw": "!", "quiet": " "}
+
+HEAD_ROWS: Final = 24
+TAIL_ROWS: Final = 16
+"""Rows of the timeline at its beginning and at its end; ``--all`` shows every decision instead."""
+
+NARROW: Final = 64
+WHAT_MAX: Final = 26
+BATCH: Final = 64
+VALUE_SHOWN_MAX: Final = 60
+DEPARTURES_SHOWN: Final = 12
+STIMULI_SHOWN: Final = 8
+RECORDS_SHOWN: Final = 4
+CONF_SHOWN: Final = 40
+
+
+class Telling:
+    """Rows on a page, with times since ``start``."""
+
+    def __init__(self, page: Page, start: Millis, span: Millis = 0) -> None:
+        self.page = page
+        self.start = start
+        self._time_width = max(8, len(clock(span, tenths=True)) + 1)
+
+    def clock(self, at: Millis) -> str:
+        """A time since the start."""
+        return clock(at - self.start, tenths=True)
+
+    def row(self, row: Row, what_width: int = WHAT_MAX) -> Iterable[Text]:
+        """A row as lines: time, sign and what in columns, why beside or below them."""
+        page = self.page
+        when = page.text(f"{self.clock(row.at):>{self._time_width}}", "dim")
+        what = page.plain(row.what)
+        lead = Text.assemble(when, page.text(f" {SIGNS[row.mark]} {what:<{what_width}} ", row.mark))
+        why = [page.text(part) for part in row.why if part]
+        if page.width >= NARROW and len(what) <= what_width:
+            yield from page.packed(lead, why)
+            return
+        lead.rstrip()
+        yield from page.wrapped(lead, page.width)
+        if why:
+            indent = 4 if page.width < NARROW else self._time_width + 4 + what_width
+            yield from page.packed(Text(" " * indent), why)
+
+    def rows(self, rows: Iterable[Row]) -> None:
+        """Print rows, their second column as wide as it must be."""
+        listed = list(rows)
+        width = min(WHAT_MAX, max((len(self.page.plain(row.what)) for row in listed), default=0))
+        self.page.lines([line for row in listed for line in self.row(row, width)])
+
+    def records(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Print every record as a row, however many there are."""
+        shown: list[Text] = []
+        for record in records:
+            for row in decided_rows(record):
+                shown += self.row(row)
+            if len(shown) >= BATCH:
+                self.page.lines(shown)
+                shown = []
+        self.page.lines(shown)
+
+
+class RecordingView:
+    """Prints a recording that was decided again. ``document``: of ``podtide replay --json``."""
+
+    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+        self.page = page
+        self.document = document
+        app = document["app"]
+        self.start: Millis = app["first_ms"]
+        self.span: Millis = app["last_ms"] - app["first_ms"]
+        self.telling = Telling(page, self.start, self.span)
+
+    def report(self, timeline: PodTimeline, records: Iterable[Mapping[str, Any]] | None = None) -> None:
+        """Everything. ``records``: all decisions, where the whole timeline was asked for."""
+        self.header()
+        figures = SimulationView(self.page, self._figures())
+        figures.plot()
+        if records is None:
+            self.timeline(timeline)
+        else:
+            self.page.title("Timeline", "every decision, and every bound that began, changed or ceased to hold")
+            self.telling.records(records)
+        figures.targets()
+        figures.costs()
+        figures.limits()
+
+    def header(self) -> None:
+        """Whose recording this is, under which conf it is decided, and what is to be known about that."""
+        document, app, page = self.document, self.document["app"], self.page
+        page.line(page.text(f"Recording of {escaped(app['id']) or 'an application without a name'}", "bold"))
+        recording = document["recording"]
+        source = {"fake": "a fake cluster", "live": "a live cluster", "replay": "a replay"}[recording["source"]]
+        seed = "" if recording["seed"] is None else f", seed {recording['seed']}"
+        steps = count(recording["steps"], "step")
+        page.lines(
+            list(
+                page.packed(
+                    Text(), map(page.text, (f"of {source}{seed}", moment(self.start), lasting(self.span), steps))
+                )
+            )
+        )
+        page.say(f"Recording: {escaped(recording['name'])}", "dim")
+        page.say(
+            f"Decided as Spark {document['behaviour']} would; defaults (only) of {escaped(document['defaults'])}.",
+            "dim",
+        )
+        self._conf()
+        for note in document["notes"]:
+            page.bullet("!", escaped(note, 1000), "held")
+
+    def timeline(self, timeline: PodTimeline) -> None:
+        """What happened, in order."""
+        head, left, tail = timeline.rows()
+        page = self.page
+        page.title("Timeline", "runs are told as one; --all shows every decision")
+        rows = [*head, *tail]
+        if not left and len(rows) <= HEAD_ROWS + TAIL_ROWS:
+            self.telling.rows(rows)
+            if not rows:
+                page.say("  nothing was decided", "dim")
+            return
+        first, last = rows[:HEAD_ROWS], rows[max(HEAD_ROWS, len(rows) - TAIL_ROWS) :]
+        self.telling.rows(first)
+        page.say(f"      {page.plain('⋯')} {count(left + len(rows) - len(first) - len(last), 'moment')} more", "dim")
+        self.telling.rows(last)
+
+    def _conf(self) -> None:
+        page, conf = self.page, self.document["conf"]
+        page.title("Config in force", "what was set and decides something")
+        shown = list(conf.items())[:CONF_SHOWN]
+        groups: dict[str, list[Text]] = {}
+        for key, entry in shown:
+            value = "unset" if entry["value"] is None else str(entry["value"])
+            quiet = "" if entry["origin"] != "recording" else "dim"
+            cell = page.text(f"{escaped(key.removeprefix('spark.'), 70)} ", quiet)
+            cell.append_text(page.text(escaped(value, 60) or "(empty)", "bold"))
+            groups.setdefault(entry["origin"], []).append(cell)
+        width = min(16, max((len(origin) for origin in groups), default=0))
+        for origin, cells in sorted(groups.items(), key=lambda group: group[0] == "recording"):
+            page.lines(list(page.packed(page.text(f"  {escaped(origin, 60):<{width}}  ", "dim"), cells)))
+        if (more := len(conf) - len(shown)) > 0:
+            page.say(f"  and {more:,} more (--json has them)", "dim")
+        if not conf:
+            page.say("  nothing: Spark's defaults", "dim")
+        policies = [f"{escaped(choice)} {escaped(str(word), 60)}" for choice, word in self.document["policies"].items()]
+        if policies:
+            page.lines(list(page.packed(page.text("  policies  ", "dim"), map(page.text, policies))))
+
+    def _figures(self) -> dict[str, Any]:
+        """The summary in the shape in which a simulation has it."""
+        return {**self.document["summary"], "start_ms": self.start, "workload": {}}
+
+
+# ---------------------------------------------------------------------------------------------------------- the verdict
+
+
+def agreed(agreement: Agreement, name: str, cut: str | None) -> list[str]:
+    """That every decision is as recorded, and how far that goes."""
+    decisions, steps = count(agreement.decisions, "decision"), count(agreement.steps, "step")
+    told = [f"Agrees: {decisions} in {steps}, each as recorded in {name}."]
+    if cut is not None:
+        missing = " Its last step is not compared: what it decided may be lost." if agreement.uncompared else ""
+        told.append(f"Checked up to its last whole step: the recording is {cut}.{missing}")
+    return told
+
+
+def verdict(
+    page: Page, agreement: Agreement, name: str, start: Millis, changed: Sequence[str], cut: str | None
+) -> None:
+    """Print the outcome of a check."""
+    name = escaped(name)
+    if changed:
+        page.say(f"Not as recorded on purpose: {'; '.join(escaped(one, 200) for one in changed)}.", "held")
+    divergence = agreement.divergence
+    if divergence is None:
+        told = agreed(agreement, name, cut)
+        page.say(told[0], "good")
+        for more in told[1:]:
+            page.say(more, "held")
+        return
+    _story(page, divergence, agreement, name, start)
+
+
+def _story(page: Page, divergence: Divergence, agreement: Agreement, name: str, start: Millis) -> None:
+    step = divergence.step
+    telling = Telling(page, start, step.at - start)
+    before = f"after {count(agreement.decisions, 'decision')} in {count(agreement.steps, 'step')} as recorded"
+    page.say(f"Diverges: {before}, the step of {name}:{step.line} is decided otherwise.", "bad")
+    page.say(f"It is {telling.clock(step.at)} after the start, {moment(step.at)} ({step.at} ms).")
+    earlier = [record for _, records in divergence.before for record in records]
+    if earlier:
+        page.title("What led up to it", "decided as recorded")
+        telling.records(earlier)
+    held = [bound for bound in divergence.held if "since_ms" in bound]
+    if held:
+        page.title("What was held at that time")
+        for bound in held:
+            page.say(f"  {hold_words(bound, step.at, telling.clock(bound['since_ms']))}", "held")
+    page.title("What entered the step")
+    calls = {serial: call_words(command) for serial, command in divergence.calls.items()}
+    for stimulus in step.stimuli[:STIMULI_SHOWN]:
+        page.bullet("·", heard(stimulus, calls), "dim")
+    if (more := len(step.stimuli) - STIMULI_SHOWN) > 0:
+        page.say(f"    and {count(more, 'more stimulus', 'more stimuli')}", "dim")
+    if divergence.agreed:
+        page.blank()
+        page.say(f"The first {count(divergence.agreed, 'decision')} of the step agree; then", "dim")
+    for title, records in (("Recorded", divergence.recorded), ("Decided now", divergence.decided)):
+        page.title(title)
+        if not records:
+            page.say("  nothing more", "dim")
+        telling.records(records[:RECORDS_SHOWN])
+        if len(records) > RECORDS_SHOWN:
+            page.say("      and more of the same step", "dim")
+    _departing(page, divergence.departing, "recorded")
+
+
+def expected(page: Page, expectation: Expectation, start: Millis) -> None:
+    """Print the outcome of a comparison with a file of decisions (``--expect``)."""
+    difference, name = expectation.difference, expectation.name
+    if difference is None:
+        page.say(f"As expected: {count(expectation.compared, 'decision')}, each as in {name}.", "good")
+        return
+    first = difference.decided or difference.expected
+    assert first is not None
+    telling = Telling(page, start, first["at_ms"] - start)
+    where = "at its end" if difference.line is None else f"at line {difference.line}"
+    page.say(
+        f"Not as expected: after {count(expectation.compared, 'decision')} as in the file, {name} differs {where}.",
+        "bad",
+    )
+    page.say(f"It is {telling.clock(first['at_ms'])} after the start, {moment(first['at_ms'])}.")
+    if difference.before:
+        page.title("What led up to it", "decided as expected")
+        telling.records(difference.before)
+    for title, begun, following in (
+        ("Expected", difference.expected, difference.next_expected),
+        ("Decided", difference.decided, difference.next_decided),
+    ):
+        page.title(title)
+        if begun is None:
+            page.say("  nothing more", "dim")
+            continue
+        for record in (begun, *following):
+            if "facts" in record and "cause" in record:
+                telling.records([record])
+            else:  # somebody may have written it by hand
+                page.say(f"  {telling.clock(record['at_ms'])}  {escaped(str(record['command']))}")
+    _departing(page, difference.departing, "expected")
+
+
+def hold_words(hold: Mapping[str, Any], now: Millis, since: str) -> str:
+    """A bound in force: by what, how much, since when, its numbers."""
+    facts = hold["facts"]
+    of_container = hold["bound"] in CONTAINER_BOUNDS
+    usual = facts.get("missing", facts.get("excess", facts.get("executors", facts.get("need"))))
+    size = facts.get("pending") if of_container else usual
+    lead = f"{size:,} " if isinstance(size, int) else ""
+    profile = f", profile {hold['profile']}" if hold["profile"] else ""
+    numbers = ", ".join(facts_words(facts, ("missing", "excess", "pending") if of_container else ("missing", "excess")))
+    return (
+        f"{lead}by {bound_words(hold['bound'])} since {since} ({lasting(now - hold['since_ms'])}){profile}: {numbers}"
+    )
+
+
+def _departing(page: Page, departing: Sequence[Departing], before: str) -> None:
+    if not departing:
+        return
+    page.title("Where they differ")
+    width = max(len(escaped(d.path, VALUE_SHOWN_MAX)) for d in departing[:DEPARTURES_SHOWN])
+    for one in departing[:DEPARTURES_SHOWN]:
+        path = f"{escaped(one.path, VALUE_SHOWN_MAX):<{width}}"
+        page.say(f"  {path}  {before} {_value(one.expected)}, decided {_value(one.decided)}", "bad")
+    if (more := len(departing) - DEPARTURES_SHOWN) > 0:
+        page.say(f"  and {count(more, 'more value')}", "bad")
+
+
+def _value(value: Any) -> str:
+    return ABSENT if value == ABSENT else escaped(str(value), VALUE_SHOWN_MAX)

@@ -1,0 +1,270 @@
+"""A simulation for people: one screen or two in a terminal, plain text in a pipe.
+
+In the order in which the questions come: what was simulated, from which seed; how did the executors follow the target (a
+plot); what happened (a timeline); how long did each target take, what did it cost in pods and calls, what held pods back.
+
+The parts below the header are printed for recordings as well, which have the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from podtide.adapters.text import plot as terminal_plot
+from podtide.adapters.text.format import clock, count, lasting
+from podtide.adapters.text.page import STYLES, Page
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.simulation__figure_words import Cost, listed_words, removed_words
+from podtide.adapters.views.simulation__yarn_costs import ALWAYS_OF_YARN, container_costs
+from podtide.adapters.views.timeline.decisions import bound_words
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+
+TARGETS_SHOWN: Final = 12
+BOUNDS_SHOWN: Final = 8
+JOBS_SHOWN: Final = 12
+
+NARROW: Final = 56
+"""Columns below which remarks stand under their figures."""
+
+LABEL: Final = 21
+"""Columns of what a figure is called."""
+
+_EXITS: Final = {
+    1: "the driver failed",
+    11: "more executors failed than spark.executor.maxNumFailures allows",
+}
+"""What Spark's exit codes say."""
+
+
+def _together(seconds: float, what: str) -> str:
+    """Seconds of several added up: ``0.4 pod-seconds``, ``1 pod-second``, ``6,021 pod-seconds``."""
+    shown = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:,.1f}".removesuffix(".0")
+    return f"{shown} {what}-second{'' if shown == '1' else 's'}"
+
+
+class SimulationView:
+    """Prints a simulation. ``document``: what ``podtide simulate --json`` prints."""
+
+    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+        self.page = page
+        self.document = document
+        self.start: Millis = document["start_ms"]
+
+    def report(self, timeline: Callable[[], None]) -> None:
+        """Everything; ``timeline`` prints what happened, in order."""
+        self.header()
+        self.plot()
+        timeline()
+        self.jobs()
+        self.targets()
+        self.costs()
+        self.limits()
+
+    def header(self) -> None:
+        """What was simulated."""
+        document, page = self.document, self.page
+        page.line(page.text(f"Simulation of {escaped(document['app_id'])}", "bold"))
+        parts = [
+            f"{lasting(document['seconds'] * 1000)} of virtual time",
+            count(document["steps"], "step"),
+            f"seed {document['seed']}",
+            f"cluster: {escaped(document['cluster'])}",
+        ]
+        page.lines(list(page.packed(Text(), map(page.text, parts))))
+        conf = [
+            Text.assemble(
+                page.text(f"{escaped(key.removeprefix('spark.'))} ", "dim"), page.text(escaped(str(value)) or '""')
+            )
+            for key, value in document["conf"].items()
+        ]
+        if conf:
+            page.lines(list(page.packed(page.text("conf  ", "dim"), conf)))
+        if document["fixes"]:
+            page.say("fixes that Spark 4.3.0 lacks: " + ", ".join(document["fixes"]), "dim")
+        for note in document["notes"]:
+            page.bullet("!", escaped(note, 1000), "held")
+
+    def plot(self) -> None:
+        """Executors against the target, over time."""
+        page, document = self.page, self.document
+        rich_signs = page.coloured and page.unicode
+        glyphs = terminal_plot.COLOURED if rich_signs else terminal_plot.PLAIN if page.unicode else terminal_plot.ASCII
+        lines = terminal_plot.draw(document["series"], round(document["seconds"] * 1000), page.width, glyphs)
+        if not lines:
+            return
+        page.title("Executors", "over virtual time, averaged")
+        page.lines([Text.assemble(*((span.text, self._style(span.style)) for span in line)) for line in lines])
+        legend = [
+            (glyphs.level * 2, "target", "target"),
+            (glyphs.busy * 2, "busy", "registered"),
+            (glyphs.idle * 2, "idle", "asked for, not registered yet"),
+        ]
+        page.lines(
+            list(
+                page.packed(
+                    Text("  "), [Text.assemble((sign, STYLES[style]), f" {words}") for sign, style, words in legend]
+                )
+            )
+        )
+
+    def jobs(self) -> None:
+        """How long each job of a workload took, and what its tasks went through."""
+        work, page = self.document["workload"], self.page
+        jobs = work.get("jobs")
+        if not jobs:
+            return
+        page.title("Jobs", "from their submission; the first task began after")
+        rows = []
+        for job in jobs[:JOBS_SHOWN]:
+            name = escaped(job["name"], 40) + (f" #{job['run'] + 1}" if job["run"] else "")
+            rows.append(
+                (
+                    page.text(clock(job["began_ms"] - self.start, tenths=True), "dim"),
+                    page.text(name),
+                    page.text("" if job["ended_ms"] is None else lasting(job["ended_ms"] - job["began_ms"])),
+                    page.text(
+                        "" if job["first_task_ms"] is None else lasting(job["first_task_ms"] - job["began_ms"]), "dim"
+                    ),
+                    page.text(job["ending"] or "not ended"),
+                )
+            )
+        page.lines(page.table(rows, [True, False, True, True, False]))
+        if (more := len(jobs) - JOBS_SHOWN) > 0:
+            page.say(f"  and {more:,} more (--json has them)", "dim")
+        figures = [
+            (key.replace("_", " ").removesuffix(" ms"), lasting(value) if key.endswith("_ms") else f"{value:,}")
+            for key, value in work.items()
+            if key != "jobs" and value
+        ]
+        page.lines(list(page.packed(Text("  "), [page.text(f"{name} {value}") for name, value in figures])))
+
+    def targets(self) -> None:
+        """How long each raised target took."""
+        goals = self.document["targets"]
+        if not goals:
+            return
+        page = self.page
+        page.title("Targets that were raised", "and how long until so many executors had registered")
+        named = self._named(goals)
+        rows = []
+        for goal in goals[:TARGETS_SHOWN]:
+            if goal["seconds"] is not None:
+                took = page.text(lasting(goal["seconds"] * 1000))
+            else:
+                end = "changed before it was reached" if goal["replaced"] else "not reached"
+                took = page.text(f"{end}, with {goal['most']:,} at most", "held")
+            steps = f" in {count(goal['steps'], 'step')}" if goal["steps"] > 1 else ""
+            rows.append(
+                (
+                    page.text(clock(goal["at_ms"] - self.start, tenths=True), "dim"),
+                    page.text(f"{goal['before']:,} → {goal['target']:,}{steps}"),
+                    *((page.text(f"profile {goal['profile']}", "dim"),) if named else ()),
+                    took,
+                )
+            )
+        page.lines(page.table(rows, [True, *[False] * (len(rows[0]) - 1)]))
+        more = len(goals) - TARGETS_SHOWN
+        if more > 0:
+            page.say(
+                f"  and {more + self.document.get('targets_left_out', 0):,} more (--json has {len(goals):,})", "dim"
+            )
+
+    def costs(self) -> None:
+        """Pods or containers, executors' time and calls."""
+        page, document = self.page, self.document
+        page.title("What it took")
+        if "containers" in document:
+            always, rows = ALWAYS_OF_YARN, container_costs(document)
+        else:
+            always, rows = ("pods created", "executors registered", "executor time"), self._pod_costs()
+        self._costs([row for row in rows if row[0] in always or row[1] not in ("0", "0 s")])
+        if document["exit_code"] is not None:
+            code = document["exit_code"]
+            why = f": {_EXITS[code]}" if code in _EXITS else ""
+            if (ending := document.get("ending")) is not None:
+                why = f", {escaped(ending['status'], 40)}: {escaped(ending['message'], 200)}"
+            page.bullet("!", f"The application was ended with exit code {code}{why}.", "threw")
+
+    def _pod_costs(self) -> list[Cost]:
+        document = self.document
+        pods = document["pods"]
+        failed = f"{count(pods['creations_failed'], 'creation')} failed" if pods["creations_failed"] else ""
+        way = f"{pods['on_the_way']:,} still on the way" if pods["on_the_way"] else ""
+        return [
+            ("pods created", f"{pods['created']:,}", [failed, way]),
+            ("executors registered", f"{pods['registered']:,}", [removed_words(pods["removed"], document["removals"])]),
+            (
+                "pods wasted",
+                f"{pods['wasted']:,}",
+                ["gone before they registered", *listed_words(document["wasted_by"])],
+            ),
+            ("excess pods deleted", f"{pods['excess']:,}", ["pods that had not started, above the target"]),
+            ("pods given up", f"{pods['timed_out']:,}", ["not seen within allocation.executor.timeout"]),
+            ("executor time", lasting(pods["executor_seconds"] * 1000), ["of registered executors, added up"]),
+            (
+                "waiting time",
+                lasting(pods["waiting_seconds"] * 1000),
+                ["of pods asked for and not registered, added up"],
+            ),
+            ("API calls", f"{sum(document['calls'].values()):,}", listed_words(document["calls"])),
+            (
+                "calls that failed",
+                f"{sum(document['calls_failed'].values()):,}",
+                listed_words(document["calls_failed"]),
+            ),
+            ("rounds that threw", f"{document['rounds_threw']:,}", ["Spark logs these and tries again"]),
+        ]
+
+    def _costs(self, shown: Sequence[Cost]) -> None:
+        page = self.page
+        width = max(cell_len(number) for _, number, _ in shown)
+        for name, number, remarks in shown:
+            told = [page.text(remark, "dim") for remark in remarks if remark]
+            if page.width >= NARROW:
+                page.lines(list(page.packed(page.text(f"  {name:<{LABEL}} {number:>{width}}  "), told)))
+                continue
+            page.lines(list(page.hanging(Text("  "), page.text(f"{name} {number}"))))
+            if told:
+                page.lines(list(page.packed(Text("    "), told)))
+
+    def limits(self) -> None:
+        """What held pods or containers back and what kept executors, for how long."""
+        unit = "container" if "containers" in self.document else "pod"
+        self._bounds("held", f"What held {unit}s back", "for how long, and times how many", unit)
+        self._bounds("kept", "What kept executors that could have gone", "for how long, and times how many", "executor")
+
+    def _bounds(self, key: str, title: str, remark: str, what: str) -> None:
+        bounds = self.document[key]
+        if not bounds:
+            return
+        page = self.page
+        page.title(title, remark)
+        named = self._named(bounds)
+        rows = [
+            (
+                page.text(bound_words(bound["bound"])),
+                *((page.text(f"profile {bound['profile']}", "dim"),) if named else ()),
+                page.text(lasting(bound["seconds"] * 1000)),
+                page.text(_together(bound[f"{what}_seconds"], what)),
+            )
+            for bound in bounds[:BOUNDS_SHOWN]
+        ]
+        page.lines(page.table(rows, [*[False] * (len(rows[0]) - 2), True, True]))
+        if (more := len(bounds) - BOUNDS_SHOWN) > 0:
+            page.say(f"  and {more:,} more (--json has them)", "dim")
+
+    @staticmethod
+    def _named(entries: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether profiles have to be told apart."""
+        return any(entry["profile"] != DEFAULT_PROFILE for entry in entries)
+
+    def _style(self, name: str) -> str:
+        """``target on busy``: the colour of the line before that of the area."""
+        front, _, back = name.partition(" on ")
+        if back in ("busy", "idle") and self.page.coloured and self.page.unicode:
+            return f"{STYLES[front]} on {STYLES[back]}"
+        return STYLES[front]

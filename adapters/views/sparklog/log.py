@@ -1,0 +1,146 @@
+"""Decisions in Spark's words: the log that Spark's own classes would have written.
+
+``spark_lines`` gives the lines of Spark 4.3.0 for one command, report or remark; ``SparkLog`` writes them the way log4j2
+does, so that searches, alerts and scripts made for a driver's log go on working. Who says what is in ``words_*``, one module
+for each family of Spark's classes; they are imported when something of theirs is said for the first time.
+
+A line of the log is one decision: whatever strangers put into names - a newline, an escape sequence, half a surrogate pair -
+is written as ``repr`` would, so that no name can start a line of its own or steer a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import Enum
+from functools import cache
+from typing import Final
+
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.sparklog.line import Level, SparkLine
+from podtide.domain.base.units import Millis
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew
+from podtide.domain.protocol.reasons import Threw
+from podtide.domain.protocol.stimuli import ShuffleCleaned, StageSubmitted
+
+Words = Callable[[object], tuple[SparkLine, ...]]
+
+LEVELS: Final[tuple[Level, ...]] = ("DEBUG", "INFO", "WARN", "ERROR")
+"""From the lowest to the highest."""
+
+_OF_SCALING: Final = frozenset({RequestTotal, Kill, Decommission, ScheduleThrew, StageSubmitted, ShuffleCleaned})
+
+
+def spark_lines(item: object) -> tuple[SparkLine, ...]:
+    """The lines that Spark 4.3.0 logs for a command, report, remark or stimulus; () where it says nothing.
+
+    A line that two classes of words give for the same item is said once, or as often as the first of them says it.
+    """
+    words = _scaling_words() if type(item) in _OF_SCALING else _pod_words()
+    said: tuple[SparkLine, ...] = ()
+    for say in words:
+        said += tuple(line for line in say(item) if line not in said)
+    return said
+
+
+def throwable(item: object) -> str | None:
+    """The exception that Spark logs behind the item's line: class and message, where the core knows it."""
+    return item.what if isinstance(item, ScheduleThrew | Threw) else None
+
+
+@cache
+def _scaling_words() -> tuple[Words, ...]:
+    from podtide.adapters.views.sparklog import scaling as words_scaling  # noqa: PLC0415 - with the first thing that is said
+
+    return (words_scaling.lines,)
+
+
+@cache
+def _pod_words() -> tuple[Words, ...]:
+    from podtide.adapters.views.sparklog import (  # noqa: PLC0415 - a replay of dynamic allocation says none of theirs
+        allocator as words_allocator,
+        backend as words_backend,
+        lifecycle as words_lifecycle,
+        plugins as words_plugins,
+        store as words_store,
+        yarn as words_yarn,
+        yarn_master as words_master,
+    )
+
+    modules = (words_allocator, words_store, words_lifecycle, words_backend, words_plugins, words_yarn, words_master)
+    return tuple(module.lines for module in modules)
+
+
+class Pattern(Enum):
+    """How a line begins. The value is log4j2's pattern."""
+
+    SPARK = "%d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex"
+    """Spark's own default (log4j2-defaults.properties)."""
+    MILLIS = "%d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex"
+    """With the date in full and milliseconds; what ``driver_log`` reads."""
+
+
+_CYCLE_YEARS: Final = 400
+_CYCLE_MS: Final = 146_097 * 86_400_000
+"""400 Gregorian years, after which dates repeat. Python's own end with the year 9999, a hostile log's may not."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SparkLog:
+    """Writes lines as Spark's log4j2 would. ``write`` takes each line as UTF-8, its newline included.
+
+    ``threshold``: what is below it is not written. ``zone``: whose wall clock the lines show.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        threshold: Level = "INFO",
+        pattern: Pattern = Pattern.SPARK,
+        zone: tzinfo = UTC,
+    ) -> None:
+        self._write = write
+        self._levels = frozenset(LEVELS[LEVELS.index(threshold) :])
+        self._pattern = pattern
+        self._zone = zone
+        self._second: int | None = None  # the second whose text is at hand
+        self._shown = ""
+
+    def enabled(self, level: Level) -> bool:
+        """Whether a line of this level would be written."""
+        return level in self._levels
+
+    def tell(self, at: Millis, item: object) -> None:
+        """Write what Spark logs for an item at that time (``spark_lines``), an exception's text included."""
+        self.say(at, spark_lines(item), throwable(item))
+
+    def say(self, at: Millis, lines: Iterable[SparkLine], exception: str | None = None) -> int:
+        """Write lines of that time; ``exception``: class and message that follow the first. Returns the bytes written."""
+        written = 0
+        for line in lines:
+            if line.level in self._levels:
+                text = f"{self._time(at)} {line.level} {line.logger}: {_safe(line.text)}\n"
+                if exception is not None:
+                    text += f"{_safe(exception)}\n"
+                data = text.encode()
+                self._write(data)
+                written += len(data)
+            exception = None
+        return written
+
+    def _time(self, at: Millis) -> str:
+        second, millis = divmod(at, 1000)
+        if second != self._second:
+            self._second, self._shown = second, self._moment(second)
+        return self._shown if self._pattern is Pattern.SPARK else f"{self._shown}.{millis:03}"
+
+    def _moment(self, second: int) -> str:
+        cycles, rest = divmod(second * 1000, _CYCLE_MS)
+        moment = (_EPOCH + timedelta(milliseconds=rest)).astimezone(self._zone)
+        year = moment.year + cycles * _CYCLE_YEARS
+        shown = f"{year % 100:02}/{moment:%m/%d}" if self._pattern is Pattern.SPARK else f"{year:04}-{moment:%m-%d}"
+        return f"{shown} {moment:%H:%M:%S}"
+
+
+def _safe(text: str) -> str:
+    return text if text.isprintable() else escaped(text, len(text))

@@ -1,0 +1,258 @@
+"""What every story of an application counts, whatever its executors run in: targets, bounds, time.
+
+A target is a goal from the moment it is raised until so many executors are there, or until it is changed. Bounds hold pods
+or containers back (``missing``) or keep executors that could have gone (``executors``); each is summed as time, and as time
+multiplied by how many. ``app_story`` (pods) and ``yarn_story`` (containers) add what their side says and does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from podtide.adapters.views.stats.series import History
+from podtide.domain.base.units import Millis
+from podtide.domain.protocol.reasons import Bound, Held, Phase
+
+GOALS_MAX: Final = 1_000
+"""Targets whose reaching is told one by one; of more only the number."""
+
+RAMP_MS: Final[Millis] = 5_000
+"""Raises so soon after each other are one: dynamic allocation goes up step by step."""
+
+_SIZES: Final = {
+    Bound.MAXIMUM: ("need", "maximum"),
+    Bound.RATIO: ("need_without_ratio", "need"),
+    Bound.BATCH_SIZE: ("missing", "batch"),
+    Bound.PENDING_LIMIT: ("missing", "batch"),
+    Bound.PENDING_LIMIT_PROFILE: ("missing", "batch"),
+    Bound.BACK_OFF: ("missing", "batch"),
+    Bound.RESOURCE_MANAGER: ("pending", ""),
+}
+"""How much a bound holds back: the first of these facts less the second. Of the others it is ``missing``."""
+
+_KEEPS: Final = ("executors", "above_target", "excess")
+"""Facts that say how many executors, or pods, a bound keeps that could have gone."""
+
+
+@dataclass
+class Goal:
+    """A target that was raised, in ``steps`` from ``at`` to ``raised``, and when it was reached.
+
+    ``most``: the most executors that were there meanwhile. ``replaced``: it was changed before it was reached.
+    """
+
+    at: Millis
+    profile: int
+    before: int
+    target: int
+    raised: Millis
+    steps: int = 1
+    most: int = 0
+    reached: Millis | None = None
+    replaced: bool = False
+
+
+@dataclass
+class Hold:
+    """A bound in force on a profile: since when, how many it holds, and whether it keeps executors or holds pods back."""
+
+    since: Millis
+    number: int
+    keeps: bool
+
+
+class StoryBooks:
+    """The books of a story that begins at ``start``. ``unit``: what executors run in, in the names of sums."""
+
+    unit: ClassVar[str] = "pod"
+
+    def __init__(self, start: Millis) -> None:
+        self.start = start
+        self.history = History(start)
+        self.goals: list[Goal] = []
+        self.counts: Counter[str] = Counter()
+        self.removals: Counter[str] = Counter()
+        self.wastes: Counter[str] = Counter()
+        self.exit_code: int | None = None
+        self._now = start
+        self._values: tuple[int, int, int, int] = (0, 0, 0, 0)
+        self._targets: dict[int, int] = {}
+        self._open: dict[int, Goal] = {}
+        self._holds: dict[tuple[str, int], Hold] = {}
+        self._keepers: dict[str, tuple[str, int]] = {}  # the bound that keeps an executor, where it is the executor's
+        self._held_ms: Counter[tuple[str, int, bool]] = Counter()
+        self._held_times: Counter[tuple[str, int, bool]] = Counter()
+        self._coming: set[str] = set()  # executors under way, who have not registered
+        self._there: dict[str, int] = {}  # registered executors, and their profiles
+        self._there_of: Counter[int] = Counter()
+        self._executor_ms = 0
+        self._waiting_ms = 0
+
+    @property
+    def above_target(self) -> int:
+        """Executors that are there beyond the targets."""
+        return sum(max(0, there - self._targets.get(profile, 0)) for profile, there in self._there_of.items())
+
+    def told_targets(self) -> dict[str, Any]:
+        """Targets that were raised, as plain data."""
+        return {
+            "targets": [
+                {
+                    "at_ms": goal.at,
+                    "profile": goal.profile,
+                    "before": goal.before,
+                    "target": goal.target,
+                    "steps": goal.steps,
+                    "raised_ms": goal.raised,
+                    "most": goal.most,
+                    "reached_ms": goal.reached,
+                    "seconds": None if goal.reached is None else (goal.reached - goal.at) / 1000,
+                    "replaced": goal.replaced,
+                }
+                for goal in self.goals
+            ],
+            "targets_left_out": self.counts["goals"] - len(self.goals),
+        }
+
+    def told_bounds(self) -> dict[str, Any]:
+        """What held back and what kept, as plain data."""
+        return {"held": self._bounds(keeps=False), "kept": self._bounds(keeps=True)}
+
+    def _close_holds(self, now: Millis) -> None:
+        """The story is over: bounds still in force held until now."""
+        for key, hold in self._holds.items():
+            self._count_hold(key, hold, now)
+        self._holds = {}
+
+    def _bounds(self, *, keeps: bool) -> list[dict[str, Any]]:
+        """The bounds of one sort, the heaviest first."""
+        what = "executor_seconds" if keeps else f"{self.unit}_seconds"
+        found = [key for key in self._held_ms if key[2] is keeps]
+        return [
+            {
+                "bound": key[0],
+                "profile": key[1],
+                "seconds": self._held_ms[key] / 1000,
+                what: self._held_times[key] / 1000,
+            }
+            for key in sorted(found, key=lambda key: (-self._held_times[key], -self._held_ms[key], key))
+        ]
+
+    # ------------------------------------------------------------------------------------------------------- executors
+
+    def _joined(self, executor: str, profile: int) -> None:
+        """An executor's registration was accepted."""
+        if executor in self._there:
+            return
+        self.counts["registered"] += 1
+        self._coming.discard(executor)
+        self._there[executor] = profile
+        self._there_of[profile] += 1
+
+    def _left(self, executor: str, cause: str) -> None:
+        """The driver removes an executor; of what it ran in nothing is expected any more."""
+        profile = self._there.pop(executor, None)
+        if profile is not None:
+            self._there_of[profile] -= 1
+            self.removals[cause] += 1
+        self._lose((executor,), cause)
+
+    def _lose(self, executors: Iterable[str], cause: str) -> None:
+        """These go, or are gone; those whose executors never registered were for nothing."""
+        for executor in executors:
+            if executor in self._coming:
+                self._coming.discard(executor)
+                self.wastes[cause] += 1
+
+    # --------------------------------------------------------------------------------------------------------- bounds
+
+    def _held(self, report: Held) -> None:
+        if report.executors:
+            for executor in report.executors:
+                self._keep(executor, report)
+            return
+        key = (report.bound.value, report.profile)
+        hold = self._holds.pop(key, None)
+        if hold is not None:
+            self._count_hold(key, hold, report.at)
+        if report.phase is not Phase.ENDED:
+            self._holds[key] = Hold(report.at, *hold_size(report))
+
+    def _keep(self, executor: str, report: Held) -> None:
+        """A bound of single executors: each is kept by one of them at a time."""
+        before = self._keepers.pop(executor, None)
+        if before is not None:
+            self._shift(before, report.at, -1)
+        if report.phase is not Phase.ENDED:
+            key = self._keepers[executor] = (report.bound.value, report.profile)
+            self._shift(key, report.at, 1)
+
+    def _shift(self, key: tuple[str, int], at: Millis, by: int) -> None:
+        hold = self._holds.pop(key, None)
+        if hold is not None:
+            self._count_hold(key, hold, at)
+        number = by if hold is None else hold.number + by
+        if number > 0:
+            self._holds[key] = Hold(at, number, keeps=True)
+
+    def _count_hold(self, key: tuple[str, int], hold: Hold, until: Millis) -> None:
+        self._held_ms[*key, hold.keeps] += until - hold.since
+        self._held_times[*key, hold.keeps] += (until - hold.since) * hold.number
+
+    # ----------------------------------------------------------------------------------------------------- over time
+
+    def _pass(self, now: Millis) -> None:
+        if now > self._now:
+            self.history.hold(self._now, now, self._values)
+            _, _, counted, there = self._values
+            self._executor_ms += there * (now - self._now)
+            self._waiting_ms += (counted - there) * (now - self._now)
+            self._now = now
+
+    def _stand(self, now: Millis, counted: int) -> None:
+        """What is there at this moment; ``counted``: executors, and what is on the way to become one."""
+        there = len(self._there)
+        for aimed in tuple(self._open):
+            goal = self._open[aimed]
+            goal.most = max(goal.most, self._there_of[aimed])
+            if self._there_of[aimed] >= goal.target:
+                goal.reached = now
+                del self._open[aimed]
+        wanted = sum(self._targets.values())
+        self._values = (wanted, wanted, max(counted, there), there)
+
+    def _aim(self, now: Millis, profile: int, target: int) -> None:
+        before = self._targets.get(profile, 0)
+        self._targets[profile] = target
+        if target == before:
+            return
+        goal = self._open.get(profile)
+        if goal is not None and target > before and now - goal.raised <= RAMP_MS:  # one ramp is one goal
+            goal.target, goal.raised, goal.steps = target, now, goal.steps + 1
+            return
+        if goal is not None:
+            goal.replaced = True
+            del self._open[profile]
+        if target > before:
+            goal = self._open[profile] = Goal(now, profile, before, target, now)
+            self.counts["goals"] += 1
+            if len(self.goals) < GOALS_MAX:
+                self.goals.append(goal)
+
+
+def hold_size(report: Held) -> tuple[int, bool]:
+    """How many a bound holds, and whether it keeps executors rather than hold pods back."""
+    facts = report.facts
+    more, less = _SIZES.get(report.bound, ("missing", ""))
+    number = facts.get(more)
+    if isinstance(number, int):
+        taken = facts.get(less, 0)
+        return max(0, number - (taken if isinstance(taken, int) else 0)), False
+    kept = next((value for key in _KEEPS if isinstance(value := facts.get(key), int)), None)
+    if kept is None:
+        return 0, False
+    young = facts.get("young")  # of the pods above the target, those that this bound keeps
+    return min(kept, young) if isinstance(young, int) else kept, True

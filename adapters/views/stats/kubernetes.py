@@ -1,0 +1,204 @@
+"""What an application on a cluster went through, counted as it happens: an observer of the loop with bounded memory.
+
+It answers what one asks of a simulation or a recording: how long each target took to be reached, what it cost in pods and
+calls, how many pods were for nothing, and how long which limit held pods back. All of it is seen from the driver:
+
+- a pod is *created* when its creation was answered well; under a StatefulSet or Deployment, where Kubernetes makes the pods,
+  when it is given an executor id;
+- an executor is there from the moment its registration is accepted until the driver removes it; a target is *reached* when
+  so many executors are there;
+- a pod is *wasted* if it was created and is gone without its executor ever registering; pods still on their way at the end
+  are not. So created = registered + wasted + on the way, but for executors whose creation was never answered.
+
+What every story counts - targets, bounds, time - is in ``story_books``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from podtide.adapters.views.stats.base import StoryBooks
+from podtide.domain.base.units import Millis
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.kubernetes.allocator.state import AllocatorState
+from podtide.domain.kubernetes.side import KubernetesState
+from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.pod_stimuli import Outcome
+from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.protocol.reasons import Cause, Held, Threw
+
+CALLS_MAX: Final = 100_000
+"""Calls under way whose outcomes are waited for; of more only the calls count."""
+
+LOST: Final = "lost"
+"""How a call ended that nobody answered."""
+
+VANISHED: Final = "vanished"
+"""Why a pod was wasted that is in no list any more, though nobody said what became of it."""
+
+VERBS: Final[dict[type, str]] = {
+    pc.CreatePod: "create pods",
+    pc.CreateClaim: "create persistentvolumeclaims",
+    pc.CreateSet: "create sets",
+    pc.CreateConfigMap: "create configmaps",
+    pc.DeletePods: "delete pods",
+    pc.DeletePod: "delete pods",
+    pc.DeleteSet: "delete sets",
+    pc.DeleteOwned: "delete others",
+    pc.ListClaims: "list persistentvolumeclaims",
+    pc.ListPods: "list pods",
+    pc.GetDriverPod: "get pods",
+    pc.MarkInactive: "patch pods",
+    pc.MarkPods: "patch pods",
+    pc.ScaleSet: "scale sets",
+    pc.ResizePod: "patch pods",
+    pc.ResizeClaim: "patch persistentvolumeclaims",
+    pc.AssignExecutorId: "patch pods",
+}
+"""The API calls that commands are. A command for several pods counts as one, though the client makes several of it."""
+
+
+class Story(StoryBooks):
+    """Watches the steps of an application; ``document`` says what it was. ``start``: when it began."""
+
+    def __init__(self, start: Millis) -> None:
+        super().__init__(start)
+        self.calls: Counter[str] = Counter()
+        self.failed_calls: Counter[str] = Counter()
+        self._asked: dict[int, Command] = {}
+        self._side: KubernetesState | None = None
+        self._looked_at: AllocatorState | None = None
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        """See one step. Costs what it says, and the profiles."""
+        self._pass(now)
+        for stimulus in stimuli:
+            if isinstance(stimulus, Outcome):
+                self._answered(stimulus)
+        side = taken.state.kubernetes
+        assert side is not None, "a story is of an application on a cluster"
+        self._side = side
+        for command in taken.commands:
+            self._command(now, command, side)
+        for report in taken.reports:
+            if isinstance(report, Held):
+                self._held(report)
+            elif isinstance(report, Threw):
+                self.counts["threw"] += 1
+        self._look(now, side)
+
+    def finish(self, now: Millis) -> None:
+        """The story is over."""
+        self._pass(now)
+        self._close_holds(now)
+        if self._side is not None:
+            self._lose(_forgotten(self._side, self._coming), VANISHED)
+
+    def document(self) -> dict[str, Any]:
+        """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/formats.md says."""
+        counts = self.counts
+        return {
+            "seconds": (self._now - self.start) / 1000,
+            **self.told_targets(),
+            "pods": {
+                "created": counts["created"],
+                "creations_failed": counts["creations_failed"],
+                "registered": counts["registered"],
+                "removed": sum(self.removals.values()),
+                "wasted": sum(self.wastes.values()),
+                "on_the_way": len(self._coming),
+                "excess": counts["excess"],
+                "timed_out": counts["timed_out"],
+                "executor_seconds": self._executor_ms / 1000,
+                "waiting_seconds": self._waiting_ms / 1000,
+            },
+            "removals": dict(sorted(self.removals.items())),
+            "wasted_by": dict(sorted(self.wastes.items())),
+            "calls": dict(sorted(self.calls.items())),
+            "calls_failed": dict(sorted(self.failed_calls.items())),
+            **self.told_bounds(),
+            "rounds_threw": counts["threw"],
+            "exit_code": self.exit_code,
+            "series": self.history.document(),
+        }
+
+    # ------------------------------------------------------------------------------------------------- pods and calls
+
+    def _answered(self, outcome: Outcome) -> None:
+        command = self._asked.pop(outcome.serial, None)
+        if command is None:
+            return
+        if outcome.failure is not None:
+            status = LOST if outcome.failure.status is None else outcome.failure.status
+            self.failed_calls[f"{VERBS[type(command)]} {status}"] += 1
+        if isinstance(command, pc.CreatePod):
+            if outcome.failure is not None:
+                self.counts["creations_failed"] += 1
+                return
+            self.counts["created"] += 1
+            executor = str(command.executor)
+            if executor not in self._there:  # its answer may have been faster than the API's
+                self._coming.add(executor)
+
+    def _command(self, now: Millis, command: Command, side: KubernetesState) -> None:
+        verb = VERBS.get(type(command))
+        if verb is not None:
+            self.calls[verb] += 1
+            if len(self._asked) < CALLS_MAX:
+                self._asked[command.serial] = command  # type: ignore[union-attr]  # every call has one
+        match command:
+            case pc.AnswerRegistration(accepted=True):
+                known = side.backend.registry.executors.get(command.executor)
+                if known is not None:  # None: it is gone again in this very step
+                    self._joined(command.executor, known.profile)
+            case pc.AssignExecutorId():
+                self.counts["created"] += 1
+                self._coming.add(str(command.executor))
+            case pc.CreateSet() | pc.ScaleSet():
+                self._aim(now, command.profile, command.replicas)
+            case pc.DeletePods(executors=executors) if executors is not None:
+                if command.why.cause is Cause.ABOVE_TARGET:
+                    self.counts["excess"] += len(executors)
+                elif command.why.cause is Cause.CREATION_TIMEOUT:
+                    self.counts["timed_out"] += len(executors)
+                self._lose(map(str, executors), command.why.cause.value)
+            case pc.DeletePod():
+                self._lose((str(command.executor),), command.why.cause.value)
+            case pc.RemoveExecutor():
+                self._left(str(command.executor), command.why.cause.value)
+            case pc.StopApplication():
+                self.exit_code = command.exit_code
+            case _:
+                pass
+
+    # ----------------------------------------------------------------------------------------------------- over time
+
+    def _look(self, now: Millis, side: KubernetesState) -> None:
+        """Read where the application stands."""
+        there = len(self._there)
+        if side.allocator is not None and side.allocator is self._looked_at and there == self._values[3]:
+            return  # most steps only show pods, which waits for the next round
+        self._looked_at = side.allocator
+        if side.allocator is None:  # Kubernetes makes the pods: as many as were asked for, sooner or later
+            counted = sum(max(self._targets[p], self._there_of[p]) for p in self._targets)
+        else:
+            counted = 0
+            targets = side.allocator.targets
+            draft = side.allocator.fleet.draft()
+            for profile, target in targets.items():
+                counted += draft.census(profile, alone=len(targets) <= 1).counted
+                if target != self._targets.get(profile, 0):
+                    self._aim(now, profile, target)
+        self._stand(now, counted)
+
+
+def _forgotten(side: KubernetesState, executors: Iterable[str]) -> list[str]:
+    """Those of the executors of whose pods nothing is known any more, and nothing expected."""
+    if side.allocator is None:
+        return []
+    expected = {number for number, _ in side.allocator.fleet.created()}
+    numbers = {executor: PodNumber(int(executor)) for executor in executors}
+    return [executor for executor, n in numbers.items() if n not in side.store.view and n not in expected]

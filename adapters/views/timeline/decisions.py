@@ -1,0 +1,322 @@
+"""Decisions about pods and containers, and what entered a step, in words: one row each, for people who read in a terminal.
+
+A row is when, a mark for the view to colour, what in a few words and why in parts with the numbers - the same ``Row`` that
+the timeline of an event log is made of; decisions of dynamic allocation are told by that timeline's own rows. What is told
+here is made of records (``decision_records``), so that decisions read from a file and decisions just taken read alike.
+
+Names of pods, claims, nodes and the API's messages come from a stranger and are escaped and cut; the page escapes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from podtide.adapters.recording import AnyStimulus, decided_record
+from podtide.adapters.text.format import BOUNDS, count, ids, lasting
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.timeline import scaling as timeline
+from podtide.adapters.views.timeline.scaling_rows import Row, Rows
+from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, container_rows, heard_containers
+from podtide.domain.protocol import pod_stimuli as ps, stimuli as st
+from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
+
+TEXT_MAX: Final = 160
+"""Characters of one text of a stranger that are shown."""
+
+PODS_SHOWN: Final = 4
+"""Pods of one stimulus that are named."""
+
+UNLIMITED: Final = 10**9
+_ROOM: Final = ("share", "slots")
+"""Facts that say how much room there was; what is left of Spark's Int.MaxValue is no news."""
+
+_OF_SCALING: Final = frozenset({"requestTotalExecutors", "killExecutors", "decommissionExecutors"})
+
+POD_BOUNDS: Final = {
+    "batch size": "allocation.batch.size",
+    "pending limit": "allocation.maxPendingPods",
+    "pending limit of the profile": "allocation.maxPendingPodsPerRp",
+    "unacknowledged pods": "pods asked for and not seen yet",
+    "waiting for a volume claim": "volume claims in use",
+    "allocation maximum": "allocation.maximum",
+    "back-off": "back-off after failed starts",
+    "round aborted": "an aborted round",
+    "executor idle timeout": "excess pods younger than executorIdleTimeout",
+    "known to the scheduler": "executors that the scheduler knows",
+}
+"""Bounds of the pods allocator as people name them."""
+
+SIDE_BOUNDS: Final = {**POD_BOUNDS, **CONTAINER_BOUNDS}
+"""Bounds of what lies below dynamic allocation, on Kubernetes or on YARN."""
+
+_CALLS: Final = {
+    "createClaim": "create a volume claim",
+    "listClaims": "list volume claims",
+    "createSet": "create a set",
+    "scaleSet": "scale a set",
+    "deleteSet": "delete a set",
+    "getDriverPod": "look up the driver pod",
+    "awaitDriverReady": "wait for the driver pod",
+    "createConfigMap": "create the config map",
+    "deleteOwned": "delete what is left",
+    "listPods": "list pods",
+    "resizePod": "resize a pod",
+    "resizeClaim": "resize a volume claim",
+    "stopSource": "stop",
+}
+"""Commands that are told by their name and their fields."""
+
+_QUIET_FIELDS: Final = frozenset({"at_ms", "command", "serial", "cause", "facts", "executor", "profile"})
+
+
+def bound_words(bound: str) -> str:
+    """A bound as people name it."""
+    return SIDE_BOUNDS.get(bound) or BOUNDS.get(bound) or escaped(bound)
+
+
+def side_size(bound: str, facts: Mapping[str, Any]) -> Any:
+    """How many pods or containers such a bound holds, where it says so."""
+    return facts.get("pending") if bound in CONTAINER_BOUNDS else facts.get("missing", facts.get("excess"))
+
+
+def facts_words(facts: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[str]:
+    """Numbers by their names: ``missing 20``, ``age 10 s``."""
+    told = []
+    for key, value in sorted(facts.items()):
+        if key in leave_out or value is None or (isinstance(value, int) and key in _ROOM and value >= UNLIMITED):
+            continue
+        if key.endswith("_ms") and isinstance(value, int) and not key.startswith(("since", "idle_since", "until")):
+            told.append(f"{_name(key[:-3])} {lasting(value)}")
+        else:
+            told.append(f"{_name(key)} {_value(value)}")
+    return told
+
+
+def decided_rows(record: Mapping[str, Any]) -> list[Row]:
+    """A decision or a report as rows; a request that moves several targets has several."""
+    at = record["at_ms"]
+    if "report" in record:
+        return _report_rows(record)
+    command = record["command"]
+    if command in _OF_SCALING:
+        rows = Rows({}, _profiles(record))
+        return [row for moment in timeline.single(record) for row in rows.of(moment, steps=True)]
+    facts, cause = record.get("facts", {}), record.get("cause", "")
+    why = [cause, *facts_words(facts)]
+    match record:
+        case {"command": "createPod", "executor": executor, "profile": profile}:
+            return [Row(at, "raised", f"create pod {executor}", [_missing(facts), *_claims(record), *_of(profile)])]
+        case {"command": "deletePods"}:
+            executors = record.get("executors", record.get("ids"))
+            whom = "all pods" if executors is None else f"pod {ids(_texts(executors))}"
+            phase = record.get("phase")
+            return [Row(at, "killed", f"delete {whom}", [*why, *([f"only {phase} ones"] if phase else [])])]
+        case {"command": "deletePod", "name": name}:
+            return [Row(at, "killed", f"delete pod {_text(name)}", [cause, *facts_words(facts, ("snapshot",))])]
+        case {"command": "removeExecutor", "executor": executor, "reason": reason}:
+            rest = facts_words(facts, ("exit_code", "pod", "snapshot", "container", "host", "released", "status"))
+            return [Row(at, "killed", f"executor {_text(executor)} is gone", [exit_words(reason), cause, *rest])]
+        case {"command": "announceDecommission"}:
+            told = [_text(record["message"]), *why] if record.get("message") else why
+            return [Row(at, "killed", f"decommission {ids(_texts(record.get('ids', ())))}", told)]
+        case {"command": "answerRegistration", "executor": executor, "accepted": accepted}:
+            verb = "accept" if accepted else "refuse"
+            message = [_text(record["message"])] if record.get("message") else []
+            return [Row(at, "quiet" if accepted else "killed", f"{verb} executor {_text(executor)}", [*message, *why])]
+        case {"command": "assignExecutorId", "executor": executor, "pod": pod}:
+            return [Row(at, "quiet", f"pod {_text(pod)} becomes {_text(executor)}", why)]
+        case {"command": "markInactive", "name": name}:
+            return [Row(at, "quiet", f"label {_text(name)} inactive", why)]
+        case {"command": "markPods", "key": key, "value": value}:
+            whom = ids(_texts(record.get("ids", ())))
+            return [Row(at, "quiet", f"mark pods {whom}", [f"{_text(key)}={_text(value)}", *why])]
+        case {"command": "stopApplication", "exit_code": code}:
+            return [Row(at, "threw", f"end with exit code {code}", why)]
+        case _:
+            rows_of_yarn = container_rows(record)
+            if rows_of_yarn is not None:
+                return rows_of_yarn
+            fields = [f"{_name(key)} {_value(value)}" for key, value in record.items() if key not in _QUIET_FIELDS]
+            return [Row(at, "quiet", _CALLS.get(command, escaped(str(command))), [*fields, *why])]
+
+
+def exit_words(reason: Mapping[str, Any]) -> str:
+    """Spark's ExecutorLossReason: its class, exit code and text."""
+    code = reason.get("exit_code")
+    told = escaped(str(reason.get("kind", "")))
+    if code is not None:
+        told += f", exit code {code}"
+    message = _text(reason.get("message", "")).strip()
+    return f"{told}: {message}" if message else told
+
+
+def _report_rows(record: Mapping[str, Any]) -> list[Row]:
+    at = record["at_ms"]
+    match record["report"]:
+        case "held" if record["bound"] not in SIDE_BOUNDS:
+            return [row for moment in timeline.single(record) for row in Rows({}, set()).of(moment, steps=True)]
+        case "held":
+            return [_pod_hold(record)]
+        case "round threw":
+            parts = [_text(record["what"]), *(["it ends the application"] if record.get("fatal") else [])]
+            return [Row(at, "threw", f"{escaped(record['machine'], 40)} threw", parts)]
+        case "schedule threw":
+            return [Row(at, "threw", "schedule() threw", [_text(record["what"])])]
+        case _:
+            parts = facts_words(record.get("facts", {}))
+            return [Row(at, "quiet", f"remark: {escaped(str(record.get('topic', '')), 40)}", parts)]
+
+
+def _pod_hold(record: Mapping[str, Any]) -> Row:
+    facts, phase = record["facts"], record["phase"]
+    missing = side_size(record["bound"], facts)
+    verb = "kept" if "excess" in facts else "held"
+    what = verb if not isinstance(missing, int) else f"{verb} {missing:,} {'excess' if verb == 'kept' else 'back'}"
+    by = f"by {bound_words(record['bound'])}"
+    rest = facts_words(
+        facts, ("missing", "excess", "pending") if record["bound"] in CONTAINER_BOUNDS else ("missing", "excess")
+    )
+    return Row(
+        record["at_ms"], "quiet" if phase == "ended" else "held", what, [phase, by, *rest, *_of(record["profile"])]
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- what entered
+
+
+def call_words(command: Command) -> str:
+    """What a call asks for: ``create pod 7``."""
+    return decided_rows(decided_record(command))[0].what
+
+
+def heard(stimulus: AnyStimulus, calls: Mapping[int, str] | None = None) -> str:
+    """A stimulus in a line. ``calls``: by serial, the calls that outcomes answer, in words."""
+    match stimulus:
+        case ps.PodsUpdated(pods=pods):
+            return f"seen: {_pods(pods)}"
+        case ps.PodsReplaced(pods=pods):
+            return f"a full list: {count(len(pods), 'pod')}"
+        case ps.Outcome(serial=serial):
+            call = escaped((calls or {}).get(serial, f"call {serial}"), TEXT_MAX)
+            return f"{call} {outcome_words(stimulus)}"
+        case ps.TargetsSet(targets=targets):
+            told = ", ".join(f"{target:,} of profile {profile}" for profile, target in targets[:PODS_SHOWN])
+            return f"targets set: {told}"
+        case ps.RegisterExecutor():
+            return f"executor {_text(stimulus.executor)} registers from {_text(stimulus.host) or 'nowhere named'}"
+        case ps.KillRequested():
+            return f"kill of {ids(stimulus.executors)} asked for"
+        case ps.DecommissionRequested():
+            return f"decommission of {ids(stimulus.executors)} asked for"
+        case ps.ExecutorDisconnected():
+            return f"the connection to {_text(stimulus.address)} is lost"
+        case ps.Starting():
+            return "the application starts"
+        case ps.Stopping():
+            return "the application stops"
+        case ps.Wake():
+            return "time passed"
+        case st.StageSubmitted():
+            return f"stage {stimulus.stage} submitted, {count(stimulus.tasks, 'task')}"
+        case st.StageCompleted():
+            return f"stage {stimulus.stage} completed"
+        case st.TaskStart():
+            return f"task {stimulus.task_index} of stage {stimulus.stage} starts on {_text(stimulus.executor)}"
+        case st.TaskEnd():
+            return f"task {stimulus.task_index} of stage {stimulus.stage} ends on {_text(stimulus.executor)}"
+        case _ if (told_of_yarn := heard_containers(stimulus)) is not None:
+            return told_of_yarn
+        case _:
+            fields = [
+                f"{_name(key)} {_value(value)}" for key, value in stimulus._asdict().items() if key != "at" and value
+            ]
+            return escaped(" ".join([type(stimulus).__name__, *fields]), TEXT_MAX)
+
+
+def outcome_words(outcome: ps.Outcome) -> str:
+    """How a call went: ``succeeded``, ``failed: 403 quota exceeded``."""
+    failure = outcome.failure
+    if failure is None:
+        return f"succeeded, {count(outcome.found, 'pod')}" if outcome.found > 1 or outcome.pods else "succeeded"
+    return f"failed: {failure_words(failure.status, failure.message)}"
+
+
+def failure_words(status: int | None, message: str) -> str:
+    """How a call failed: its status, and of the client's long text what the API itself said."""
+    _, said, rest = message.partition("Message: ")
+    told = _text(rest.partition(" Received status:")[0] if said else message)
+    return f"{'no answer' if status is None else status} {told}".rstrip()
+
+
+def pod_words(pod: PodManifest) -> str:
+    """What a manifest shows, in a few words: phase, node, containers that do not run."""
+    parts = [_text(pod.phase or "no phase")]
+    if pod.deleted_at is not None:
+        parts.append("being deleted")
+    if pod.reason:
+        parts.append(_text(pod.reason))
+    for container in pod.containers[:PODS_SHOWN]:
+        state = container.state
+        if state is None or state.kind in (None, "running"):
+            continue
+        code = "" if state.exit_code is None else f" with {state.exit_code}"
+        reason = f" ({_text(state.reason)})" if state.reason else ""
+        verb = "ended" if state.kind == "terminated" else "waits"
+        parts.append(f"{_text(container.name)} {verb}{code}{reason}")
+    if pod.node:
+        parts.append(f"on {_text(pod.node)}")
+    return ", ".join(parts)
+
+
+def _pods(pods: Sequence[PodManifest]) -> str:
+    told = [f"{_text(pod.labels.get(EXECUTOR_LABEL, pod.name))} {pod_words(pod)}" for pod in pods[:PODS_SHOWN]]
+    more = len(pods) - PODS_SHOWN
+    return "; ".join(told) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _missing(facts: Mapping[str, Any]) -> str:
+    missing, target, counted = facts.get("missing"), facts.get("target"), facts.get("counted")
+    if not (isinstance(missing, int) and isinstance(target, int) and isinstance(counted, int)):
+        return ", ".join(facts_words(facts))
+    return f"{missing:,} missing: target {target:,}, {counted:,} counted"
+
+
+def _claims(record: Mapping[str, Any]) -> list[str]:
+    claims, reused = record.get("claims", ()), record.get("reused", ())
+    parts = []
+    if claims:
+        parts.append(f"claims {ids(_texts(claims), 2)}")
+    if reused:
+        parts.append(f"reused {ids(_texts(reused), 2)}")
+    if record.get("single_task"):
+        parts.append("for one task at a time (recovery mode)")
+    return parts
+
+
+def _of(profile: int) -> list[str]:
+    return [f"profile {profile}"] if profile else []
+
+
+def _profiles(record: Mapping[str, Any]) -> set[int]:
+    return {int(name) for name in record.get("targets", {}) if str(name).lstrip("-").isdigit()}
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    return [str(value) for value in values]
+
+
+def _text(value: object) -> str:
+    """A text of a stranger on one line: its line breaks are blanks, whatever else cannot be printed is escaped."""
+    return escaped(" ".join(str(value)[: 4 * TEXT_MAX].split()), TEXT_MAX)
+
+
+def _name(key: str) -> str:
+    return escaped(key.replace("_", " "), 40)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return _text(value)
+    return f"{value:,}"

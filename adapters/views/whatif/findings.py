@@ -1,0 +1,313 @@
+"""What a what-if found, in sentences: what happened, what it cost, why, what to change, and how sure that is.
+
+The sentences are made of the document's figures alone and are plain text, the same in the HTML report, in a notebook and in
+a terminal; names in them are as they are in the document, and whoever shows them escapes them. Differences of a variant are
+to the recorded config as simulated, like with like: what the model gets wrong it gets wrong on both sides. A difference
+counts only where the range of the figure leaves no difference out: otherwise it is called unclear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from podtide.adapters.text.format import count
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.whatif.figures import (
+    SAME,
+    UNKNOWN,
+    WORK,
+    change,
+    difference,
+    executor_seconds,
+    executors,
+    largest,
+    money,
+    number,
+    percent,
+    share_of,
+    signed,
+    span,
+    tasks,
+    took,
+)
+from podtide.adapters.views.whatif.model import Document, OwnError, Range, Run
+
+CLOSE: Final = 0.05
+FAIR: Final = 0.15
+"""Own errors up to which a model is called close, or fair."""
+
+WASTE_NAMED: Final = 3
+"""Causes that a sentence names."""
+
+
+class Verdict(Enum):
+    """How a figure of a variant stands to that of the recorded config, as simulated."""
+
+    LESS = "less"
+    MORE = "more"
+    ALIKE = "unclear"
+    """No difference at all lies within the range."""
+    UNKNOWN = "unknown"
+
+
+class Compared(NamedTuple):
+    """A figure of a run beside ``base``, that of the recorded config as simulated. ``change``, ``low``, ``high``: the figure
+    and the ends of its range, as differences in shares of the base."""
+
+    value: float | None
+    range: Range | None
+    base: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+
+
+class Trust(Enum):
+    """How well the model fits, by the larger of its own errors."""
+
+    CLOSE = "close"
+    FAIR = "fair"
+    ROUGH = "rough"
+    MISFIT = "does not fit"
+
+
+class Headlines(NamedTuple):
+    """A sentence or two for each question, in the order in which they are asked."""
+
+    happened: str
+    cost: str
+    why: str
+    change: str
+    sure: str
+
+
+def headlines(document: Document) -> Headlines:
+    """The answer in short."""
+    return Headlines(happened(document), cost(document), why(document.self_replay), changing(document), sure(document))
+
+
+def happened(document: Document) -> str:
+    """``Ran 12m04s on up to 40 executors; 38% of 2,310 billed executor-seconds did work.``"""
+    recorded, bill = document.recorded, document.self_replay
+    several = f"{count(len(document.runs), 'run')}, on average: ran" if len(document.runs) > 1 else "Ran"
+    ran = f"{several} {took(recorded.runtime_s)} on up to {executors(recorded.peak_executors)}"
+    work = share_of(bill.ledger.get(WORK, 0.0), bill.billed)
+    if work is None:
+        return f"{ran}: {executor_seconds(recorded.executor_seconds)}."
+    return f"{ran}; {percent(work)} of {number(round(bill.billed))} billed executor-seconds did work."
+
+
+def cost(document: Document) -> str:
+    """``2,310 executor-seconds, 2,474 billed: 2.6 core-hours, 10.3 GB-hours, $1.23. 62% of the bill did no work: ...``"""
+    recorded = document.recorded
+    amounts = [f"{number(recorded.core_hours)} core-hours"] if recorded.core_hours is not None else []
+    amounts += [f"{number(recorded.gb_hours)} GB-hours"] if recorded.gb_hours is not None else []
+    amounts += [money(recorded.cost, document.currency)] if recorded.cost is not None else []
+    first = executor_seconds(recorded.executor_seconds)
+    first += f", {number(round(recorded.billed_seconds))} billed" if recorded.billed_seconds is not None else ""
+    first += f": {', '.join(amounts)}" if amounts else ""
+    return f"{first}. {wasted(document.self_replay)}".strip()
+
+
+def wasted(run: Run) -> str:
+    """``62% of the bill did no work: 21% kept by minimum, 14% starting, 9.1% waiting for the driver.``"""
+    whole = run.billed
+    idle = largest(run.ledger, WORK)
+    if not idle or whole <= 0:
+        return ""
+    named = ", ".join(f"{percent(amount / whole)} {name}" for name, amount in idle[:WASTE_NAMED])
+    rest = sum(amount for _, amount in idle[WASTE_NAMED:]) / whole
+    tail = f", {percent(rest)} the rest" if rest >= SAME else ""
+    return f"{percent(sum(amount for _, amount in idle) / whole)} of the bill did no work: {named}{tail}."
+
+
+def why(run: Run) -> str:
+    """``Tasks waited 4m10s for executors: 3m02s of it was batch size and delay, 40 s start-up.``"""
+    if run.unfinished is not None:
+        return f"It does not come to its end: {escaped(run.unfinished, 200)}."
+    if run.waited_s < 0.05:
+        return "Tasks hardly waited for executors: no limit held the application back."
+    limits = largest(run.waiting)
+    share = share_of(run.waited_s, run.runtime_s)
+    lead = f"Tasks waited {took(run.waited_s)} for executors" + (f" ({percent(share)} of the run)" if share else "")
+    if not limits:
+        return f"{lead}."
+    first, *others = [(name, amount) for name, amount in limits if amount >= 0.02 * run.waited_s] or limits[:1]
+    told = f"{lead}: {took(first[1])} of it was {first[0]}"
+    told += "".join(f", {took(amount)} {name}" for name, amount in others[: WASTE_NAMED - 1])
+    return f"{told}."
+
+
+def changing(document: Document) -> str:
+    """What to change: the recommendation, or what stands out among the variants."""
+    advice = document.recommendation
+    if advice is not None:
+        picked = document.recommended
+        text = advice.text.strip()
+        if picked is None:
+            return text or "Nothing is worth changing."
+        return f"Use {picked.name}: {standing(picked, document)} {text}".strip()
+    done = [one for one in document.variants if one.unfinished is None]
+    if not document.variants:
+        return "No other config was asked for."
+    if not done:
+        return f"None of {count(len(document.variants), 'variant')} came to its end."
+    if len(done) == 1:
+        return f"{done[0].name}: {standing(done[0], document)}"
+    key = _expense(document)
+    cheap = min(done, key=lambda one: (key(one), one.runtime_s))
+    fast = min(done, key=lambda one: (one.runtime_s, key(one)))
+    lead = f"Of {count(len(document.variants), 'variant')}, {cheap.name} costs least"
+    if cheap is fast:
+        return f"{lead} and is the fastest: {standing(cheap, document)}"
+    return f"{lead}: {standing(cheap, document)} The fastest is {fast.name}: {standing(fast, document)}"
+
+
+def standing(run: Run, document: Document) -> str:
+    """A variant against the recorded config: ``11m20s (−6.1%) for $0.98 (−20%).``"""
+    if run.unfinished is not None:
+        return f"it does not come to its end: {run.unfinished}."
+    time, paid = compared_time(run, document.self_replay), compared_expense(run, document.self_replay)
+    text = f"{took(run.runtime_s)} ({_told(time)})"
+    if run.cost is not None:
+        return f"{text} for {money(run.cost, document.currency)} ({_told(paid)})."
+    return f"{text} and {executor_seconds(run.executor_seconds)} ({_told(paid)})."
+
+
+def sure(document: Document) -> str:
+    """``The recorded config, simulated, is off by +1.2% in run time and −3.4% in executor-seconds: a close fit. ...``"""
+    error = document.self_replay.error
+    fit = {
+        Trust.CLOSE: "a close fit",
+        Trust.FAIR: "a fair fit",
+        Trust.ROUGH: "a rough fit: trust large differences only",
+        Trust.MISFIT: "beyond the limit: do not rely on the figures",
+    }[trust(error, document.max_error)]
+    told = f"{change(error.runtime)} in run time and {change(error.executor_seconds)} in executor-seconds"
+    ranges = f"Ranges come from {count(document.seeds, 'seed')} and from that error."
+    unknown = f" {count(len(document.unknowns), 'thing')} the log does not tell." if document.unknowns else ""
+    return f"The recorded config, simulated, is off by {told}: {fit}. {ranges}{unknown}"
+
+
+def error_rows(document: Document) -> list[tuple[str, str, str, str]]:
+    """The own error as rows: what, recorded, simulated, difference."""
+    recorded, simulated, error = document.recorded, document.self_replay, document.self_replay.error
+    rows = [
+        ("Run time", took(recorded.runtime_s), took(simulated.runtime_s), change(error.runtime)),
+        (
+            "Executor-seconds",
+            number(round(recorded.executor_seconds)),
+            number(round(simulated.executor_seconds)),
+            change(error.executor_seconds),
+        ),
+        (
+            "Peak executors",
+            number(recorded.peak_executors),
+            number(simulated.peak_executors),
+            signed(error.peak_executors),
+        ),
+    ]
+    if error.curve is not None:
+        rows.append(("Executors over time, mean distance", "", "", percent(error.curve)))
+    return rows
+
+
+def trust(error: OwnError, max_error: float | None = None) -> Trust:
+    """How far the answers can be trusted."""
+    if max_error is not None and error.worst > max_error:
+        return Trust.MISFIT
+    if error.worst <= CLOSE:
+        return Trust.CLOSE
+    return Trust.FAIR if error.worst <= FAIR else Trust.ROUGH
+
+
+def compared(value: float | None, extent: Range | None, base: float | None) -> Compared:
+    """A figure beside that of the base; without a range the point has to do."""
+    low, high = (None, None) if extent is None else (difference(extent[0], base), difference(extent[1], base))
+    by = difference(value, base)
+    if by is None:
+        verdict = Verdict.UNKNOWN
+    elif (low if low is not None else by) > SAME:
+        verdict = Verdict.MORE
+    elif (high if high is not None else by) < -SAME:
+        verdict = Verdict.LESS
+    else:
+        verdict = Verdict.ALIKE
+    return Compared(value, extent, base, by, low, high, verdict)
+
+
+def compared_time(run: Run, base: Run) -> Compared:
+    """A run's time beside the base's."""
+    return compared(run.runtime_s, run.runtime_range_s, base.runtime_s)
+
+
+def compared_executor_seconds(run: Run, base: Run) -> Compared:
+    """A run's executor-seconds beside the base's."""
+    return compared(run.executor_seconds, run.executor_seconds_range, base.executor_seconds)
+
+
+def compared_cost(run: Run, base: Run) -> Compared:
+    """A run's money beside the base's."""
+    return compared(run.cost, run.cost_range, base.cost)
+
+
+def compared_expense(run: Run, base: Run) -> Compared:
+    """A run's money beside the base's; where nobody gave a price, its executor-seconds."""
+    return compared_cost(run, base) if run.cost is not None else compared_executor_seconds(run, base)
+
+
+def time_range(run: Run) -> str:
+    """``11m20s–12m40s``; nothing where there is no range."""
+    return span(took(run.runtime_range_s[0]), took(run.runtime_range_s[1])) if run.runtime_range_s else ""
+
+
+def money_range(run: Run, currency: str | None) -> str:
+    """``$0.91–1.02``: the sign of the currency once."""
+    if run.cost_range is None:
+        return ""
+    low, high = run.cost_range
+    scale = max(abs(low), abs(high))
+    return span(money(low, currency, scale=scale), money(high, currency, scale=scale))
+
+
+def number_range(extent: Range | None) -> str:
+    """``2,210–2,480``."""
+    return span(number(round(extent[0])), number(round(extent[1]))) if extent else ""
+
+
+def about(document: Document) -> str:
+    """The application in a line: ``4 jobs, 400 stages, 100,000 tasks, 40 executors``."""
+    app = document.app
+    return ", ".join(
+        (count(app.jobs, "job"), count(app.stages, "stage"), tasks(app.tasks), count(app.executors, "executor"))
+    )
+
+
+def featured(document: Document, most: int) -> tuple[Run, ...]:
+    """The variants to show where there is room for few: recommended, on the frontier, static, then the others in order."""
+    front = set(document.frontier)
+    name = document.recommendation.name if document.recommendation else None
+
+    def rank(at_and_run: tuple[int, Run]) -> tuple[int, int]:
+        at, run = at_and_run
+        first = 0 if run.name == name else 1 if run.name in front else 2 if run.static is not None else 3
+        return first, at
+
+    ranked = sorted(enumerate(document.variants), key=rank)[:most]
+    return tuple(run for _, run in sorted(ranked, key=lambda one: one[0]))
+
+
+def _expense(document: Document) -> Callable[[Run], float]:
+    """What variants are compared by: money where all have a price, else executor-seconds."""
+    if all(one.cost is not None for one in document.variants):
+        return lambda one: one.cost or 0.0
+    return lambda one: one.executor_seconds
+
+
+def _told(one: Compared) -> str:
+    if one.change is None:
+        return UNKNOWN
+    return f"{change(one.change)}{', unclear' if one.verdict is Verdict.ALIKE and abs(one.change) >= SAME else ''}"

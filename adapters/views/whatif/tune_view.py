@@ -1,0 +1,196 @@
+"""A tune for people: the frontier, what stands beside it, what to change, and the lines to paste.
+
+The view is given the document that ``podtide tune --json`` prints and knows nothing else. Differences are to the config that
+ran, run again, like with like. Names come from logs and the command line: whatever is printed is escaped before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from podtide.adapters.text.format import count, moment
+from podtide.adapters.text.page import Page
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.whatif import findings as headlines
+from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
+from podtide.adapters.views.whatif.figures import UNKNOWN, change, difference, money, number, percent, took
+from podtide.adapters.views.whatif.model import Document, Run, read
+from podtide.adapters.views.whatif.tune_document import MEASURES
+
+AS_RAN: Final = "as it ran"
+NAME_MAX: Final = 200
+LOG_MAX: Final = 40
+RUNS_SHOWN: Final = 20
+NOTES_SHOWN: Final = 30
+VALUES_SHOWN: Final = 12
+
+
+class TuneView:
+    """Prints a tune. ``document``: what ``podtide tune --json`` prints. Raises ``report_document.DocumentError``."""
+
+    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+        self.page = page
+        self.raw = document
+        self.document: Document = read(document)
+        self.measure = str(document["measure"])
+
+    def report(self) -> None:
+        """Everything."""
+        self.header()
+        self.sureness()
+        self.frontier()
+        self.recommendation()
+        self.searched()
+        self.notes()
+
+    def header(self) -> None:
+        """Whose logs these are."""
+        app, page = self.document.app, self.page
+        name = escaped(app.name) if app.name else "An application without a name"
+        page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
+        runs = self.raw["runs"]
+        parts = [f"Spark {escaped(app.spark_version)}" if app.spark_version else "Spark version not logged"]
+        if len(runs) > 1:
+            parts.append(f"{count(len(runs), 'run')}; figures are their means")
+        elif app.started_ms is not None:
+            parts.append(moment(app.started_ms))
+        parts.append(count(app.tasks, "task"))
+        page.lines(list(page.packed(Text(), [page.text(part) for part in parts])))
+        page.say(f"Log: {escaped(app.log)}" if len(runs) == 1 else escaped(app.log), "dim")
+
+    def sureness(self) -> None:
+        """How far the model is off, for each run."""
+        page, runs = self.page, self.raw["runs"]
+        page.title("How sure", "the config that ran, simulated, against the log")
+        if len(runs) == 1:
+            page.bullet("·", escaped(headlines.sure(self.document), 1000))
+        else:
+            heads = ("", "run time", "own error", "executor-seconds", "own error")
+            rows = [[page.text(head, "dim") for head in heads]]
+            rows += [
+                [
+                    page.text(escaped(run["log"], LOG_MAX)),
+                    page.text(took(run["runtime_s"])),
+                    page.text(change(run["error"]["runtime"])),
+                    page.text(number(round(run["executor_seconds"]))),
+                    page.text(change(run["error"]["executor_seconds"])),
+                ]
+                for run in runs[:RUNS_SHOWN]
+            ]
+            page.lines(page.table(rows, (False, True, True, True, True)))
+            if (more := len(runs) - RUNS_SHOWN) > 0:
+                page.say(f"  and {count(more, 'more run')}", "dim")
+        for one in self.raw["unusable"]:
+            page.bullet("!", f"left out: {escaped(one['log'], LOG_MAX)}: {escaped(one['why'], 500)}", "bad")
+
+    def frontier(self) -> None:
+        """The frontier and what stands beside it, by rising time."""
+        page, document = self.page, self.document
+        word = MEASURES[self.measure]
+        page.title(f"Time against {word}", "* nobody is faster and cheaper; differences are to the config that ran")
+        heads = ("", "run time", "", word, "", "peak", "config")
+        listed = sorted(
+            (document.self_replay, *document.variants), key=lambda run: (run.runtime_s, self._price(run) or 0)
+        )
+        rows = [[page.text(head, "dim") for head in heads], *(list(self._row(run)) for run in listed)]
+        widths = [max(cell_len(row[place].plain) for row in rows) for place in range(len(heads) - 1)]
+        for row in rows:
+            lead = Text("  ")
+            for place, (cell, width) in enumerate(zip(row[:-1], widths, strict=True)):
+                blanks = " " * (width - cell_len(cell.plain))
+                lead = Text.assemble(lead, *((cell, blanks) if place == 0 else (blanks, cell)), "  ")
+            page.lines(list(page.hanging(lead, row[-1])))
+
+    def _row(self, run: Run) -> Iterator[Text]:
+        """Its marks, what it takes, and what it is."""
+        page, document = self.page, self.document
+        base = document.self_replay
+        ran = run is base
+        picked = document.recommendation is not None and run.name == document.recommendation.name
+        style = "good" if picked else "bold" if ran else ""
+        yield page.text(("*" if run.name in document.frontier else " ") + ("→" if picked else ""), style)
+        yield page.text(took(run.runtime_s), style)
+        yield page.text("" if ran else change(difference(run.runtime_s, base.runtime_s)), "dim")
+        yield page.text(self._told(self._price(run)), style)
+        yield page.text("" if ran else change(difference(self._price(run), self._price(base))), "dim")
+        yield page.text(number(run.peak_executors), "dim")
+        yield page.text(AS_RAN if ran else escaped(run.name, NAME_MAX), style)
+
+    def _price(self, run: Run) -> float | None:
+        return {"cost": run.cost, "core_hours": run.core_hours}.get(self.measure, run.executor_seconds)
+
+    def _told(self, price: float | None) -> str:
+        if price is None:
+            return UNKNOWN
+        if self.measure == "cost":
+            return money(price, self.document.currency, scale=self._price(self.document.self_replay))
+        return number(round(price)) if self.measure == "executor_seconds" else f"{price:,.3g}"
+
+    def recommendation(self) -> None:
+        """What to change, and the lines to paste."""
+        page, said = self.page, self.raw["recommendation"]
+        page.title("Recommendation")
+        if said["name"] is None:
+            page.bullet("·", escaped(said["text"], 1000), "bold")
+            return
+        page.bullet("→", escaped(said["name"], 500), "good")
+        page.bullet("·", escaped(said["text"], 1000))
+        self._by_run()
+        for place in [one for one in (DEFAULTS, SUBMIT, MANIFEST) if one in said["lines"]]:
+            page.blank()
+            page.say(f"{place}:", "dim")
+            page.lines([page.text(f"    {line}") for line in said["lines"][place].splitlines()])
+
+    def _by_run(self) -> None:
+        page, runs = self.page, self.raw["runs"]
+        if len(runs) == 1:
+            return
+        rows = [[page.text(head, "dim") for head in ("", "run time", "worst seed", MEASURES[self.measure])]]
+        rows += [
+            [
+                page.text(escaped(run["log"], LOG_MAX)),
+                *(
+                    page.text(change(run["recommended"][key]))
+                    for key in ("runtime_share", "runtime_share_worst", "price_share")
+                ),
+            ]
+            for run in runs[:RUNS_SHOWN]
+        ]
+        page.lines(page.table(rows, (False, True, True, True)))
+
+    def searched(self) -> None:
+        """What was tried, and what was spared."""
+        page, told = self.page, self.raw["searched"]
+        how = "all of a grid" if told["whole_grid"] else f"of a grid of {told['grid']:,}"
+        page.title("Searched", f"{count(told['candidates'], 'config')}, {how}")
+        rows = []
+        for key, values in told["space"].items():
+            texts = ["unset" if value is None else str(value) for value in values]
+            more = [f"and {len(texts) - VALUES_SHOWN} more"] if len(texts) > VALUES_SHOWN else []
+            rows.append(
+                [page.text(escaped(key), "dim"), page.text(escaped(" ".join([*texts[:VALUES_SHOWN], *more]), 300))]
+            )
+        page.lines(page.table(rows, (False, False)))
+        spared = [f"{number_} {why}" for why, number_ in told["pruned_by"].items() if number_]
+        text = f"{count(told['simulations'], 'simulation')}, {told['full_simulations']:,} of them to the end"
+        page.bullet(
+            "·", f"{text}; {count(told['pruned'], 'config')} pruned" + (f": {', '.join(spared)}" if spared else "")
+        )
+        within = self.raw["within"]
+        bound = f"at most {percent(within)} longer" if within >= 0 else f"at least {percent(-within)} faster"
+        page.bullet("·", f"Asked for: {bound}, worth it from a saving of {percent(self.raw['worth'])}")
+
+    def notes(self) -> None:
+        """What is odd."""
+        notes = [*self.document.notes, *(f"{one.what.rstrip('.')}: {one.effect}" for one in self.document.unknowns)]
+        if not notes:
+            return
+        self.page.title("Notes")
+        for note in notes[:NOTES_SHOWN]:
+            self.page.bullet("·", escaped(note, 1000))
+        if (more := len(notes) - NOTES_SHOWN) > 0:
+            self.page.say(f"  and {count(more, 'more note')}", "dim")

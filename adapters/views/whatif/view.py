@@ -1,0 +1,409 @@
+"""A what-if for people: a screen or two in a terminal, plain text in a pipe.
+
+In the order in which the questions come: what happened and what it cost; how sure the model is of itself; what each variant
+would have been, beside the log's own config run again; where the executor-seconds went; what tasks waited for; what cannot
+be known. The view is given the document that ``--json`` prints and knows nothing else; figures and sentences are those of
+the report (``report_figures``, ``report_headlines``).
+
+Variants stand side by side, so many at once as the terminal is wide. Differences are to the log's own config *run again*,
+like with like, not to the record: what the model gets wrong it gets wrong on both sides. One whose range reaches over the
+simulated figure is marked as no clear difference.
+
+Names come from a log or from the command line: whatever is printed is escaped before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from podtide.adapters.text import plot as terminal_plot
+from podtide.adapters.text.format import moment
+from podtide.adapters.text.page import STYLES, Page
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.whatif import findings as headlines
+from podtide.adapters.views.whatif.figures import (
+    CAUSES,
+    LIMITS,
+    UNKNOWN,
+    change,
+    difference,
+    faults_told,
+    largest,
+    money,
+    number,
+    parts_of,
+    percent,
+    share_of,
+    span,
+    took,
+)
+from podtide.adapters.views.whatif.model import Document, Point, Range, Run, read
+from podtide.domain.base.units import Millis
+from podtide.domain.rerun.plan__variants import AS_RECORDED, AS_SIMULATED
+
+BAR: Final = 24
+"""Columns of the longest bar."""
+
+BINS: Final = 240
+"""Stretches of time of the plot."""
+
+NAME_MAX: Final = 24
+"""Columns of a variant's name in a table."""
+
+NOTES_SHOWN: Final = 30
+CHANGES_SHOWN: Final = 12
+WAITING_SHOWN: Final = 12
+GAP: Final = 3
+
+
+class _Figure(NamedTuple):
+    """A row of the table of variants: what it is called, its text, and what differences and ranges are of."""
+
+    label: str
+    shown: Callable[[Run], str]
+    value: Callable[[Run], float | None] | None = None
+    range: Callable[[Run], Range | None] | None = None
+    recorded: str = ""
+
+
+class WhatIfView:
+    """Prints a what-if. ``document``: what ``podtide whatif --json`` prints. Raises ``report_document.DocumentError``."""
+
+    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+        self.page = page
+        self.document: Document = read(document)
+        self.refused: Sequence[str] = document.get("refused") or ()
+
+    def report(self) -> None:
+        """Everything."""
+        self.header()
+        self.happened()
+        self.plot()
+        self.sureness()
+        self.variants()
+        self.ledger()
+        self.waiting()
+        self.limits()
+
+    def header(self) -> None:
+        """Whose log this is."""
+        app, page = self.document.app, self.page
+        name = escaped(app.name) if app.name else "An application without a name"
+        page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
+        version = f"Spark {escaped(app.spark_version)}" if app.spark_version else "Spark version not logged"
+        when = [
+            version,
+            *([moment(app.started_ms)] if app.started_ms is not None else []),
+            headlines.about(self.document),
+        ]
+        page.lines(list(page.packed(Text(), [page.text(part) for part in when])))
+        page.say(f"Log: {escaped(app.log)}", "dim")
+
+    def happened(self) -> None:
+        """What happened, what it cost, and why."""
+        page, document = self.page, self.document
+        page.title("What happened")
+        for sentence in (headlines.happened(document), headlines.cost(document), headlines.why(document.self_replay)):
+            page.bullet("·", escaped(sentence, 1000))
+
+    def plot(self) -> None:
+        """The log's own config run again, over time."""
+        page, run = self.page, self.document.self_replay
+        span_ms = round(run.runtime_s * 1000)
+        if not run.curve or span_ms <= 0:
+            return
+        rich_signs = page.coloured and page.unicode
+        glyphs = terminal_plot.COLOURED if rich_signs else terminal_plot.PLAIN if page.unicode else terminal_plot.ASCII
+        lines = terminal_plot.draw(binned(run.curve, span_ms), span_ms, page.width, glyphs)
+        if not lines:
+            return
+        page.title("Executors", "as simulated, averaged")
+        page.lines([Text.assemble(*((piece.text, self._style(piece.style)) for piece in line)) for line in lines])
+        legend = [
+            (glyphs.level * 2, "target", "target"),
+            (glyphs.busy * 2, "busy", "busy"),
+            (glyphs.idle * 2, "idle", "idle"),
+            (glyphs.need, "need", "needed"),
+        ]
+        parts = [Text.assemble((sign, STYLES[style]), f" {words}") for sign, style, words in legend]
+        page.lines(list(page.packed(Text("  "), parts)))
+
+    def sureness(self) -> None:
+        """The model's own error."""
+        page, document = self.page, self.document
+        page.title("How sure", "the log's own config, simulated")
+        rows = [[page.text(head, "dim") for head in ("", "recorded", "simulated", "difference")]]
+        rows += [[page.text(cell) for cell in row] for row in headlines.error_rows(document)]
+        page.lines(page.table(rows, (False, True, True, True)))
+        bad = headlines.trust(document.self_replay.error, document.max_error) is headlines.Trust.MISFIT
+        page.bullet("!" if bad else "·", headlines.sure(document), "bad" if bad else "")
+        for line in self.refused:
+            page.bullet("!", escaped(line, 1000), "bad")
+
+    def variants(self) -> None:
+        """The variants side by side, in as many tables as it takes."""
+        document, page = self.document, self.page
+        if not document.variants:
+            return
+        page.title("Variants", "differences are to the config as simulated; (~) its range includes no difference")
+        for run in document.variants:
+            page.lines(list(page.packed(page.text(f"  {_name(run)}  ", "bold"), self._changes(run))))
+        base = document.self_replay
+        first = [self._column(None, base), self._column(base, base)]
+        others = [self._column(run, base) for run in document.variants]
+        labels = [page.text(row.label, "dim") for row in self._figures()]
+        labels = [label for row, label in zip(self._figures(), labels, strict=True) for _ in range(_lines_of(row))]
+        for columns in _blocks(first, others, page.width - 2 - max(cell_len(label.plain) for label in labels), GAP):
+            rows = [[Text(), *(column[0] for column in columns)]]
+            rows += [
+                [_label(labels, place), *(column[place + 1] for column in columns)] for place in range(len(labels))
+            ]
+            rows = [row for row in rows if any(cell.plain.strip(UNKNOWN + " ") for cell in row[1:])]
+            page.blank()
+            page.lines(page.table(rows, (False, *(True for _ in columns)), gap=GAP))
+        for run in document.variants:
+            if run.unfinished is not None:
+                page.bullet("!", f"{_name(run)} does not come to its end: {escaped(run.unfinished, 500)}", "bad")
+
+    def ledger(self) -> None:
+        """Where every executor-second of the bill went."""
+        document, page = self.document, self.page
+        base = document.self_replay
+        if base.billed <= 0:
+            return
+        page.title(
+            "Where the executor-seconds went", f"of {number(round(base.billed))} from request to end, as simulated"
+        )
+        most = max(base.ledger.values(), default=0.0) or 1.0
+        rows = []
+        for cause, amount in parts_of(base.ledger, CAUSES):
+            bar = page.text("█" * max(1, round(amount / most * BAR)), "busy")
+            share = share_of(amount, base.billed)
+            rows.append([page.text(escaped(cause)), page.text(number(round(amount))), page.text(percent(share)), bar])
+        page.lines(page.table(rows, (False, True, True, False)))
+        if not document.variants:
+            return
+        runs = (base, *document.variants)
+        causes = [
+            name
+            for name, _ in parts_of(
+                {name: 1.0 for run in runs for name, amount in run.ledger.items() if amount}, CAUSES
+            )
+        ]
+        columns = [
+            [page.text(_name(run), "bold"), *(self._ledger_cell(run, cause) for cause in causes)] for run in runs
+        ]
+        labels = [page.text(escaped(cause), "dim") for cause in causes]
+        for block in _blocks(
+            columns[:1], columns[1:], page.width - 2 - max(cell_len(one.plain) for one in labels), GAP
+        ):
+            page.blank()
+            cells = [[Text(), *(column[0] for column in block)]]
+            cells += [[label, *(column[place + 1] for column in block)] for place, label in enumerate(labels)]
+            page.lines(page.table(cells, (False, *(True for _ in block)), gap=GAP))
+
+    def waiting(self) -> None:
+        """Which limit kept executors away from tasks that waited."""
+        document, page = self.document, self.page
+        runs = (document.self_replay, *document.variants[:WAITING_SHOWN])
+        if all(run.waited_s < 0.05 for run in runs):
+            return
+        page.title("What tasks waited for")
+        base = document.self_replay
+        if base.waited_s >= 0.05:
+            most = max(base.waiting.values(), default=0.0) or 1.0
+            rows = []
+            for limit, amount in parts_of(base.waiting, LIMITS):
+                bar = page.text("█" * max(1, round(amount / most * BAR)), "target")
+                rows.append([page.text(escaped(limit)), page.text(took(amount)), bar])
+            if rows:
+                page.lines(page.table(rows, (False, True, False)))
+            for limit, _ in largest(base.waiting)[:1]:
+                if settings := LIMITS.get(limit, ("", ""))[1]:
+                    page.bullet("·", f"{limit} is a matter of {settings}", "dim")
+        for run in runs:
+            lead = page.text(f"  {_name(run)}  ", "bold")
+            page.lines(list(page.hanging(lead, page.text(headlines.why(run)))))
+
+    def limits(self) -> None:
+        """What could not be known, and what is odd."""
+        document, page = self.document, self.page
+        if document.unknowns:
+            page.title("What the log does not tell")
+            for unknown in document.unknowns[:NOTES_SHOWN]:
+                sign = "" if unknown.what.endswith((".", "!", "?")) else ":"
+                page.bullet(
+                    "·", escaped(f"{unknown.what}{sign} {unknown.effect}" if unknown.effect else unknown.what, 1000)
+                )
+        notes = [(note, "") for note in document.notes]
+        notes += [(note, _name(run)) for run in (document.self_replay, *document.variants) for note in run.notes]
+        shared = dict.fromkeys(note for note, _ in notes)
+        if not shared:
+            return
+        page.title("Notes")
+        for note in list(shared)[:NOTES_SHOWN]:
+            whose = list(dict.fromkeys(name for text, name in notes if text == note and name))
+            everyone = not whose or len(whose) == 1 + len(document.variants)
+            lead = "" if everyone else f"{', '.join(whose[:3])}{' and others' if len(whose) > 3 else ''}: "
+            page.bullet("!", f"{lead}{escaped(note, 1000)}", "held")
+        if (more := len(shared) - NOTES_SHOWN) > 0:
+            page.say(f"  and {more:,} more (--json has them)", "dim")
+
+    # ------------------------------------------------------------------------------------------------------- pieces
+
+    def _figures(self) -> tuple[_Figure, ...]:
+        """The rows of the table of variants."""
+        recorded, currency = self.document.recorded, self.document.currency
+        return (
+            _Figure(
+                "run time", lambda run: took(run.runtime_s), lambda run: run.runtime_s, lambda run: run.runtime_range_s,
+                took(recorded.runtime_s),
+            ),
+            _Figure(
+                "executor-seconds", lambda run: number(round(run.executor_seconds)), lambda run: run.executor_seconds,
+                lambda run: run.executor_seconds_range, number(round(recorded.executor_seconds)),
+            ),
+            _Figure(
+                "core-hours", lambda run: number(run.core_hours), lambda run: run.core_hours, None,
+                number(recorded.core_hours),
+            ),
+            _Figure(
+                "GB-hours", lambda run: number(run.gb_hours), lambda run: run.gb_hours, None, number(recorded.gb_hours)
+            ),
+            _Figure(
+                "money", lambda run: money(run.cost, currency), lambda run: run.cost, lambda run: run.cost_range,
+                money(recorded.cost, currency),
+            ),
+            _Figure("idle share", lambda run: percent(run.idle_share)),
+            _Figure("peak executors", lambda run: number(run.peak_executors), None, None, number(recorded.peak_executors)),
+            _Figure(
+                "executors started", lambda run: number(run.executors_started), lambda run: run.executors_started, None,
+                number(self.document.app.executors),
+            ),
+            _Figure("executors lost", lambda run: number(run.executors_lost) if run.executors_lost else ""),
+            _Figure("tasks run again", lambda run: number(run.tasks_again) if run.tasks_again else ""),
+            _Figure("requests", lambda run: number(run.requests), lambda run: run.requests),
+        )  # fmt: skip
+
+    def _column(self, run: Run | None, base: Run) -> list[Text]:
+        """A column: its name, then every figure, and below it the range where there is one. None is the record."""
+        page = self.page
+        if run is None:
+            cells = [page.text(AS_RECORDED, "bold")]
+            for row in self._figures():
+                cells.append(page.text(row.recorded))
+                cells.extend([Text()] * (_lines_of(row) - 1))
+            return cells
+        cells = [page.text(_name(run), "bold")]
+        for row in self._figures():
+            cell = page.text(row.shown(run))
+            extent = row.range(run) if row.range is not None else None
+            if row.value is not None and run is not base and run.unfinished is None:
+                value, was = row.value(run), row.value(base)
+                by = difference(value, was)
+                if by is not None:
+                    alike = extent is not None and was is not None and extent[0] <= was <= extent[1]
+                    style = "dim" if alike else "good" if by < 0 else "bad" if by > 0 else ""
+                    cell = Text.assemble(cell, " ", page.text(f"{change(by)}{' ~' if alike and by else ''}", style))
+            cells.append(cell)
+            if row.range is not None:
+                low_high = "" if extent is None else span(*(self._end(row, one) for one in extent))
+                cells.append(page.text(low_high, "dim"))
+        return cells
+
+    def _end(self, row: _Figure, value: float) -> str:
+        """One end of a range, written as its figure is."""
+        match row.label:
+            case "run time":
+                return took(value)
+            case "money":
+                return money(value, self.document.currency)
+            case _:
+                return number(round(value))
+
+    def _changes(self, run: Run) -> Iterator[Text]:
+        """What a variant changes."""
+        page = self.page
+        if run.static is not None:
+            yield page.text(f"{number(run.static)} executors from the start, no dynamic allocation")
+        told = faults_told(run.faults)
+        yield from (page.text(one) for one in told)
+        shown = list(run.conf.items())
+        for key, value in shown[:CHANGES_SHOWN]:
+            text = "unset" if value is None else escaped(value, 60) or '""'
+            yield Text.assemble(page.text(f"{escaped(key, 80).removeprefix('spark.')} ", "dim"), page.text(text))
+        if (more := len(shown) - CHANGES_SHOWN) > 0:
+            yield page.text(f"and {more:,} more", "dim")
+        if run.static is None and not run.conf and not told:
+            yield page.text("the log's own config", "dim")
+
+    def _ledger_cell(self, run: Run, cause: str) -> Text:
+        amount = run.ledger.get(cause, 0.0)
+        share = percent(share_of(amount, run.billed)) if amount else ""
+        return self.page.text(f"{number(round(amount))} {share:>5}" if amount else UNKNOWN)
+
+    def _style(self, name: str) -> str:
+        """``target on busy``: the colour of the line before that of the area."""
+        front, _, back = name.partition(" on ")
+        if back in ("busy", "idle") and self.page.coloured and self.page.unicode:
+            return f"{STYLES[front]} on {STYLES[back]}"
+        return STYLES[front]
+
+
+def binned(curve: Sequence[Point], span_ms: Millis) -> dict[str, Any]:
+    """A curve as averages over stretches of time: target, need, executors and busy ones, as the plot takes them."""
+    width = max(1, -(-span_ms // BINS))
+    bins = [[0.0] * 4 for _ in range(-(-span_ms // width))]
+    for place, (at_s, needed, target, _, running, busy) in enumerate(curve):
+        begin = max(0, round(at_s * 1000))
+        end = min(span_ms, round(curve[place + 1][0] * 1000) if place + 1 < len(curve) else span_ms)
+        while begin < end:
+            one = begin // width
+            until = min(end, (one + 1) * width)
+            for field, value in enumerate((target, needed, running, busy)):
+                bins[one][field] += value * (until - begin)
+            begin = until
+    last = span_ms - (len(bins) - 1) * width
+    for place, amounts in enumerate(bins):
+        length = last if place == len(bins) - 1 else width
+        bins[place] = [amount / length for amount in amounts]
+    return {"width_ms": width, "mean": bins}
+
+
+def _name(run: Run) -> str:
+    return AS_SIMULATED if run.name == AS_SIMULATED else escaped(run.name, NAME_MAX)
+
+
+def _lines_of(row: _Figure) -> int:
+    """A figure has a second line for its range."""
+    return 1 if row.range is None else 2
+
+
+def _label(labels: Sequence[Text], place: int) -> Text:
+    """A row's label; the second line of a figure has none."""
+    return Text() if place and labels[place].plain == labels[place - 1].plain else labels[place]
+
+
+def _blocks(
+    first: Sequence[list[Text]], others: Sequence[list[Text]], width: int, gap: int
+) -> Iterator[list[list[Text]]]:
+    """Columns in blocks that fit ``width``: ``first`` at the left of each, then at least one of the others."""
+    lead = sum(_width(column) + gap for column in first)
+    block: list[list[Text]] = []
+    room = width - lead
+    for column in others:
+        needed = _width(column) + gap
+        if block and needed > room:
+            yield [*first, *block]
+            block, room = [], width - lead
+        block.append(column)
+        room -= needed
+    yield [*first, *block]
+
+
+def _width(column: Sequence[Text]) -> int:
+    return max(cell_len(cell.plain) for cell in column)

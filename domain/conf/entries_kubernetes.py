@@ -1,0 +1,222 @@
+"""The configuration keys of Kubernetes: rows of the table in ``confkeys``, which see.
+
+``KUBERNETES_NAMES`` are the other spark.kubernetes keys of Spark 4.3.0 and those that earlier releases had:
+nothing here reads them, but they are no mistakes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtide.domain.conf.entry_types import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    MILLIS,
+    MINUTES,
+    SECONDS,
+    STRING,
+    Check,
+    Key,
+    Use,
+    dns_subdomain,
+    key,
+    more_than,
+    no_less,
+)
+
+D, P = Use.DECIDES, Use.SHAPES
+O = Use.OTHER  # noqa: E741 - a column of the table, not a number
+
+POD_NAME_PREFIX_CHARS_MAX: Final = 237
+"""253 characters of a pod name without "-exec-" and ten digits."""
+
+FACTOR: Final = Check(lambda factor: 0 < factor <= 1, "The factor should be in (0, 1]")
+THRESHOLD: Final = Check(lambda threshold: 0 < threshold < 1, "The threshold should be in (0, 1)")
+PVC_INTERVAL: Final = Check(
+    lambda minutes: minutes >= 0 and minutes % 5 == 0, "Interval must be 0 or a positive multiple of 5 minutes"
+)
+POD_NAME_PREFIX: Final = Check(
+    lambda text: dns_subdomain(text, POD_NAME_PREFIX_CHARS_MAX),
+    "must conform https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names "
+    "and the value length <= 237",
+)
+ROLL_POLICIES: Final = (
+    "ID", "DISK_USED", "TOTAL_SHUFFLE_WRITE", "OUTLIER_NO_FALLBACK", "PEAK_JVM_ONHEAP_MEMORY", "ADD_TIME",
+    "TOTAL_DURATION", "TOTAL_GC_TIME", "OUTLIER", "PEAK_JVM_OFFHEAP_MEMORY", "FAILED_TASKS", "AVERAGE_DURATION",
+)  # fmt: skip
+
+# fmt: off
+KUBERNETES_KEYS: Final[tuple[Key, ...]] = (
+    key("spark.kubernetes.allocation.batch.delay", MILLIS, "1s", "2.3.0", D,
+        "ms between allocation rounds; x5 is a floor of the creation timeout",
+        more_than(100, "Allocation batch delay must be greater than 0.1s.")),
+    key("spark.kubernetes.allocation.batch.size", INT, {"2.4": "5", "4.0": "10", "4.2": "20"}, "2.3.0", D,
+        "max pods created per profile per round", more_than(0, "Allocation batch size should be a positive integer")),
+    key("spark.kubernetes.allocation.driver.readinessTimeout", SECONDS, "1s", "3.1.3", D,
+        "s to wait for the driver pod to be Ready at start",
+        more_than(0, "Allocation driver readiness timeout must be a positive time value.")),
+    key("spark.kubernetes.allocation.executor.timeout", MILLIS, "600s", "3.1.0", D,
+        "ms before an unseen created pod is given up; also minimum age of reusable PVCs",
+        more_than(0, "Allocation executor timeout must be a positive time value.")),
+    key("spark.kubernetes.allocation.maxPendingPods", INT, "2147483647", "3.2.0", D,
+        "cap on not-running pods over all profiles",
+        more_than(0, "Maximum number of pending pods should be a positive integer")),
+    key("spark.kubernetes.allocation.maxPendingPodsPerRp", INT, "2147483647", "4.1.0", D,
+        "cap on not-running pods of one resource profile",
+        more_than(0, "Maximum number of pending pods per rp id should be a positive integer")),
+    key("spark.kubernetes.allocation.maximum", INT, "2147483647", "4.1.0", D,
+        "lifetime pod budget: id >= value fails", more_than(0, "Allocation maximum should be a positive integer")),
+    key("spark.kubernetes.allocation.pods.allocator", STRING, "direct", "3.3.0", D,
+        "direct, statefulset, deployment or class name"),
+    key("spark.kubernetes.allocation.recoveryMode.enabled", BOOLEAN, None, "4.2.0", D,
+        "new executors announce cores for one task; auto-enabled on OOM if unset"),
+    key("spark.kubernetes.driver.ownPersistentVolumeClaim", BOOLEAN, {"2.4": "false", "3.4": "true"}, "3.2.0", D,
+        "on-demand PVCs are owned by the driver pod; deleted at stop"),
+    key("spark.kubernetes.driver.pod.name", STRING, None, "2.3.0", D, "driver pod to own executors"),
+    key("spark.kubernetes.driver.reusePersistentVolumeClaim", BOOLEAN, {"2.4": "false", "3.4": "true"}, "3.2.0", D,
+        "re-attach orphaned driver-owned PVCs"),
+    key("spark.kubernetes.driver.service.deleteOnTermination", BOOLEAN, "true", "3.2.0", D,
+        "delete driver services at stop"),
+    key("spark.kubernetes.driver.service.publishNotReadyAddresses", BOOLEAN, "false", "4.3.0", D,
+        "driver service resolves before readiness, so no readiness wait"),
+    key("spark.kubernetes.driver.waitToReusePersistentVolumeClaim", BOOLEAN, "false", "3.4.0", D,
+        "cap PVC count at max executors and wait for a free one"),
+    key("spark.kubernetes.dynamicAllocation.deleteGracePeriod", MILLIS, "5s", "3.0.0", D,
+        "ms between kill request and forced pod deletion"),
+    key("spark.kubernetes.executor.apiPollingInterval", MILLIS, "30s", "2.4.0", D,
+        "ms between full listings of the executor pods",
+        more_than(0, "API server polling interval must be a positive time value.")),
+    key("spark.kubernetes.executor.checkAllContainers", BOOLEAN, {"2.4": "false", "4.0": "true"}, "3.1.0", D,
+        "a failed side-car fails the executor (restartPolicy Never)"),
+    key("spark.kubernetes.executor.container.image", STRING, None, "2.3.0", P,
+        "image of executors", fallback="spark.kubernetes.container.image"),
+    key("spark.kubernetes.executor.decommissionLabel", STRING, None, "3.3.0", D,
+        "label put on pods that are being removed"),
+    key("spark.kubernetes.executor.decommissionLabelValue", STRING, None, "3.3.0", D,
+        "value of the decommission label"),
+    key("spark.kubernetes.executor.deleteOnTermination", BOOLEAN, "true", "3.0.0", D,
+        "delete finished/timed-out pods and everything at stop"),
+    key("spark.kubernetes.executor.deletedExecutorsCacheTimeout", SECONDS, "180000ms", "4.1.0", D,
+        "s an executor removal is remembered",
+        no_less(0, "deletedExecutorsCacheTimeout must be non-negative"), internal=True),
+    key("spark.kubernetes.executor.disableConfigMap", BOOLEAN, "false", "3.2.0", P, "no conf config map/volume"),
+    key("spark.kubernetes.executor.enableApiPolling", BOOLEAN, "true", "3.4.0", D,
+        "polling source on", internal=True),
+    key("spark.kubernetes.executor.enableApiWatcher", BOOLEAN, "true", "3.4.0", D, "watch source on", internal=True),
+    key("spark.kubernetes.executor.enablePollingWithResourceVersion", BOOLEAN, "false", "3.3.0", D,
+        "list with resourceVersion 0 and drop older lists"),
+    key("spark.kubernetes.executor.eventProcessingInterval", MILLIS, "1s", "2.4.0", D,
+        "ms between rounds of the lifecycle manager",
+        more_than(0, "Event processing interval must be a positive time value.")),
+    key("spark.kubernetes.executor.limit.cores", STRING, None, "2.3.0", P, "cpu limit, default profile only"),
+    key("spark.kubernetes.executor.minTasksPerExecutorBeforeRolling", INT, "0", "3.3.0", D,
+        "roll plugin ignores executors with fewer tasks",
+        no_less(0, "The minimum number of tasks should be non-negative.")),
+    key("spark.kubernetes.executor.missingPodDetectDelta", MILLIS, "30s", "3.1.1", D,
+        "min ms since registration before an absent pod is declared lost",
+        more_than(0, "delay must be a positive time value")),
+    key("spark.kubernetes.executor.pod.excludedFeatureSteps", LIST, "", "4.1.0", P, "steps to drop"),
+    key("spark.kubernetes.executor.pod.featureSteps", LIST, "", "3.2.0", P, "extra step classes"),
+    key("spark.kubernetes.executor.podDeletionCost", INT, None, "4.2.0", D,
+        "pod-deletion-cost for chosen pods (deployment allocator)"),
+    key("spark.kubernetes.executor.podNamePrefix", STRING, None, "2.3.0", P, "prefix of pod names", POD_NAME_PREFIX),
+    key("spark.kubernetes.executor.podTemplateContainerName", STRING, None, "3.0.0", D,
+        "name of the Spark container (pod build and state mapping)"),
+    key("spark.kubernetes.executor.podTemplateFile", STRING, None, "3.0.0", P, "base pod"),
+    key("spark.kubernetes.executor.pvc.resizeFactor", DOUBLE, "1.0", "4.2.0", D, "relative PVC growth", FACTOR),
+    key("spark.kubernetes.executor.pvc.resizeInterval", MINUTES, "300000ms", "4.2.0", D,
+        "minutes between PVC checks",
+        PVC_INTERVAL),
+    key("spark.kubernetes.executor.pvc.resizeThreshold", DOUBLE, "0.5", "4.2.0", D, "disk usage trigger", THRESHOLD),
+    key("spark.kubernetes.executor.request.cores", STRING, None, "2.4.0", P,
+        "cpu request string, default profile only"),
+    key("spark.kubernetes.executor.resizeFactor", DOUBLE, "0.1", "4.2.0", D, "relative memory growth", FACTOR),
+    key("spark.kubernetes.executor.resizeInterval", SECONDS, "1m", "4.2.0", D,
+        "s between memory checks, 0 off", no_less(0, "Interval should be non-negative")),
+    key("spark.kubernetes.executor.resizeThreshold", DOUBLE, "0.9", "4.2.0", D, "usage/limit trigger", THRESHOLD),
+    key("spark.kubernetes.executor.rollInterval", SECONDS, "0ms", "3.3.0", D,
+        "s between rolls, 0 off", no_less(0, "Interval should be non-negative")),
+    key("spark.kubernetes.executor.rollPolicy", STRING, "OUTLIER", "3.3.0", D,
+        "choice rule, upper-cased", options=ROLL_POLICIES, upper=True),
+    key("spark.kubernetes.executor.scheduler.name", STRING, None, "3.0.0", P, "schedulerName"),
+    key("spark.kubernetes.executor.securityContext.allowPrivilegeEscalation", BOOLEAN, None, "4.3.0", P,
+        "container security flag", fallback="spark.kubernetes.securityContext.allowPrivilegeEscalation"),
+    key("spark.kubernetes.executor.terminationGracePeriodSeconds", SECONDS, "30s", "4.1.0", P,
+        "pod grace seconds", no_less(0, "terminationGracePeriodSeconds must be non-negative")),
+    key("spark.kubernetes.executor.useDriverPodIP", BOOLEAN, {"2.4": "false", "4.3": "true"}, "4.1.0", P,
+        "driver URL uses bind address (pod IP) instead of service host"),
+    key("spark.kubernetes.executorSnapshotsSubscribersShutdownGracePeriod", SECONDS, "20s", "3.4.0", D,
+        "s to wait for subscribers at stop",
+        more_than(0, "Gracefully shutdown period must be a positive time value")),
+    key("spark.kubernetes.authenticate.driver.serviceAccountName", STRING, None, "2.3.0", P,
+        "fallback service account"),
+    key("spark.kubernetes.authenticate.executor.serviceAccountName", STRING, None, "3.1.0", P, "service account"),
+    key("spark.kubernetes.container.image", STRING, None, "2.3.0", P, "image of driver and executors"),
+    key("spark.kubernetes.container.image.pullPolicy", STRING, "IfNotPresent", "2.3.0", P,
+        "pull policy", options=("Always", "Never", "IfNotPresent")),
+    key("spark.kubernetes.container.image.pullSecrets", LIST, "", "2.4.0", P, "comma list"),
+    key("spark.kubernetes.decommission.script", STRING, "/opt/decom.sh", "3.2.0", P, "preStop command"),
+    key("spark.kubernetes.legacy.useReadWriteOnceAccessMode", BOOLEAN, "false", "3.4.3", P,
+        "ReadWriteOnce instead of ReadWriteOncePod", internal=True),
+    key("spark.kubernetes.local.dirs.tmpfs", BOOLEAN, "false", "3.0.0", P, "memory-backed local dirs"),
+    key("spark.kubernetes.memoryOverheadFactor", DOUBLE, "0.1", "2.4.0", D,
+        "K8s overhead fraction (0.4 set by submit for Python/R if unset)",
+        no_less(0, "Ensure that memory overhead is non-negative")),
+    key("spark.kubernetes.namespace", STRING, "default", "2.3.0", D, "namespace of driver and executors"),
+    key("spark.kubernetes.resource.type", STRING, None, "2.4.1", P,
+        "java, python or r; python adds pyspark memory", internal=True, options=("java", "python", "r")),
+    key("spark.kubernetes.scheduler.name", STRING, None, "3.3.0", P, "fallback scheduler"),
+    key("spark.kubernetes.securityContext.allowPrivilegeEscalation", BOOLEAN, "false", "4.3.0", P,
+        "fallback for driver/executor flag"),
+)
+# fmt: on
+
+KUBERNETES_PREFIXES: Final = (
+    "spark.kubernetes.authenticate.",
+    "spark.kubernetes.driver.annotation.",
+    "spark.kubernetes.driver.label.",
+    "spark.kubernetes.driver.node.selector.",
+    "spark.kubernetes.driver.secretKeyRef.",
+    "spark.kubernetes.driver.secrets.",
+    "spark.kubernetes.driver.service.annotation.",
+    "spark.kubernetes.driver.service.label.",
+    "spark.kubernetes.driver.volumes.",
+    "spark.kubernetes.driverEnv.",
+    "spark.kubernetes.executor.annotation.",
+    "spark.kubernetes.executor.label.",
+    "spark.kubernetes.executor.node.selector.",
+    "spark.kubernetes.executor.secretKeyRef.",
+    "spark.kubernetes.executor.secrets.",
+    "spark.kubernetes.executor.volumes.",
+    "spark.kubernetes.node.selector.",
+    "spark.kubernetes.test.",
+)
+"""Families whose last part the user chooses."""
+
+# fmt: off
+KUBERNETES_NAMES: Final = frozenset({
+    "spark.kubernetes.appKillPodDeletionGracePeriod", "spark.kubernetes.configMap.maxSize",
+    "spark.kubernetes.context", "spark.kubernetes.driver.annotateExitException",
+    "spark.kubernetes.driver.connectionTimeout", "spark.kubernetes.driver.container.image",
+    "spark.kubernetes.driver.limit.cores", "spark.kubernetes.driver.master",
+    "spark.kubernetes.driver.pod.excludedFeatureSteps", "spark.kubernetes.driver.pod.featureSteps",
+    "spark.kubernetes.driver.podTemplateContainerName", "spark.kubernetes.driver.podTemplateFile",
+    "spark.kubernetes.driver.request.cores", "spark.kubernetes.driver.requestTimeout",
+    "spark.kubernetes.driver.resourceNamePrefix", "spark.kubernetes.driver.scheduler.name",
+    "spark.kubernetes.driver.securityContext.allowPrivilegeEscalation",
+    "spark.kubernetes.driver.service.ipFamilies", "spark.kubernetes.driver.service.ipFamilyPolicy",
+    "spark.kubernetes.file.upload.path", "spark.kubernetes.hadoop.configMapName",
+    "spark.kubernetes.jars.avoidDownloadSchemes", "spark.kubernetes.kerberos.krb5.configMapName",
+    "spark.kubernetes.kerberos.krb5.path", "spark.kubernetes.kerberos.tokenSecret.itemKey",
+    "spark.kubernetes.kerberos.tokenSecret.name", "spark.kubernetes.report.interval",
+    "spark.kubernetes.submission.connectionTimeout", "spark.kubernetes.submission.requestTimeout",
+    "spark.kubernetes.submission.waitAppCompletion", "spark.kubernetes.submitInDriver",
+    "spark.kubernetes.trust.certificates",
+    "spark.kubernetes.executor.hadoopConfigMapName", "spark.kubernetes.executor.lostCheck.maxAttempts",
+    "spark.kubernetes.pyspark.pythonVersion",
+    "spark.kubernetes.python.mainAppResource", "spark.kubernetes.python.pyFiles", "spark.kubernetes.r.mainAppResource",
+    "spark.kubernetes.kerberos.proxy.user",
+})
+# fmt: on

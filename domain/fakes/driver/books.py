@@ -1,0 +1,356 @@
+"""The inside of a driver: rows in tables, outputs in arrays, a queue of what lies ahead, and indexes that follow from them.
+
+The books are those of ``versions``: one mutable inside that the newest version owns, with a journal by which an older one
+can be rebuilt. ``Table`` notes what a step overwrites; ``Arrays`` does the same for who holds which partition, a list for
+each stage's output, because a stage may have a million. All else is derived: the heap of times, the executors with free
+slots, the task sets with tasks that wait, what runs on whom and who holds what.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from typing import Any, Final, Self, cast
+
+from pyrsistent import PMap
+
+from podtide.domain.base.randomness import Stream, split
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.base.versioned import JournalEntry
+from podtide.domain.fakes.driver.checks import Index, Node, slots_by_profile
+from podtide.domain.fakes.driver.rows import (
+    AttemptRow,
+    Due,
+    ExecutorRow,
+    Holder,
+    JobRow,
+    PodRow,
+    QueueRow,
+    StageRow,
+    Standing,
+    TaskRow,
+    attempt_key,
+)
+from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Profile, Stage
+from podtide.domain.fakes.kubernetes.books import Table
+from podtide.domain.protocol.config import ProfileRules
+from podtide.domain.protocol.stimuli import Stimulus
+
+_ARRAYS: Final = -1
+
+
+class Plan:
+    """What follows from a script alone: computed once, shared by all versions. Of a script without problems."""
+
+    def __init__(self, script: Jobs, rules: ProfileRules) -> None:
+        self.script = script
+        self.slots = {p: n for p, n in slots_by_profile(script, rules).items() if isinstance(n, int)}
+        self.profiles: dict[ProfileId, Profile] = {profile.id: profile for profile in script.profiles}
+        index = Index(script)
+        lineages = index.lineages()
+        assert not isinstance(lineages, int)
+        self.lineages = lineages
+        self.parents: dict[Node, list[Node]] = {}
+        self.readers: dict[Node, int] = {}
+        for place, lineage in enumerate(lineages):
+            for node in lineage:
+                if node.job == place:
+                    self.parents[node] = index.parents(node)
+                else:
+                    self.readers[node] = self.readers.get(node, 0) + 1
+        self.before = [[index.jobs[name] for name in job.after] for job in script.jobs]
+        self.followers: list[list[int]] = [[] for _ in script.jobs]
+        for place, before in enumerate(self.before):
+            for one in before:
+                self.followers[one].append(place)
+        self.places = index.jobs
+
+    def job(self, place: int) -> Job:
+        """A job of the script."""
+        return self.script.jobs[place]
+
+    def stage(self, row: StageRow) -> Stage:
+        """What the script says of a stage."""
+        return self.script.jobs[row.place].stages[row.stage]
+
+
+class Arrays:
+    """Who holds each partition of an output, and what the present step has overwritten of it."""
+
+    __slots__ = ("log", "rows")
+
+    def __init__(self, rows: dict[int, list[Holder | None]] | None = None) -> None:
+        self.rows: dict[int, list[Holder | None]] = {} if rows is None else rows
+        self.log: list[tuple[Any, ...]] = []
+
+    def add(self, key: int, size: int) -> None:
+        """An output of which nobody holds anything."""
+        self.rows[key] = [None] * size
+        self.log.append((key,))
+
+    def drop(self, key: int) -> None:
+        """Forget an output."""
+        self.log.append((key, self.rows.pop(key)))
+
+    def put(self, key: int, place: int, holder: Holder | None) -> None:
+        """Somebody holds a partition, or nobody."""
+        row = self.rows[key]
+        self.log.append((key, place, row[place]))
+        row[place] = holder
+
+    def undo(self, log: list[tuple[Any, ...]]) -> None:
+        """Put back what a step overwrote."""
+        for entry in reversed(log):
+            match entry:
+                case (key,):
+                    del self.rows[key]
+                case (key, row):
+                    self.rows[key] = list(row)
+                case (key, place, holder):
+                    self.rows[key][place] = holder
+
+
+class Books:
+    """The mutable inside of a driver."""
+
+    def __init__(self, plan: Plan, seed: Stream, began: Millis) -> None:
+        self.plan = plan
+        self.seed = seed
+        self.began = began
+        self.executors: Table[int, ExecutorRow] = Table()
+        self.tasks: Table[int, TaskRow] = Table()
+        self.queues: Table[int, QueueRow] = Table()
+        self.attempts: Table[int, AttemptRow] = Table()
+        self.stages: Table[int, StageRow] = Table()
+        self.left: Table[int, int] = Table()  # by stage: partitions that its latest attempt still has to compute
+        self.missing: Table[int, int] = Table()  # by array: partitions that nobody holds
+        self.again: Table[int, PMap[int, int]] = Table()  # by array and partition: 2 * earlier tries + (one succeeded)
+        self.jobs: Table[int, JobRow] = Table()
+        self.agenda: Table[int, Due] = Table()
+        self.shuffles: Table[str, int] = Table()  # by job, run and stage of the script
+        self.sharers: Table[int, int] = Table()  # by shuffle: its stage, while a job that uses it runs
+        self.users: Table[int, int] = Table()  # by shuffle: jobs of the script that may still read it
+        self.rdds: Table[int, int] = Table()  # by stage: the RDD that it caches
+        self.kept: Table[int, tuple[int, Any] | None] = Table()  # RDDs to unpersist with a job's end (~: a run's)
+        self.pods: Table[str, PodRow] = Table()  # by executor, until it is accepted or gone
+        self.numbers: Table[str, int] = Table()
+        self.tally: Table[str, int] = Table()
+        self.outputs = Arrays()
+        self.said: list[Stimulus] = []
+        self.was_busy: dict[int, bool] = {}
+        self.wanting: set[ProfileId] = set()
+        self.recount()
+
+    # versions
+
+    _TABLES: Final = (
+        "executors", "tasks", "queues", "attempts", "stages", "left", "missing", "again", "jobs", "agenda", "shuffles",
+        "sharers", "users", "rdds", "kept", "pods", "numbers", "tally",
+    )  # fmt: skip
+
+    def copy(self) -> Self:
+        """Return independent books with the same rows; what is derived is made by ``recount``."""
+        twin = type(self).__new__(type(self))
+        twin.plan, twin.seed, twin.began = self.plan, self.seed, self.began
+        for name in self._TABLES:
+            setattr(twin, name, Table(dict(getattr(self, name).rows)))
+        twin.outputs = Arrays({key: list(row) for key, row in self.outputs.rows.items()})
+        twin.said, twin.was_busy, twin.wanting = [], {}, set()
+        return twin
+
+    def journal(self) -> list[JournalEntry]:
+        """What the step overwrote; the next step begins."""
+        entries: list[JournalEntry] = []
+        for place, name in enumerate(self._TABLES):
+            table = getattr(self, name)
+            if table.old:
+                entries.append((place, table.old))
+                table.old = {}
+        if self.outputs.log:
+            entries.append((_ARRAYS, self.outputs.log))
+            self.outputs.log = []
+        return entries
+
+    def undo(self, journal: list[JournalEntry]) -> None:
+        """Take one step back."""
+        entry: Any
+        for entry in journal:
+            place, old = entry
+            if place == _ARRAYS:
+                self.outputs.undo(old)
+            else:
+                getattr(self, self._TABLES[cast(int, place)]).undo(old)
+
+    def recount(self) -> None:
+        """Make the heap and the indexes anew."""
+        for name in self._TABLES:
+            getattr(self, name).sort()
+        self.heap = [(task.ends, serial) for serial, task in self.tasks.rows.items()]
+        self.heap += [(due.at, serial) for serial, due in self.agenda.rows.items()]
+        heapq.heapify(self.heap)
+        self.names: dict[ExecutorId, int] = {}
+        self.addresses: dict[str, int] = {}
+        self.free: dict[ProfileId, list[int]] = {}
+        for key, executor in self.executors.rows.items():
+            self._know(key, executor)
+            if executor.free and executor.standing is Standing.ACTIVE:
+                self.free.setdefault(executor.profile, []).append(key)
+        self.aboard: dict[int, dict[int, None]] = {}
+        self.flying: dict[int, dict[int, int]] = {}
+        for serial, task in self.tasks.rows.items():
+            self.aboard.setdefault(task.executor, {})[serial] = None
+            self.flying.setdefault(attempt_key(task.stage, task.attempt), {})[task.task_index] = serial
+        self.ready: dict[ProfileId, list[tuple[int, int, int]]] = {}
+        for key, queue in self.queues.rows.items():
+            if queue.pending:
+                row = self.attempts.rows[key]
+                insort(self.ready.setdefault(row.profile, []), (row.job, row.stage, row.attempt))
+        self.held: dict[int, dict[int, set[int]]] = {}
+        for key, holders in self.outputs.rows.items():
+            for partition, holder in enumerate(holders):
+                if holder is not None and self._tracked(key, holder):
+                    self.held.setdefault(holder.executor, {}).setdefault(key, set()).add(partition)
+        self.streams: dict[int, Stream] = {}
+        self.unstarted: set[int] = {
+            key for key, job in self.jobs.rows.items() if job.first_task is None and job.ended is None
+        }
+        self.interned: dict[int, Holder] = {}
+
+    # numbers
+
+    def number(self, name: str) -> int:
+        """A counter or flag; 0 at first."""
+        return self.numbers.rows.get(name, 0)
+
+    def next(self, name: str) -> int:
+        """The number to give out next, from 0."""
+        count = self.numbers.rows.get(name, 0)
+        self.numbers.put(name, count + 1)
+        return count
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to what the summary tells."""
+        self.tally.put(name, self.tally.rows.get(name, 0) + by)
+
+    # what lies ahead
+
+    def later(self, due: Due) -> None:
+        """Put something into the agenda."""
+        serial = self.next("serial")
+        self.agenda.put(serial, due)
+        heapq.heappush(self.heap, (due.at, serial))
+
+    def due(self) -> Millis:
+        """When something lies ahead next."""
+        heap = self.heap
+        while heap:
+            at, serial = heap[0]
+            task = self.tasks.rows.get(serial)
+            if (task is not None and task.ends == at) or serial in self.agenda.rows:
+                return at
+            heapq.heappop(heap)
+        return NEVER
+
+    # executors and task sets
+
+    def _know(self, key: int, row: ExecutorRow) -> None:
+        self.names[row.executor] = key
+        if row.address:
+            self.addresses[row.address] = key
+
+    def put_executor(self, key: int, row: ExecutorRow) -> None:
+        """Write an executor and keep the indexes."""
+        old = self.executors.rows.get(key)
+        self.executors.put(key, row)
+        if old is None:
+            self._know(key, row)
+            offered = False
+        else:
+            offered = old.free > 0 and old.standing is Standing.ACTIVE
+        offers = row.free > 0 and row.standing is Standing.ACTIVE
+        if offers != offered:
+            free = self.free.setdefault(row.profile, [])
+            if offers:
+                insort(free, key)
+            else:
+                del free[bisect_left(free, key)]
+
+    def drop_executor(self, key: int) -> ExecutorRow:
+        """Forget an executor; what ran on it and what it held is for the caller to see to."""
+        row = self.executors.rows[key]
+        self.put_executor(key, row._replace(standing=Standing.SILENT))
+        self.executors.drop(key)
+        del self.names[row.executor]
+        if row.address and self.addresses.get(row.address) == key:
+            del self.addresses[row.address]
+        self.was_busy.pop(key, None)
+        self.interned.pop(key, None)
+        return row
+
+    def put_queue(self, attempt: AttemptRow, row: QueueRow) -> None:
+        """Write how much of a task set waits and runs."""
+        key = attempt_key(attempt.stage, attempt.attempt)
+        old = self.queues.rows.get(key)
+        self.queues.put(key, row)
+        waited = old is not None and old.pending > 0
+        if (row.pending > 0) != waited:
+            ready = self.ready.setdefault(attempt.profile, [])
+            place = (attempt.job, attempt.stage, attempt.attempt)
+            if waited:
+                del ready[bisect_left(ready, place)]
+            else:
+                insort(ready, place)
+
+    def drop_attempt(self, key: int) -> None:
+        """Forget a task set of which nothing waits or runs."""
+        self.attempts.drop(key)
+        self.queues.drop(key)
+        self.flying.pop(key, None)
+
+    # outputs
+
+    def _tracked(self, array: int, holder: Holder) -> bool:
+        """Whether it matters who holds it: shuffle output, unless a service has it."""
+        return array >= 0 and holder.executor >= 0
+
+    def holder(self, task: TaskRow) -> Holder:
+        """Who holds what a task computed."""
+        executor = -1 if self.plan.script.outputs is Outputs.SERVICE else task.executor
+        wanted = Holder(executor, task.stage, task.attempt)
+        last = self.interned.get(task.executor)
+        if last == wanted:  # one record for what an executor computes in a row, not one for each partition
+            return last
+        self.interned[task.executor] = wanted
+        return wanted
+
+    def hold(self, array: int, partition: int, holder: Holder | None) -> None:
+        """Somebody holds a partition of an output from now on, or nobody any more."""
+        old = self.outputs.rows[array][partition]
+        self.outputs.put(array, partition, holder)
+        if (old is None) != (holder is None):
+            self.missing.put(array, self.missing.rows[array] + (1 if holder is None else -1))
+        if old is not None and self._tracked(array, old):
+            mine = self.held.get(old.executor)
+            if mine is not None:  # an executor that is being lost has its whole entry taken out first
+                mine[array].discard(partition)
+        if holder is not None and self._tracked(array, holder):
+            self.held.setdefault(holder.executor, {}).setdefault(array, set()).add(partition)
+
+    def drop_output(self, array: int) -> None:
+        """Forget an output that nobody will read any more."""
+        holders = {holder for holder in self.outputs.rows[array] if holder is not None} if array >= 0 else set()
+        for holder in holders:
+            mine = self.held.get(holder.executor)
+            if mine is not None:
+                mine.pop(array, None)
+        self.outputs.drop(array)
+        self.missing.drop(array)
+        self.again.drop(array)
+
+    def stream(self, number: int, row: StageRow) -> Stream:
+        """The stream that the tasks of a stage branch off from; the same in every run of the same script and seed."""
+        found = self.streams.get(number)
+        if found is None:
+            found = split(split(split(self.seed, row.place), row.run), row.stage)
+            self.streams[number] = found
+        return found

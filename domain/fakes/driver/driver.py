@@ -1,0 +1,352 @@
+"""A driver as a value: it hears what becomes of executors, and says what its jobs and tasks do, as time passes.
+
+``begin`` makes a state of a workload and a seed, ``hear`` takes what concerns the driver's task scheduler (executors that
+register, are accepted, told to go, or lost), ``advance`` lets time pass and returns what happens up to then, in order:
+targets, or the listener events of jobs, stages and tasks, as the engine takes them. ``due`` says when something happens
+next, ``done`` whether all jobs have ended. Nothing reads a clock; all chance comes from the seed, and every task has luck of
+its own, so that two runs under different settings stay comparable.
+
+It stands beside a cluster (``world``) in the same way as the driver's scheduler stands beside Spark's backend: jump to the
+earliest of ``due(workload)``, the cluster's and the engine's, ``advance`` to it, hand what comes to the engine, and let the
+workload ``hear`` what the engine commands, and what executors tell the driver, at that same time. What cannot matter to it
+is not heard, so everything may be told.
+
+A state is immutable for whoever holds it, and an older one can be gone on from (see ``versions``). Going forward costs what
+happens: a task about ten microseconds, whatever the number of executors. ``task_scheduler`` and ``stage_scheduler`` have
+the rules; docs/workload.md says what of Spark they leave out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final, NamedTuple, TypeAlias
+
+from pyrsistent import PDeque, pdeque
+
+from podtide.domain.base.randomness import stream
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
+from podtide.domain.base.versioned import Versioned
+from podtide.domain.fakes.driver import dag_scheduler as stages, task_scheduler as tasks
+from podtide.domain.fakes.driver.books import Books, Plan
+from podtide.domain.fakes.driver.checks import problems
+from podtide.domain.fakes.driver.executor_losses import executor_lost
+from podtide.domain.fakes.driver.jobs import clean
+from podtide.domain.fakes.driver.rows import Due, Ending, ExecutorRow, Kind, PodRow, Standing
+from podtide.domain.fakes.driver.script import Targets, Workload
+from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.config import ProfileRules
+from podtide.domain.protocol.pod_commands import (
+    AnswerRegistration,
+    CreatePod,
+    DecommissionExecutors,
+    RemoveExecutor,
+    StopApplication,
+)
+from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.stimuli import ListenerEvent
+
+Said: TypeAlias = ListenerEvent | ExecutorBusy | TargetsSet
+"""What comes of a workload: listener events, who is busy (for the scheduler backend), targets."""
+
+Word: TypeAlias = Command | RegisterExecutor | ExecutorDisconnected
+"""What a driver can be told: any command of the engine, and what executors tell the driver."""
+
+_HEARD: Final = (
+    AnswerRegistration | CreatePod | DecommissionExecutors | RemoveExecutor | StopApplication | RegisterExecutor
+    | ExecutorDisconnected
+)  # fmt: skip
+
+
+class Run(Versioned[Books]):
+    """Jobs under way."""
+
+    __slots__ = ()
+
+
+class Playing(NamedTuple):
+    """A driver with jobs at a moment. ``heard``: what it was told and has not looked at yet."""
+
+    now: Millis
+    run: Run
+    heard: PDeque[tuple[Millis, Word]] = pdeque()
+
+
+class Asking(NamedTuple):
+    """Targets at a moment. ``began``: when; ``said``: how many steps are behind."""
+
+    now: Millis
+    script: Targets
+    began: Millis
+    said: int = 0
+    stopped: bool = False
+
+
+State: TypeAlias = Playing | Asking
+"""A workload at a moment. ``now``: up to when it has been lived through."""
+
+
+def begin(workload: Workload, seed: int, now: Millis, rules: ProfileRules | None = None) -> State:
+    """A workload at its beginning. ``rules``: what executors are like by the application's conf (default: Spark's).
+
+    Raises ValueError for a workload that has ``problems`` (``workload_checks``).
+    """
+    rules = rules or ProfileRules()
+    found = problems(workload, rules)
+    if found:
+        raise ValueError("; ".join(f"{where}: expected {what}" for where, what in found[:10]))
+    if isinstance(workload, Targets):
+        return Asking(now, workload, now)
+    books = Books(Plan(workload, rules), stream(seed), now)
+    for place, job in enumerate(workload.jobs):
+        if not job.after:
+            books.later(Due(now + job.start_ms, Kind.JOB, place, 0))
+    books.journal()
+    return Playing(now, Run(books))
+
+
+def hear(state: State, command: Word, now: Millis) -> State:
+    """The driver is told something at ``now``; what comes of it is said by ``advance``, which may be at this same ``now``.
+
+    Raises ValueError when ``now`` is before what has been lived through.
+    """
+    last = state.heard.right[0] if isinstance(state, Playing) and state.heard else state.now
+    _check(last, now)
+    if not isinstance(command, _HEARD):
+        return state
+    if isinstance(state, Asking):
+        return state._replace(stopped=True) if isinstance(command, StopApplication) else state
+    if isinstance(command, CreatePod) and command.profile == DEFAULT_PROFILE and not command.single_task:
+        return state  # nothing that would not be assumed anyway
+    return state._replace(heard=state.heard.append((now, command)))
+
+
+def due(state: State) -> Millis:
+    """When something happens next (``NEVER``: nothing does, unless the driver is told something)."""
+    if isinstance(state, Asking):
+        steps = state.script.steps
+        return NEVER if state.stopped or state.said == len(steps) else state.began + steps[state.said][0]
+    first = state.run.books.due()
+    return min(first, state.heard.left[0]) if state.heard else first
+
+
+def done(state: State) -> bool:
+    """Whether all jobs have ended, or all targets are said. What is left may still end, or be cleaned up."""
+    if isinstance(state, Asking):
+        return due(state) == NEVER
+    books = state.run.books
+    return bool(books.number("stopped")) or books.number("ended") == len(books.plan.script.jobs)
+
+
+def advance(state: State, now: Millis) -> tuple[State, tuple[Said, ...]]:
+    """Let time pass up to and including ``now``: the workload then, and what happened, in order.
+
+    Who became busy or idle is said at the end, once. Raises ValueError when ``now`` is before what has been lived through.
+    """
+    _check(state.now, now)
+    if isinstance(state, Asking):
+        return _ask(state, now)
+    if due(state) > now:
+        return state._replace(now=now), ()
+    books = state.run.books
+    said: list[Said] = []
+    books.said = said  # type: ignore[assignment]  # listener events are all that the schedulers add
+    left, last = state.heard, NEVER
+    while left and left.left[0] <= now:
+        at, word = left.left
+        if at != last:  # what is heard at once is taken in at once: nobody is offered a task who is about to go
+            tasks.offer_all(books, last)
+            _live(books, at - 1)
+        _take(books, word, at)
+        left, last = left.popleft(), at
+    tasks.offer_all(books, last)
+    _live(books, now)
+    _say_busy(books, said, now)
+    run = Run(books)
+    state.run.hand_over(run, books.journal())
+    books.said = []
+    return Playing(now, run, left), tuple(said)
+
+
+def _check(last: Millis, now: Millis) -> None:
+    if now < last:
+        raise ValueError(f"the workload is at {last} already, {now} is before that")
+
+
+def _ask(state: Asking, now: Millis) -> tuple[State, tuple[Said, ...]]:
+    said: list[Said] = []
+    place, steps = state.said, state.script.steps
+    while not state.stopped and place < len(steps) and state.began + steps[place][0] <= now:
+        said.append(TargetsSet(state.began + steps[place][0], steps[place][1]))
+        place += 1
+    return state._replace(now=now, said=place), tuple(said)
+
+
+def _live(books: Books, until: Millis) -> None:
+    """All that happens by itself up to and including ``until``."""
+    heap = books.heap
+    while (at := books.due()) <= until:
+        _, serial = heapq.heappop(heap)
+        task = books.tasks.rows.get(serial)
+        if task is None:
+            due = books.agenda.drop(serial)
+            assert due is not None
+            _happen(books, due)
+        else:
+            executor = books.executors.rows[task.executor]
+            tasks.offer(books, tasks.release(books, serial, task), at)
+            stages.task_over(books, task, executor, at)
+        if books.wanting:
+            tasks.offer_all(books, at)
+
+
+def _happen(books: Books, due: Due) -> None:
+    match due.kind:
+        case Kind.JOB:
+            stages.start_job(books, due.a, due.b, due.at)
+        case Kind.RESUBMIT:
+            stages.resubmit(books, due.at)
+        case _:
+            clean(books, due.a, due.at)
+
+
+def _take(books: Books, word: Word, at: Millis) -> None:
+    if books.number("stopped"):
+        return
+    match word:
+        case CreatePod():
+            books.pods.put(str(word.executor), PodRow(word.profile, word.single_task))
+        case RegisterExecutor():
+            known = books.pods.rows.get(word.executor)
+            single = known is not None and known.single_task
+            books.pods.put(word.executor, PodRow(word.profile, single, word.address))
+        case AnswerRegistration():
+            pod = books.pods.drop(word.executor) or PodRow()
+            if word.accepted and word.executor not in books.names:
+                slots = books.plan.slots.get(pod.profile, 0)  # no task of this script asks for another profile
+                slots = min(slots, 1) if pod.single_task else slots
+                tasks.join(
+                    books, ExecutorRow(word.executor, pod.profile, slots, slots, Standing.ACTIVE, at, pod.address)
+                )
+        case DecommissionExecutors():
+            for executor in word.executors:
+                if executor in books.names:
+                    tasks.stand_aside(books, books.names[executor], Standing.LEAVING)
+        case ExecutorDisconnected():
+            if word.address in books.addresses:
+                tasks.stand_aside(books, books.addresses[word.address], Standing.SILENT)
+        case RemoveExecutor():
+            books.pods.drop(word.executor)
+            if word.executor in books.names:
+                executor_lost(books, books.names[word.executor], word.reason, at)
+        case StopApplication():
+            _stop(books, at)
+        case _:
+            raise AssertionError(f"{type(word).__name__} is not heard")
+
+
+def _stop(books: Books, at: Millis) -> None:
+    """The driver ends: its jobs end nowhere, and nothing more is said."""
+    books.numbers.put("stopped", 1)
+    for key, job in list(books.jobs.rows.items()):
+        if job.ended is None:
+            books.jobs.put(key, job._replace(ended=at, ending=Ending.STOPPED))
+            books.count("jobs.stopped")
+    for serial, task in list(books.tasks.rows.items()):
+        tasks.release(books, serial, task)
+        tasks.leave_set(books, task)
+        books.count("tasks.stopped")
+    for key in list(books.attempts.rows):
+        tasks.retire(books, key)
+    for key in list(books.executors.rows):
+        tasks.evict(books, key, at)
+    for serial in list(books.agenda.rows):
+        books.agenda.drop(serial)
+    books.wanting.clear()
+
+
+def _say_busy(books: Books, said: list[Said], now: Millis) -> None:
+    """Which executors run tasks now and did not before, and the other way round."""
+    busy: list[ExecutorId] = []
+    idle: list[ExecutorId] = []
+    for key in sorted(books.was_busy):
+        is_busy = bool(books.aboard.get(key))
+        if is_busy != books.was_busy[key]:
+            (busy if is_busy else idle).append(books.executors.rows[key].executor)
+    books.was_busy.clear()
+    if busy:
+        said.append(ExecutorBusy(now, tuple(busy), True))
+    if idle:
+        said.append(ExecutorBusy(now, tuple(idle), False))
+
+
+class JobTimes(NamedTuple):
+    """A job that started. ``run``: from 0. ``job``: Spark's id. Times in ms since when the caller counts; None: not yet.
+
+    ``first_task``: when the first of its own tasks started, which says how long it waited for executors.
+    """
+
+    name: str
+    run: int
+    job: int
+    began: Millis
+    first_task: Millis | None
+    ended: Millis | None
+    ending: Ending
+
+
+class Summary(NamedTuple):
+    """What happened. Tasks count every start; ``useful_ms`` is the time of the first success of each partition.
+
+    ``wasted_ms``: of tasks that failed, were lost or killed, or computed what had been computed before. ``slot_ms``: what
+    the executors offered, busy or not. ``tasks_lost``: with their executor; ``tasks_resubmitted``: had succeeded, and were
+    lost with it while their stage ran. ``outputs_lost``: partitions of shuffles that somebody could still have read.
+    """
+
+    jobs: tuple[JobTimes, ...] = ()
+    jobs_waiting: int = 0
+    stage_attempts: int = 0
+    tasks_succeeded: int = 0
+    tasks_failed: int = 0
+    tasks_lost: int = 0
+    tasks_killed: int = 0
+    tasks_resubmitted: int = 0
+    tasks_running: int = 0
+    fetch_failures: int = 0
+    outputs_lost: int = 0
+    outputs_moved: int = 0
+    useful_ms: Millis = 0
+    wasted_ms: Millis = 0
+    slot_ms: Millis = 0
+    executors_joined: int = 0
+    executors_left: int = 0
+
+
+def summary(state: State) -> Summary:
+    """What happened so far; of targets alone nothing does. Costs the jobs that started, and the executors that are there."""
+    if isinstance(state, Asking):
+        return Summary()
+    books = state.run.books
+    tally, script = books.tally.rows, books.plan.script
+    here = sum(row.slots * (state.now - row.since) for row in books.executors.rows.values())
+    return Summary(
+        jobs=tuple(
+            JobTimes(script.jobs[row.place].name, row.run, key, row.began, row.first_task, row.ended, row.ending)
+            for key, row in sorted(books.jobs.rows.items())
+        ),
+        jobs_waiting=sum(job.times for job in script.jobs) - len(books.jobs.rows),
+        stage_attempts=tally.get("stage attempts", 0),
+        tasks_succeeded=tally.get("tasks.succeeded", 0),
+        tasks_failed=tally.get("tasks.failed", 0),
+        tasks_lost=tally.get("tasks.lost", 0),
+        tasks_killed=tally.get("tasks.killed", 0),
+        tasks_resubmitted=tally.get("tasks.resubmitted", 0),
+        tasks_running=len(books.tasks.rows),
+        fetch_failures=tally.get("tasks.fetch failed", 0),
+        outputs_lost=tally.get("outputs.lost", 0),
+        outputs_moved=tally.get("outputs.moved", 0),
+        useful_ms=tally.get("useful_ms", 0),
+        wasted_ms=tally.get("wasted_ms", 0),
+        slot_ms=tally.get("slot_ms", 0) + here,
+        executors_joined=tally.get("executors.joined", 0),
+        executors_left=tally.get("executors.left", 0),
+    )

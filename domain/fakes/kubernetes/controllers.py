@@ -1,0 +1,105 @@
+"""The controllers of StatefulSets and Deployments: as many pods as replicas, again and again.
+
+A StatefulSet (Parallel) makes the ordinals below its replicas and deletes those from there on, the highest first; a pod
+that failed is deleted so that its ordinal can be made anew. A Deployment makes what is missing, with random names, and
+deletes what is too many in the ReplicaSet's order: not placed before placed, pending before running, the lower
+pod-deletion-cost, the younger. Pods that are on their way out count for neither, but a StatefulSet's ordinal stays taken
+until its pod is gone. Where the quota leaves no room the controller tries again later.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtide.domain.base.units import Millis
+from podtide.domain.fakes.kubernetes.books import Books
+from podtide.domain.fakes.kubernetes.pod_endings import delete
+from podtide.domain.fakes.kubernetes.pods import create
+from podtide.domain.fakes.kubernetes.rows import ClaimRow, Kind, PodRow, SetRow
+from podtide.domain.jvm.instants import format_instant
+from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
+
+COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
+_AGAIN_MS: Final[Millis] = 10_000
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' alphabet for random names
+_NAMES: Final = 15
+
+
+def act(books: Books, number: int, now: Millis) -> None:
+    """A controller looks at its set and does what is missing."""
+    row = books.sets.rows.get(number)
+    if row is None:
+        return
+    row = row._replace(sync=0)
+    books.sets.put(number, row)
+    rows = books.pods.rows
+    pods = [rows[uid] for uid in sorted(books.owned.get(number, ()))]
+    content = _stateful(books, row, pods, now) if row.stateful else _deployed(books, row, pods, now)
+    row = books.sets.rows[number]
+    if not content and not row.sync:
+        books.sets.put(number, row._replace(sync=books.later(now + _AGAIN_MS, Kind.SYNC, number)))
+
+
+def room(books: Books) -> bool:
+    """Whether the quota leaves room for one more pod."""
+    quota = books.plan.description.api.quota_pods
+    return quota is None or books.unfinished < quota
+
+
+def _stateful(books: Books, row: SetRow, pods: list[PodRow], now: Millis) -> bool:
+    taken = {pod.ordinal for pod in pods}
+    for pod in sorted(pods, key=_ordinal, reverse=True):
+        if pod.ordinal >= row.replicas or pod.finished:
+            delete(books, pod, now)
+    for ordinal in range(row.replicas):
+        if ordinal in taken:
+            continue
+        if not room(books):
+            books.count("quota.refused")
+            return False
+        name = f"{row.name}-{ordinal}"
+        if name in books.names:
+            continue
+        claims = tuple(f"{spec.name}-{name}" for spec in row.claims)
+        for spec, claim in zip(row.claims, claims, strict=True):
+            if claim not in books.claims.rows:
+                books.claims.put(claim, ClaimRow(claim, spec.storage_class, spec.size, format_instant(now)))
+        create(books, name, UNNAMED_EXECUTOR, row.profile, now, claims, row.number, ordinal)
+    return True
+
+
+def _ordinal(pod: PodRow) -> int:
+    return pod.ordinal
+
+
+def _deployed(books: Books, row: SetRow, pods: list[PodRow], now: Millis) -> bool:
+    active = [pod for pod in pods if not pod.deleting and not pod.finished]
+    excess = len(active) - row.replicas
+    for pod in sorted(active, key=_rank)[: max(0, excess)]:
+        delete(books, pod, now)
+    for _ in range(-excess):
+        if not room(books):
+            books.count("quota.refused")
+            return False
+        create(books, _name(books, row), UNNAMED_EXECUTOR, row.profile, now, owner=row.number)
+    return True
+
+
+def _rank(pod: PodRow) -> tuple[bool, bool, int, int]:
+    return bool(pod.node), pod.manifest.phase == "Running", pod.cost, -pod.uid
+
+
+def _name(books: Books, row: SetRow) -> str:
+    template = _letters(books.stream(_NAMES, -row.number), 9)
+    while True:
+        name = f"{row.name}-{template}-{_letters(books.stream(_NAMES, books.next('names')), 5)}"
+        if name not in books.names:
+            return name
+
+
+def _letters(number: int, count: int) -> str:
+    letters = []
+    for _ in range(count):
+        number, place = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[place])
+    return "".join(letters)

@@ -1,0 +1,226 @@
+"""The scheduler of a fake resource manager, after CapacityScheduler: who is given what, at whose heartbeat.
+
+A node is given containers when its NodeManager beats. The profiles are asked in the order of their priorities, the
+lowest number first, and for each: a container whose host was named goes there at once; one whose rack was named,
+after ``node_delay`` heartbeats that were let pass; anywhere, after as many as the containers wanted times the share
+of the cluster that is named (no more than there are nodes), or at once where nobody named anything. Locality given
+begins the waiting anew. Without locality a node gets only ``anywhere_per_heartbeat`` at once, so that they spread.
+Where the queue has no room for the first profile that wants something, nobody behind it gets anything.
+
+Not modelled: reservations (a node with too little room is passed by) and other applications on the nodes themselves.
+Source: LeafQueue and RegularContainerAllocator of Hadoop 3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtide.domain.base.randomness import chance, draw, split
+from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.fakes.kubernetes.description import Window
+from podtide.domain.fakes.yarn.books import Books, Shape
+from podtide.domain.fakes.yarn.description import NO_MISTAKES
+from podtide.domain.fakes.yarn.resource_requests import give, wanted
+from podtide.domain.fakes.yarn.rows import ContainerRow, Kind, NeedRow
+from podtide.domain.protocol.containers import ANY_HOST, ContainerId, Resource
+
+_CONTAINERS: Final = 1
+_GIFTS: Final = 2
+_RPC: Final = 1
+
+UNKNOWN_PRIORITY: Final = ProfileId(1_000_000)
+"""A priority with which nobody asks."""
+
+# the queue
+
+
+def limit(books: Books, now: Millis) -> tuple[int, int]:
+    """How much of the queue is for this application now: memory in MiB, processors."""
+    queue = books.plan.description.queue
+    memory = books.total_mib if queue.memory_mib is None else queue.memory_mib
+    cores = books.total_vcores if queue.vcores is None else queue.vcores
+    for tenant in queue.tenants:
+        if tenant.during.active(now - books.began):
+            memory -= tenant.memory_mib
+            cores -= tenant.vcores
+    return max(0, memory), max(0, cores)
+
+
+def headroom(books: Books, now: Millis) -> Resource:
+    """What the queue has left."""
+    memory, cores = limit(books, now)
+    return Resource(max(0, memory - books.used_mib), max(0, cores - books.used_vcores))
+
+
+def above(books: Books, now: Millis) -> bool:
+    """Whether the application has more than it may have."""
+    memory, cores = limit(books, now)
+    dominant = books.plan.description.manager.dominant
+    return books.used_mib > memory or (dominant and books.used_vcores > cores)
+
+
+def _has_room(books: Books, size: Resource, now: Millis) -> bool:
+    left = headroom(books, now)
+    if not books.plan.description.manager.dominant:
+        return size.memory_mib <= left.memory_mib
+    return size.memory_mib <= left.memory_mib and size.vcores <= left.vcores
+
+
+def next_change(window: Window, t: Millis) -> Millis | None:
+    """When a time opens or closes next, later than ``t``; None where it does not any more."""
+    if t < window.from_ms:
+        return window.from_ms
+    if window.until_ms is None:
+        return None
+    if window.every_ms is None:
+        return window.until_ms if t < window.until_ms else None
+    length = window.until_ms - window.from_ms
+    begun = t - (t - window.from_ms) % window.every_ms
+    return begun + (length if t < begun + length else window.every_ms)
+
+
+def watch_queue(books: Books, now: Millis) -> None:
+    """Tenants come and go: look again when the next one does."""
+    since = now - books.began
+    changes = [next_change(tenant.during, since) for tenant in books.plan.description.queue.tenants]
+    times = [at for at in changes if at is not None]
+    if times:
+        books.later(books.began + min(times), Kind.QUEUE)
+
+
+# heartbeats
+
+
+def look(books: Books, now: Millis) -> None:
+    """Something changed: find the next heartbeat at which somebody may be given something."""
+    books.stirred = False
+    slots = _slots(books, now)
+    timer = books.number("beat")
+    waiting = books.agenda.rows.get(timer)
+    if not slots:
+        if waiting is not None:
+            books.cancel(timer)
+        return
+    at, slot = books.next_beat(slots, now)
+    if waiting is not None:
+        if waiting.at == at and waiting.a == slot:
+            return
+        books.cancel(timer)
+    books.numbers.put("beat", books.later(at, Kind.BEAT, slot))
+
+
+def _slots(books: Books, now: Millis) -> int:
+    """The nodes at whose heartbeat somebody may be given something, as bits."""
+    slots = 0
+    for _, need in _hungry(books):
+        if not _has_room(books, need.resource, now):
+            break
+        slots |= books.room_for(Shape(need.resource, need.label)) & ~books.barred
+    return slots
+
+
+def _hungry(books: Books) -> list[tuple[int, NeedRow]]:
+    """The profiles that want something, in the order of their priorities."""
+    return [(profile, need) for profile, need in sorted(books.needs.rows.items()) if wanted(need)]
+
+
+def beat(books: Books, slot: int, now: Millis) -> None:
+    """A node beats: it is given what it may be given."""
+    books.next("beats")
+    books.numbers.put("beat.at", now)
+    books.numbers.put("beat.slot", slot)
+    anywhere = books.plan.description.manager.anywhere_per_heartbeat
+    while anywhere > 0:
+        local = _offer(books, slot, now)
+        if local is None:
+            break
+        anywhere -= not local
+    books.stir()
+
+
+def _offer(books: Books, slot: int, now: Millis) -> bool | None:
+    """Give one container: whether its host or rack had been named; None where nobody may be given one."""
+    node = books.plan.nodes[slot]
+    for profile, need in _hungry(books):
+        if not _has_room(books, need.resource, now):
+            return None
+        if not _open(books, slot, Shape(need.resource, need.label)):
+            continue
+        missed = need.missed + 1
+        books.needs.put(profile, need._replace(missed=missed))
+        on_rack = wanted(need, node.rack) > 0
+        if on_rack and wanted(need, node.host):
+            _give(books, profile, slot, (node.host, node.rack, ANY_HOST), now)
+            return True
+        if on_rack and missed > _node_delay(books):
+            _give(books, profile, slot, (node.rack, ANY_HOST), now)
+            return True
+        if missed > _anywhere_delay(books, need):
+            _give(books, profile, slot, (ANY_HOST,), now)
+            return False
+    return None
+
+
+def _node_delay(books: Books) -> int:
+    return min(books.active, books.plan.description.manager.node_delay)
+
+
+def _anywhere_delay(books: Books, need: NeedRow) -> float:
+    """How many heartbeats are let pass before a container may be anywhere."""
+    if not need.places:
+        return 0
+    rack_delay = books.plan.description.manager.rack_delay
+    if rack_delay >= 0:
+        return _node_delay(books) + min(rack_delay, books.active)
+    share = min(1.0, need.places / books.active)
+    return min(float(books.active), wanted(need) * share)
+
+
+def _give(books: Books, profile: int, slot: int, locations: tuple[str, ...], now: Millis) -> None:
+    """A container is given; what locality it has is counted down with it."""
+    need = books.needs.rows[profile]
+    missed = 0 if len(locations) > 1 else need.missed
+    books.needs.put(profile, give(need, locations)._replace(missed=missed))
+    books.count(f"containers.{_LEVELS[len(locations)]}")
+    size, priority, mine = need.resource, ProfileId(profile), ProfileId(profile)
+    mistakes = books.plan.description.manager.mistakes
+    if mistakes == NO_MISTAKES or not mistakes.during.active(now - books.began) or not books.faulty(now):
+        _allocate(books, mine, priority, size, slot)
+        return
+    rng = books.stream(_GIFTS, books.next("gifts"))
+    surplus, rng = chance(rng, mistakes.surplus)
+    unknown, rng = chance(rng, mistakes.unknown)
+    small, rng = chance(rng, mistakes.small)
+    if unknown:
+        books.count("mistakes.unknown priority")
+        priority = UNKNOWN_PRIORITY
+    if small:
+        books.count("mistakes.too small")
+        size = size._replace(memory_mib=max(1, size.memory_mib // 2))
+    _allocate(books, mine, priority, size, slot)
+    if surplus and _open(books, slot, Shape(need.resource, need.label)) and _has_room(books, need.resource, now):
+        books.count("mistakes.surplus")
+        _allocate(books, mine, mine, need.resource, slot)
+
+
+_LEVELS: Final = {3: "on their host", 2: "on their rack", 1: "anywhere"}
+
+
+def _open(books: Books, slot: int, shape: Shape) -> bool:
+    """Whether a node has room for such a container and the application wants it."""
+    return books.has_room(books.nodes.rows[slot], shape) and books.plan.nodes[slot].host not in books.excluded.rows
+
+
+def _allocate(books: Books, profile: ProfileId, priority: ProfileId, size: Resource, slot: int) -> None:
+    """A container begins its life: it has room, and the application will hear of it."""
+    number = books.next("container")
+    rng = books.stream(_CONTAINERS, number)
+    rpc, _ = draw(split(rng, _RPC), books.plan.description.executors.rpc)
+    # An attempt's container 1 is its application master's.
+    place = number - books.number("before attempt") + 1
+    name = ContainerId(f"{books.plan.prefix}_{books.number('attempt'):02d}_{place:06d}")
+    node = books.nodes.rows[slot]
+    books.put_node(node._replace(room=node.room.plus(size, -1)))
+    books.put_container(ContainerRow(number, name, slot, profile, priority, size, rng, rpc_ms=rpc))
+    books.fresh.put(number, 1)
+    books.count("containers.allocated")

@@ -1,0 +1,219 @@
+"""How containers end: by themselves, released, preempted, expired, or with the node under them.
+
+There are two sides to it. A process that ends by itself is seen by its NodeManager, which tells the resource manager
+with its next heartbeat: only then is the room free and the application's next call answered with the completion. What
+the resource manager ends (a release, a preemption, an expired container, a lost node) is over for it at once; the
+process hears of it at the node's next heartbeat, and may register with the driver in between. Every container has one
+life and one completion, and is forgotten when both sides are over.
+
+The exit statuses and diagnostics are YARN's. Source: ContainerExitStatus, SchedulerUtils and RMContainerImpl of Hadoop 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from podtide.domain.base.units import Millis
+from podtide.domain.fakes.yarn.books import Books
+from podtide.domain.fakes.yarn.capacity_scheduler import above, limit
+from podtide.domain.fakes.yarn.rows import PROCESS, ContainerRow, Kind, NodeState, Stage
+from podtide.domain.protocol.completions import PREEMPTED
+from podtide.domain.protocol.containers import Completion
+from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected
+
+ABORTED: Final = -100
+MANAGERS: Final = frozenset({ABORTED, PREEMPTED, -105, -106, -107})
+"""The exit statuses that the resource manager gives; all others come from NodeManagers."""
+
+RELEASED: Final = "Container released by application"
+EXPIRED: Final = "Container expired since it was unused"
+LOST: Final = "Container released on a *lost* node"
+_PREEMPTED: Final = "Container preempted by scheduler"
+_DISKS: Final = "Container killed because of bad disks on the node."
+_BYTES: Final = 2**20
+
+
+def diagnostics(row: ContainerRow, status: int) -> str:
+    """What YARN says of a container that ended with this status."""
+    match status:
+        case 0:
+            return ""
+        case -100:
+            return LOST
+        case -101:
+            return _DISKS
+        case -102:
+            return _PREEMPTED
+        case -103:
+            return _beyond(row, "VIRTUAL", physical=False)
+        case -104:
+            return _beyond(row, "PHYSICAL", physical=True)
+        case _:
+            return f"Exception from container-launch.\nContainer id: {row.id}\nExit code: {status}\n"
+
+
+def _beyond(row: ContainerRow, which: str, *, physical: bool) -> str:
+    """ContainersMonitorImpl's words for a container that takes more memory than it may."""
+    memory = row.resource.memory_mib
+    allowed = memory if physical else memory * 21 // 10  # yarn.nodemanager.vmem-pmem-ratio
+    over = max(1, allowed // 64)
+    used = f"{_shown(memory + over if physical else memory)} of {_shown(memory)} physical memory used"
+    virtual = (
+        f"{_shown(allowed + over if not physical else memory * 2)} of {_shown(memory * 21 // 10)} virtual memory used"
+    )
+    return (
+        f"Container [pid={10_000 + row.number % 50_000},containerID={row.id}] is running {over * _BYTES}B beyond the "
+        f"'{which}' memory limit. Current usage: {used}; {virtual}. Killing container."
+    )
+
+
+def _shown(mib: int) -> str:
+    """As TraditionalBinaryPrefix does, with one digit behind the point."""
+    if mib < 1_024:
+        return f"{mib} MB"
+    tenths = (mib * 10 + 512) // 1_024
+    return f"{tenths // 10}.{tenths % 10} GB"
+
+
+# the process
+
+
+def disconnect(books: Books, row: ContainerRow, now: Millis, after_ms: Millis = 0) -> ContainerRow:
+    """The connection to the driver is lost; the driver sees it when it does."""
+    if not row.address:
+        return row
+    books.say(ExecutorDisconnected(now + row.rpc_ms + after_ms, row.address))
+    return row._replace(address="")
+
+
+def exits(books: Books, row: ContainerRow, status: int, text: str, now: Millis) -> None:
+    """The process has ended by itself: its NodeManager will say so."""
+    books.cancel(row.timer)
+    if row.stage < Stage.REGISTERED:
+        books.count("executors.never registered")
+    row = disconnect(books, row, now)
+    if row.ended:
+        books.put_container(row._replace(timer=0))
+        books.drop_container(row)
+        return
+    timer = books.later(books.beat_after(row.slot, now), Kind.REPORT, row.number)
+    books.put_container(row._replace(stage=Stage.OVER, timer=timer, fate=status, text=text))
+
+
+def reported(books: Books, row: ContainerRow, now: Millis) -> None:
+    """The NodeManager tells the resource manager that a container has ended."""
+    status = 0 if row.fate is None else row.fate
+    end(books, row._replace(timer=0), status, row.text, now)
+
+
+def killed(books: Books, row: ContainerRow, now: Millis) -> None:
+    """The NodeManager hears that a container is over, and ends its process."""
+    row = disconnect(books, row, now)
+    books.put_container(row)
+    books.drop_container(row)
+
+
+# the resource manager
+
+
+def end(books: Books, row: ContainerRow, status: int, text: str, now: Millis, *, told: bool = True) -> None:
+    """A container is over for the resource manager. ``told``: the application will hear of it (its next call's answer)."""
+    if row.ended:
+        return
+    node = books.nodes.rows[row.slot]
+    if node.state is not NodeState.ABSENT:
+        books.put_node(node._replace(room=node.room.plus(row.resource)))
+    books.fresh.drop(row.number)
+    books.count(f"completed.{status}")
+    if told:
+        books.done.put(books.next("done"), Completion(row.id, status, text or diagnostics(row, status)))
+    if row.stage is Stage.ACQUIRED:
+        books.cancel(row.timer)
+        row = row._replace(timer=0)
+    row = row._replace(ended=True)
+    books.put_container(row)
+    if row.stage in PROCESS:
+        books.later(books.beat_after(row.slot, now), Kind.KILL, row.number)
+    else:
+        books.drop_container(row)
+    if node.state is NodeState.DECOMMISSIONING and all(one.ended for one in books.here(row.slot)):
+        books.later(books.beat_after(row.slot, now), Kind.OUT, row.slot, node.lives)
+    books.stir()
+
+
+def released(books: Books, number: int, now: Millis) -> None:
+    """The application gives a container back."""
+    row = books.containers.rows.get(number)
+    if row is not None and not row.ended:
+        books.count("containers.released")
+        end(books, row, ABORTED, RELEASED, now)
+
+
+def expired(books: Books, row: ContainerRow, now: Millis) -> None:
+    """Nobody launched anything in it."""
+    books.count("containers.expired")
+    end(books, row._replace(timer=0), ABORTED, EXPIRED, now)
+
+
+def press(books: Books, now: Millis) -> None:
+    """If the application has more than it may have by now, some of it will be taken back."""
+    queue = books.plan.description.queue
+    if queue.preempts and not books.number("preempting") and above(books, now):
+        books.numbers.put("preempting", books.later(now + queue.wait_ms, Kind.PREEMPT))
+
+
+def preempt(books: Books, now: Millis) -> None:
+    """Take back what is above, a part of it at a time: of the highest priority number, the youngest first."""
+    books.numbers.put("preempting", 0)
+    if not above(books, now):
+        return
+    queue = books.plan.description.queue
+    memory, cores = limit(books, now)
+    over_mib, over_cores = books.used_mib - memory, books.used_vcores - cores
+    most_mib = int(queue.share * max(memory, books.used_mib))
+    most_cores = int(queue.share * max(cores, books.used_vcores))
+    dominant = books.plan.description.manager.dominant
+    chosen: list[ContainerRow] = []
+    for row in _victims(books):
+        if over_mib <= 0 and (over_cores <= 0 or not dominant):
+            break
+        most_mib -= row.resource.memory_mib
+        most_cores -= row.resource.vcores
+        if chosen and (most_mib < 0 or (dominant and most_cores < 0)):
+            break
+        chosen.append(row)
+        over_mib -= row.resource.memory_mib
+        over_cores -= row.resource.vcores
+    for row in chosen:
+        books.count("containers.preempted")
+        end(books, row, PREEMPTED, _PREEMPTED, now)
+    if above(books, now):
+        books.numbers.put("preempting", books.later(now + queue.round_ms, Kind.PREEMPT))
+
+
+def _victims(books: Books) -> Iterator[ContainerRow]:
+    rows = books.containers.rows
+    for profile in sorted(books.held, reverse=True):
+        for number in reversed(books.held[profile]):
+            yield rows[number]
+
+
+def give_up(books: Books, slot: int, now: Millis) -> None:
+    """The resource manager gives up a node: whatever it had there is over."""
+    for row in books.here(slot):
+        end(books, row, ABORTED, LOST, now)
+
+
+def vanish(books: Books, slot: int, now: Millis, after_ms: Millis = 0) -> None:
+    """Everything that runs on a node is gone at once; the driver sees it ``after_ms`` later.
+
+    If the resource manager does not know it yet, it is not told either: a crashed machine reports nothing.
+    """
+    for row in books.here(slot):
+        if row.stage in PROCESS or row.stage is Stage.OVER:
+            books.cancel(row.timer)
+            gone = disconnect(books, row, now, after_ms)._replace(timer=0, stage=Stage.OVER)
+            books.put_container(gone)
+            if gone.ended:
+                books.drop_container(gone)

@@ -1,0 +1,351 @@
+"""What becomes of executors whose pods end, go, or never come back: a pure ExecutorPodsLifecycleManager.
+
+``reap`` takes what arrives, in order, at ``now``: deliveries of the snapshots store (each is a round, an empty one
+too), who is registered and active at the backend, pods that could not be created, and how calls ended. A round looks at
+every snapshot of its batch in turn:
+
+1. pods in PodFailed that never counted before count as failures, before anything else and whatever comes of them;
+2. a pod labelled inactive is none of our business, whatever its state;
+3. a deleted pod: the executor is removed;
+4. a pod that failed or succeeded: the executor is removed, and once in a round the pod is deleted at the API if it is
+   still there; where nothing shall be deleted, it is labelled inactive instead.
+
+A removal is remembered for a while (the removed cache) and not repeated as long; what happens at the API does not
+depend on that. After the snapshots, executors are lost that are registered, in no snapshot of the batch's end, and
+were registered long enough before a full list that is new to us. Last, more failures than the maximum end the
+application; a round that threw does not get to the last two.
+
+A round waits for the answers to its patches, because a refused one is made again (``busy``: deliver nothing until
+they are in). Nothing else in the round depends on an answer: a pod is patched at most once in a round, so whether an
+answer counts at the round's end is known when it comes. Deletes are not waited for: Spark swallows their errors and
+looks again in the next round.
+
+Pods are looked at by number. In Spark the order is that of a Scala map, which shows when a round throws half way: then,
+and only then, that order is worked out (``lifecycle_books.map_order``).
+
+A round costs what changed, plus the pods that failed or succeeded and are still there (spec: snapshots, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias, assert_never
+
+from pyrsistent import pmap
+
+from podtide.domain.backend.failure_tracker import Failures
+from podtide.domain.base.units import ALWAYS, NEVER, ExecutorId, Millis
+from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.kubernetes.lifecycle import exit_reasons
+from podtide.domain.kubernetes.lifecycle.books import LifecycleBooks, Log
+from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.config import LifecycleConfig
+from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInactive, RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome
+from podtide.domain.protocol.pods import Pod, PodNumber, PodState, Snapshot
+from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
+from podtide.domain.protocol.resource_profiles import SparkFault
+
+MACHINE: Final = "ExecutorPodsLifecycleManager"
+
+TOO_MANY_FAILURES: Final = 11
+"""SparkExitCode.EXCEED_MAX_EXECUTOR_FAILURES."""
+
+NEW_FAILURES: Final = "new failures"
+"""Remark: a snapshot has ``count`` failed executors that did not count before."""
+
+CALL_FAILED: Final = "call failed"
+"""Remark: a call ended in an exception (``exception``), which is logged and swallowed."""
+
+_CAUSES: Final = {
+    PodState.FAILED: Cause.POD_FAILED,
+    PodState.SUCCEEDED: Cause.POD_SUCCEEDED,
+    PodState.DELETED: Cause.POD_DELETED,
+}
+
+
+class Delivery(NamedTuple):
+    """The snapshots store runs the round: with what queued up since the last one, in order; perhaps nothing."""
+
+    at: Millis
+    snapshots: tuple[Snapshot, ...] = ()
+
+
+class ActiveExecutors(NamedTuple):
+    """Which executors the backend holds for active changed (isExecutorActive)."""
+
+    at: Millis
+    added: tuple[PodNumber, ...] = ()
+    removed: tuple[PodNumber, ...] = ()
+
+
+LifecycleInput: TypeAlias = Delivery | KnownExecutors | ActiveExecutors | CreationFailed | Outcome
+
+LifecycleCommand: TypeAlias = RemoveExecutor | DeletePod | MarkInactive | StopApplication
+
+
+class LifecycleState(Versioned[LifecycleBooks]):
+    """All that the manager remembers. Immutable: an older state answers as before (see ``versions``)."""
+
+    __slots__ = ()
+
+    def removed(self, config: LifecycleConfig, now: Millis) -> tuple[PodNumber, ...]:
+        """Executors whose removal is remembered at ``now``, ascending (removedExecutorsCache)."""
+        timeout = config.removed_cache_ms
+        return tuple(sorted(number for number, at in self.books.removed.items() if now - at < timeout))
+
+    def inactivated(self) -> tuple[PodNumber, ...]:
+        """Executors whose pods were labelled inactive and not seen so yet, ascending (inactivatedPods)."""
+        return tuple(sorted(self.books.inactivated))
+
+    def failed(self) -> tuple[PodNumber, ...]:
+        """Every executor that ever counted as failed, ascending (failedExecutorIds)."""
+        return tuple(self.books.failed())
+
+    def failures(self, config: LifecycleConfig, now: Millis) -> Failures:
+        """The failures that count at ``now``."""
+        return self.books.failures.within(config.failures_window_ms, now)
+
+    @property
+    def polled_at(self) -> Millis:
+        """The time of the full list that was last searched for lost executors (lastFullSnapshotTs); 0 for none."""
+        return self.books.polled_at
+
+
+def empty() -> LifecycleState:
+    """Nothing has been seen."""
+    return LifecycleState(LifecycleBooks())
+
+
+def busy(state: LifecycleState) -> bool:
+    """Whether a round waits for the outcomes of its patches; until they are in, no delivery is to be made."""
+    return bool(state.books.patches)
+
+
+def due(state: LifecycleState, config: LifecycleConfig) -> Millis:
+    """When a round with an *empty* batch could do anything: ALWAYS with the next one, or NEVER.
+
+    Rounds come with the store's timer. An empty one only asks whether there were too many failures, which pods that
+    could not be created and a round that threw may have left unanswered. Early rather than late: failures that have
+    grown too old meanwhile are counted.
+    """
+    return ALWAYS if state.books.failures.count > config.failures_max else NEVER
+
+
+def next_change(state: LifecycleState, config: LifecycleConfig) -> Millis:
+    """When what the state answers changes by time alone: a failure grows too old, a removal is forgotten."""
+    books = state.books
+    oldest = next(iter(books.removed.values()), None)
+    forgotten = NEVER if oldest is None else oldest + config.removed_cache_ms
+    return min(forgotten, books.failures.next_change(config.failures_window_ms))
+
+
+def reap(
+    state: LifecycleState, snapshots: Sequence[LifecycleInput], config: LifecycleConfig, now: Millis
+) -> Step[LifecycleState, LifecycleCommand]:
+    """Take what arrived, in order, at ``now`` (milliseconds). Never raises; ``state`` still answers as before.
+
+    A ``MarkInactive`` has to be answered by an ``Outcome`` of its serial; a ``DeletePod`` may be. What Spark would
+    throw ends the round and is reported (``Threw``).
+    """
+    journal: list[JournalEntry] = []
+    reaper = _Reaper(state.books, config, now, journal.append)
+    for item in snapshots:
+        match item:
+            case Delivery():
+                reaper.round(item.snapshots)
+            case KnownExecutors():
+                reaper.know(item)
+            case ActiveExecutors():
+                reaper.activate(item)
+            case CreationFailed():
+                reaper.register_failures(1)
+            case Outcome():
+                reaper.answer(item)
+            case _:
+                assert_never(item)
+    if journal:
+        successor = LifecycleState(reaper.books)
+        state.hand_over(successor, journal)
+        state = successor
+    return Step(state, tuple(reaper.commands), tuple(reaper.reports))
+
+
+class _Reaper:
+    """One step under way: the books, and what comes of it."""
+
+    def __init__(self, books: LifecycleBooks, config: LifecycleConfig, now: Millis, log: Log) -> None:
+        self.books = books
+        self.config = config
+        self.now = now
+        self.log = log
+        self.commands: list[LifecycleCommand] = []
+        self.reports: list[Report] = []
+        self.handled: set[PodNumber] = set()  # execIdsRemovedInThisRound
+
+    # ---------------------------------------------------------------------------------------- what is told
+
+    def know(self, change: KnownExecutors) -> None:
+        """The backend's registered executors changed."""
+        for number in change.removed:
+            self.books.unregister(number, self.log)
+        for number, at in change.added:
+            self.books.register(number, at, self.log)
+
+    def activate(self, change: ActiveExecutors) -> None:
+        """The backend's active executors changed."""
+        for number in change.removed:
+            self.books.drop("active", number, self.log)
+        for number in change.added:
+            self.books.put("active", number, True, self.log)
+
+    def register_failures(self, times: int) -> None:
+        """Count failures, now."""
+        self.books.field("failures", self.books.failures.registered(self.now, times), self.log)
+
+    def answer(self, outcome: Outcome) -> None:
+        """A call came back. A pod is inactivated once its patch succeeded, unless something undid that meanwhile."""
+        books, log = self.books, self.log
+        number = books.patches.get(outcome.serial)
+        if number is not None:
+            books.drop("patches", outcome.serial, log)
+            if books.patching.get(number) == outcome.serial:
+                books.drop("patching", number, log)
+                if outcome.failure is None:
+                    books.put("inactivated", number, True, log)
+        if outcome.failure is not None and outcome.serial <= books.serial:
+            text = f"{outcome.failure.exception_class}: {outcome.failure.message}"
+            self._remark(CALL_FAILED, serial=outcome.serial, exception=text)
+
+    # --------------------------------------------------------------------------------------------- a round
+
+    def round(self, snapshots: Sequence[Snapshot]) -> None:
+        """onNewSnapshots, and the check that follows it."""
+        books, log = self.books, self.log
+        self.handled = set()
+        books.expire(self.config.removed_cache_ms, self.now, log)
+        thrown: SparkFault | None = None
+        for index, snapshot in enumerate(snapshots):
+            books.take(snapshot, self.handled if index else None, log)
+            # A snapshot after the one that threw is not looked at, but it is the one that later ones change.
+            if thrown is None:
+                thrown = self._look(index)
+        if thrown is not None:
+            self.reports.append(Threw(self.now, MACHINE, str(thrown)))
+            return
+        if snapshots:
+            books.forget_vanished(log)
+            if books.polled_at != books.snapshot_ts:
+                books.field("polled_at", books.snapshot_ts, log)
+                self._find_lost()
+        self._limit_failures()
+
+    def _look(self, index: int) -> SparkFault | None:
+        """Look at one snapshot of the batch; returns what Spark throws there."""
+        books = self.books
+        if fresh := books.count_failed(self.log):
+            self._remark(NEW_FAILURES, count=fresh)
+            self.register_failures(fresh)
+        # After the first snapshot, a pod that has not changed was removed, and looked after at the API, in this round.
+        # Only without a cache is it removed again.
+        numbers: set[PodNumber] = set(books.attention)
+        if self.config.removed_cache_ms <= 0:
+            numbers.update(books.ended, books.deleted)
+        elif index == 0:
+            numbers.update(books.ended)
+        reasons = {number: self._reason(number) for number in numbers}
+        order: Iterable[PodNumber] = sorted(numbers)
+        if any(isinstance(reason, SparkFault) for reason in reasons.values()):
+            order = books.in_spark_order(numbers)
+        for number in order:
+            books.drop("attention", number, self.log)
+            fault = self._visit(number, reasons[number], index)
+            if fault is not None:
+                return fault
+        return None
+
+    def _reason(self, number: PodNumber) -> ExitReason | SparkFault | None:
+        """Why an executor is to be removed now; None if it is not: its removal is remembered, or it has none."""
+        books = self.books
+        pod = books.ended.get(number) or books.deleted.get(number)
+        if pod is None or number in books.removed:
+            return None
+        return exit_reasons.of_pod(pod, self.config.spark_container)
+
+    def _visit(self, number: PodNumber, reason: ExitReason | SparkFault | None, index: int) -> SparkFault | None:
+        """Look at one final or labelled pod; returns what Spark throws there."""
+        books, log = self.books, self.log
+        pod = books.ended.get(number) or books.deleted.get(number)
+        if pod is None:  # labelled inactive
+            books.reactivate(number, log)
+            return None
+        first = number not in self.handled
+        self.handled.add(number)
+        if reason is not None:
+            # Into the cache before the reason is known: a removal that throws is not tried again for a while.
+            if self.config.removed_cache_ms > 0:
+                books.remember_removal(number, self.now, log)
+            if isinstance(reason, SparkFault):
+                return reason
+            self._remove(pod, reason, index)
+        if pod.state is PodState.DELETED:
+            books.reactivate(number, log)
+        elif first:
+            self._dispose(pod, index)
+        return None
+
+    def _remove(self, pod: Pod, reason: ExitReason, index: int) -> None:
+        why = _why(_CAUSES[pod.state], snapshot=index, pod=pod.manifest.name, exit_code=reason.exit_code)
+        # Spark asks this after it sent the removal, which takes effect later: the answer is that of before.
+        active = pod.number in self.books.active if pod.state is PodState.SUCCEEDED else None
+        self.commands.append(RemoveExecutor(self.now, _executor(pod.number), reason, why, active, index))
+
+    def _dispose(self, pod: Pod, index: int) -> None:
+        """Delete the pod at the API, or label it where pods are kept (removeExecutorFromK8s)."""
+        books, log, number, name = self.books, self.log, pod.number, pod.manifest.name
+        why = _why(_CAUSES[pod.state], snapshot=index)
+        if self.config.delete_on_termination:
+            if pod.manifest.deleted_at is None:
+                serial = books.next_serial(log)
+                self.commands.append(DeletePod(self.now, serial, number, name, why, check=True))
+        elif number not in books.inactivated and number not in books.patching:
+            serial = books.next_serial(log)
+            books.put("patches", serial, number, log)
+            books.put("patching", number, serial, log)
+            self.commands.append(MarkInactive(self.now, serial, number, name, why))
+
+    def _find_lost(self) -> None:
+        """Remove the executors that are registered, were so before the last full list, and have no pod in it.
+
+        They do not enter the removed cache, so they are removed again at each new list until the backend forgets them.
+        """
+        books, polled_at, delta = self.books, self.books.polled_at, self.config.missing_delta_ms
+        for number in sorted(books.absent):
+            at = books.absent[number]
+            if polled_at - at > delta and number not in self.handled and number not in books.removed:
+                reason = exit_reasons.of_missing(number, at, polled_at, delta)
+                why = _why(Cause.POD_MISSING, registered_at=at, polled_at=polled_at, delta_ms=delta)
+                self.commands.append(RemoveExecutor(self.now, _executor(number), reason, why))
+
+    def _limit_failures(self) -> None:
+        """More failures than the maximum end the application, and every round says so again."""
+        window = self.config.failures_window_ms
+        failures = self.books.failures.within(window, self.now)
+        if failures is not self.books.failures:
+            self.books.field("failures", failures, self.log)
+        if failures.count > self.config.failures_max:
+            facts = {"failures": failures.count, "maximum": self.config.failures_max, "window_ms": window}
+            why = Why(Cause.TOO_MANY_FAILURES, pmap(facts))
+            self.commands.append(StopApplication(self.now, TOO_MANY_FAILURES, why))
+
+    def _remark(self, topic: str, **facts: Fact) -> None:
+        if self.config.remarks:
+            self.reports.append(Remark(self.now, MACHINE, topic, pmap(facts)))
+
+
+def _why(cause: Cause, **facts: Fact) -> Why:
+    return Why(cause, pmap(facts))
+
+
+def _executor(number: PodNumber) -> ExecutorId:
+    return ExecutorId(str(number))

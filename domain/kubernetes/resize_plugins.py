@@ -1,0 +1,315 @@
+"""Growing what executors outgrow: ExecutorResizePlugin (memory) and ExecutorPVCResizePlugin (volume claims).
+
+Two machines that share nothing but their shape: a timer at a fixed rate (``sampling``) whose run looks at measurements
+that the sensor hands in when ``wants_memory`` or ``wants_claims`` says so.
+
+*Memory*: a Spark container that uses more than threshold times its limit gets a limit (and request) larger by the factor.
+Nothing is remembered: as long as it uses too much it grows at every run, without bound; a refused resize is only logged.
+
+*Claims*: executors report how full their fullest local directory is (``DiskReport``); the last report of each counts. At a
+run, reports of executors without a pod are dropped, and every claim of the others is looked at: above the threshold it is
+asked to grow by the factor, unless its last request has not been met yet (requested above capacity), the very same size
+was asked for last, or a request for it was ever refused; a refused claim is never touched again. One claim is
+asked for at most once a run, whoever mounts it: to a second executor Spark would see the request under way.
+
+In ``ClaimsMeasured`` an entry with an empty claim name stands for an executor whose pod mounts no such claim: it keeps its
+report.
+
+Comparisons and products are Java's, of doubles; new sizes are cut to whole bytes (ExecutorResizeDriverPlugin,
+ExecutorPVCResizeDriverPlugin; spec: backend, sections 3 and 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeAlias, assert_never
+
+from pyrsistent import PMap, PSet, pmap, pset
+
+from podtide.domain.base.units import ExecutorId, Millis
+from podtide.domain.jvm.hash_order import concurrent_order
+from podtide.domain.jvm.values import LONG_MAX, double_text, string_hash
+from podtide.domain.kubernetes.plugin_timer import Sampler
+from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.config import ResizeConfig
+from podtide.domain.protocol.pod_commands import ResizeClaim, ResizePod
+from podtide.domain.protocol.pod_stimuli import (
+    ClaimsMeasured,
+    ClaimUse,
+    DiskReport,
+    MemoryMeasured,
+    MemoryUse,
+    Outcome,
+    Stopping,
+    Wake,
+)
+from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
+from podtide.domain.protocol.reasons import Cause, Fact, Remark, Why
+
+MEMORY_MACHINE: Final = "ExecutorResizeDriverPlugin"
+CLAIM_MACHINE: Final = "ExecutorPVCResizeDriverPlugin"
+
+# Topics of remarks.
+WITHIN: Final = "within its limit"
+UPDATE_FAILED: Final = "update failed"
+REPORTS: Final = "reports"
+TRYING: Final = "trying"
+IN_PROGRESS: Final = "in progress"
+EXPANSION_FAILED: Final = "expansion failed"
+
+MemoryStimulus: TypeAlias = MemoryMeasured | Wake | Outcome | Stopping
+ClaimStimulus: TypeAlias = DiskReport | ClaimsMeasured | Wake | Outcome | Stopping
+
+
+class _Talk:
+    """Collects remarks, if anybody wants them."""
+
+    __slots__ = ("machine", "reports", "wanted")
+
+    def __init__(self, machine: str, *, wanted: bool) -> None:
+        self.machine = machine
+        self.wanted = wanted
+        self.reports: list[Report] = []
+
+    def say(self, at: Millis, topic: str, **facts: Fact) -> None:
+        if self.wanted:
+            self.reports.append(Remark(at, self.machine, topic, pmap(facts)))
+
+
+# ---------------------------------------------------------------------------------------------------------------- memory
+
+
+@dataclass(frozen=True, slots=True)
+class PodSizes:
+    """ExecutorResizePlugin: its timer, and the resizes of the last run that have not been answered."""
+
+    timer: Sampler[MemoryMeasured]
+    serial: int = 0
+    pending: PMap[int, ExecutorId] = field(default_factory=pmap)
+
+
+def start_pods(config: ResizeConfig, now: Millis) -> PodSizes:
+    """The plugin as ``init`` leaves it: the first run is one interval away."""
+    return PodSizes(Sampler(now + config.interval_ms))
+
+
+def pods_due(state: PodSizes, config: ResizeConfig) -> Millis:  # noqa: ARG001 - every machine's ``due`` takes both
+    """When the next run is due; NEVER while one waits for its measurement."""
+    return state.timer.due
+
+
+def wants_memory(state: PodSizes, config: ResizeConfig, now: Millis) -> bool:  # noqa: ARG001 - as every ``wants``
+    """Whether the executors' memory should be measured now."""
+    return state.timer.wants(now)
+
+
+def resize_pods(
+    state: PodSizes,
+    snapshots: Sequence[MemoryStimulus],
+    config: ResizeConfig,
+    now: Millis,  # noqa: ARG001 - every decision takes the same four; each stimulus carries its own time
+) -> Step[PodSizes, ResizePod]:
+    """Enlarge the containers that are nearly full. Outcomes are optional: a refusal is remarked upon, no more."""
+    commands: list[ResizePod] = []
+    talk = _Talk(MEMORY_MACHINE, wanted=config.remarks)
+    for stimulus in snapshots:
+        match stimulus:
+            case MemoryMeasured():
+                timer, measured = state.timer.heard(stimulus, stimulus.at, config.interval_ms)
+            case Wake():
+                timer, measured = state.timer.woken(stimulus.at, config.interval_ms)
+            case Outcome():
+                state = _pod_answered(state, stimulus, talk)
+                continue
+            case Stopping():
+                timer, measured = state.timer.stopped(), None
+            case _:
+                assert_never(stimulus)
+        state = replace(state, timer=timer)
+        if measured is not None:
+            state = _enlarge(state, measured.pods, config, stimulus.at, commands, talk)
+    return Step(state, tuple(commands), tuple(talk.reports))
+
+
+def _enlarge(
+    state: PodSizes,
+    pods: Iterable[MemoryUse],
+    config: ResizeConfig,
+    at: Millis,
+    commands: list[ResizePod],
+    talk: _Talk,
+) -> PodSizes:
+    """checkAndIncreaseMemory: one run."""
+    serial = state.serial
+    pending = {}
+    for pod in pods:
+        used, limit = pod.used, pod.limit
+        if used is None or limit is None or pod.executor == UNNAMED_EXECUTOR:
+            continue
+        if not float(used) > limit * config.threshold:
+            talk.say(at, WITHIN, executor=pod.executor, limit=limit, used=used)
+            continue
+        serial += 1
+        after = _grown(limit, config.factor)
+        facts = {"used": used, "limit": limit, "threshold": config.threshold, "factor": config.factor}
+        why = Why(Cause.MEMORY_USED, pmap(facts))
+        commands.append(ResizePod(at, serial, pod.executor, pod.pod, pod.container, after, why))
+        pending[serial] = pod.executor
+    return replace(state, serial=serial, pending=pmap(pending))
+
+
+def _pod_answered(state: PodSizes, outcome: Outcome, talk: _Talk) -> PodSizes:
+    executor = state.pending.get(outcome.serial)
+    if executor is None:
+        return state
+    if outcome.failure is not None:
+        talk.say(outcome.at, UPDATE_FAILED, executor=executor, message=outcome.failure.message)
+    return replace(state, pending=state.pending.remove(outcome.serial))
+
+
+# ---------------------------------------------------------------------------------------------------------------- claims
+
+
+class Asked(NamedTuple):
+    """A resize that has not been answered yet."""
+
+    claim: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSizes:
+    """ExecutorPVCResizePlugin: its timer and its three tables.
+
+    ``reports``: the last ratio of each executor. ``requested``: the size asked for last, by claim, where the API agreed.
+    ``failed``: claims that are left alone for good.
+    """
+
+    timer: Sampler[ClaimsMeasured]
+    reports: PMap[ExecutorId, float] = field(default_factory=pmap)
+    requested: PMap[str, int] = field(default_factory=pmap)
+    failed: PSet[str] = field(default_factory=pset)
+    serial: int = 0
+    pending: PMap[int, Asked] = field(default_factory=pmap)
+
+
+def start_claims(config: ResizeConfig, now: Millis) -> ClaimSizes:
+    """The plugin as ``init`` leaves it: the first run is one interval away."""
+    return ClaimSizes(Sampler(now + config.interval_ms))
+
+
+def claims_due(state: ClaimSizes, config: ResizeConfig) -> Millis:  # noqa: ARG001 - every machine's ``due`` takes both
+    """When the next run is due; NEVER while one waits for its measurement."""
+    return state.timer.due
+
+
+def wants_claims(state: ClaimSizes, config: ResizeConfig, now: Millis) -> bool:  # noqa: ARG001 - as every ``wants``
+    """Whether the executors' claims should be looked up now."""
+    return state.timer.wants(now)
+
+
+def resize_claims(
+    state: ClaimSizes,
+    snapshots: Sequence[ClaimStimulus],
+    config: ResizeConfig,
+    now: Millis,  # noqa: ARG001 - every decision takes the same four; each stimulus carries its own time
+) -> Step[ClaimSizes, ResizeClaim]:
+    """Enlarge the claims of executors whose disks fill up. Every command's outcome has to come back."""
+    commands: list[ResizeClaim] = []
+    talk = _Talk(CLAIM_MACHINE, wanted=config.remarks)
+    for stimulus in snapshots:
+        match stimulus:
+            case DiskReport():
+                state = replace(state, reports=state.reports.set(stimulus.executor, stimulus.ratio))
+                continue
+            case ClaimsMeasured():
+                timer, measured = state.timer.heard(stimulus, stimulus.at, config.interval_ms)
+            case Wake():
+                timer, measured = state.timer.woken(stimulus.at, config.interval_ms)
+            case Outcome():
+                state = _claim_answered(state, stimulus, talk)
+                continue
+            case Stopping():
+                timer, measured = state.timer.stopped(), None
+            case _:
+                assert_never(stimulus)
+        state = replace(state, timer=timer)
+        if measured is not None:
+            state = _expand(state, measured.claims, config, stimulus.at, commands, talk)
+    return Step(state, tuple(commands), tuple(talk.reports))
+
+
+def _expand(
+    state: ClaimSizes,
+    claims: Iterable[ClaimUse],
+    config: ResizeConfig,
+    at: Millis,
+    commands: list[ResizeClaim],
+    talk: _Talk,
+) -> ClaimSizes:
+    """checkAndResizePVCs: one run."""
+    mounted: dict[ExecutorId, list[ClaimUse]] = {}
+    for use in claims:
+        mounted.setdefault(use.executor, []).append(use)
+    reports = {executor: ratio for executor, ratio in state.reports.items() if executor in mounted}
+    order = report_order(reports)
+    talk.say(at, REPORTS, reports=_reports_text(reports, order) if talk.wanted else None)
+    serial = state.serial
+    pending: dict[int, Asked] = {}
+    asked: set[str] = set()
+    for executor in order:
+        ratio = reports[executor]
+        for use in mounted[executor]:
+            if not use.claim or use.claim in state.failed:
+                continue
+            talk.say(at, TRYING, executor=executor, claim=use.claim, ratio=ratio, threshold=config.threshold)
+            if ratio <= config.threshold or use.claim in asked:
+                continue
+            capacity = use.requested if use.capacity is None else use.capacity
+            if use.requested > capacity:
+                talk.say(at, IN_PROGRESS, claim=use.claim, requested=use.requested, capacity=capacity)
+                continue
+            size = _grown(use.requested, config.factor)
+            if state.requested.get(use.claim, 0) == size:
+                continue
+            serial += 1
+            facts = {
+                "ratio": ratio, "threshold": config.threshold, "requested": use.requested, "factor": config.factor,
+            }  # fmt: skip
+            why = Why(Cause.DISK_USED, pmap(facts))
+            commands.append(ResizeClaim(at, serial, executor, use.claim, size, why))
+            pending[serial] = Asked(use.claim, size)
+            asked.add(use.claim)
+    kept = state.reports if len(reports) == len(state.reports) else pmap(reports)
+    return replace(state, reports=kept, serial=serial, pending=pmap(pending))
+
+
+def _claim_answered(state: ClaimSizes, outcome: Outcome, talk: _Talk) -> ClaimSizes:
+    asked = state.pending.get(outcome.serial)
+    if asked is None:
+        return state
+    state = replace(state, pending=state.pending.remove(outcome.serial))
+    if outcome.failure is None:
+        return replace(state, requested=state.requested.set(asked.claim, asked.size))
+    talk.say(outcome.at, EXPANSION_FAILED, claim=asked.claim, message=outcome.failure.message)
+    return replace(state, failed=state.failed.add(asked.claim))
+
+
+def report_order(executors: Iterable[ExecutorId]) -> list[ExecutorId]:
+    """In which order Spark goes through the reports: by bucket of a ConcurrentHashMap.
+
+    Where ids share a bucket Spark's order depends on who reported first; here it is that of the ids.
+    """
+    return concurrent_order([(string_hash(executor), executor) for executor in sorted(executors)])
+
+
+def _reports_text(reports: dict[ExecutorId, float], order: Sequence[ExecutorId]) -> str:
+    entries = (f"{e}=PVCDiskUsageReport({e},{double_text(reports[e])})" for e in order)
+    return f"{{{', '.join(entries)}}}"
+
+
+def _grown(size: int, factor: float) -> int:
+    """``(long) (size * (1.0 + factor))``."""
+    product = size * (1.0 + factor)
+    return LONG_MAX if product >= LONG_MAX else int(product)

@@ -1,0 +1,216 @@
+"""An application as its event log tells it: jobs and what they waited for, stages, tasks, executors, and what is not told.
+
+This is what a what-if runs again. It says what the work *is* (which task takes how long, what must be there before what),
+kept apart from how it went on the executors that happened to be there: waiting for a slot, the slow first task of a fresh
+executor and the tasks that died with their executor are taken out, or told apart, when the log is read
+(``recorded_reading``). Sizes: a stage costs eight bytes for each of its tasks, and no task is an object.
+
+Times are epoch milliseconds as in the log; durations are milliseconds. Ids are Spark's.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
+
+NO_TASK: Final = -1
+"""In ``Stage.body_ms``: this task never ended well in the log."""
+
+
+class Failure(NamedTuple):
+    """A try of a task that failed by itself (an exception, not a lost executor): ``after_ms`` from its launch."""
+
+    task: int
+    after_ms: Millis
+
+
+class Copy(NamedTuple):
+    """A speculative copy of a task, launched ``after_ms`` after the first launch of the task it copies."""
+
+    task: int
+    after_ms: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage that was run. Its attempts are one piece of work: what was computed again for a loss counts once.
+
+    ``body_ms``: for each task, from launch to finish as the driver sees it, without what a fresh executor adds;
+    ``NO_TASK`` where the log has no success. ``parents``: stages whose output it reads, run in this log or not (skipped,
+    or before the log begins). ``shuffle``: what its output is known by, None for a result stage. ``stores``: RDDs that it
+    caches. ``submit_lag_ms``: from the moment when all that it waited for was there to its submission; ``launch_lag_ms``:
+    from submission to the first task, where a slot was free; ``finish_lag_ms``: from the last task's end to completion.
+    ``recomputed``: tasks that ran again because their output was lost. Bytes are sums over the tasks, 0 where not logged.
+    """
+
+    stage: int
+    job: int
+    name: str
+    profile: ProfileId
+    submitted_ms: Millis
+    completed_ms: Millis
+    body_ms: array[int]
+    parents: tuple[int, ...] = ()
+    shuffle: int | None = None
+    stores: tuple[int, ...] = ()
+    barrier: bool = False
+    submit_lag_ms: Millis = 0
+    launch_lag_ms: Millis = 0
+    finish_lag_ms: Millis = 0
+    failures: tuple[Failure, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    attempts: int = 1
+    recomputed: int = 0
+    run_ms: Millis = 0
+    gc_ms: Millis = 0
+    read_bytes: int = 0
+    shuffle_read_bytes: int = 0
+    shuffle_write_bytes: int = 0
+    spilled_bytes: int = 0
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks the stage is made of."""
+        return len(self.body_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job: the stages it ran, and what it waited for.
+
+    ``after``: jobs that had to end before the driver's program submitted it (of its own thread, as far as pools, groups
+    and SQL executions tell threads apart; each a job of this log), ``think_ms``: from the end of the last of these, or
+    from the application's start where there are none, to its submission. ``stages``: those it was the first to run, in
+    order of submission; ``needs``: all that it lists, with the shuffles that they write, skipped ones included (a skipped
+    stage has another id than the one that wrote its shuffle). ``ended_ms``: None when the log ends before. ``end_lag_ms``:
+    from the completion of its last stage to its end.
+    """
+
+    job: int
+    submitted_ms: Millis
+    ended_ms: Millis | None
+    succeeded: bool
+    stages: tuple[int, ...]
+    needs: tuple[JobStage, ...]
+    after: tuple[int, ...] = ()
+    think_ms: Millis = 0
+    end_lag_ms: Millis = 0
+    pool: str | None = None
+    thread: str = ""
+    name: str = ""
+
+
+class Leave(Enum):
+    """Why an executor's record ends."""
+
+    STAYED = "stayed"
+    """It was there when the application ended."""
+    RELEASED = "released"
+    """The application let it go: idle for too long, killed or decommissioned by the driver."""
+    LOST = "lost"
+    """It was taken: preempted, evicted, out of memory, crashed, its node gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """An executor's life as logged. ``requested_ms``: when it was asked for, as far as that is known (the log says so since
+    4.3, or a replay infers it); ``first_task_ms``: None when it never ran one; ``busy_ms``: time in which any task ran."""
+
+    executor: ExecutorId
+    host: str
+    profile: ProfileId
+    cores: int
+    added_ms: Millis
+    removed_ms: Millis | None
+    leave: Leave
+    reason: str = ""
+    requested_ms: Millis | None = None
+    first_task_ms: Millis | None = None
+    last_task_ms: Millis | None = None
+    tasks: int = 0
+    busy_ms: Millis = 0
+
+
+class Unknown(NamedTuple):
+    """Something that the log does not tell, and what that does to the answers."""
+
+    what: str
+    effect: str
+
+
+class Fresh(NamedTuple):
+    """What the first task on a fresh executor took longer than its stage's others on the same footing."""
+
+    executor: ExecutorId
+    extra_ms: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """An application as recorded. Everything is in order: jobs and stages by submission, executors by registration.
+
+    ``driver_ready_ms``: when the driver's block manager was registered, close to when executors are first asked for;
+    None where not logged. ``turnaround_ms``: what a slot stands empty for between two tasks while others wait (the driver's
+    own work). ``cores_per_task``: spark.task.cpus. ``unpersisted``: (time, RDD) as logged. ``properties``: the Spark
+    properties of the log, as they are (redact before showing).
+    """
+
+    id: str
+    name: str
+    spark_version: str
+    started_ms: Millis
+    ended_ms: Millis
+    end_known: bool
+    properties: Mapping[str, str]
+    jobs: tuple[Job, ...]
+    stages: tuple[Stage, ...]
+    executors: tuple[Executor, ...]
+    profiles: tuple[ResourceProfileAdded, ...] = ()
+    driver_ready_ms: Millis | None = None
+    turnaround_ms: Millis = 0
+    fresh: tuple[Fresh, ...] = ()
+    unpersisted: tuple[tuple[Millis, int], ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def runtime_ms(self) -> Millis:
+        """From ApplicationStart to ApplicationEnd, or to the last that was heard."""
+        return self.ended_ms - self.started_ms
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of all stages, each once."""
+        return sum(stage.tasks for stage in self.stages)
+
+    @property
+    def executor_ms(self) -> Millis:
+        """From ExecutorAdded to ExecutorRemoved or the application's end, over all executors."""
+        return sum(
+            max(0, (self.ended_ms if one.removed_ms is None else min(one.removed_ms, self.ended_ms)) - one.added_ms)
+            for one in self.executors
+        )
+
+    def executors_over_time(self) -> tuple[tuple[Millis, int], ...]:
+        """How many executors were registered: (since the application's start, count) at each change."""
+        moves: dict[Millis, int] = {}
+        for one in self.executors:
+            moves[one.added_ms] = moves.get(one.added_ms, 0) + 1
+            if one.removed_ms is not None and one.removed_ms < self.ended_ms:
+                moves[one.removed_ms] = moves.get(one.removed_ms, 0) - 1
+        count, curve = 0, []
+        for at in sorted(moves):
+            count += moves[at]
+            curve.append((at - self.started_ms, count))
+        return tuple(curve)
+
+    @property
+    def peak_executors(self) -> int:
+        """The most executors that were registered at once."""
+        return max((count for _, count in self.executors_over_time()), default=0)

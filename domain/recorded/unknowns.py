@@ -1,0 +1,227 @@
+"""What a log does not tell, and what that does to the answers: only what applies to this log, with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from podtide.domain.recorded.application import NO_TASK, Application, Leave, Unknown
+from podtide.domain.recorded.executors import UNANNOUNCED
+from podtide.domain.recorded.job_dependencies import MAIN
+from podtide.domain.recorded.lifetimes import CAME_UNASKED, STRAY_TASKS, STRAYS
+from podtide.domain.recorded.unknowns__recorded_holes import HOLES
+
+NOTABLE: Final = 0.05
+"""A share of the run time from which on it is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What there is to know of the log besides the application. ``stages_parentless``: no stage names a parent;
+    ``metered``: tasks have metrics; ``partitions``: tasks have partition ids; ``platform``: whose own scaler may have acted;
+    ``unread``: lines that could not be used; ``gaps``: places where the log has holes; ``oversized``: stages that claim more
+    tasks than were kept; ``dynamic``: dynamic allocation was on."""
+
+    stages_parentless: bool
+    metered: bool
+    partitions: bool
+    block_updates: bool
+    compacted: bool
+    platform: str | None
+    unread: int
+    gaps: int
+    applications: int
+    oversized: int
+    dynamic: bool
+
+
+def unknowns_of(app: Application, told: Told) -> tuple[Unknown, ...]:
+    """What is not known of the application, the weightiest first."""
+    return tuple(
+        Unknown(what, effect)
+        for part in (_log(app, told), _program(app, told), _tasks(app, told), _executors(app, told))
+        for what, effect in part
+    )
+
+
+def _log(app: Application, told: Told) -> Iterator[tuple[str, str]]:
+    if told.applications > 1:
+        yield (
+            f"The log holds {told.applications} applications.",
+            "They are taken for one; ids that occur twice are mixed up.",
+        )
+    if told.compacted:
+        yield (
+            "The log was compacted: the stages and tasks of finished jobs are missing.",
+            "The run again lacks their work; run time and executor-seconds are those of the rest.",
+        )
+    if told.unread or told.gaps:
+        places = f"{told.unread} lines could not be read" + (f", {told.gaps} places have holes" if told.gaps else "")
+        yield f"The log is incomplete: {places}.", "Tasks and executors in them are missing."
+    if not app.end_known:
+        yield (
+            "The log has no end of the application.",
+            "It is taken to end with the last that its events tell of; what came after that is not in any figure.",
+        )
+    unended = sum(job.ended_ms is None for job in app.jobs)
+    if unended:
+        yield f"{unended} jobs had not ended when the log did.", "They are run as far as the log shows their stages."
+    if app.counts.get("jobs made up"):
+        yield (
+            f"{app.counts['jobs made up']} jobs are not in the log, only their stages.",
+            "What these waited for is guessed from the times of the stages.",
+        )
+
+
+def _program(app: Application, told: Told) -> Iterator[tuple[str, str]]:
+    thinking = sum(job.think_ms for job in app.jobs if job.after)
+    if thinking > NOTABLE * max(1, app.runtime_ms):
+        yield (
+            f"Between jobs the driver took {thinking / 1000:.0f} s in all; whether it computed or waited for other systems "
+            "is not logged.",
+            "These times are kept as they are under every config.",
+        )
+    threads = {job.thread for job in app.jobs}
+    if any(thread.startswith(f"{MAIN} #") for thread in threads):
+        yield (
+            "Jobs ran side by side and nothing names their threads (no pool, no job group).",
+            "What they waited for is guessed from the times at which they ended and began.",
+        )
+    pools = {job.pool for job in app.jobs}
+    if app.properties.get("spark.scheduler.mode", "FIFO").upper() == "FAIR" and len(pools) > 1:
+        yield (
+            f"Weights and minimum shares of {len(pools)} FAIR pools come from a file that is not logged.",
+            "All pools are taken for equal.",
+        )
+    if app.counts.get("streamed jobs"):
+        yield (
+            f"{app.counts['streamed jobs']} jobs are micro-batches of a stream, started by the clock.",
+            "They begin when they did; how much data they would have found at another time is not known.",
+        )
+    if told.stages_parentless and len(app.stages) > len(app.jobs):
+        yield (
+            "Stage parents are not logged.",
+            "Which stages wait for which is not known; each job's stages run one after another or at once as submitted.",
+        )
+
+
+def _tasks(app: Application, told: Told) -> Iterator[tuple[str, str]]:
+    missing = app.counts.get(HOLES, 0)
+    if missing:
+        yield (
+            f"{missing} tasks are not in the log, although their stages completed.",
+            "They are not run again; the rest of their stages' time is not accounted for.",
+        )
+    lost = sum(stage.body_ms.count(NO_TASK) for stage in app.stages) - missing
+    if lost > 0:
+        yield f"{lost} tasks never succeeded in the log.", "How long they would take is not known."
+    if told.oversized:
+        yield f"{told.oversized} stages claim far more tasks than ran.", "Only those that ran are run again."
+    if not told.metered:
+        yield (
+            "Tasks have no metrics.",
+            "What a fresh executor adds cannot be told from the tasks' own work, and sizes are not known.",
+        )
+    retried = sum(stage.attempts > 1 for stage in app.stages)
+    if retried and not told.partitions:
+        yield (
+            f"{retried} stages were tried again, and partition ids are not logged.",
+            "Which tasks those were is guessed by their order.",
+        )
+    copies = sum(len(stage.copies) for stage in app.stages)
+    if copies:
+        yield (
+            f"{copies} tasks had speculative copies; how long an original would have taken that was killed is not known.",
+            "Such a task is taken to end when its copy did.",
+        )
+    stored = {rdd for stage in app.stages for rdd in stage.stores}
+    if stored and not told.block_updates:
+        yield (
+            f"{len(stored)} RDDs were cached; which executors held them, and when they were dropped, is not logged.",
+            "Every executor that computed one of them is taken to hold it until it is unpersisted.",
+        )
+    if any(stage.shuffle is not None for stage in app.stages) and told.dynamic:
+        yield (
+            "When Spark cleaned a shuffle is not logged.",
+            "Executors with shuffle data may be kept longer, or let go earlier, than they would be.",
+        )
+    run, collected = sum(s.run_ms for s in app.stages), sum(s.gc_ms for s in app.stages)
+    spilled = sum(stage.spilled_bytes for stage in app.stages)
+    if spilled or collected > 0.1 * max(1, run):
+        yield (
+            f"Tasks spilled {spilled / 2**30:.1f} GiB and spent {100 * collected / max(1, run):.0f}% of their time "
+            "collecting garbage.",
+            "With other memory, or other tasks beside them, they would take another time; it is kept as it is.",
+        )
+    if any(stage.read_bytes for stage in app.stages) and not _is_local(app):
+        yield (
+            "Where tasks preferred to run is not logged.",
+            "They start wherever a slot is free: no waiting for spark.locality.wait, no reads that become remote.",
+        )
+
+
+def _executors(app: Application, told: Told) -> Iterator[tuple[str, str]]:
+    if _is_local(app):
+        yield (
+            "The application ran inside its driver (a local master): nothing is known of executors and how they start.",
+            "What is answered about executors is assumed, not seen.",
+        )
+    elif app.counts.get("executors not announced"):
+        yield (
+            f"{app.counts['executors not announced']} executors are known only by their tasks or block managers.",
+            "They are taken to have come with the first of these; cores are guessed.",
+        )
+    tasks = app.counts.get(STRAY_TASKS, 0)
+    if tasks:
+        yield (
+            f"{tasks} tasks of stages that no job lists claim to have run before the application began or after it ended.",
+            "They are left out.",
+        )
+    strays = app.counts.get(STRAYS, 0)
+    if strays:
+        yield (
+            f"{strays} executors claim to have come before the application began or after it ended, and ran no task in "
+            "between.",
+            "They are left out; the log was edited, or put together from several.",
+        )
+    came = app.counts.get(CAME_UNASKED, 0)
+    if came:
+        yield (
+            f"{came} executors came at the start, though nothing in the log had asked for most of them.",
+            "They are taken for the platform's own initial executors, asked for when the driver was ready, under every "
+            "config that does not say otherwise (spark.dynamicAllocation.initialExecutors).",
+        )
+    unannounced = app.counts.get(UNANNOUNCED, 0)
+    if unannounced:
+        yield (
+            f"{unannounced} resource profiles are used and not in the log.",
+            "Their executors have the cores that were logged; what their tasks ask for is taken from the conf.",
+        )
+    if told.platform is not None:
+        yield (
+            f"{told.platform} may have scaled the cluster by rules of its own.",
+            "They are not simulated: executors come and go as Spark's dynamic allocation, or a static count, has it.",
+        )
+    unasked = sum(one.requested_ms is None for one in app.executors)
+    if unasked and not _is_local(app):
+        yield (
+            f"When {unasked} of {len(app.executors)} executors were asked for is not known.",
+            "How long they took to start is taken from the others.",
+        )
+    taken = sum(one.leave is Leave.LOST for one in app.executors)
+    if taken:
+        yield (
+            f"{taken} executors were lost; whether that would happen again, or sooner with more executors, is not known.",
+            "The same ones are lost after the same time.",
+        )
+    if app.driver_ready_ms is None:
+        yield (
+            "When the driver was ready is not logged.",
+            "The first executors are taken to be asked for when the application starts.",
+        )
+
+
+def _is_local(app: Application) -> bool:
+    master = app.properties.get("spark.master", "")
+    return master.startswith("local") and not master.startswith("local-cluster")

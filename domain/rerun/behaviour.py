@@ -1,0 +1,77 @@
+"""How executors come and go where an application ran: what a what-if assumes of the cluster, fitted from the log or given.
+
+A what-if changes what is asked for, not where it is asked: how long an executor takes from request to registration, what its
+first tasks take longer, how long it stays after it was told to go, and which executors were taken away are kept as they
+were. ``behaviour_fitting`` finds them; each is a sample in the order in which it was seen, so that running the recorded
+config again meets the recorded luck, and every other config the same luck as far as it goes.
+
+Starting executors get in one another's way where they share a machine. ``StartUp`` is processor sharing: each start is an
+amount of work; while more than ``parallel`` of them go on side by side on one machine, they share its speed evenly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from podtide.domain.base.units import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class StartUp:
+    """From request to registration.
+
+    ``work_ms``: samples, in the order of requests, of what a start takes when nothing is in its way; never empty.
+    ``parallel``: how many starts one machine carries on at full speed (infinite: they do not disturb one another);
+    ``machines``: on how many machines executors are spread evenly (0: each has its own). ``given``: when not empty, the real
+    latencies of the first requests, in order; they are taken as they are, contention and all.
+    """
+
+    work_ms: tuple[Millis, ...]
+    parallel: float = math.inf
+    machines: int = 0
+    given: tuple[Millis, ...] = ()
+
+
+class Loss(NamedTuple):
+    """An executor that was taken: the ``ordinal``-th that registered (from 0), ``after_ms`` from its registration.
+
+    ``status``: the exit status of its container on YARN, as the log gives it; None: it does not.
+    """
+
+    ordinal: int
+    after_ms: Millis
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """How containers come and go on YARN, apart from the heartbeats, which are the application master's own.
+
+    ``startup``: from the moment at which the master launches an executor in its container to its registration.
+    ``stop_ms``: samples of the time from the resource manager's hearing that a container is released to its end.
+    """
+
+    startup: StartUp
+    stop_ms: tuple[Millis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What is kept of the place where an application ran.
+
+    ``boot_ms``: from the application's start to when its first executors are asked for. ``fresh_ms``: samples of what the
+    first tasks on an executor take longer (one for each slot that begins fresh; empty: nothing). ``removal_ms``: samples, in
+    order, of the time from a kill to the executor's removal. ``losses``: executors that were taken in the log.
+    ``capacity``: the most executors that there is room for; None: no bound was seen. ``containers``: of an application that
+    ran on YARN, what of its start-ups and removals is left when its heartbeats are taken out.
+    """
+
+    startup: StartUp
+    boot_ms: Millis = 0
+    fresh_ms: tuple[Millis, ...] = ()
+    removal_ms: tuple[Millis, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    capacity: int | None = None
+    containers: Containers | None = None

@@ -1,0 +1,224 @@
+"""A rerun's application on YARN through time: the engine, its cluster, and the heartbeats between them.
+
+``Beats`` steps the engine of a whole application (``engine.advance``) for whoever plays the rest of it. A heartbeat every
+three seconds of a day would be 28,800 of them, and nearly all say nothing. Where a beat provably changes nothing - nothing
+to ask for, to cancel, to release or to exclude, nobody waits for a reason, nothing new on the other side, the intervals
+settled - the reporter is *parked*: it keeps its place on the grid of its heartbeats, and goes on from there when anything
+happens. Decisions are the same as with every beat made; only calls that say nothing are not made, and do not wear out the
+cluster's chance.
+
+``Given`` is a cluster that somebody described, as a place to ask: what it hears, when it is due, whether it is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from podtide.domain import engine
+from podtide.domain.base.units import NEVER, ExecutorId, Millis
+from podtide.domain.conf.reader import master_of
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.fakes.yarn import cluster as worlds
+from podtide.domain.fakes.yarn.cluster import Asked, Said
+from podtide.domain.fakes.yarn.description import YarnDescription
+from podtide.domain.fakes.yarn.outlook import Outlook, idle, outlook
+from podtide.domain.protocol.commands import Command, RequestTotal, Step
+from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.pod_stimuli import TargetsSet
+from podtide.domain.protocol.stimuli import Answer
+from podtide.domain.protocol.yarn_messages import MasterRegistered
+from podtide.domain.scaling import load as loads, manager as scaling
+from podtide.domain.yarn import allocator as yarn
+from podtide.domain.yarn.reporter import ReporterState, Stage
+from podtide.domain.yarn.side import YarnSideState
+
+DEPLOY_MODE: Final = "spark.submit.deployMode"
+
+
+def is_client(conf: SparkConf) -> bool:
+    """Whether the driver runs outside of the application master (spark.submit.deployMode)."""
+    mode = conf.setting(DEPLOY_MODE)
+    return master_of(conf) != "yarn-cluster" and (mode is None or mode.value.strip().lower() != "cluster")
+
+
+def is_reset_at_start(conf: SparkConf) -> bool:
+    """Whether dynamic allocation is reset as the application begins: on YARN in cluster mode.
+
+    There the application master waits for the driver and registers when dynamic allocation has started; in client mode the
+    driver waits for the master. The reset leaves addTime at 0, so the first backlog needs no timeout.
+    """
+    return master_of(conf).startswith("yarn") and not is_client(conf)
+
+
+class Given:
+    """A cluster that was given. ``shares_driver``: the driver's first job waits for work that starts slow down."""
+
+    shares_driver = False
+
+    def __init__(self, description: YarnDescription, seed: int, now: Millis) -> None:
+        self.world = worlds.begin(description, seed, now)
+        self.beat_ms = description.manager.latency.quantile(0.5)
+        self._known: list[ExecutorId] = []
+
+    def due(self) -> Millis:
+        """When something happens there next."""
+        return worlds.due(self.world)
+
+    def idle(self) -> bool:
+        """Whether a heartbeat would bring nothing, as long as nothing else happens."""
+        return idle(self.world)
+
+    def outlook(self) -> Outlook:
+        """What keeps containers away."""
+        return outlook(self.world)
+
+    def apply(self, command: Asked, now: Millis) -> None:
+        """The application asks for something."""
+        self.world = worlds.apply(self.world, command, now)
+
+    def advance(self, now: Millis) -> Iterable[Said]:
+        """Let time pass; returns what reaches the application."""
+        self.world, said = worlds.advance(self.world, now)
+        return said
+
+    def registered(self, executor: ExecutorId, now: Millis) -> None:  # noqa: ARG002 - others know more
+        """The driver took an executor in."""
+        self._known.append(executor)
+
+    def ready(self) -> list[ExecutorId]:
+        """Executors that can be given tasks since this was last asked."""
+        known, self._known = self._known, []
+        return known
+
+    def thought(self) -> bool:
+        """Whether the driver's own work before its first job is done."""
+        return True
+
+
+class Beats:
+    """An application on YARN. ``state``: None before it begins."""
+
+    def __init__(self, config: EngineConfig, place: Given) -> None:
+        assert config.yarn is not None
+        self.config = config
+        self.place = place
+        self._yarn = config.yarn
+        self._period = max(1, config.yarn.reporter.heartbeat_ms + place.beat_ms)
+        self._state: engine.State | None = None
+        self._parked: Millis | None = None  # when the reporter would have beaten next
+
+    @property
+    def state(self) -> engine.State:
+        """The engine's state; the application has begun."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has begun."""
+        return self._state is not None
+
+    def begin(self, now: Millis, *, client: bool) -> Sequence[Step[engine.State, Command]]:
+        """The driver starts and its master registers, before dynamic allocation does (client mode) or after it.
+
+        The master is one that the cluster lets register at ``now``; if there is none yet, it comes by and by.
+        """
+        met = [one for one in self.place.advance(now) if isinstance(one, MasterRegistered)]
+        steps = [_met_first(self.config, now) if met and client else engine.launch(self.config, now)]
+        self._state = steps[0].state
+        if met and not client:
+            steps.append(self.advance(met, now))
+        return steps
+
+    def advance(self, stimuli: Sequence[engine.AnyStimulus], now: Millis) -> Step[engine.State, Command]:
+        """Take what came, and decide."""
+        taken = engine.advance(self.state, stimuli, self.config, now)
+        self._state = taken.state
+        return taken
+
+    def wakes(self, now: Millis) -> bool:
+        """Whether a Wake at ``now`` would change anything; a beat that would not is passed over."""
+        if engine.due(self.state, self.config) > now:
+            return False
+        if (self._side.reporter.until or NEVER) <= now and self._quiet(now):
+            self._beat_later(now + 1)
+            return engine.due(self.state, self.config) <= now
+        return True
+
+    def resume(self, now: Millis) -> None:
+        """Time is ``now``: put the reporter where it would be had it made every beat."""
+        if self._parked is not None:
+            self._put(replace(self._side.reporter, until=self._parked))
+            self._parked = None
+            self._beat_later(now)
+
+    def rest(self, now: Millis) -> Millis:
+        """Nothing else happens at ``now``; returns when something does."""
+        if self._quiet(now):
+            reporter = self._side.reporter
+            self._parked = reporter.until
+            self._put(replace(reporter, until=None))
+        return min(self.place.due(), max(now + 1, engine.due(self.state, self.config)))
+
+    @property
+    def _side(self) -> YarnSideState:
+        side = self.state.yarn
+        assert side is not None
+        return side
+
+    def _put(self, reporter: ReporterState) -> None:
+        self._state = self.state._replace(yarn=replace(self._side, reporter=reporter))
+
+    def _beat_later(self, now: Millis) -> None:
+        """The reporter's next beat is on its grid, not before ``now``."""
+        reporter = self._side.reporter
+        assert reporter.until is not None
+        if reporter.until < now:
+            until = reporter.until + -(-(now - reporter.until) // self._period) * self._period
+            self._put(replace(reporter, until=until))
+
+    def _quiet(self, now: Millis) -> bool:
+        """Whether the reporter's next beats change nothing, as long as nothing else happens."""
+        side = self._side
+        allocator, reporter = side.allocator, side.reporter
+        if reporter.stage is not Stage.SLEEPING or reporter.until is None or side.beating or side.held:
+            return False
+        if (allocator.pending or allocator.loss_asked) and reporter.interval_ms < self._yarn.reporter.heartbeat_ms:
+            return False
+        for profile in allocator.targets:
+            short = yarn.missing(allocator, profile)
+            if short > 0 or (short < 0 and allocator.tables[profile].waiting):
+                return False
+        limits, health = self._yarn.allocator, allocator.health
+        if health.all_excluded or health.failures_at(limits.exclusion, now) >= limits.failures_max:
+            return False
+        return self.place.idle()
+
+
+def _met_first(config: EngineConfig, now: Millis) -> Step[engine.State, Command]:
+    """An application whose master registers before dynamic allocation starts, which therefore is not reset by it.
+
+    So it is in client mode: the driver waits for the application to run before it goes on. In cluster mode the master waits
+    for the driver, and its registration resets dynamic allocation, whose first backlog then needs no timeout.
+    """
+    alone = replace(config, dynamic=False)
+    begun = engine.launch(alone, now)
+    met = engine.advance(begun.state, (MasterRegistered(now),), alone, now)
+    if not config.dynamic:
+        return Step(met.state, (*begun.commands, *met.commands), (*begun.reports, *met.reports))
+    first = scaling.start(loads.empty(), config.scaling, now)
+    state, commands, reports = met.state, [*begun.commands, *met.commands], [*begun.reports, *met.reports]
+    state = state._replace(scaling=first.state)
+    reports.extend(first.reports)
+    for request in first.commands:
+        commands.append(request)
+        if isinstance(request, RequestTotal):
+            targets = tuple((profile, request.targets[profile]) for profile in sorted(request.targets))
+            told = engine.advance(state, (TargetsSet(now, targets),), alone, now)
+            heard = engine.advance(told.state, (Answer(now, request.serial, True),), config, now)
+            state = heard.state
+            commands += (*told.commands, *heard.commands)
+            reports += (*told.reports, *heard.reports)
+    return Step(state, tuple(commands), tuple(reports))

@@ -1,0 +1,113 @@
+"""One executor in the books of the ledger: its present spell, and what its spells before were booked as.
+
+``ledger`` says what is booked when; here is what it is booked into, and what a whole life comes to at its end: only then is
+it known whether it ever ran a task, and how much of its work came to nothing. ``CAUSES`` is the order in which they prevail.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.rerun.ledger.causes import Cause
+
+CAUSES: Final = (
+    Cause.RUNNING,
+    Cause.LOST_WORK,
+    Cause.LEAVING,
+    Cause.OVER_REQUESTED,
+    Cause.STARTING,
+    Cause.CACHED,
+    Cause.SHUFFLE,
+    Cause.MINIMUM,
+    Cause.IDLE_TIMEOUT,
+    Cause.LAST_TASK,
+    Cause.DRIVER,
+    Cause.OTHER,
+)
+"""Every cause; where two apply, the first. The order of ``Bill.causes``."""
+
+ASKED, IDLE, BUSY, GONE = range(4)
+STATES: Final = ("not yet registered", "idle", "busy", "gone")
+
+
+class Life:
+    """One executor: its present spell, and what is booked of the spells before.
+
+    ``since``: when the present spell began; ``driver_at``, ``last_at``: the application's sums then (of an idle spell);
+    ``timeout_at``: when its plain idle timeout passes; ``hold``: the data that keeps it, ``hold_since`` this spell.
+    """
+
+    __slots__ = (
+        "cached",
+        "driver",
+        "driver_at",
+        "ended",
+        "fresh",
+        "hold",
+        "hold_since",
+        "idle_timeout",
+        "last_at",
+        "last_task",
+        "leaving",
+        "lost",
+        "minimum",
+        "other",
+        "ran",
+        "registered",
+        "requested",
+        "running",
+        "shuffle",
+        "since",
+        "starting",
+        "state",
+        "task_ms",
+        "timeout_at",
+        "told",
+        "wasted_ms",
+    )
+
+    def __init__(self, at: Millis) -> None:
+        """Asked for, just now."""
+        self.requested = self.since = self.ended = at
+        self.registered: Millis | None = None
+        self.state = ASKED
+        self.told = self.ran = self.lost = self.fresh = False
+        self.timeout_at: Millis = NEVER
+        self.hold: Cause | None = None
+        self.hold_since = at
+        self.driver_at = self.last_at = 0
+        self.starting = self.running = self.leaving = self.idle_timeout = 0
+        self.driver = self.last_task = self.other = self.cached = self.shuffle = self.minimum = 0
+        self.task_ms = self.wasted_ms = 0
+
+    def keep(self, at: Millis) -> None:
+        """Books what lies beyond the idle timeout, up to ``at``, under what keeps it now; ``at`` is later than both."""
+        start = self.hold_since if self.hold_since > self.timeout_at else self.timeout_at
+        if self.hold is None:
+            self.minimum += at - start
+        elif self.hold is Cause.CACHED:
+            self.cached += at - start
+        else:
+            self.shuffle += at - start
+
+    def causes(self) -> tuple[Millis, ...]:
+        """Its whole life, once it has ended, in the order of ``CAUSES``."""
+        if not self.ran:
+            return 0, 0, self.leaving, self.ended - self.requested - self.leaving, 0, 0, 0, 0, 0, 0, 0, 0
+        wasted = min(self.wasted_ms, self.task_ms)
+        lost_work = self.running * wasted // self.task_ms if wasted else 0
+        return (
+            self.running - lost_work,
+            lost_work,
+            self.leaving,
+            0,
+            self.starting,
+            self.cached,
+            self.shuffle,
+            self.minimum,
+            self.idle_timeout,
+            self.last_task,
+            self.driver,
+            self.other,
+        )

@@ -1,0 +1,451 @@
+"""The tasks of a rerun through time: how they end, what goes on in their slots, and what is lost with an executor.
+
+How long a task takes is known (``recorded.Stage.body_ms``); when it runs is decided by Spark's rules (``rerun_slots``,
+``rerun_jobs``). A slot that a task leaves is offered again ``turnaround_ms`` later. With an executor go its running tasks,
+which wait again, and its map output unless a shuffle service keeps it. Tasks of a running map stage that had ended there
+run again (Resubmitted). A stage that reads lost output stops giving out tasks; 200 ms later (DAGScheduler.RESUBMIT_TIMEOUT)
+what is missing is computed again, and then what is left of it.
+
+A long stretch in which every slot that ends a task begins another one is the bulk of every simulation, so it costs little:
+one heap operation a task, and a summary (``TasksMoved``) instead of two events. ``advance`` runs such a stretch through to
+the end; as soon as something happens that a decision may depend on, it stops at the next place on the allocation
+manager's 100 ms grid, where the next decision can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heappop, heappush, heapreplace
+from typing import Final
+
+from podtide.domain.base.units import NEVER, Millis, ProfileId
+from podtide.domain.protocol.config import TICK_INTERVAL_MS
+from podtide.domain.protocol.stimuli import (
+    BlockUpdated,
+    RddBlock,
+    SpeculativeTaskSubmitted,
+    StageCompleted,
+    TaskEnd,
+    TaskOutcome,
+    TaskStart,
+    UnpersistRDD,
+)
+from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.behaviour import Behaviour
+from podtide.domain.rerun.dag_scheduler import Due, Jobs, Kind
+from podtide.domain.rerun.ledger.ledger import Book
+from podtide.domain.rerun.plan import Plan
+from podtide.domain.rerun.rows import NOBODY, Attempt, ExecutorRow, JobRow, Phase, StageRow, Standing
+from podtide.domain.rerun.task_scheduler import SHIFT, SLOT
+
+RESUBMIT_MS: Final[Millis] = 200
+"""DAGScheduler.RESUBMIT_TIMEOUT."""
+
+
+class Tasks(Jobs):
+    """Jobs, stages and tasks under way. ``grid``: a place on the allocation manager's timer; None: nothing is decided."""
+
+    def __init__(
+        self,
+        app: Application,
+        plan: Plan,
+        behaviour: Behaviour,
+        seed: int,
+        book: Book,
+        *,
+        thinks: bool = False,
+        homes: Mapping[ProfileId, int] | None = None,
+    ) -> None:
+        super().__init__(app, plan, behaviour, seed, book, thinks=thinks, homes=homes)
+        self.grid: Millis | None = None
+        self._cached: set[tuple[int, int]] = set()
+        self._lost: dict[tuple[int, int], tuple[int, Millis]] = {}
+
+    def due(self) -> Millis:
+        """When something happens next by itself."""
+        heap, ends = self._heap, self._slot_end
+        while heap and ends[heap[0] & SLOT] != heap[0]:
+            heappop(heap)
+        first = heap[0] >> SHIFT if heap else NEVER
+        return min(first, self._agenda[0].at) if self._agenda else first
+
+    def advance(self, until: Millis, slack: int) -> Millis:
+        """Live up to and including ``until``, or up to the next place on the grid after something to decide upon.
+
+        ``slack``: how many tasks may end before the need for executors can fall below the target. Returns where time stands.
+        """
+        agenda = self._agenda
+        while True:
+            first = agenda[0].at if agenda else NEVER
+            until, slack = self._run(min(until, first), until, slack)
+            if agenda and agenda[0].at <= until:
+                due = heappop(agenda)
+                self.now = max(self.now, due.at)
+                if self._happen(due):
+                    until = self._next_place(due.at, until)
+            elif not self._heap or self._heap[0] >> SHIFT > until:
+                break
+            if self.done:
+                until = min(until, self.now)
+        self.now = max(self.now, until if until != NEVER else self.now)
+        return self.now
+
+    def _next_place(self, at: Millis, until: Millis) -> Millis:
+        """The first place of the grid at or after ``at``, if that is before ``until``."""
+        if self.grid is None:
+            return until
+        return min(until, at + (self.grid - at) % TICK_INTERVAL_MS)
+
+    def _run(self, stop: Millis, until: Millis, slack: int) -> tuple[Millis, int]:  # noqa: PLR0915 - one loop
+        """Tasks end, and others begin in their slots, up to and including ``stop``. This is where the time goes."""
+        heap = self._heap
+        if not heap:
+            return until, slack
+        slot_end, slot_began, slot_index = self._slot_end, self._slot_began, self._slot_index
+        slot_run, slot_executor = self._slot_run, self._slot_executor
+        moved, outputs, turnaround = self._moved, self._outputs, self._turnaround
+        waiting, running = self.waiting, self.running
+        only = next(iter(self._pools.values())) if len(self._pools) == 1 else None
+        active, ran, near = Standing.ACTIVE, 0, False  # near: until is the next place of the grid, for whatever comes
+        horizon = ((min(stop, until) + 1) << SHIFT) - 1
+        at = self.now
+        while heap:
+            key = heap[0]
+            if key > horizon:
+                break
+            slot = key & SLOT
+            if slot_end[slot] != key:
+                heappop(heap)
+                continue
+            at = key >> SHIFT
+            run, executor = slot_run[slot], slot_executor[slot]
+            assert run is not None
+            if not run.simple or (run.special is not None and slot_index[slot] in run.special):
+                heappop(heap)
+                self.now = at
+                if self._ended(slot, run, executor, at):
+                    until = self._next_place(at, until)
+                only = next(iter(self._pools.values())) if len(self._pools) == 1 else None
+                stop = min(stop, self._agenda[0].at) if self._agenda else stop
+                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                continue
+            # a task of a plain attempt ended well
+            index = slot_index[slot]
+            executor.work_ms += at - slot_began[slot]
+            executor.fresh = 0
+            profile = run.profile
+            running[profile] -= 1
+            run.running -= 1
+            run.pool.running -= 1
+            if not run.ended and run.told == run.next:
+                moved.append(run)
+            run.ended += 1
+            ran += 1
+            if not run.done[index]:
+                run.done[index] = 1
+                run.stage.missing -= 1
+            if run.holder is not None:
+                row = executor.row
+                run.holder[index] = row
+                if row not in run.stage.on:
+                    run.stage.on.add(row)
+                    outputs.append((executor.id, run.key[1]))
+            if run.stores:
+                self.now = at
+                self._store(run, executor, at)
+            if not run.stage.missing:
+                self.now = at
+                self._all_there(run.stage, at)
+                stop = min(stop, self._agenda[0].at)
+                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+            slack -= 1
+            if slack == 0:
+                until = self._next_place(at, until)
+                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+            # its slot goes on
+            after = None
+            if executor.standing is active:
+                if only is not None:
+                    queue = only.queues.get(profile)
+                    if queue:
+                        after = queue[0]
+                        if after.barrier:
+                            after = self._choose(profile)
+                else:
+                    after = self._choose(profile)
+            if after is None:
+                heappop(heap)
+                self.now = at
+                self._leave_slot(slot, executor, at)
+                if not near:
+                    until, near = self._next_place(at, until), True
+                    horizon = ((min(stop, until) + 1) << SHIFT) - 1
+            elif after.simple and not after.again and (after.special is None or after.next not in after.special):
+                index = after.next
+                if after.told == index and not after.ended:
+                    moved.append(after)
+                after.next = index + 1
+                began = at + turnaround
+                end = (began + after.bodies[index]) << SHIFT | slot
+                heapreplace(heap, end)
+                slot_end[slot] = end
+                slot_began[slot] = began
+                slot_index[slot] = index
+                if after is not run:
+                    slot_run[slot] = after
+                after.running += 1
+                after.pool.running += 1
+                waiting[profile] -= 1
+                running[profile] += 1
+                if after.next == after.total:
+                    self.now = at
+                    self._unqueue(after)
+                    self._phase(at)
+                    until = self._next_place(at, until)
+                    horizon = ((min(stop, until) + 1) << SHIFT) - 1
+            else:
+                heappop(heap)
+                self.now = at
+                self._leave_slot(slot, executor, at, goes_on=True)
+                self._start(after, executor, at + turnaround)
+                until = self._next_place(at, until)
+                stop = min(stop, self._agenda[0].at) if self._agenda else stop
+                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+        self.now = max(self.now, at)
+        self.tasks_run += ran
+        return until, slack
+
+    def _happen(self, due: Due) -> bool:
+        """Whether a decision may depend on it."""
+        what = due.what
+        match due.kind:
+            case Kind.JOB:
+                assert isinstance(what, JobRow)
+                self._start_job(what, due.at)
+            case Kind.SUBMIT:
+                assert isinstance(what, StageRow)
+                self._submit(what, due.at)
+            case Kind.READY:
+                assert isinstance(what, Attempt)
+                self._enqueue(what)
+                self.offer(due.at)
+            case Kind.COMPLETE:
+                assert isinstance(what, StageRow)
+                self._complete(what, due.at)
+            case Kind.JOB_ENDS:
+                assert isinstance(what, JobRow)
+                self._end_job(what, due.at)
+            case Kind.COPY:
+                assert isinstance(what, Attempt)
+                return self._want_copy(what, due.task, due.at)
+            case Kind.RESUBMIT:
+                assert isinstance(what, StageRow)
+                if what.phase is Phase.FAILED:
+                    what.phase = Phase.IDLE
+                    self._want(what, due.at, lag_ms=0)
+            case Kind.UNPERSIST:
+                self.say(UnpersistRDD(due.at, due.task))
+                self._cached = {held for held in self._cached if held[1] != due.task}
+            case Kind.OPEN:
+                self.open(due.at)
+        return True
+
+    def _ended(self, slot: int, run: Attempt, executor: ExecutorRow, at: Millis) -> bool:
+        """A task of an attempt that needs a second look ended: a failure, a task with a copy, a zombie, a retry."""
+        index, spent = self._slot_index[slot], at - self._slot_began[slot]
+        copy = run.copying.get(index) == slot
+        executor.work_ms += spent
+        run.running -= 1
+        run.pool.running -= 1
+        self.running[run.profile] -= 1
+        self.tasks_run += 1
+        part = run.part(index)
+        failed = bool(run.fails and run.fails.get(index)) and not copy
+        if failed:
+            assert run.fails is not None
+            run.fails[index].pop(0)
+            executor.wasted_ms += spent
+            self.tasks_again += 1
+        outcome = TaskOutcome.FAILED if failed else TaskOutcome.SUCCESS
+        self._leave_slot(slot, executor, at, told=False)
+        if not failed:
+            if run.done[part]:
+                executor.wasted_ms += spent
+            else:
+                run.done[part] = 1
+                run.stage.missing -= 1
+                before = self._lost.pop((run.key[1], part), None)
+                if before is not None:  # what was computed first has come to nothing
+                    self.book.worked(before[0], 0, before[1])
+                if run.holder is not None:
+                    run.holder[part] = executor.row
+                    run.stage.on.add(executor.row)
+            self._end_copy(run, index, slot, at)
+            if run.stores:
+                self._store(run, executor, at)
+        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
+        if failed and not run.zombie:
+            run.again.append(index)
+            self.waiting[run.profile] += 1
+            self._enqueue(run)
+        # A retry that has nothing left to do is over, even if parts that are none of its own were lost meanwhile: then the
+        # stage is submitted once more (DAGScheduler.processShuffleMapStageCompletion).
+        stage = run.stage
+        over = run is stage.attempt and not run.zombie and not run.running and not run.waiting
+        if stage.phase is Phase.RUNNING and (over or not stage.missing):
+            self._all_there(stage, at)
+        if run.barrier and failed:
+            self.offer(at)
+        self.offer_one(executor, at)
+        self._phase(at)
+        return True
+
+    def _store(self, run: Attempt, executor: ExecutorRow, at: Millis) -> None:
+        """A task cached its partition where it ran: told once for each executor and RDD, which is all that matters."""
+        for rdd in run.stores:
+            if (executor.row, rdd) not in self._cached:
+                self._cached.add((executor.row, rdd))
+                self.say(BlockUpdated(at, executor.id, RddBlock(rdd, executor.row), True, False))
+
+    # speculative copies
+
+    def _want_copy(self, run: Attempt, index: int, at: Millis) -> bool:
+        """checkSpeculatableTasks, when the log says so: a copy of a task that still runs, if there is a slot for it."""
+        if run.zombie or run.done[run.part(index)]:
+            return False
+        self.say(SpeculativeTaskSubmitted(at, run.key[1], run.number, index))
+        free = self._free.get(run.profile)
+        original = next((slot for slot, end in self._slots_of(run, index) if end >= 0), None)
+        if not free or original is None:
+            return True
+        executor = free[self._draw(len(free))]
+        slot = executor.free.pop()
+        if not executor.free:
+            self._out_of_free(executor)
+        end = (self._slot_end[original] >> SHIFT) << SHIFT | slot
+        heappush(self._heap, end)
+        self._slot_end[slot], self._slot_began[slot], self._slot_index[slot] = end, at, index
+        self._slot_run[slot] = run
+        run.copying[index] = slot
+        run.running += 1
+        run.pool.running += 1
+        self.running[run.profile] += 1
+        executor.running += 1
+        if executor.running == 1:
+            self._works(executor, at)
+        self.say(TaskStart(at, run.key[1], run.number, index, executor.id, speculative=True))
+        return True
+
+    def _slots_of(self, run: Attempt, index: int) -> list[tuple[int, int]]:
+        return [
+            (slot, self._slot_end[slot])
+            for slot, one in enumerate(self._slot_run)
+            if one is run and self._slot_index[slot] == index
+        ]
+
+    def _end_copy(self, run: Attempt, index: int, slot: int, at: Millis) -> None:
+        """One of two copies ended well: the other one is killed."""
+        if index not in run.copying:
+            return
+        copy = run.copying.pop(index)
+        for other, end in self._slots_of(run, index):
+            if other != slot and end >= 0:
+                executor = self._slot_executor[other]
+                spent = max(0, at - self._slot_began[other])  # it may have been about to begin again
+                executor.work_ms += spent
+                executor.wasted_ms += spent
+                run.running -= 1
+                run.pool.running -= 1
+                self.running[run.profile] -= 1
+                self._leave_slot(other, executor, at, told=False)
+                end_event = (at, run.key[1], run.number, index, executor.id, other == copy, TaskOutcome.KILLED)
+                self.say(TaskEnd(*end_event))
+
+    def remove(self, executor: ExecutorRow, at: Millis, *, lost: bool) -> None:
+        """The executor is gone, and with it what ran on it and what it held."""
+        self.now = max(self.now, at)
+        self.stand_aside(executor)
+        executor.standing = Standing.GONE
+        self._tell_moves(at)
+        for slot in range(executor.first, executor.first + executor.slots):
+            if self._slot_end[slot] >= 0:
+                self._lose_task(slot, executor, at)
+        if not self.plan.shuffle_kept:
+            self._lose_output(executor, at)
+        self.by_id.pop(executor.id, None)
+        executor.until = at
+        self.book.removed(executor.key, at, lost)
+        self._phase(at)
+        self.offer(at)
+
+    def _lose_task(self, slot: int, executor: ExecutorRow, at: Millis) -> None:
+        run, index = self._slot_run[slot], self._slot_index[slot]
+        assert run is not None
+        spent = max(0, at - self._slot_began[slot])
+        executor.work_ms += spent
+        executor.wasted_ms += spent
+        run.running -= 1
+        run.pool.running -= 1
+        self.running[run.profile] -= 1
+        copy = run.copying.get(index) == slot
+        if copy:
+            del run.copying[index]
+        self._slot_end[slot] = -1
+        self._slot_run[slot] = None
+        executor.running -= 1
+        if not executor.running:
+            self._rests(executor, at)
+        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, TaskOutcome.FAILED))
+        self.tasks_again += 1
+        if not run.zombie and not copy and not run.done[run.part(index)]:
+            self._give_back(run, index)
+
+    def _give_back(self, run: Attempt, index: int) -> None:
+        run.simple = False
+        run.again.append(index)
+        self.waiting[run.profile] += 1
+        self._enqueue(run)
+
+    def _lose_output(self, executor: ExecutorRow, at: Millis) -> None:
+        """Map output is lost: running map stages repeat theirs, those that read it stop; else it is noticed when read."""
+        for row in self._stages.values():
+            holder = row.holder
+            if holder is None or executor.row not in row.on:
+                continue
+            row.on.discard(executor.row)
+            lost = [part for part, who in enumerate(holder) if who == executor.row]
+            if not lost:
+                continue
+            running = row.attempt if row.phase is Phase.RUNNING else None
+            for part in lost:
+                holder[part] = NOBODY
+                row.done[part] = 0
+                row.missing += 1
+                self._lost[row.recorded.stage, part] = executor.key, max(0, row.recorded.body_ms[part])
+                if running is not None and not running.zombie:
+                    self._repeat(running, part, executor, at)
+            if running is None:
+                for child in row.children:
+                    if child.phase is Phase.RUNNING:
+                        self._fail(child, at)
+
+    def _repeat(self, run: Attempt, part: int, executor: ExecutorRow, at: Millis) -> None:
+        """Resubmitted: a task of a running map stage that had ended is needed again."""
+        index = part if run.parts is None else (run.parts.index(part) if part in run.parts else NOBODY)
+        if index < 0:
+            return
+        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, False, TaskOutcome.FAILED))
+        self.tasks_again += 1
+        self._give_back(run, index)
+
+    def _fail(self, row: StageRow, at: Millis) -> None:
+        """A stage's next task would find the output of its parents gone (FetchFailed)."""
+        attempt = row.attempt
+        assert attempt is not None
+        if not attempt.waiting:
+            return  # all of its tasks run and have what they need
+        self._retire(attempt)
+        attempt.simple = False
+        self.say(StageCompleted(at, row.recorded.stage, attempt.number))
+        row.phase = Phase.FAILED
+        self._later(at + RESUBMIT_MS, Kind.RESUBMIT, row)

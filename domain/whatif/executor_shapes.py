@@ -1,0 +1,104 @@
+"""What an executor of each resource profile is, under a conf: how many tasks it takes at once, and what of it is paid for.
+
+Slots are Spark's own arithmetic (``profiles.tasks_per_executor``), memory is that of ``executor_pod_resources``: heap,
+overhead, off-heap memory, Python's. Two things the conf does not tell. Where nobody set spark.executor.cores, an executor
+of a standalone or local master has all cores of its worker: the log's executors say how many those were. And platforms
+start executors of another shape than the conf's: as long as the variant leaves the shape alone, the cores that were logged
+count, because tasks did run on them. What is billed are the executor's cores and all of its memory, in MiB.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.conf.reader import Reads
+from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf
+from podtide.domain.executor_pod.resources import Sizes, application_sizes, executor_shape
+from podtide.domain.protocol.config import ProfileRules
+from podtide.domain.protocol.resource_profiles import (
+    BUILT_IN,
+    CORES,
+    ResourceProfile,
+    SparkFault,
+    default_profile,
+    from_added,
+    tasks_per_executor,
+)
+from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.plan import Shape
+
+CORES_KEY: Final = "spark.executor.cores"
+PROFILES_MAX: Final = 10_000
+"""Profiles of one application that get a shape of their own; a hostile log may name more."""
+
+_PYTHON_ON_YARN: Final = "spark.yarn.isPython"
+
+
+def recorded_cores(application: Application) -> dict[ProfileId, int]:
+    """The cores of a profile's executors as logged: the most frequent number, of equals the larger."""
+    counts: dict[ProfileId, Counter[int]] = {}
+    for one in application.executors:
+        if one.cores > 0:
+            counts.setdefault(one.profile, Counter())[one.cores] += 1
+    return {profile: max(seen, key=lambda cores: (seen[cores], cores)) for profile, seen in counts.items()}
+
+
+def shapes(
+    application: Application, conf: SparkConf, rules: ProfileRules, *, as_logged: bool
+) -> tuple[dict[ProfileId, Shape], tuple[ConfError, ...]]:
+    """The shape of every profile of the application, and what is wrong with any; the default profile is always there.
+
+    ``rules``: of the same conf. ``as_logged``: the variant leaves cores alone, so the logged ones count.
+    """
+    reads = Reads(conf)
+    sizes = application_sizes(reads)
+    if (python := conf.setting(_PYTHON_ON_YARN)) is not None and python.value.strip().lower() == "true":
+        sizes = sizes._replace(python=True)
+    logged = recorded_cores(application)
+    profiles = {DEFAULT_PROFILE: default_profile(rules)}
+    for event in application.profiles[:PROFILES_MAX]:
+        if event.profile != DEFAULT_PROFILE:  # that one is the application's conf, whatever the event says
+            profiles[event.profile] = from_added(event)
+    for known in sorted({*logged, *(stage.profile for stage in application.stages)} - set(profiles))[:PROFILES_MAX]:
+        profiles[known] = replace(profiles[DEFAULT_PROFILE], id=known)  # nobody announced it
+    made: dict[ProfileId, Shape] = {}
+    errors: list[ConfError] = []
+    for number, profile in profiles.items():
+        cores = logged.get(number) if as_logged or _own_cores(profile) else None
+        shape = _shape(conf, rules, sizes, profile, cores)
+        if isinstance(shape, ConfError):
+            errors.append(shape)
+            shape = Shape(1, max(1, rules.executor_cores), max(0, sizes.heap_mib + sizes.overhead_mib))
+        made[number] = shape
+    return made, tuple(errors)
+
+
+def _own_cores(profile: ResourceProfile) -> bool:
+    """Whether a profile other than the default one asks for cores of its own: the conf does not change them."""
+    return profile.id != DEFAULT_PROFILE and any(name == CORES for name, _ in profile.executor)
+
+
+def _shape(
+    conf: SparkConf, rules: ProfileRules, sizes: Sizes, profile: ResourceProfile, logged: int | None
+) -> Shape | ConfError:
+    if logged is not None:
+        rules = replace(rules, executor_cores=logged, cores_limit_known=True)
+        others = tuple((name, amount) for name, amount in profile.executor if name != CORES)
+        profile = replace(profile, executor=((CORES, logged), *others))
+    slots = tasks_per_executor(profile, rules)
+    if isinstance(slots, SparkFault):
+        setting = conf.setting(CORES_KEY) or Setting("", "unset")
+        expected = f"executors that can run the tasks of resource profile {profile.id} ({slots.message})"
+        return ConfError(CORES_KEY, setting.value, setting.origin, expected, slots)
+    # Custom resources are neither billed nor have vendors outside of Kubernetes.
+    plain = replace(profile, executor=tuple(pair for pair in profile.executor if pair[0] in BUILT_IN))
+    vendors: Mapping[str, str] = {}
+    made = executor_shape(conf, sizes._replace(custom=()), plain, vendors)
+    if isinstance(made, ConfError):
+        return made
+    cores = dict(profile.executor).get(CORES, rules.executor_cores)
+    return Shape(max(1, slots), max(1, cores), max(0, made.total_mib))

@@ -1,0 +1,169 @@
+"""How containers come and go where an application ran on YARN, out of its log: the heartbeats taken out.
+
+A log tells when an executor was asked for and when it registered. In between lie the application master's heartbeats: a
+target that changes wakes the reporter thread, which asks at once; what the resource manager places meanwhile is fetched
+with the next beat, 200 ms later by default, then 400 ms later, and so on up to the heartbeat interval; and some targets
+wake nobody and wait for the next beat. A what-if that changes these intervals, or meets the resource manager when it is
+full, has to have them apart. So ``launches`` asks the production code: the YARN side of the engine is told the log's
+requests at their times, on a cluster with room for everything, and says when the master would have had each container in
+its hands. What is left until the registration is the start-up.
+
+How long the resource manager takes to place a container is in no log. A node is given containers when it reports, once a
+second by default, so of many nodes one is always about to: a container is taken to be placed as good as at once
+(``planning_yarn.GRANT_MS``). That is an assumption, and makes no difference to what is answered about the log's own config,
+since what is taken from one part is left to the other.
+
+An executor that is told to go stands until its release is sent with the next beat, and its container is stopped. What is
+left of a removal's time when half a beat is taken off is the stop; ten seconds of it are Docker's grace where containers are
+Docker's (docs/model.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from returns.pipeline import is_successful
+
+from podtide.domain.base.units import NEVER, Millis, ProfileId
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.conf.yarn_config import yarn_config
+from podtide.domain.protocol.completions import PREEMPTED
+from podtide.domain.protocol.config import EngineConfig, ReporterConfig, ScalingConfig, YarnConfig
+from podtide.domain.protocol.pod_commands import AnswerRegistration
+from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet, Wake
+from podtide.domain.protocol.reasons import Cause, Why
+from podtide.domain.protocol.yarn_messages import LaunchExecutor, ProfilesDefined
+from podtide.domain.rerun.behaviour import Behaviour, Containers, StartUp
+from podtide.domain.rerun.heartbeats import Beats, Given, is_client
+from podtide.domain.rerun.plan__variants import NO_FAULTS
+from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
+from podtide.domain.whatif.planning_yarn import assumed_cluster, without_nodes
+
+STOP_LEAST_MS: Final[Millis] = 200
+
+REPLAYED_MAX: Final = 2_000
+"""Requests that are told to the YARN side one by one; of a longer list, the others take the usual time."""
+
+_STATUS: Final = re.compile(r"exit(?:ed with)? (?:status|code):? (-?\d{1,9})\b", re.IGNORECASE)
+_PREEMPTED: Final = re.compile(r"\bpreempt", re.IGNORECASE)
+_REASON_MAX: Final = 1_000
+_TURNS_MAX: Final = 1_000
+_IN: Final = Why(Cause.REGISTERED)
+
+
+class Request(NamedTuple):
+    """An executor of a profile is asked for."""
+
+    at: Millis
+    profile: ProfileId
+
+
+def launches(requests: Sequence[Request], config: YarnConfig, began: Millis, *, client: bool) -> list[Millis]:
+    """When the application master launches what was asked for at these times (not falling), in the same order.
+
+    ``began``: when it registers, not after the first of them. Containers of every profile are alike here.
+    """
+    if not requests:
+        return []
+    told = requests[:REPLAYED_MAX]
+    held = _replayed(told, without_nodes(config)[0], began, client=client)
+    usual = sorted(at - one.at for at, one in zip(held, told, strict=True))[len(held) // 2]
+    return [*held, *(one.at + usual for one in requests[REPLAYED_MAX:])]
+
+
+def _replayed(requests: Sequence[Request], config: YarnConfig, began: Millis, *, client: bool) -> list[Millis]:
+    """Tell the YARN side of the engine; the launches of each profile answer its requests in order."""
+    container = config.allocator.containers
+    place = Given(assumed_cluster(Behaviour(StartUp((0,))), NO_FAULTS, container.resource), 0, began)
+    beats = Beats(EngineConfig(ScalingConfig(), dynamic=False, yarn=config), place)
+    found: dict[ProfileId, deque[Millis]] = {one.profile: deque() for one in requests}
+    targets = dict.fromkeys(found, 0)
+    for step in beats.begin(began, client=client):
+        _carry_out(step.commands, place, began, found)
+    profiles = tuple((profile, container) for profile in found)
+    stimuli: list[ProfilesDefined | TargetsSet | Wake] = [ProfilesDefined(began, profiles)]
+    next_, now = 0, began
+    while now != NEVER and (next_ < len(requests) or any(len(found[one]) < count for one, count in targets.items())):
+        beats.resume(now)
+        while next_ < len(requests) and requests[next_].at <= now:
+            targets[requests[next_].profile] += 1
+            next_ += 1
+            if next_ == len(requests) or requests[next_].at > now:
+                asked = tuple((profile, count) for profile, count in sorted(targets.items()) if count)
+                stimuli.append(TargetsSet(now, asked))
+        for _ in range(_TURNS_MAX):
+            heard = [one for one in place.advance(now) if not isinstance(one, RegisterExecutor) or _let_in(place, one)]
+            if not heard and not stimuli:
+                if not beats.wakes(now):
+                    break
+                stimuli.append(Wake(now))
+            step = beats.advance((*stimuli, *heard), now)
+            stimuli = []
+            _carry_out(step.commands, place, now, found)
+        due = beats.rest(now)
+        now = max(now, min(due, requests[next_].at if next_ < len(requests) else NEVER))
+    return [found[one.profile].popleft() if found[one.profile] else one.at for one in requests]
+
+
+def _let_in(place: Given, one: RegisterExecutor) -> bool:
+    """An executor is up at once and stays; the engine need not know it."""
+    place.apply(AnswerRegistration(one.at, one.executor, True, _IN), one.at)
+    return False
+
+
+def _carry_out(commands: Sequence[object], place: Given, now: Millis, found: dict[ProfileId, deque[Millis]]) -> None:
+    for command in commands:
+        if isinstance(command, LaunchExecutor) and command.profile in found:
+            found[command.profile].append(now)
+        place.apply(command, now)  # type: ignore[arg-type]  # what is for somebody else is not listened to
+
+
+def fit_containers(
+    seen: Sequence[Seen],
+    boot_at: Millis,
+    removal_ms: Sequence[Millis],
+    conf: SparkConf,
+    *,
+    driver: Driver | None = None,
+    one_machine: bool = False,
+) -> Containers:
+    """How containers came and went. ``seen``: starts by request, at least one; ``boot_at``: when the master registers.
+
+    ``removal_ms``: from a kill to the removal. ``one_machine``: all executors and perhaps the ``driver`` shared one.
+    """
+    config = _config(conf)
+    requests = [Request(one.requested_ms, one.profile) for one in seen]
+    held = launches(requests, config, min(boot_at, requests[0].at), client=is_client(conf))
+    later = [
+        one._replace(requested_ms=min(at, one.added_ms - 1)) if one.known else one
+        for one, at in zip(seen, held, strict=True)
+    ]
+    startup: StartUp = shared(later, driver) if one_machine else independent(later)
+    return Containers(startup, stops(removal_ms, config.reporter))
+
+
+def _config(conf: SparkConf) -> YarnConfig:
+    """The YARN side under a conf, with defaults in the place of what cannot be read."""
+    result = yarn_config(conf)
+    settings = result.unwrap() if is_successful(result) else result.failure().settings
+    return settings.config
+
+
+def stops(removal_ms: Sequence[Millis], reporter: ReporterConfig) -> tuple[Millis, ...]:
+    """What stopping a container takes of these removals: half a beat less, and no more than the quickest of them."""
+    if not removal_ms:
+        return (STOP_LEAST_MS,)
+    quickest = min(removal_ms)
+    return tuple(max(STOP_LEAST_MS, min(quickest, ms - reporter.heartbeat_ms // 2)) for ms in removal_ms)
+
+
+def status_of(reason: str) -> int | None:
+    """The exit status of a container that Spark's reason for an executor's loss tells of, if it does."""
+    text = reason[:_REASON_MAX]
+    if _PREEMPTED.search(text):
+        return PREEMPTED
+    found = _STATUS.search(text)
+    return None if found is None else int(found[1])

@@ -1,0 +1,233 @@
+"""How fast executors start where an application ran, out of its log: the inverse of ``startup``.
+
+Known are, for each executor, when it was asked for and when it registered. Wanted is the work of each start, which is the
+latency freed of what its neighbours did to it. With processor sharing the answer is exact and cheap: all starts that are
+under way on a machine advance at the same rate, ``min(1, parallel / k)``, and ``k`` at every moment is known from the log.
+So let virtual time be the integral of that rate; the work of a start is the virtual time between its request and its
+registration, and in the same way the work that it takes to become ready, and that of the driver before its first job.
+
+``parallel`` is not in the log. It is the number for which the works come out most alike: under any other, starts that had
+neighbours seem to have been another kind of start than those that had none. ``_parallel`` takes the least squares of
+their logarithms, with a prior (a log whose executors all started side by side says nothing about it).
+
+Where executors do not share a machine, a work is a latency and nothing is to be found. A machine shared by *all* executors
+is seen when they all name one host; of hosts that have several each, the log does not tell how large they are, and they are
+taken to be large enough (docs/model.md, "What cannot be known").
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from podtide.domain.base.randomness import exp, log
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
+from podtide.domain.rerun.start_up import SharedStartUp
+
+PARALLEL_USUAL: Final = 1.3
+"""What 239 starts of 26 real applications on one host of two cores say, taken together (docs/model.md): less than its cores,
+because a JVM that starts compiles and collects on threads of its own."""
+
+PARALLEL_SPREAD: Final = 0.3
+"""How far the logarithm of ``parallel`` may well be from the usual one."""
+
+WORK_SPREAD: Final = 0.35
+"""How far the logarithms of works are from their mean under the right ``parallel``: 0.22 in the same runs, and more here
+because starts at the same time share the host's mood and are not as many witnesses as they are starts."""
+
+READY_SHARE: Final = 0.3
+"""What it takes to become ready, of the work of the start itself: 0.3 in the same runs, where tasks waited for it."""
+
+WITNESSES_MAX: Final = 2_000
+"""More starts than these do not say more about ``parallel``."""
+
+PARALLEL_MOST: Final = 64.0
+_STEPS: Final = 48
+_LATE: Final = 4
+"""A first task that comes later than so many times what is usual was not waiting for its executor."""
+
+_LATE_LEAST_MS: Final = 100
+
+
+class Seen(NamedTuple):
+    """A start as logged. ``first_ms``: when the first task was launched, if tasks were waiting for the executor since it
+    registered; ``extra_ms``: what that task took longer than it would have on an executor that is not fresh; ``known``:
+    whether the request is more than a guess."""
+
+    requested_ms: Millis
+    added_ms: Millis
+    first_ms: Millis | None = None
+    extra_ms: Millis = 0
+    known: bool = True
+    profile: ProfileId = DEFAULT_PROFILE
+
+
+class Driver(NamedTuple):
+    """The driver's own work on the executors' machine: from when it may ask for executors until its first job."""
+
+    began_ms: Millis
+    job_ms: Millis
+
+
+class Progress:
+    """Virtual time on one machine: what any start under way has advanced, given when each of them was under way.
+
+    ``spans``: from, to; ``tails``: from, and how much work there is to do from then on.
+    """
+
+    __slots__ = ("_at", "_v")
+
+    def __init__(
+        self, spans: Iterable[tuple[Millis, Millis]], parallel: float, tails: Iterable[tuple[Millis, float]] = ()
+    ) -> None:
+        moves: list[tuple[float, int, float]] = []
+        for begin, end in spans:
+            if end > begin:
+                moves += ((begin, 1, 0.0), (end, -1, 0.0))
+        moves += ((begin, 1, work) for begin, work in tails if work > 0)
+        moves.sort()
+        self._at: list[float] = []
+        self._v: list[float] = []
+        ends: list[float] = []  # virtual times at which tails end
+        load, v, at, place = 0, 0.0, 0.0, 0
+        while place < len(moves) or ends:
+            rate = min(1.0, parallel / load) if load else 1.0
+            at = self._at[-1] if self._at else moves[0][0]
+            over = at + (ends[0] - v) / rate if ends else math.inf
+            move = moves[place] if place < len(moves) else (math.inf, 0, 0.0)
+            if over <= move[0]:
+                v, at = heappop(ends), over
+                load -= 1
+            else:
+                v += (move[0] - at) * rate
+                at = move[0]
+                load += move[1]
+                place += 1
+                if move[2]:
+                    heappush(ends, v + move[2])
+            self._at.append(at)
+            self._v.append(v)
+
+    def __call__(self, at: Millis) -> float:
+        """The virtual time at a moment; at full speed before the first span and after the last."""
+        if not self._at:
+            return float(at)
+        place = bisect_right(self._at, at) - 1
+        if place < 0:
+            return float(at - self._at[0])
+        low, v = self._at[place], self._v[place]
+        if place + 1 == len(self._at):
+            return v + (at - low)
+        return v + (self._v[place + 1] - v) * ((at - low) / (self._at[place + 1] - low))
+
+
+class Works(NamedTuple):
+    """In the order of ``seen``. ``ready``: of those of which the log tells it (``all_works``: what is usual, if of none)."""
+
+    starts: tuple[float, ...]
+    ready: tuple[float, ...]
+    driver: float
+
+
+def works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None, ready_ms: float = 0.0) -> Works:
+    """The work of starts that shared one machine, with the driver's where it is on the same.
+
+    ``ready_ms``: the work of becoming ready of those of which the log does not tell it.
+    """
+    spans = [(one.requested_ms, one.added_ms if one.first_ms is None else one.first_ms + one.extra_ms) for one in seen]
+    if driver is not None:
+        spans.append((driver.began_ms, driver.job_ms))
+    v = Progress(spans, parallel, ((one.added_ms, ready_ms) for one in seen if one.first_ms is None))
+    ready = (v(one.first_ms + one.extra_ms) - v(one.added_ms) for one in seen if one.first_ms is not None)
+    return Works(
+        tuple(v(one.added_ms) - v(one.requested_ms) for one in seen),
+        tuple(ready),
+        0.0 if driver is None else max(0.0, v(driver.job_ms) - v(driver.began_ms)),
+    )
+
+
+def all_works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None) -> Works:
+    """The same, where becoming ready takes as much as it takes of those of which the log tells it (the median).
+
+    Where it tells of none, as much as is usual for such starts.
+    """
+    first = works(seen, parallel, driver)
+    usual = _median(first.ready) if first.ready else READY_SHARE * _median(first.starts)
+    found = works(seen, parallel, driver, usual)
+    return found if found.ready else found._replace(ready=(usual,))
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def shared(seen: Sequence[Seen], driver: Driver | None = None) -> SharedStartUp:
+    """Starts that all went on on one machine. ``seen``: by request; at least one."""
+    seen = waited_for(seen, PARALLEL_USUAL)
+    parallel = _parallel(seen[:WITNESSES_MAX], driver)
+    found = all_works(seen, parallel, driver)
+    starts = _usual_where_guessed(seen, [max(1, round(work)) for work in found.starts])
+    ready = tuple(max(0, round(work)) for work in found.ready)
+    return SharedStartUp(
+        starts,
+        parallel,
+        machines=1,
+        ready_ms=ready,
+        driver_ms=round(found.driver),
+    )
+
+
+def independent(seen: Sequence[Seen]) -> SharedStartUp:
+    """Starts that did not disturb one another. ``seen``: by request; at least one."""
+    lags = tuple(one.first_ms - one.added_ms for one in waited_for(seen, math.inf) if one.first_ms is not None)
+    starts = _usual_where_guessed(seen, [max(1, one.added_ms - one.requested_ms) for one in seen])
+    return SharedStartUp(starts, ready_ms=lags)
+
+
+def _usual_where_guessed(seen: Sequence[Seen], found: Sequence[Millis]) -> tuple[Millis, ...]:
+    """The median of those whose requests are known in the place of the others, so that the order stays as it is."""
+    known = sorted(work for one, work in zip(seen, found, strict=True) if one.known)
+    return tuple(
+        work if one.known or not known else known[len(known) // 2] for one, work in zip(seen, found, strict=True)
+    )
+
+
+def waited_for(seen: Sequence[Seen], parallel: float) -> list[Seen]:
+    """The same without the first tasks that came late, in virtual time, by the standard of the quicker half.
+
+    They were there when the executor registered and were taken by others, or there was none.
+    """
+    known = [one for one in seen if one.first_ms is not None]
+    v = Progress(((one.requested_ms, one.first_ms or one.added_ms) for one in seen), parallel)
+    lags = {one: v(one.first_ms or 0) - v(one.added_ms) for one in known}
+    quick = sorted(lags.values())[: (len(lags) + 1) // 2]
+    late = max(_LATE_LEAST_MS, _LATE * quick[len(quick) // 2]) if quick else 0.0
+    return [one if 0.0 <= lags.get(one, 0.0) <= late else one._replace(first_ms=None) for one in seen]
+
+
+def _parallel(seen: Sequence[Seen], driver: Driver | None) -> float:
+    """The most likely ``parallel``: works spread log-normally; it lies near the usual one, or anywhere (Student's t)."""
+    low = log(1.0)
+    high = log(PARALLEL_MOST)
+    centre = log(PARALLEL_USUAL)
+    best, least = PARALLEL_USUAL, math.inf
+    for step in range(_STEPS + 1):
+        at = low + (high - low) * step / _STEPS
+        parallel = exp(at)
+        far = (at - centre) / PARALLEL_SPREAD
+        misfit = 2.0 * log(1.0 + far * far) + _spread(seen, all_works(seen, parallel, driver).starts) / WORK_SPREAD**2
+        if misfit < least:
+            best, least = parallel, misfit
+    return best
+
+
+def _spread(seen: Sequence[Seen], found: Sequence[float]) -> float:
+    """The sum of squares of the logarithms of works about their mean."""
+    logs = [log(max(1.0, work)) for one, work in zip(seen, found, strict=True) if one.known]
+    if not logs:
+        return 0.0
+    mean = math.fsum(logs) / len(logs)
+    return math.fsum((one - mean) ** 2 for one in logs)

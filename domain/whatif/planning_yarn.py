@@ -1,0 +1,176 @@
+"""A plan on YARN: the production config of allocator, reporter and backend, and the cluster that they speak to.
+
+Which nodes there are, how large the queue is and who else is in it says a cluster file. Who has only an event log knows
+none of that; then containers come and go as they did in the log (``behaviour.Containers``), from a resource manager that
+has room for everything up to the ``capacity`` that was seen (``assumed_cluster``). What only a known cluster could answer
+is taken out of the config there, since it would find nothing: node labels, custom resources, hosts that are not to be used.
+
+What may go wrong besides (``variants.Faults``) is built into a cluster that was given: a quota is a queue of so many of the
+default profile's containers, an interruption is a preemption of a running executor (exit status -102), a slow start is
+time between the container's files and the executor's registration. Without a cluster whoever plays the plan does the same
+(``rerun_yarn``), from the moment at which an executor registers.
+
+Whatever cluster it is, the containers of the default profile are what the plan's executors are: platforms start executors of
+another shape than the conf's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from returns.pipeline import is_successful
+
+from podtide.domain.base.randomness import Constant
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
+from podtide.domain.conf.spark_conf import ConfError, SparkConf
+from podtide.domain.conf.yarn_config import YarnRefused, YarnSettings, yarn_config
+from podtide.domain.fakes.yarn.description import (
+    Death,
+    Executors,
+    Manager,
+    Master,
+    Nodes,
+    Phase,
+    Queue,
+    YarnDescription,
+    racks,
+)
+from podtide.domain.protocol.completions import PREEMPTED
+from podtide.domain.protocol.config import EngineConfig, ScalingConfig, YarnConfig
+from podtide.domain.protocol.containers import Resource
+from podtide.domain.rerun import plan as plans
+from podtide.domain.rerun.assumed_kubernetes import shifted
+from podtide.domain.rerun.behaviour import Behaviour
+from podtide.domain.rerun.plan__variants import Faults
+
+GRANT_MS: Final[Millis] = 1
+"""Assumed: a container is placed as good as at once, so with the default intervals the master has it after 200 ms."""
+
+EXCLUDED: Final = "spark.yarn.exclude.nodes"
+EXCLUDING: Final = "spark.yarn.executor.launch.excludeOnFailure.enabled"
+LABEL: Final = "spark.yarn.executor.nodeLabelExpression"
+
+_HUGE: Final = 2**40
+_MANY: Final = 1_000_000
+_NOW: Final = Constant(0)
+
+
+class OnYarn(NamedTuple):
+    """The YARN part of a plan: the engine's config, what the variant gets wrong, what to say."""
+
+    config: EngineConfig
+    cluster: YarnDescription | None
+    errors: tuple[ConfError, ...]
+    notes: tuple[str, ...]
+
+
+def on_yarn(
+    before: SparkConf,
+    after: SparkConf,
+    scaling: ScalingConfig,
+    shapes: Mapping[ProfileId, plans.Shape],
+    cluster: YarnDescription | None,
+    faults: Faults,
+) -> OnYarn:
+    """What a variant amounts to on YARN. ``before``: the log's conf, ``after``: the variant's; ``shapes``: its executors.
+
+    ``cluster``: None for one that is not known.
+    """
+    places = {} if cluster is None else racks(cluster)
+    settings, errors = _settings(after, places)
+    known = _settings(before, places)[1]
+    config = with_shape(settings.config, shapes[DEFAULT_PROFILE])
+    notes: list[str] = []
+    if cluster is None:
+        config, notes = without_nodes(config)
+    else:
+        cluster = beset(cluster, faults, config.allocator.containers.resource)
+    new = tuple(error for error in errors if error not in known)
+    return OnYarn(EngineConfig(scaling, dynamic=settings.dynamic, yarn=config), cluster, new, tuple(notes))
+
+
+def _settings(conf: SparkConf, places: Mapping[str, str]) -> tuple[YarnSettings, tuple[ConfError, ...]]:
+    result = yarn_config(conf, racks=places)
+    if is_successful(result):
+        return result.unwrap(), ()
+    refused: YarnRefused = result.failure()
+    return refused.settings, refused.errors
+
+
+def with_shape(config: YarnConfig, shape: plans.Shape) -> YarnConfig:
+    """The config with containers of the default profile that are what the plan's executors are."""
+    spec = config.allocator.containers
+    resource = Resource(max(1, shape.memory_mib), max(1, shape.cores), spec.resource.custom)
+    made = spec._replace(resource=resource, cores=max(1, shape.cores), tasks=max(1, shape.slots))
+    return replace(config, allocator=replace(config.allocator, containers=made))
+
+
+def without_nodes(config: YarnConfig) -> tuple[YarnConfig, list[str]]:
+    """The config where nothing is known of nodes, and what that takes out of it."""
+    allocator, notes = config.allocator, []
+    unknown = "decides nothing here: without a cluster file it is not known which nodes there are."
+    if allocator.exclusion.always:
+        notes.append(f"{EXCLUDED} {unknown}")
+    if allocator.exclusion.enabled:
+        notes.append(f"{EXCLUDING} {unknown}")
+    if allocator.label is not None:
+        notes.append(f"{LABEL} {unknown}")
+    spec = allocator.containers
+    allocator = replace(
+        allocator,
+        containers=spec._replace(resource=spec.resource._replace(custom=())),
+        rules=replace(allocator.rules, types=frozenset()),
+        exclusion=replace(allocator.exclusion, always=frozenset(), enabled=False),
+        label=None,
+    )
+    return replace(config, allocator=allocator), notes
+
+
+def assumed_cluster(behaviour: Behaviour, faults: Faults, container: Resource) -> YarnDescription:
+    """A resource manager that gives what it is asked for at once, up to what there is room for.
+
+    ``container``: of the default profile, in whose memory room is counted. Executors come up and end at once.
+    """
+    bounds = [bound for bound in (behaviour.capacity, faults.quota) if bound is not None]
+    queue = Queue() if not bounds else queue_of(min(bounds), container)
+    manager = Manager(
+        latency=_NOW, heartbeat_ms=GRANT_MS, node_delay=0, rack_delay=0, anywhere_per_heartbeat=_MANY, minimum_mib=1,
+        dominant=False,
+    )  # fmt: skip
+    executors = Executors(launch=_NOW, localize=_NOW, localized=_NOW, start=_NOW, drain=_NOW, exit=_NOW, rpc=_NOW)
+    nodes = (Nodes("assumed", 1, _HUGE),)
+    return YarnDescription(nodes, queue=queue, manager=manager, executors=executors, master=Master(registers=_NOW))
+
+
+def queue_of(count: int, container: Resource) -> Queue:
+    """A queue with room for so many containers."""
+    return Queue(count * container.memory_mib, count * container.vcores)
+
+
+def beset(cluster: YarnDescription, faults: Faults, container: Resource) -> YarnDescription:
+    """The cluster with these faults besides its own. ``container``: of the default profile, in which a quota counts."""
+    executors, queue = cluster.executors, cluster.queue
+    if faults.start_extra_ms > 0:
+        executors = replace(executors, start=shifted(executors.start, faults.start_extra_ms))
+    if faults.spot_per_hour > 0:
+        taken = Death(Phase.RUNNING, per_hour=faults.spot_per_hour, statuses=((PREEMPTED, 1.0),))
+        executors = replace(executors, deaths=(*executors.deaths, taken))
+    if faults.quota is not None:
+        room = queue_of(faults.quota, rounded(container, cluster.manager))
+        queue = replace(
+            queue,
+            memory_mib=room.memory_mib if queue.memory_mib is None else min(queue.memory_mib, room.memory_mib or 0),
+            vcores=room.vcores if queue.vcores is None else min(queue.vcores, room.vcores or 0),
+        )
+    master = replace(cluster.master, registers=_NOW)  # the application's boot is over by then
+    return replace(cluster, executors=executors, queue=queue, master=master)
+
+
+def rounded(container: Resource, manager: Manager) -> Resource:
+    """What the resource manager makes of a container: multiples of its least one."""
+    memory, cores = max(1, manager.minimum_mib), max(1, manager.minimum_vcores)
+    return container._replace(
+        memory_mib=-(-container.memory_mib // memory) * memory, vcores=-(-container.vcores // cores) * cores
+    )

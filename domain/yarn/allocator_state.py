@@ -1,0 +1,190 @@
+"""The YARN allocator's state, and the part of a step that every part of the machine needs. See ``yarn``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeAlias
+
+from pyrsistent import PDeque, PMap, pdeque, pmap
+
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
+from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.config import NegotiationConfig
+from podtide.domain.protocol.container_requests import RequestTable
+from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec, Resource
+from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
+from podtide.domain.protocol.yarn_messages import (
+    ReleaseContainers,
+    TargetsTaken,
+    UpdateExclusions,
+    YarnCommand,
+    YarnInput,
+)
+from podtide.domain.yarn.node_health import Difference, Health
+
+MACHINE: Final = "YarnAllocator"
+TRACKER: Final = "YarnAllocatorNodeHealthTracker"
+LAUNCHER: Final = "ContainerLauncher"
+"""The pool of launching threads: no round of the reporter thread ends in what they throw."""
+ENDPOINT: Final = "AMEndpoint"
+"""Where the driver's messages come in: no round ends in what it throws, either."""
+EXECUTOR_EXITED: Final = "ExecutorExited"
+SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
+DECOMMISSIONS_MAX: Final = 200
+"""Hosts whose decommission is remembered; the first one goes first (decommissioningNodesCache)."""
+
+Said: TypeAlias = YarnCommand | TargetsTaken
+
+
+class Launch(NamedTuple):
+    """A launch under way."""
+
+    container: ContainerId
+    host: str
+    profile: ProfileId
+
+
+class Rest(NamedTuple):
+    """What is left of an answer while a launch is waited for."""
+
+    containers: tuple[Container, ...]
+    completed: tuple[Completion, ...]
+    launched: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class YarnState:
+    """All that the allocator knows. Maps by profile name the profiles that Spark's own maps have.
+
+    ``hosts``: profile to host to containers; ``host_of``: container to host. ``launches``: executors whose launch has not
+    returned; ``launching``: containers being launched that have not completed. ``loss_asked``: how many wait for the reason;
+    ``loss_stored``: reasons that nobody asked for yet, for ever. ``unexpected``: numUnexpectedContainerRelease.
+    ``waiting``: the serial of the call under way; ``later``: what came meanwhile. ``held``: what was reported as held back.
+    """
+
+    specs: PMap[ProfileId, ContainerSpec]
+    targets: PMap[ProfileId, int]
+    running: VersionedMap[ProfileId, VersionedSet[ExecutorId]]
+    starting: VersionedMap[ProfileId, int]
+    tables: VersionedMap[ProfileId, RequestTable]
+    hosts: VersionedMap[ProfileId, VersionedMap[str, VersionedSet[ContainerId]]]
+    host_of: VersionedMap[ContainerId, str] = field(default_factory=VersionedMap)
+    executor_of: VersionedMap[ContainerId, tuple[ExecutorId, ProfileId]] = field(default_factory=VersionedMap)
+    container_of: VersionedMap[ExecutorId, ContainerId] = field(default_factory=VersionedMap)
+    launches: VersionedMap[ExecutorId, Launch] = field(default_factory=VersionedMap)
+    launching: VersionedSet[ContainerId] = field(default_factory=VersionedSet)
+    released: VersionedSet[ContainerId] = field(default_factory=VersionedSet)
+    loss_asked: VersionedMap[ExecutorId, int] = field(default_factory=VersionedMap)
+    loss_stored: VersionedMap[ExecutorId, ExitReason] = field(default_factory=VersionedMap)
+    unexpected: int = 0
+    last_id: int = 0
+    locality_tasks: Mapping[ProfileId, int] = field(default_factory=pmap)
+    host_tasks: Mapping[ProfileId, Mapping[str, int]] = field(default_factory=pmap)
+    health: Health = field(default_factory=Health)
+    decommissioning: tuple[str, ...] = ()
+    ending: bool = False
+    serial: int = 0
+    waiting: int | None = None
+    rest: Rest | None = None
+    later: PDeque[YarnInput] = field(default_factory=pdeque)
+    held: PMap[ProfileId, int] = field(default_factory=pmap)
+
+    @property
+    def pending(self) -> int:
+        """getNumContainersPendingAllocate."""
+        return sum(table.waiting for table in self.tables.values())
+
+    @property
+    def loss_requests(self) -> int:
+        """getNumPendingLossReasonRequests: executors that somebody waits for."""
+        return len(self.loss_asked)
+
+
+class Books:
+    """The allocator's books within one step."""
+
+    def __init__(self, state: YarnState, config: NegotiationConfig, now: Millis) -> None:
+        self.config, self.now = config, now
+        self.specs, self.targets, self.running = state.specs, state.targets, state.running
+        self.starting, self.tables, self.hosts = state.starting, state.tables, state.hosts
+        self.host_of, self.executor_of, self.container_of = state.host_of, state.executor_of, state.container_of
+        self.launches, self.launching, self.released = state.launches, state.launching, state.released
+        self.loss_asked, self.loss_stored = state.loss_asked, state.loss_stored
+        self.unexpected, self.last_id = state.unexpected, state.last_id
+        self.locality_tasks, self.host_tasks = state.locality_tasks, state.host_tasks
+        self.health, self.decommissioning, self.ending = state.health, state.decommissioning, state.ending
+        self.serial, self.waiting, self.rest, self.later = state.serial, state.waiting, state.rest, state.later
+        self.held = state.held
+        self.commands: list[Said] = []
+        self.reports: list[Report] = []
+
+    def step(self) -> Step[YarnState, Said]:
+        """What came of it."""
+        state = YarnState(
+            self.specs, self.targets, self.running, self.starting, self.tables, self.hosts, self.host_of, self.executor_of,
+            self.container_of, self.launches, self.launching, self.released, self.loss_asked, self.loss_stored,
+            self.unexpected, self.last_id, self.locality_tasks, self.host_tasks, self.health, self.decommissioning,
+            self.ending, self.serial, self.waiting, self.rest, self.later, self.held,
+        )  # fmt: skip
+        return Step(state, tuple(self.commands), tuple(self.reports))
+
+    # ------------------------------------------------------------------------------------------------------ helpers
+
+    def say(self, command: Said) -> None:
+        """One command more."""
+        self.commands.append(command)
+
+    def remark(self, topic: str, machine: str = MACHINE, **facts: Fact) -> None:
+        """A line of Spark's log."""
+        if self.config.remarks:
+            self.reports.append(Remark(self.now, machine, topic, pmap(facts)))
+
+    def threw(self, what: str, *, fatal: bool = False) -> None:
+        """An exception that leaves the round; the reporter thread counts it (unlike those of others)."""
+        self.reports.append(Threw(self.now, MACHINE, what, fatal))
+
+    def rack(self, host: str) -> str:
+        """Where a host is."""
+        return self.config.racks.get(host, DEFAULT_RACK)
+
+    def release(self, containers: Sequence[ContainerId], why: Why) -> None:
+        """internalReleaseContainer: their completion will be no surprise."""
+        self.released = self.released.update(containers)
+        self.say(ReleaseContainers(self.now, tuple(containers), why))
+
+    # ------------------------------------------------------------------------------------------------------- exclusion
+
+    def exclude(self, hosts: Iterable[str]) -> None:
+        """setSchedulerExcludedNodes."""
+        self.health = replace(self.health, scheduler=frozenset(hosts))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """refreshExcludedNodes."""
+        self.health, told = self.health.refreshed(self.config.exclusion, self.now)
+        self.tell(told)
+
+    def tell(self, told: Difference) -> None:
+        """synchronizeExcludedNodesWithYarn."""
+        if not (told.added or told.removed):
+            return
+        for topic, names in (("exclude", told.added), ("include", told.removed)):
+            if names:
+                self.remark(topic, TRACKER, hosts=", ".join(names))
+        why = Why(Cause.EXCLUDED, pmap({"excluded": len(self.health.sent)}))
+        self.say(UpdateExclusions(self.now, told.added, told.removed, why))
+
+
+def one_label(expression: str) -> bool:
+    """Whether the AM client takes a node label expression: one label, neither both of two nor either."""
+    return "&&" not in expression and "||" not in expression
+
+
+def resource_text(resource: Resource) -> str:
+    """As Hadoop writes it."""
+    custom = "".join(f", {name}: {amount}" for name, amount in resource.custom if amount)
+    return f"<memory:{resource.memory_mib}, vCores:{resource.vcores}{custom}>"

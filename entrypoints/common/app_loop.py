@@ -1,0 +1,121 @@
+"""The loop of a whole application: what was heard goes in, commands come out, and a Wake whenever a timer is due.
+
+There is one loop. Against a fake cluster, a real one or a recording it differs in its ``Surroundings`` alone: they say what
+was heard and up to when, and take the commands. An ``Observer`` sees every step as it is taken: a recording is written by
+one, a summary counted by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from podtide.domain import engine
+from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, Step
+from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.pod_stimuli import Starting, Wake
+
+STEPS_AT_ONCE_MAX: Final = 100_000
+"""Steps at one moment of virtual time before the loop gives up: surroundings that answer without any delay, for ever."""
+
+
+class Surroundings(Protocol):
+    """Everything outside of the engine: the cluster, the rest of the driver, time."""
+
+    def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
+        """Let time pass up to ``until``, or up to the first moment at which something is heard; say both.
+
+        At ``until`` without anything heard, the second is empty. ``until`` may be ``NEVER``: nothing is due inside. If
+        nothing will ever be heard any more either, answer (NEVER, ()).
+        """
+        ...
+
+    def apply(self, command: Command, now: Millis) -> None:
+        """Carry a command out, or begin to; its outcome is heard later."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees every step."""
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        """One step was taken: what entered it, what it decided and what is known now."""
+        ...
+
+
+class Stuck(Exception):
+    """The surroundings answer at the same moment again and again; virtual time does not go on."""
+
+
+class AppLoop:
+    """One application under way. ``now``: up to when it has been decided."""
+
+    def __init__(
+        self, config: EngineConfig, now: Millis, surroundings: Surroundings, observers: Sequence[Observer] = ()
+    ) -> None:
+        """Nothing happens before ``launch``."""
+        self.config = config
+        self.now = now
+        self.steps = 0
+        self._surroundings = surroundings
+        self._observers = tuple(observers)
+        self._state: State | None = None
+
+    @property
+    def state(self) -> State:
+        """The state after the last step."""
+        assert self._state is not None
+        return self._state
+
+    def without(self, kind: type) -> None:
+        """Observers of this kind see nothing more."""
+        self._observers = tuple(one for one in self._observers if not isinstance(one, kind))
+
+    def launch(self) -> None:
+        """Start the application: the first step, whose one stimulus is ``Starting``."""
+        self._adopt((Starting(self.now),), engine.launch(self.config, self.now))
+
+    def resume(self, state: State, now: Millis, steps: int = 0) -> None:
+        """Go on from a state that is known, instead of launching; ``steps`` led to it, up to ``now``."""
+        self._state = state
+        self.now = max(self.now, now)
+        self.steps = steps
+
+    def take(self, stimuli: Sequence[AnyStimulus], now: Millis) -> None:
+        """Take one step. Time never goes back: ``now`` before the last step (somebody set the clock) is the last step's."""
+        self.now = max(self.now, now)
+        self._adopt(stimuli, engine.advance(self.state, stimuli, self.config, self.now))
+
+    def run(self, end: Millis) -> None:
+        """Go on until ``end``: timers due then do not run any more, what is heard then is. Raises Stuck.
+
+        Ends before where nothing can happen any more; time then stands at ``end``, or where it stood if that is NEVER.
+        """
+        at_once = 0
+        while True:
+            due = max(engine.due(self.state, self.config), self.now)
+            now, heard = self._surroundings.wait(min(due, end))
+            if not heard and (now == NEVER or now >= end):
+                if end != NEVER:
+                    self.now = max(self.now, end)
+                return
+            at_once = at_once + 1 if now <= self.now else 0
+            if at_once > STEPS_AT_ONCE_MAX:
+                raise Stuck(f"{at_once} steps at {now} ms: the surroundings answer without ever letting time pass")
+            if heard:
+                self.take(heard, now)
+            elif due <= now:
+                self.take((Wake(now),), now)
+            else:
+                self.now = max(self.now, now)
+
+    def _adopt(self, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        self._state = taken.state
+        self.steps += 1
+        for observer in self._observers:
+            observer.step(self.now, stimuli, taken)
+        for command in taken.commands:
+            if not isinstance(command, RequestTotal | Kill | Decommission):  # answered inside, see engine
+                self._surroundings.apply(command, self.now)

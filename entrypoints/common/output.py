@@ -1,0 +1,130 @@
+"""How a command ends that has something to refuse, and how it treats standard output.
+
+Refusals are ``click`` exceptions with the exit codes of docs/formats.md: a usage or configuration that cannot be used, or an
+output that cannot be written (2); an input that cannot be read (3); a cluster that refuses (4); an application that the
+model does not fit (5). Their lines go to standard error, escaped. A reader of standard output that has gone (``| head``) is
+no fault; a disk that is full is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, Final
+
+import click
+
+from podtide.adapters.recording.records.decision_file import DecisionFileError
+from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.text.safe import cause, escaped
+
+ERRORS_SHOWN: Final = 20
+ERROR_CHARS_MAX: Final = 2_000
+
+
+class Refusal(click.ClickException):
+    """An end before the answer: lines for standard error and an exit code."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the lines, each under the program's name."""
+        for line in self.lines[:ERRORS_SHOWN]:
+            click.echo(f"podtide: {escaped(line, ERROR_CHARS_MAX)}", file=file, err=file is None)
+        if (more := len(self.lines) - ERRORS_SHOWN) > 0:
+            click.echo(f"podtide: and {more} more", file=file, err=file is None)
+
+
+class Misused(Refusal):
+    """The command line or the configuration cannot be used, or an output cannot be written."""
+
+    exit_code = 2
+
+
+class Unreadable(Refusal):
+    """The log, the recording or the expectation cannot be read."""
+
+    exit_code = 3
+
+
+class ClusterRefused(Refusal):
+    """The cluster or its API: it cannot be reached, refuses, or somebody else is in charge."""
+
+    exit_code = 4
+
+
+class ModelRefused(Refusal):
+    """The model does not fit the application."""
+
+    exit_code = 5
+
+
+@contextlib.contextmanager
+def printed() -> Iterator[None]:
+    """Standard output that refuses (a full disk) ends the run; one that nobody reads (``| head``) is no fault."""
+    try:
+        yield
+    except BrokenPipeError:
+        silence()
+    except OSError as problem:
+        silence()
+        raise Misused(f"standard output cannot be written: {cause(problem)}") from None
+
+
+def silence() -> None:
+    """Let go of standard output: what is buffered still would be refused again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def unreadable() -> Iterator[None]:
+    """A file of decisions that cannot be read ends the run."""
+    try:
+        yield
+    except DecisionFileError as problem:
+        raise Unreadable(str(problem)) from None
+
+
+@contextlib.contextmanager
+def misused() -> Iterator[None]:
+    """A file of decisions that cannot be written ends the run."""
+    try:
+        yield
+    except DecisionFileError as problem:
+        raise Misused(str(problem)) from None
+
+
+def print_document(
+    document: Mapping[str, Any], first: Sequence[str], lists: Mapping[str, RecordSpool], rest: Mapping[str, Any]
+) -> None:
+    """One object, a record a line, so that it can be read by machines as a whole and by people with ``grep``.
+
+    The keys ``first`` of ``document``, then the ``lists``, then its other keys and those of ``rest``.
+    """
+    sys.stdout.flush()
+    out = sys.stdout.buffer  # UTF-8 whatever the terminal speaks
+    out.write(b"{\n" + b",\n".join(_entry(key, document[key]) for key in first if key in document))
+    for key, spool in lists.items():
+        out.write(f',\n"{key}": ['.encode())
+        separator = b"\n"
+        for line in spool.lines():
+            out.write(separator + line)
+            separator = b",\n"
+        out.write(b"]" if separator == b"\n" else b"\n]")
+    others = {key: value for key, value in document.items() if key not in first} | dict(rest)
+    out.write(b"".join(b",\n" + _entry(key, value) for key, value in others.items()) + b"\n}\n")
+    out.flush()
+
+
+def print_object(document: Mapping[str, Any]) -> None:
+    """One object, a key a line."""
+    print_document(document, list(document), {}, {})
+
+
+def _entry(key: str, value: Any) -> bytes:
+    return f"{json.dumps(key)}: {json.dumps(value)}".replace("\x7f", "\\u007f").encode()

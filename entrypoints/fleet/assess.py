@@ -1,0 +1,154 @@
+"""The row of one log of a fleet: read it, run it again as it ran and under a few settings, and sum it up.
+
+``assess`` stands on ``whatif``: the same study, the same own error and refusal, the same answers; only that a fleet uses one
+seed unless told otherwise and keeps no curve.
+
+The best setting is the cheapest (by cost where there is a price, by core-hours otherwise) of those that finish and take at
+most ``within`` longer than the log's own config run again. A saving of less than ``WORTH`` is no setting worth a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from returns.pipeline import is_successful
+
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.fleet.rows import Row, Status, shortened
+from podtide.domain.base.units import Millis
+from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.whatif.prices import Prices, usage_of
+from podtide.domain.whatif.summary import Answer
+from podtide.entrypoints.fleet.candidates import default_settings
+from podtide.entrypoints.fleet.work import Options, clean
+from podtide.entrypoints.whatif.recorded_log import NothingToRun, read_application
+from podtide.entrypoints.whatif.run import Study, ask, refusal, study
+
+WORTH: Final = 0.01
+"""The least share of the bill that is called a saving."""
+
+QUICK: Final = 24
+"""Settings that a quick search looks at."""
+
+
+def assess(path: str, options: Options) -> Row:
+    """The row of the log at ``path``. Raises ``LogError`` where it cannot be read; a refusal is a row."""
+    try:
+        with open_log(path) as source:
+            application = read_application(source).application
+    except NothingToRun as nothing:
+        return Row(log=path, status=Status.REFUSED, reason=shortened(clean(str(nothing))))
+    if not application.tasks:
+        return _told(
+            path, application, Status.REFUSED, "no task of the application is in the log: there is nothing to run"
+        )
+    made = study(application, seeds=options.seeds)
+    if not is_successful(made):  # only what a user lays over the log's conf can be wrong, and here nobody does
+        return _told(path, application, Status.REFUSED, "; ".join(map(str, made.failure())))
+    found = made.unwrap()
+    if reasons := refusal(found, options.max_error):
+        return _told(path, application, Status.REFUSED, reasons[0], found)
+    answers, compared = _tuned(path, found, options) if options.tune else _asked(found, options)
+    return _answered(path, found, answers, compared, options)
+
+
+def _asked(found: Study, options: Options) -> tuple[list[Answer], int]:
+    """The answers to the settings, and how many; a setting that a log's conf refuses is left out, as it would not start."""
+    wishes = default_settings(found) if options.variants is None else options.variants
+    results = [ask(found, wish, watch=False) for wish in wishes]
+    answers = [result.unwrap() for result in results if is_successful(result)]
+    return answers, len(answers)
+
+
+def _tuned(path: str, found: Study, options: Options) -> tuple[list[Answer], int]:
+    """The answer to the setting that a short search recommends (none, if none is worth it), and how many it looked at."""
+    from podtide.domain.whatif.search.defaults import default_space, footing  # noqa: PLC0415 - only a search needs it
+    from podtide.entrypoints.whatif.tune import Case, Wish, tune  # noqa: PLC0415 - the same
+
+    space = default_space([footing(found.application, found.conf.conf)])
+    wish = Wish(within=options.within, worth=WORTH, budget=QUICK, prices=options.prices, processes=1)
+    tuned = tune([Case(path, found)], space, wish)
+    recommended = tuned.found.verdict.recommended
+    looked = tuned.found.counts.candidates
+    if recommended is None or recommended.candidate.as_ran:
+        return [], looked
+    return list(tuned.answers.get(recommended.candidate, ())), looked
+
+
+def _told(path: str, application: Application, status: Status, reason: str | None, found: Study | None = None) -> Row:
+    """What the log itself says, and how far the simulation is from it."""
+    error = None if found is None else found.error
+    return Row(
+        log=path,
+        status=status,
+        reason=None if reason is None else shortened(clean(reason)),
+        app_id=shortened(clean(application.id)),
+        app_name=shortened(clean(application.name)),
+        spark_version=shortened(clean(application.spark_version)),
+        started_ms=application.started_ms,
+        tasks=application.tasks,
+        runtime_s=_seconds(application.runtime_ms),
+        executor_seconds=_seconds(application.executor_ms),
+        peak_executors=application.peak_executors,
+        simulated_runtime_s=None if found is None else _seconds(found.replay.typical.runtime_ms),
+        error_runtime=None if error is None else round(error.runtime, 6),
+        error_executor_seconds=None if error is None else round(error.executor_seconds, 6),
+    )
+
+
+def _answered(path: str, found: Study, answers: Sequence[Answer], compared: int, options: Options) -> Row:
+    base, outcome = found.replay, found.replay.typical
+    usage = usage_of(outcome, base.plan.shapes)
+    cost = None if options.prices is None else usage.cost(options.prices)
+    row = msgspec.structs.replace(
+        _told(path, found.application, Status.OK, None, found),
+        billed_seconds=_seconds(outcome.billed_ms),
+        core_hours=round(usage.core_hours, 6),
+        gb_hours=round(usage.gb_hours, 6),
+        cost=None if cost is None else round(cost, 6),
+        currency=None if options.prices is None else options.prices.currency,
+        ledger={cause.value: _seconds(outcome.ledger.get(cause, 0)) for cause in Cause},
+        waited_s=_seconds(outcome.waited_ms),
+        waiting={limit.value: _seconds(outcome.waiting.get(limit, 0.0)) for limit in Limit},
+        compared=compared,
+    )
+    bound = outcome.runtime_ms * (1.0 + options.within)
+    priced = [
+        (_measure(one, options.prices), at)
+        for at, one in enumerate(answers)
+        if one.unfinished is None and one.typical.runtime_ms <= bound
+    ]
+    whole = _measure(base, options.prices)
+    if not priced or whole <= 0 or 1.0 - min(priced)[0] / whole < WORTH:
+        return row
+    least, at = min(priced)
+    best = answers[at]
+    best_usage = usage_of(best.typical, best.plan.shapes)
+    best_cost = None if options.prices is None else best_usage.cost(options.prices)
+    return msgspec.structs.replace(
+        row,
+        best=shortened(clean(best.variant.name)),
+        best_conf=dict(best.variant.changes) or None,
+        best_static=best.variant.static,
+        best_runtime_s=_seconds(best.typical.runtime_ms),
+        best_billed_seconds=_seconds(best.typical.billed_ms),
+        best_core_hours=round(best_usage.core_hours, 6),
+        best_cost=None if best_cost is None else round(best_cost, 6),
+        saving_billed_seconds=_seconds(outcome.billed_ms - best.typical.billed_ms),
+        saving_core_hours=round(usage.core_hours - best_usage.core_hours, 6),
+        saving_cost=None if cost is None or best_cost is None else round(cost - best_cost, 6),
+        saving_share=round(1.0 - least / whole, 6),
+    )
+
+
+def _measure(one: Answer, prices: Prices | None) -> float:
+    """What settings are compared by."""
+    usage = usage_of(one.typical, one.plan.shapes)
+    return usage.core_hours if prices is None else usage.cost(prices)
+
+
+def _seconds(ms: Millis | float) -> float:
+    return round(ms / 1000, 3)

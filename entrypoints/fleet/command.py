@@ -1,0 +1,274 @@
+"""``podtide fleet``: a table over very many logs - what each cost, where its waste is, which setting would save what.
+
+The command turns what was given into a question (``Options``), terms and an engine, refuses at once what could only fail
+after hours (the table's ending, a folder that cannot be written, a path that leads nowhere), and prints the summary.
+Standard output carries the summary alone; progress goes to standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import click
+from returns.pipeline import is_successful
+
+from podtide.adapters.fleet.catalogue import CatalogueError
+from podtide.adapters.fleet.discovery import Finder, Found, ListError, paths_in
+from podtide.adapters.fleet.journal import ENDING, JournalError
+from podtide.adapters.fleet.progress import FleetProgress
+from podtide.adapters.fleet.spark_workers import SparkEngineError, SparkWorkers
+from podtide.adapters.fleet.table import TableError, check_table
+from podtide.adapters.process_pool import Work, Workers, WorkersError
+from podtide.adapters.text.format import count
+from podtide.adapters.text.safe import LogError, cause, display, escaped
+from podtide.domain.conf.spark_conf import from_arguments
+from podtide.entrypoints.common.output import ClusterRefused, Misused, Unreadable, print_object, printed
+from podtide.entrypoints.fleet.options import TermError, limit_seconds, memory_bytes
+from podtide.entrypoints.fleet.run import Answers, Engine, Tally, Terms, survey
+from podtide.entrypoints.fleet.work import SEEDS, WITHIN, Assess, Options
+from podtide.entrypoints.whatif.command import SEEDS_MAX
+from podtide.entrypoints.whatif.diff_sides import SideError, check
+from podtide.entrypoints.whatif.options import bounded, given_prices, max_error_of, seeded
+from podtide.entrypoints.whatif.variants import VariantError, Wishes, variants_of
+from podtide.entrypoints.whatif.workers import processors
+
+LIST: Final = "-"
+LIMIT: Final = "5m"
+JOBS_MAX: Final = 1_024
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says about the run itself."""
+
+    logs: tuple[str, ...]
+    listed: str | None
+    terms: Terms
+    plain: bool = False
+    as_json: bool = False
+
+
+@click.command()
+@click.argument("logs", nargs=-1, metavar="LOG...")
+@click.option("--out", required=True, metavar="FILE", help="The table: FILE.csv or FILE.parquet.")
+@click.option("--from", "listed", metavar="FILE", help="A list of paths, one a line; - for standard input.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="As in whatif: all of them make one setting to try."
+)
+@click.option(
+    "--variant", "variants", multiple=True, metavar="NAME:KEY=VALUE,...", help="As in whatif: one more setting to try."
+)
+@click.option(
+    "--static", "statics", multiple=True, type=click.IntRange(1, 1_000_000), metavar="N", help="A static count to try."
+)
+@click.option("--tune", type=click.Choice(["quick"]), help="Search for the best setting of each log instead.")
+@click.option(
+    "--price", metavar="PRICES", help="As in whatif: core-hour=0.04,gb-hour=0.005[,...], or a file that says so."
+)
+@click.option(
+    "--within",
+    default=f"{WITHIN:g}",
+    show_default=True,
+    callback=max_error_of,
+    metavar="SHARE",
+    help="How much longer a log may take under the setting that is called the best.",
+)
+@seeded(SEEDS, SEEDS_MAX, "Runs of each setting.")
+@bounded("Refuse a log whose own config, run again, is further off than this.")
+@click.option(
+    "--jobs", type=click.IntRange(1, JOBS_MAX), metavar="N", help="Processes (one for each processor if not given)."
+)
+@click.option("--limit", default=LIMIT, show_default=True, metavar="TIME", help="Time for one log; 0: no bound.")
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory for one log, such as 2g (if not given, the machine's, divided); 0: no bound.",
+)
+@click.option("--fresh", is_flag=True, help="Start over, where an interrupted run would be gone on with.")
+@click.option("--again", is_flag=True, help="Going on, try again what failed or could not be read.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Processes here, or Spark.",
+)
+@click.option(
+    "--spark-conf",
+    "spark_conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="With --engine spark: a setting of its session.",
+)
+@click.option("--progress", "plain", is_flag=True, help="Progress as plain lines, wherever standard error goes.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> int:
+    """A table over many LOGs: what each cost, its waste by cause, and the setting that would save most.
+
+    LOG is a file, a folder (logs at any depth; what else lies there is passed over), a pattern, a URL, or - for a list of
+    paths on standard input. Each log is a row, whatever comes of it. An interrupted run is gone on with by the same command.
+
+    \b
+    Exit codes: 0 the table is written, 2 usage, or something cannot be written, 3 there is no log,
+    4 the Spark cluster, 130 interrupted.
+    """
+    options = _options(given)
+    engine, limits = _engine(given)
+    asked = Asked(logs, listed, Terms(out, limits, given["fresh"], given["again"]), given["plain"], given["as_json"])
+    return run_fleet(asked, options, engine)
+
+
+def run_fleet(asked: Asked, options: Options, engine: Engine, assess: Assess | None = None) -> int:
+    """The command once its options are understood. Raises Refusal.
+
+    ``assess``: what is done for a log (``fleet_assess.assess``), found by workers by its name in its module.
+    """
+    work = _assess() if assess is None else assess
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if not asked.logs and asked.listed is None:
+        raise click.UsageError("no LOG is given: expected files, folders, patterns or URLs, or --from FILE")
+    if asked.listed == LIST and LIST in asked.logs:
+        raise click.UsageError("--from - and LOG - both read standard input; choose one")
+    out = asked.terms.out
+    tally = Tally()
+    try:
+        check_table(out)
+        with FleetProgress(sys.stderr, plain=asked.plain) as progress, _goes_on(tally, out):
+            document = survey(lambda finder: _find(asked, finder), options, asked.terms, engine, progress, tally, work)
+    except (TableError, JournalError, CatalogueError, WorkersError) as refused:
+        raise Misused(str(refused)) from None
+    except sqlite3.Error as refused:
+        raise Misused(f"temporary files cannot be written: {cause(refused)}") from None
+    except SparkEngineError as refused:
+        raise ClusterRefused(str(refused)) from None
+    except (LogError, ListError) as refused:
+        raise Unreadable(str(refused)) from None
+    if document is None:
+        looked = f" ({count(tally.passed_over, 'file')} passed over)" if tally.passed_over else ""
+        raise Unreadable(f"no log was found{looked}")
+    _remarks(tally)
+    with printed():
+        if asked.as_json:
+            print_object(document)
+        else:
+            from podtide.adapters.fleet.view import show_fleet  # noqa: PLC0415 - rich costs a tenth of a second
+            from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
+
+            show_fleet(Page(sys.stdout), document)
+            sys.stdout.flush()
+    return 0
+
+
+def _assess() -> Assess:
+    from podtide.entrypoints.fleet.assess import assess  # noqa: PLC0415 - tests go without the simulation
+
+    return assess
+
+
+@contextlib.contextmanager
+def _goes_on(tally: Tally, out: str) -> Iterator[None]:
+    """Whatever ends a run says what is kept of it."""
+    try:
+        yield
+    except BaseException:
+        if tally.done and not tally.finished:
+            kept = f"{tally.done:,} of {count(tally.total, 'log')}"
+            click.echo(f"podtide: {kept} are kept in {display(out)}{ENDING}; the same command goes on", err=True)
+        raise
+
+
+def _remarks(tally: Tally) -> None:
+    if tally.reused:
+        click.echo(f"podtide: {count(tally.reused, 'row')} of an interrupted run taken over", err=True)
+    if tally.duplicates:
+        click.echo(f"podtide: {count(tally.duplicates, 'log')} found more than once, and counted once", err=True)
+    if tally.links:
+        click.echo(f"podtide: {count(tally.links, 'link')} to folders not followed", err=True)
+    if tally.damaged:
+        click.echo(f"podtide: {count(tally.damaged, 'damaged record')} of the interrupted run computed again", err=True)
+
+
+def _find(asked: Asked, finder: Finder) -> Iterator[tuple[int, Found]]:
+    """Everything that was given: each argument by its number, a list as the argument that it stands for."""
+    for number, given in enumerate(asked.logs):
+        found: Iterable[Found] = _listed(LIST, finder) if given == LIST else finder.argument(given)
+        for one in found:
+            yield number, one
+    if asked.listed is not None:
+        for one in _listed(asked.listed, finder):
+            yield len(asked.logs), one
+
+
+def _listed(name: str, finder: Finder) -> Iterator[Found]:
+    if name == LIST:
+        if sys.stdin is None:
+            raise ListError("standard input is closed")
+        yield from finder.listed(paths_in(sys.stdin.buffer, "<stdin>"))
+        return
+    with _opened(name) as stream:
+        yield from finder.listed(paths_in(stream, display(name)))
+
+
+def _opened(name: str) -> BinaryIO:
+    try:
+        return Path(name).open("rb")
+    except OSError as problem:
+        raise ListError(f"{display(name)}: the list cannot be read: {cause(problem)}") from None
+
+
+def _options(given: dict[str, Any]) -> Options:
+    """What is asked about every log. Raises Misused."""
+    wishes = Wishes(given["sets"], given["variants"], given["statics"])
+    try:
+        variants = variants_of(wishes) or None
+        for variant in variants or ():
+            check(f"variant {escaped(variant.name)}", variant.changes)
+    except (VariantError, SideError) as wrong:
+        raise Misused(str(wrong)) from None
+    prices = given_prices(given["price"])
+    if variants is not None and given["tune"] is not None:
+        raise click.UsageError("--tune searches by itself; it cannot be given with --set, --variant or --static")
+    return Options(variants, given["tune"] is not None, prices, given["seeds"], given["max_error"], given["within"])
+
+
+def _engine(given: dict[str, Any]) -> tuple[Engine, tuple[object, ...]]:
+    """What the work is done by, and the limits that it keeps. Raises Misused."""
+    spark = given["engine"] == "spark"
+    for name, wanted, wrong in (
+        ("--spark-conf", given["spark_conf"], not spark),
+        ("--jobs", given["jobs"], spark),
+    ):
+        if wanted and wrong:
+            kind = "spark" if name == "--spark-conf" else "local"
+            raise click.UsageError(f"{name} belongs to --engine {kind}")
+    jobs = given["jobs"] or processors()
+    try:
+        limit = limit_seconds(given["limit"])
+        # An executor's memory is Spark's to know: there is a bound only where somebody gives one.
+        memory = memory_bytes(given["memory"], jobs) if given["memory"] is not None or not spark else None
+    except TermError as wrong_term:
+        raise Misused(str(wrong_term)) from None
+    if not spark:
+
+        def local(work: Work) -> Answers:
+            return Workers(work, jobs, limit_s=limit, memory_bytes=memory)
+
+        return local, (limit, memory)
+    conf: dict[str, str] = {}
+    if given["spark_conf"]:
+        read = from_arguments(given["spark_conf"])
+        if not is_successful(read):
+            raise Misused(*map(str, read.failure()))
+        conf = {key: setting.value for key, setting in read.unwrap().settings.items()}
+
+    def cluster(work: Work) -> Answers:
+        return SparkWorkers(work, conf=conf, limit_s=limit, memory_bytes=memory)
+
+    return cluster, (limit, memory)

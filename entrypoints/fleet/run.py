@@ -1,0 +1,178 @@
+"""A run over a fleet: find the logs, leave out what is done, have the rest worked on, keep each row, write the table.
+
+The order of events is what makes an interruption cheap and a table trustworthy:
+
+1. the logs are found and entered into the catalogue (on disk, sorted, without duplicates), each with its key;
+2. the journal beside the table tells which keys have a row already;
+3. an engine (processes here, or a Spark cluster) answers the rest in any order; each row is in the journal before the next
+   is looked at;
+4. once every log has a row, the rows are read back in the catalogue's order into the table, which takes its place at once;
+5. only then the journal goes.
+
+Whatever ends the run between 1 and 5 leaves the journal, and the same command goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeAlias
+
+import msgspec
+
+from podtide import __version__
+from podtide.adapters.fleet.catalogue import Catalogue, Log
+from podtide.adapters.fleet.discovery import Finder, Found
+from podtide.adapters.fleet.journal import Journal, digest, key_of
+from podtide.adapters.fleet.listing import is_url
+from podtide.adapters.fleet.progress import FleetProgress
+from podtide.adapters.fleet.rows import Row, Status, row_of, shown_place
+from podtide.adapters.fleet.summary import Summary
+from podtide.adapters.fleet.table import open_table
+from podtide.adapters.process_pool import Ended, Work
+from podtide.entrypoints.fleet.work import Assess, Options, answer, failed, request
+
+SCHEMA: Final = 1
+"""Changes whenever rows mean something else: rows of another schema are computed again."""
+
+
+class Answers(Protocol):
+    """An engine that is ready: processes, or a cluster; a context manager."""
+
+    def run(self, requests: Iterable[tuple[Log, bytes]]) -> Iterator[tuple[Log, bytes | Ended]]:
+        """Answer every request, in any order, asking for no more of them than it works on."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+Engine: TypeAlias = Callable[[Work], Answers]
+"""What makes an engine for a kind of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a run goes about it, as opposed to what it asks (``Options``).
+
+    ``limits``: the limits of time and memory, which matter to logs that failed over them; ``fresh``: start over;
+    ``again``: try again what failed or could not be read.
+    """
+
+    out: str
+    limits: tuple[object, ...] = ()
+    fresh: bool = False
+    again: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far a run is, for whoever is interrupted. ``total``: logs found; ``reused``: done before; ``done``: in all."""
+
+    total: int = 0
+    reused: int = 0
+    done: int = 0
+    duplicates: int = 0
+    passed_over: int = 0
+    links: int = 0
+    damaged: int = 0
+    finished: bool = False
+
+
+def survey(
+    find: Callable[[Finder], Iterable[tuple[int, Found]]],
+    options: Options,
+    terms: Terms,
+    engine: Engine,
+    progress: FleetProgress,
+    tally: Tally,
+    assess: Assess,
+) -> dict[str, Any] | None:
+    """Run over a fleet and write its table; the summary as a document, None (and no table) where no log was found.
+
+    ``find``: enters what was given, as (number of the argument, log). ``assess`` is found by name in its module by every
+    worker. Raises JournalError, TableError, CatalogueError, WorkersError and what ``find`` and the engine raise.
+    """
+    question = digest(SCHEMA, __version__, options)
+    limits = digest(terms.limits)
+    with Journal(terms.out, fresh=terms.fresh) as journal, Catalogue() as catalogue:
+        finder = Finder()
+        for number, found in find(finder):
+            catalogue.add(number, found, key_of(found.place, found.stamp, question))
+            progress.finding(catalogue.found)
+        tally.total, tally.duplicates = catalogue.found, catalogue.duplicates
+        tally.passed_over, tally.links = finder.passed_over, finder.links
+        if not catalogue.found:
+            return None
+        unwanted = {Status.FAILED, Status.UNREADABLE} if terms.again else frozenset[Status]()
+        for kept in journal.records():
+            if kept.row.status in unwanted or (kept.row.status is Status.FAILED and kept.limits != limits):
+                continue
+            catalogue.done(kept.key, kept.at, kept.size)
+        tally.damaged = journal.damaged
+        tally.reused = tally.done = catalogue.count_done()
+
+        def keep(log: Log, row: Row) -> None:
+            catalogue.done(log.key, *journal.append(log.key, limits, row))
+            tally.done += 1
+            progress.done(row.status, tally.total, tally.reused)
+
+        progress.begin()
+        with engine(partial(answer, assess, options)) as answers:
+            for log, said in answers.run(_requests(catalogue, keep)):
+                keep(log, _row(log, said))
+        return _written(terms.out, catalogue, journal, options, tally)
+
+
+def _requests(catalogue: Catalogue, keep: Callable[[Log, Row], None]) -> Iterator[tuple[Log, bytes]]:
+    """What is to be done; a log whose fault is known already has its row at once."""
+    for log in catalogue.todo():
+        if log.found.problem is not None:
+            keep(log, failed(log.found, log.found.problem, Status.UNREADABLE))
+        else:
+            place = log.found.place
+            if not is_url(place) and not place.startswith("file:"):
+                place = str(Path.cwd() / place)  # workers need not stand where this process stands
+            yield log, request(log.found, place)
+
+
+def _row(log: Log, said: bytes | Ended) -> Row:
+    if isinstance(said, Ended):
+        return failed(log.found, said.why)
+    try:
+        row = row_of(said)
+    except msgspec.DecodeError as problem:  # a figure that is no number, or a worker of another podtide
+        return failed(log.found, f"its worker's answer cannot be understood: {problem}")
+    # A worker knows the log by another name, and perhaps not the version of what it was sent.
+    return msgspec.structs.replace(row, log=shown_place(log.found.place), podtide=__version__)
+
+
+def _written(out: str, catalogue: Catalogue, journal: Journal, options: Options, tally: Tally) -> dict[str, Any]:
+    """Write the table in its order and sum it up; then the journal goes."""
+    prices = options.prices
+    with Summary(priced=prices is not None, currency=None if prices is None else prices.currency) as summary:
+        with open_table(out) as table:
+            for _place, at, size in catalogue.rows():
+                assert at is not None
+                assert size is not None
+                row = journal.row_at(at, size)
+                summary.add(row)
+                if row.status is not Status.SKIPPED:
+                    table.put(row)
+            table.commit()
+        tally.finished = True
+        journal.remove()
+        document = summary.document()
+    logs = document["logs"]
+    logs["skipped"] += tally.passed_over
+    document["out"] = out
+    document["podtide"] = __version__
+    document["duplicates"] = tally.duplicates
+    document["reused"] = tally.reused
+    return document

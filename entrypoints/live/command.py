@@ -1,0 +1,228 @@
+"""``podtide run``: the same decisions against a real cluster, in shadow beside Spark or in charge of its executors.
+
+In shadow nothing is written: Spark's pods are watched, the same core decides beside Spark, and where the two part is told.
+Acting, podtide creates and deletes the executor pods itself, behind a lease that one instance at a time holds. What is
+wanted comes from one of: a number, a schedule, lines on standard input, the REST API of the Spark driver (dynamic allocation
+then decides here), or, in shadow, the pods that Spark made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from podtide.domain.base.units import Millis
+from podtide.entrypoints.common.app_config import FIXES
+from podtide.entrypoints.common.output import Misused
+
+SHADOW: Final = "shadow"
+ACT: Final = "act"
+NAMESPACE_MAX: Final = 63
+APP_ID_MAX: Final = 63
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)?")
+_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1_000}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for on the command line. Times in milliseconds; None: not asked for."""
+
+    app_id: str
+    namespace: str | None
+    kubeconfig: str | None
+    context: str | None
+    properties_file: str | None
+    conf: tuple[str, ...]
+    acting: bool
+    target: int | None
+    schedule: str | None
+    lines: bool
+    driver: str | None
+    driver_auth: str | None
+    fixes: tuple[str, ...]
+    record: str | None
+    overwrite: bool
+    delete_on_exit: bool
+    stop_at_end_of_input: bool
+    log_format: str
+    view: bool
+    metrics_port: int | None
+    metrics_address: str
+    one_at_a_time: bool
+    workers: int
+    create_rate: float | None
+    lease_ms: Millis
+    lease_wait_ms: Millis
+    duration_ms: Millis | None
+    conf_dir: str | None
+    drain: bool
+
+    @property
+    def follows_pods(self) -> bool:
+        """Whether the target is read from the pods that Spark made."""
+        return self.target is None and self.schedule is None and not self.lines and self.driver is None
+
+
+def _duration(context: click.Context, option: click.Parameter, value: str | None) -> Millis | None:
+    """A length of time: 90s, 15m, 2h; bare numbers are seconds."""
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
+        why = f"{value!r} is no duration: expected a number and ms, s, m, h or d, such as 90s"
+        raise click.BadParameter(why, context, option)
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def app_id_of(context: click.Context, option: click.Parameter, value: str) -> str:
+    """An application id that can be a label's value, which it is on every pod."""
+    if not _LABEL.fullmatch(value) or len(value) > APP_ID_MAX:
+        why = f"{value!r} cannot be a label: expected letters, digits, '-', '_' and '.', at most {APP_ID_MAX}"
+        raise click.BadParameter(why, context, option)
+    return value
+
+
+def namespace_of(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """A namespace's name."""
+    if value is not None and (not _NAMESPACE.fullmatch(value) or len(value) > NAMESPACE_MAX):
+        why = f"{value!r} is no namespace: expected lower-case letters, digits and '-', at most {NAMESPACE_MAX}"
+        raise click.BadParameter(why, context, option)
+    return value
+
+
+@click.command()
+@click.option("--app-id", required=True, callback=app_id_of, metavar="ID", help="spark.app.id of the application.")
+@click.option(
+    "--namespace", callback=namespace_of, metavar="NS", help="Where its pods are (the context's, or default)."
+)
+@click.option(
+    "--kubeconfig", metavar="FILE", help="How to reach the cluster; without, $KUBECONFIG or the pod's identity."
+)
+@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option(
+    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+@click.option(
+    "--mode", type=click.Choice([SHADOW, ACT]), default=SHADOW, show_default=True,
+    help="Watch and decide beside Spark, writing nothing; or create and delete the pods.",
+)  # fmt: skip
+@click.option("--target", type=click.IntRange(0, 2**31 - 1), metavar="N", help="This many executors.")
+@click.option("--schedule", metavar="FILE|TIME:N,...", help="Targets over time, such as 0:10,60:50,300:0 (seconds).")
+@click.option("--lines", is_flag=True, help="Targets and kills as lines on standard input (docs/live-sources.md).")
+@click.option("--driver", metavar="URL", help="The driver's web interface; dynamic allocation is decided here.")
+@click.option("--driver-auth", metavar="ENV", help="Environment variable with a bearer token or user:password for it.")
+@click.option(
+    "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
+)
+@click.option(
+    "--record", metavar="FILE", help="Record all that happens (.zst compresses); goes on with it after a crash."
+)
+@click.option("--overwrite", is_flag=True, help="Begin the recording anew though there is one.")
+@click.option(
+    "--on-exit", type=click.Choice(["keep", "delete"]), default="keep", show_default=True,
+    help="What becomes of the pods when this process is told to end.",
+)  # fmt: skip
+@click.option(
+    "--on-eof", type=click.Choice(["go-on", "stop"]), default="go-on", show_default=True, help="At the end of --lines."
+)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="Lines for people or JSON lines.",
+)  # fmt: skip
+@click.option("--view/--no-view", default=None, help="A live view; the default on a terminal.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve /metrics, /healthz and /readyz."
+)
+@click.option(
+    "--metrics-address", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to serve them."
+)
+@click.option("--one-at-a-time", is_flag=True, help="Make calls in order, as Spark does, instead of side by side.")
+@click.option("--workers", type=click.IntRange(1, 64), default=16, show_default=True, help="Calls side by side.")
+@click.option("--create-rate", type=click.FloatRange(0.1, 10_000), metavar="N", help="At most so many pods a second.")
+@click.option("--drain/--no-drain", default=True, help="Let executors go by their pod's grace period (decommission).")
+@click.option(
+    "--lease", callback=_duration, default="60s", show_default=True, help="How long the lease lasts unrenewed."
+)
+@click.option(
+    "--lease-wait", callback=_duration, default="0s", show_default=True, help="Wait so long for another instance."
+)
+@click.option("--for", "duration", callback=_duration, metavar="TIME", help="End after this time, as if told to.")
+@click.option("--conf-dir", metavar="FOLDER", help="SPARK_CONF_DIR: files for the executors' config map.")
+def run(
+    app_id: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    properties_file: str | None,
+    conf: tuple[str, ...],
+    mode: str,
+    target: int | None,
+    schedule: str | None,
+    lines: bool,
+    driver: str | None,
+    driver_auth: str | None,
+    fixes: tuple[str, ...],
+    record: str | None,
+    overwrite: bool,
+    on_exit: str,
+    on_eof: str,
+    log_format: str,
+    view: bool | None,
+    metrics_port: int | None,
+    metrics_address: str,
+    one_at_a_time: bool,
+    workers: int,
+    create_rate: float | None,
+    drain: bool,
+    lease: Millis,
+    lease_wait: Millis,
+    duration: Millis | None,
+    conf_dir: str | None,
+) -> int:
+    """Run executor allocation against a real cluster: in shadow beside Spark, or in charge.
+
+    In shadow nothing is written. With --mode act pods are created and deleted, by one instance at a time; the driver must
+    leave them alone (docs/acting-for-a-driver.md). SIGTERM ends it cleanly. Exit code 0 at its end; 2 usage or
+    configuration, 3 a file that cannot be read, 4 the cluster (unreachable, refused, the lease is held, too many failures),
+    130 interrupted.
+    """
+    acting = mode == ACT
+    chosen = [
+        name
+        for name, given in (
+            ("--target", target is not None), ("--schedule", schedule is not None), ("--lines", lines),
+            ("--driver", driver is not None),
+        )
+        if given
+    ]  # fmt: skip
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} both say what is wanted; choose one.")
+    if acting and not chosen:
+        raise click.UsageError("--mode act needs a target: --target, --schedule, --lines or --driver.")
+    if not acting and on_exit == "delete":
+        raise click.UsageError("--on-exit delete: a shadow deletes nothing; --mode act does.")
+    if lease < 2_000:
+        raise click.UsageError("--lease: expected at least 2s, or every hiccup would end the lease.")
+    if record == "-":
+        raise click.UsageError("--record writes to a file: a live recording is gone on with after a crash.")
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    wanted = Wanted(
+        app_id, namespace, kubeconfig, context, properties_file, conf, acting, target, schedule, lines, driver,
+        driver_auth, fixes, record, overwrite, on_exit == "delete", on_eof == "stop", log_format,
+        (on_terminal and log_format == "text") if view is None else view,
+        metrics_port, metrics_address, one_at_a_time, workers, create_rate, lease, lease_wait, duration, conf_dir, drain,
+    )  # fmt: skip
+    from podtide.entrypoints.live.run import Running  # noqa: PLC0415 - usage errors need none of it
+
+    return Running(wanted).run()

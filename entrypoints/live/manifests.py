@@ -1,0 +1,180 @@
+"""The manifests of a live run: what its executors' pods are made from, gathered once at its start.
+
+The conf is completed as a running driver has it; the template and SPARK_CONF_DIR are read; the driver's pod, if the conf
+names one, is looked up for its uid, because pods belong to it and go when it goes. What cannot be built is found here,
+before anything was asked of the cluster. Resource profiles become known while the application runs.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from returns.pipeline import is_successful
+
+from podtide.adapters.clock import Clock
+from podtide.adapters.kubernetes.api import Api, Unreachable
+from podtide.adapters.kubernetes.apply.create import ManifestRefused
+from podtide.adapters.kubernetes.calls import path_of
+from podtide.adapters.kubernetes.executor_pod.manifests import CannotBuild, ExecutorManifests
+from podtide.adapters.kubernetes.executor_pod.spark_conf_dir import ConfDirError, read_conf_dir
+from podtide.adapters.kubernetes.executor_pod.template import PodTemplateError, read_template
+from podtide.domain.base.units import ProfileId
+from podtide.domain.executor_pod.builder import DriverPod, PodFacts, executor_pods
+from podtide.domain.executor_pod.facts import Owner
+from podtide.domain.executor_pod.facts__executor_pod_driver import as_driver_has_it
+from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
+from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.protocol.resource_profiles import ResourceProfile
+from podtide.entrypoints.common.app_config import AppSettings
+from podtide.entrypoints.common.output import Misused, Unreadable
+
+TEMPLATE_KEY: Final = "spark.kubernetes.executor.podTemplateFile"
+USER_KEY: Final = "spark.kubernetes.driverEnv.SPARK_USER"
+NO_CONFIG_MAP_KEY: Final = "spark.kubernetes.executor.disableConfigMap"
+
+
+class DriverPodRefused(Exception):
+    """The driver's pod cannot be looked up; the message says why."""
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    uid: str
+
+
+class _Named(msgspec.Struct):
+    metadata: _Meta
+
+
+def driver_pod(api: Api, namespace: str, name: str) -> DriverPod:
+    """The driver's pod by its name. Raises DriverPodRefused."""
+    try:
+        answer = api.call("get", "pods", path_of("pods", namespace, name))
+    except Unreachable as problem:
+        raise DriverPodRefused(problem.why) from None
+    if not answer.ok:
+        raise DriverPodRefused(f"driver pod {name} in namespace {namespace}: the cluster answers {answer.status}")
+    try:
+        found = msgspec.json.decode(answer.body, type=_Named).metadata
+    except (msgspec.MsgspecError, RecursionError):
+        raise DriverPodRefused(f"driver pod {name}: the cluster's answer cannot be read") from None
+    return DriverPod(found.name, found.uid)
+
+
+class LiveManifests:
+    """What the actuator sends. ``learn`` makes another resource profile known."""
+
+    def __init__(self, made: ExecutorManifests, profiles: dict[ProfileId, ResourceProfile]) -> None:
+        """Use ``live_manifests``."""
+        self._made = made
+        self._profiles = profiles
+
+    def learn(self, profile: ResourceProfile) -> None:
+        """Pods of this profile can be built from now on."""
+        self._profiles.setdefault(profile.id, profile)
+
+    def pod(self, command: CreatePod) -> bytes:
+        """The pod of an executor. Raises ManifestRefused."""
+        try:
+            return self._made.pod(command)
+        except CannotBuild as fault:
+            raise ManifestRefused(str(fault)) from None
+
+    def claim(self, command: CreateClaim, owner: Owner) -> bytes:
+        """A claim of an executor. Raises ManifestRefused."""
+        return self._made.claim(command, owner)
+
+    def replica_set(self, command: CreateSet) -> bytes:
+        """The StatefulSet or Deployment of a profile. Raises ManifestRefused."""
+        try:
+            return self._made.replica_set(command)
+        except CannotBuild as fault:
+            raise ManifestRefused(str(fault)) from None
+
+    def config_map(self) -> bytes:
+        """The executors' config map. Raises ManifestRefused."""
+        try:
+            return self._made.config_map()
+        except CannotBuild as fault:
+            raise ManifestRefused(str(fault)) from None
+
+    def pod_name(self, executor: PodNumber) -> str:
+        """The name of an executor's pod."""
+        return self._made.pod_name(str(executor))
+
+
+class NoManifests:
+    """Those of a shadow, which creates nothing."""
+
+    def pod(self, command: CreatePod) -> bytes:
+        """Nothing. Raises ManifestRefused."""
+        raise _nothing(command)
+
+    def claim(self, command: CreateClaim, owner: Owner) -> bytes:
+        """Nothing. Raises ManifestRefused."""
+        raise _nothing(command, owner)
+
+    def replica_set(self, command: CreateSet) -> bytes:
+        """Nothing. Raises ManifestRefused."""
+        raise _nothing(command)
+
+    def config_map(self) -> bytes:
+        """Nothing. Raises ManifestRefused."""
+        raise _nothing()
+
+    def pod_name(self, executor: PodNumber) -> str:
+        """A name that is none."""
+        return str(executor)
+
+
+def _nothing(*_: object) -> ManifestRefused:
+    return ManifestRefused("a shadow creates nothing")
+
+
+def live_manifests(
+    settings: AppSettings,
+    driver: DriverPod | None,
+    conf_dir: str | None,
+    clock: Clock,
+    environment: Mapping[str, str] = os.environ,
+) -> LiveManifests:
+    """Everything that pods are made from. Raises Misused, Unreadable."""
+    conf, config = settings.conf, settings.config.kubernetes
+    app_id = config.backend.app_id
+    conf = as_driver_has_it(conf, app_id, config.allocation.pod_name_prefix)
+    try:
+        files = {} if conf_dir is None else read_conf_dir(conf_dir).texts
+        location = conf.setting(TEMPLATE_KEY)
+        template = None if location is None else read_template(location.value).tree
+    except (ConfDirError, PodTemplateError) as problem:
+        raise Unreadable(str(problem)) from None
+    # The same again after a restart: what is made of the application's id needs nobody's memory.
+    mark = uuid.uuid5(uuid.NAMESPACE_OID, app_id)
+    user = conf.setting(USER_KEY)
+    facts = PodFacts(
+        app_id,
+        environment.get("SPARK_USER") or (_user() if user is None else user.value),
+        driver,
+        f"spark-exec-{mark.hex[:16]}-conf-map" if config.backend.config_map else None,
+        tuple(files),
+        template,
+        str(mark),
+        config.allocation.pod_name_prefix,
+    )
+    profiles: dict[ProfileId, ResourceProfile] = {}
+    built = executor_pods(conf, facts, profiles)
+    if not is_successful(built):
+        raise Misused(*(str(error) for error in built.failure()))
+    return LiveManifests(ExecutorManifests(built.unwrap(), files, clock.now), profiles)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in many containers
+        return "spark"

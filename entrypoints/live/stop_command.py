@@ -1,0 +1,240 @@
+"""``podtide stop``: delete what an application left behind on a cluster, whoever started it, until a list shows nothing.
+
+Exit codes: 0, nothing is left; 2, the command line or the kubeconfig cannot be used, or the application is in use and
+``--force`` was not given; 4, the API server refuses or cannot be reached, or something is left at the time-out.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from podtide.adapters.clock import SystemClock
+from podtide.adapters.kubernetes.api import ConnectionRefused, connect
+from podtide.adapters.kubernetes.apply.delete import Cleaner
+from podtide.adapters.kubernetes.calls import Caller, Counts
+from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, Unknown
+from podtide.adapters.kubernetes.errors import Complaints
+from podtide.adapters.kubernetes.ratelimit import Lane
+from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.text.format import count
+from podtide.adapters.text.safe import escaped
+from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed
+
+CLAIMS: Final = "persistentvolumeclaims"
+WORDS: Final = {
+    DRIVERS: "driver pods",
+    "pods": "executor pods",
+    "configmaps": "config maps",
+    CLAIMS: "volume claims",
+    "statefulsets": "stateful sets",
+}
+TIMEOUT_MAX_S: Final = 86_400
+
+_APP_ID: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_DURATION: Final = re.compile(r"([0-9]{1,6})(ms|s|m|h)?")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_TOLD: Final = frozenset({Topic.THROTTLED, Topic.API_UNREACHABLE, Topic.API_BACK})
+
+
+def _app_id(context: click.Context, option: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("it is empty; every pod of the namespace would be meant", context, option)
+    if _APP_ID.fullmatch(value) is None:
+        why = f"{escaped(value)!r} is no application id: expected what a label may hold, such as spark-0a1b2c"
+        raise click.BadParameter(why, context, option)
+    return value
+
+
+def _namespace(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and _NAMESPACE.fullmatch(value) is None:
+        why = f"{escaped(value)!r} is no namespace: expected a-z, 0-9 and -, at most 63 characters"
+        raise click.BadParameter(why, context, option)
+    return value
+
+
+def _timeout(context: click.Context, option: click.Parameter, value: str) -> float:
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
+        why = f"{escaped(value)!r} is no duration: expected a number and ms, s, m or h, such as 120s"
+        raise click.BadParameter(why, context, option)
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if seconds > TIMEOUT_MAX_S:
+        raise click.BadParameter(f"{escaped(value)!r} is too long: expected at most a day (24h)", context, option)
+    return seconds
+
+
+def _kinds(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    if value is None:
+        return USUAL
+    asked = [one.strip() for one in value.split(",") if one.strip()]
+    known = [kind for kind in KINDS if kind != DRIVERS]
+    strange = [one for one in asked if one not in known]
+    if strange or not asked:
+        why = f"{escaped(', '.join(strange))!r} is none; expected some of {', '.join(known)}"
+        raise click.BadParameter(why, context, option)
+    return tuple(asked)
+
+
+@click.command()
+@click.option("--app-id", required=True, callback=_app_id, metavar="ID", help="The application (spark-app-selector).")
+@click.option("--namespace", "-n", callback=_namespace, metavar="NS", help="Its namespace (the context's).")
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster ($KUBECONFIG, the pod's own, ~/.kube).")
+@click.option("--context", "context_name", metavar="NAME", help="A context of the kubeconfig (the current one).")
+@click.option("--timeout", default="120s", callback=_timeout, show_default=True, help="Give up after this.")
+@click.option("--kinds", callback=_kinds, metavar="KIND,...", help=f"What to delete ({', '.join(USUAL)}).")
+@click.option("--claims", is_flag=True, help="Delete the volume claims, too, and what is on their volumes.")
+@click.option("--driver", is_flag=True, help="Delete the driver pod, too.")
+@click.option("--force", is_flag=True, help="Delete although the application is running.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for pods that are terminating.")
+@click.option("--dry-run", is_flag=True, help="Say what would be deleted.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def stop(
+    app_id: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context_name: str | None,
+    timeout: float,
+    kinds: tuple[str, ...],
+    claims: bool,
+    driver: bool,
+    force: bool,
+    no_wait: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Delete what an application left behind on Kubernetes.
+
+    Executor pods, StatefulSets and Deployments, services, config maps and podtide's Lease of one application are deleted in
+    pages, until a list shows none, also those of Spark itself. Volume claims only with --claims, the driver pod only with
+    --driver; other pods are never touched. A running application - a driver pod that is not over, a Lease that is renewed -
+    needs --force. Exit code 2 then, 4 if the cluster refuses or something is left at the time-out.
+    """
+    chosen = (*kinds, *((CLAIMS,) if claims else ()), *((DRIVERS,) if driver else ()))
+    try:
+        api = connect(kubeconfig, context_name)
+    except ConnectionRefused as refusal:
+        raise Misused(str(refusal)) from None
+    place = namespace or api.namespace
+    if place is None:
+        raise Misused("which namespace? The context names none; say --namespace")
+    try:
+        leftovers = _leftovers(api, place, app_id, timeout)
+        if not (force or dry_run):
+            _check_use(leftovers, app_id, chosen)
+        quiet = as_json or not sys.stderr.isatty()
+        lefts = leftovers.look(chosen) if dry_run else leftovers.delete(chosen, _progress(quiet), gone=not no_wait)
+    finally:
+        api.close()
+    with printed():
+        if as_json:
+            print_object(document(app_id, place, lefts, dry_run=dry_run))
+        else:
+            click.echo("\n".join(report(app_id, place, lefts, dry_run=dry_run)))
+    complaints = [f"{_word(left.kind)}: {left.refusal}" for left in lefts if left.refusal is not None]
+    if not as_json:
+        for line in complaints:
+            click.echo(f"podtide: {escaped(line, 2_000)}", err=True)
+    refused = bool(complaints)
+    return ClusterRefused.exit_code if refused or not (dry_run or all(left.clean for left in lefts)) else 0
+
+
+def _leftovers(api: Any, namespace: str, app_id: str, timeout: float) -> Leftovers:
+    clock, chance, never = SystemClock(), random.Random(), threading.Event()  # noqa: S311 - jitter of back-offs
+    lane = Lane("calls", clock, _tell, jitter=chance.random, wait=never.wait)
+    complaints = Complaints(clock, _tell)
+    caller = Caller(api, lane, clock, complaints, Counts(), jitter=chance.random, wait=never.wait)
+    return Leftovers(caller, Cleaner(caller, namespace), namespace, app_id, caller.deadline(timeout))
+
+
+def _check_use(leftovers: Leftovers, app_id: str, kinds: Sequence[str]) -> None:
+    use = leftovers.in_use(kinds)
+    if isinstance(use, Unknown):
+        raise ClusterRefused(
+            f"whether {app_id} is running cannot be told: {use.why}", "nothing was deleted; --force does not ask"
+        )
+    if use:
+        raise Misused(f"{app_id} is running: {'; '.join(use)}", "nothing was deleted; --force deletes all the same")
+
+
+def _tell(news: News) -> None:
+    """Refusals are said at the end, with their kind; what makes it slow is said at once."""
+    if news.topic in _TOLD and news.level is not Level.INFO:
+        click.echo(f"podtide: {escaped(news.text, 2_000)}", err=True)
+
+
+def _progress(quiet: bool) -> Any:
+    def told(kind: str, deleted: int) -> None:
+        if not quiet:
+            click.echo(f"podtide: {deleted:,} {_word(kind)} deleted", err=True)
+
+    return told
+
+
+def report(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool) -> list[str]:
+    """What was found, deleted and left, in lines for people; kinds of which there was nothing take no line."""
+    lines = []
+    for left in lefts:
+        swept = left.swept
+        if not (swept.found or swept.left):
+            continue
+        line = f"{_word(left.kind):<14} {swept.found:>6,} found"
+        if dry_run:
+            line += f", such as {_some(left)}" if swept.found > len(swept.names) else f": {_some(left)}"
+        else:
+            line += f", {swept.deleted:,} deleted"
+        if not dry_run and swept.left:
+            line += f", {swept.left:,} left: {_some(left)}"
+        if swept.terminating:
+            line += f" ({swept.terminating:,} terminating)"
+        lines.append(line)
+    unread = [_word(left.kind) for left in lefts if left.refusal is not None]
+    remaining = sum(left.swept.left for left in lefts)
+    where = f"{escaped(app_id)} in namespace {namespace}"
+    if dry_run:
+        lines.append(f"nothing was deleted: a dry run ({count(remaining, 'object')} of {where})")
+    elif remaining or unread:
+        what = count(remaining, "object") if remaining else "perhaps something"
+        lines.append(f"{what} of {where} is left" if not remaining or remaining == 1 else f"{what} of {where} are left")
+    else:
+        lines.append(f"nothing is left of {where}")
+    return lines
+
+
+def document(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "app_id": app_id,
+        "namespace": namespace,
+        "dry_run": dry_run,
+        "clean": all(left.clean for left in lefts),
+        "kinds": [
+            {
+                "kind": left.kind,
+                "found": left.swept.found,
+                "deleted": left.swept.deleted,
+                "left": left.swept.left,
+                "terminating": left.swept.terminating,
+                "names": list(left.swept.names if left.swept.left else ()),
+                "refusal": left.refusal,
+            }
+            for left in lefts
+        ],
+    }
+
+
+def _some(left: Left) -> str:
+    names = [escaped(name) for name in left.swept.names[:5]]
+    more = left.swept.left - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _word(kind: str) -> str:
+    return WORDS.get(kind, kind)

@@ -1,0 +1,356 @@
+"""``podtide replay``: every scaling decision that Spark would take over an event log, when and why.
+
+The command opens the log, hands the records of the replay to whoever wants them as they come (the timeline, a file of
+decisions, an expectation, the temporary store behind ``--json``), and prints when the log has ended. None of them holds
+more than a bounded part of it. Standard output carries the answer alone: progress and errors go to standard error,
+progress only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+
+from podtide.adapters.eventlog.bytes.source import LogSource, open_log
+from podtide.adapters.eventlog.decoder_process import WORTH_BYTES, SecondProcess
+from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.adapters.recording import is_recording
+from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
+from podtide.adapters.recording.records.expectation import Expectation
+from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.text.progress__progress import Progress
+from podtide.adapters.text.safe import LogError, display
+from podtide.adapters.views.sparklog.line import Level
+from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog
+from podtide.adapters.views.timeline.scaling import Timeline
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.log_config import SettingsError
+from podtide.entrypoints.common.output import Misused, Unreadable, misused, print_document, printed, silence, unreadable
+from podtide.entrypoints.replay.run import NothingToReplay, Replay
+
+if TYPE_CHECKING:
+    from podtide.adapters.views.replay import ReplayView
+
+__all__ = ["Misused", "Unreadable", "replay"]
+
+DIFFERS: Final = 1
+
+FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
+"""Keys of the document that are printed before the decisions."""
+
+
+Sink = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    log: str
+    conf: tuple[str, ...]
+    properties_file: str | None
+    spark_version: str | None
+    as_json: bool
+    decisions: str | None
+    expect: str | None
+    strict: bool
+    whole: bool
+    bounds: bool
+    spark_log: str | None = None
+    spark_log_level: Level = "INFO"
+    spark_log_millis: bool = False
+    check: bool = False
+    fixes: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether standard output is taken by lines for a machine."""
+        return STDOUT in {self.decisions, self.spark_log}
+
+
+@click.command()
+@click.argument("log")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Replay under another setting; may be repeated.")
+@click.option(
+    "--properties-file", metavar="FILE", help="Settings in the form of spark-defaults.conf; --conf goes over it."
+)
+@click.option("--spark-version", metavar="VERSION", help="Take the defaults of this Spark (the log's own otherwise).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")
+@click.option(
+    "--decisions", metavar="FILE", help="Write the decisions as JSON lines; - for standard output, without a report."
+)
+@click.option(
+    "--expect", metavar="FILE", help="Compare with an earlier file of decisions; exit code 1 at a difference."
+)
+@click.option(
+    "--spark-log",
+    metavar="FILE",
+    help="Write what Spark's own log would say of the decisions; - for standard output, without a report.",
+)
+@click.option(
+    "--spark-log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    help="The lowest level in it (INFO, as in Spark, if not given).",
+)
+@click.option("--spark-log-millis", is_flag=True, help="Its times with the full date and milliseconds.")
+@click.option(
+    "--check", is_flag=True, help="Of a recording: compare every decision with the recorded ones; 1 at a difference."
+)
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="NAME",
+    help="Of a recording: with a fix that Spark lacks, all of them, or none.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="CHOICE=MODULE:NAME",
+    help="Of a recording: with a policy of your own (retire, split or size), or with CHOICE=spark.",
+)
+@click.option("--strict", is_flag=True, help="Stop at the first line that cannot be used.")
+@click.option("--all", "whole", is_flag=True, help="Show every decision in the timeline, not the weightiest.")
+@click.option(
+    "--no-bounds", is_flag=True, help="Do not also replay as if shuffles were cleaned at once (a little faster)."
+)
+def replay(
+    log: str,
+    conf: tuple[str, ...],
+    properties_file: str | None,
+    spark_version: str | None,
+    as_json: bool,
+    decisions: str | None,
+    expect: str | None,
+    spark_log: str | None,
+    spark_log_level: Level | None,
+    spark_log_millis: bool,
+    check: bool,
+    fixes: tuple[str, ...],
+    policies: tuple[str, ...],
+    strict: bool,
+    whole: bool,
+    no_bounds: bool,
+) -> int:
+    """Replay the event log or recording LOG: what was wanted, what was let go, when and why.
+
+    LOG is a file (plain, .gz, .zstd, .lz4, .snappy, .lzf), the folder of a rolled log, the zip of a History Server,
+    a URL, or - for standard input. Its own configuration applies, with the defaults of the Spark that wrote it; the
+    decisions are those of Spark 4.3.0. A recording (podtide simulate --record) holds all that entered the decisions:
+    it is decided again, pods and all, and --check compares.
+
+    \b
+    Exit codes: 0 done, 1 not as expected (--expect, --check), 2 usage or configuration,
+    3 the log or the expectation cannot be read, 130 interrupted.
+    """
+    options = Options(
+        log, conf, properties_file, spark_version, as_json, decisions, expect, strict, whole, not no_bounds,
+        spark_log, spark_log_level or "INFO", spark_log_millis, check, fixes, policies,
+    )  # fmt: skip
+    if as_json and decisions == STDOUT:
+        raise click.UsageError("--json and --decisions - both write to standard output; choose one.")
+    if spark_log == STDOUT and (as_json or decisions == STDOUT):
+        other = "--json" if as_json else "--decisions -"
+        raise click.UsageError(f"{other} and --spark-log - both write to standard output; choose one.")
+    if spark_log is not None and spark_log == decisions:
+        raise click.UsageError("--decisions and --spark-log name the same file; choose two.")
+    if spark_log is None and (spark_log_level is not None or spark_log_millis):
+        given = "--spark-log-millis" if spark_log_level is None else "--spark-log-level"
+        raise click.UsageError(f"{given} belongs to --spark-log, which is not given.")
+    if as_json and whole:
+        raise click.UsageError("--all belongs to the report; --json holds every decision anyway.")
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if sys.stdin is None and _from_stdin(log):
+        raise Unreadable("standard input is closed")
+    if check or is_recording(log):  # a named pipe cannot be asked; --check says what it holds
+        return _replay_recording(options)
+    for given, wanted in (("--fix", fixes), ("--policy", policies)):
+        if wanted:
+            raise click.UsageError(f"{given} belongs to recordings; {display(log)} is none.")
+    try:
+        with contextlib.ExitStack() as resources:
+            return _Run(options, resources).done()
+    except BrokenPipeError:  # of --decisions - or --spark-log -, while the log is read
+        silence()
+        return 0
+    except (LogError, NothingToReplay) as refused:
+        text = str(refused) if isinstance(refused, LogError) else f"{display(log)}: {refused}"
+        raise Unreadable(text) from None
+    except SettingsError as refused:
+        raise Misused(*(str(error) for error in refused.errors)) from None
+
+
+def _replay_recording(options: Options) -> int:
+    """The same for a recording; what only an event log can be asked is refused."""
+    from podtide.entrypoints.replay.recording import RecordingOptions, replay_recording  # noqa: PLC0415 - loads the engine
+
+    for given, wanted in (("--strict", options.strict), ("--no-bounds", not options.bounds)):
+        if wanted:
+            raise click.UsageError(f"{given} belongs to event logs; {display(options.log)} is taken for a recording.")
+    if options.check and options.expect is not None:
+        raise click.UsageError("--check and --expect both say what is expected; choose one.")
+    if options.check and (options.whole or options.decisions is not None or options.spark_log is not None):
+        raise click.UsageError("--check ends at the first difference; write decisions and logs without it.")
+    overrides, remarks = _overrides(options)
+    asked = RecordingOptions(
+        options.log, overrides, remarks, options.spark_version, options.fixes, options.policies, options.check,
+        options.whole, options.as_json, options.decisions, options.expect, options.spark_log,
+        options.spark_log_level, options.spark_log_millis,
+    )  # fmt: skip
+    return replay_recording(asked)
+
+
+class _Run:
+    """One run of the command: who gets the records, and what is printed in the end."""
+
+    def __init__(self, options: Options, resources: contextlib.ExitStack) -> None:
+        self.options = options
+        self.overrides, self.remarks = _overrides(options)
+        self.timeline: Timeline | None = None
+        self.expectation: Expectation | None = None
+        self.writer: DecisionWriter | None = None
+        self.said: DecisionWriter | None = None
+        self.decided: RecordSpool | None = None
+        self.reported: RecordSpool | None = None
+        self._resources = resources
+        self._sinks: list[Sink] = []
+        # Whatever may be refused at once is opened before the log is read for an hour.
+        if options.expect is not None:
+            with unreadable():
+                reader = resources.enter_context(DecisionReader(options.expect))
+                self.expectation = Expectation(reader)
+            self._sinks.append(self.expectation.take)
+        self.source = resources.enter_context(contextlib.closing(open_log(options.log)))
+        if options.decisions is not None:
+            with misused():
+                self.writer = resources.enter_context(DecisionWriter(options.decisions))
+            self._sinks.append(_decisions_to(self.writer))
+        if options.spark_log is not None:
+            with misused():
+                self.said = resources.enter_context(DecisionWriter(options.spark_log))
+        if options.as_json:
+            self.decided = resources.enter_context(RecordSpool())
+            self.reported = resources.enter_context(RecordSpool())
+            self._sinks.append(_split(self.decided, self.reported))
+        elif not options.to_stdout and options.expect is None:
+            self.timeline = Timeline()
+            self._sinks.append(self.timeline.take)
+            if options.whole:
+                self.decided = resources.enter_context(RecordSpool())
+                self._sinks.append(self.decided.put)
+
+    def done(self) -> int:
+        """Replay, then print. Returns the exit code."""
+        options = self.options
+        progress = self._resources.enter_context(Progress(sys.stderr, self.source.size))
+        sensor = self._sensor(self.source)
+        where = sensor if isinstance(sensor, SecondProcess) else self.source
+        timeline = self.timeline
+        work = Replay(sensor, self._sink, self.overrides, options.spark_version, options.bounds)
+        if self.said is not None:
+            pattern = Pattern.MILLIS if options.spark_log_millis else Pattern.SPARK
+            work.spark_log = SparkLog(_lines_to(self.said), options.spark_log_level, pattern)
+
+        def went_on() -> None:
+            progress.show(where.bytes_read)
+            if timeline is not None:
+                timeline.prune(work.world.proposed)
+
+        work.progress = went_on
+        with unreadable():
+            document = work.run()
+            if self.expectation is not None:
+                self.expectation.finish()
+        document["notes"] = [*self.remarks, *document["notes"]]
+        progress.close()
+        for writer in (self.writer, self.said):
+            if writer is not None:
+                with misused():
+                    writer.commit()
+        with printed():
+            self._answer(work, document)
+            sys.stdout.flush()
+        return DIFFERS if self.expectation is not None and self.expectation.difference is not None else 0
+
+    def _sink(self, record: dict[str, Any]) -> None:
+        for sink in self._sinks:
+            sink(record)
+
+    def _sensor(self, source: LogSource) -> EventLogSensor | SecondProcess:
+        """The reader of the log: a process of its own where that pays."""
+        if source.size is not None and source.size >= WORTH_BYTES and not _from_stdin(self.options.log):
+            return self._resources.enter_context(SecondProcess(source, strict=self.options.strict))
+        return EventLogSensor(source, strict=self.options.strict)
+
+    def _answer(self, work: Replay, document: dict[str, Any]) -> None:
+        if self.decided is not None and self.reported is not None:
+            lists = {"decisions": self.decided, "reports": self.reported}
+            rest = {} if self.expectation is None else {"expectation": self.expectation.document()}
+            print_document(document, FIRST, lists, rest)
+        if self.expectation is not None:
+            # The verdict belongs to the answer, unless standard output is taken by a machine's.
+            taken = self.options.as_json or self.options.to_stdout
+            from podtide.adapters.views.expectation import verdict  # noqa: PLC0415 - rich costs a tenth of a second
+
+            view = _view(sys.stderr if taken else sys.stdout, work, document)
+            verdict(view, self.expectation, document)
+        elif self.timeline is not None:
+            self.timeline.finish(document["app"]["last_ms"], work.world.proposed)
+            view = _view(sys.stdout, work, document)
+            view.report(
+                self.timeline, self.decided.records() if self.decided is not None else None, work.world.proposed
+            )
+
+
+def _from_stdin(log: str) -> bool:
+    """Whether the log is standard input, which no second process can open."""
+    return log == "-" or log.startswith("-!")
+
+
+def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayView:
+    from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
+    from podtide.adapters.views.replay import ReplayView  # noqa: PLC0415 - rich costs a tenth of a second
+
+    config = work.settled.config
+    waits = {"backlog": config.backlog_timeout_ms, "sustained backlog": config.sustained_backlog_timeout_ms}
+    return ReplayView(Page(stream), document, waits)
+
+
+def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
+    """The settings that the user gave, in rising precedence, and what is odd about them."""
+    given = given_conf(options.conf, options.properties_file, options.spark_version)
+    return given.layers, given.remarks
+
+
+def _decisions_to(writer: DecisionWriter) -> Sink:
+    def sink(record: dict[str, Any]) -> None:
+        if "command" in record:
+            with misused():
+                writer.put(record)
+
+    return sink
+
+
+def _lines_to(writer: DecisionWriter) -> Callable[[bytes], None]:
+    def write(line: bytes) -> None:
+        with misused():
+            writer.write(line)
+
+    return write
+
+
+def _split(decided: RecordSpool, reported: RecordSpool) -> Sink:
+    def sink(record: dict[str, Any]) -> None:
+        if not record.get("repeated"):  # schedule() may throw ten times a second for hours: counted, not listed
+            (decided if "command" in record else reported).put(record)
+
+    return sink

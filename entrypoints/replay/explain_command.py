@@ -1,0 +1,223 @@
+"""``podtide explain RECORDING --executor ID | --at TIME``: the whole story of an executor, or of a moment.
+
+The recording is read once, from its beginning; kept is only what belongs to the executor or the moment. Its steps are
+decided again on the way, because what the driver's books said is nowhere recorded: it is the state that the steps lead to.
+Should a step be decided otherwise than recorded (another podtide wrote the recording), the story goes on with what was
+recorded, and nothing more is said of the books.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import click
+
+from podtide.adapters.recording import RecordedStep, Recording, RecordingError, open_recording
+from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
+from podtide.adapters.text.format import moment
+from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.explain.container import ContainerStory
+from podtide.adapters.views.explain.executor import ExecutorStory
+from podtide.adapters.views.explain.moment import MomentStory
+from podtide.domain.base.units import Millis
+from podtide.domain.engine import State
+from podtide.entrypoints.common.output import Misused, Unreadable, print_object, printed
+from podtide.entrypoints.replay.overrides import Terms, Wishes
+from podtide.entrypoints.replay.recording import settled_terms
+from podtide.entrypoints.replay.redecide import Redecider
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLIS: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_SECONDS: Final = re.compile(r"\+([0-9]{1,12})(?:\.([0-9]{1,3}))?s?", re.ASCII)
+_ID_MAX: Final = 1_000
+
+
+@click.command()
+@click.argument("recording")
+@click.option(
+    "--executor", metavar="ID", help="Tell the whole story of this executor (on YARN also by its container's id)."
+)
+@click.option(
+    "--at", "at", metavar="TIME", help="Tell how things stood: milliseconds since 1970, an ISO time, or +SECONDS."
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="CHOICE=MODULE:NAME",
+    help="A policy of your own that the recording was made with.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a story.")
+def explain(recording: str, executor: str | None, at: str | None, policies: tuple[str, ...], as_json: bool) -> int:
+    """Tell the story of an executor, or of a moment, from a recording.
+
+    RECORDING is what podtide simulate --record wrote, compressed or not, cut or not; - for standard input. With --executor:
+    when and why it was asked for, what held it back, every call and its outcome, every state of its pod, how and by
+    which rule it went, and how long it waited in between. With --at: targets and pods at that moment, what was held by
+    which bound, calls under way, the last and the next decisions. Of an application on YARN the same is told of its
+    containers: why and where they were asked for, how they were given and matched, launched, and why they ended.
+
+    \b
+    Exit codes: 0 done, 2 usage (also an executor or a time that the recording does not have),
+    3 the recording cannot be read, 130 interrupted.
+    """
+    if (executor is None) == (at is None):
+        raise click.UsageError("Give one of --executor and --at.")
+    if executor is not None and not 0 < len(executor) <= _ID_MAX:
+        raise click.UsageError("--executor takes the id of an executor, such as 17.")
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if sys.stdin is None and recording == "-":
+        raise Unreadable("standard input is closed")
+    try:
+        with contextlib.closing(open_recording(recording)) as opened:
+            terms = settled_terms(opened, Wishes(policies=policies))
+            telling = _Telling(opened, terms)
+            document = telling.executor(executor) if executor is not None else telling.moment(str(at))
+    except RecordingError as refused:
+        raise Unreadable(str(refused)) from None
+    with printed():
+        _print(document, as_json=as_json)
+        sys.stdout.flush()
+    return 0
+
+
+class _Telling:
+    """One recording under way."""
+
+    def __init__(self, recording: Recording, terms: Terms) -> None:
+        self.recording = recording
+        self.terms = terms
+        self.first: Millis | None = None
+        self.last: Millis = recording.header.started_at
+        self.books_told = True
+        self._redecider = Redecider(recording, terms)
+        self._disagrees: int | None = None
+
+    def executor(self, executor: str) -> dict[str, Any]:
+        """The story of an executor. Raises Misused where there is none."""
+        config = self.terms.settings.config
+        on_yarn = config.yarn is not None
+        story = ContainerStory(executor) if on_yarn else ExecutorStory(executor, config.kubernetes.pods)
+        for step, state in self._steps():
+            story.step(step, state)
+        story.finish(self.last)
+        if not story.found:
+            known = f"it {story.made} no executors"
+            if story.known is not None:
+                first, last = story.known
+                many = f"executor {first}" if first == last else f"executors {first} to {last}"
+                known = f"it {story.made} {many}"
+            raise Misused(f"{self.recording.name}: nothing is recorded of an executor {escaped(executor, 60)}; {known}")
+        return {**self._document("executor"), "story": story.document()}
+
+    def moment(self, text: str) -> dict[str, Any]:
+        """A moment. Raises Misused where the recording does not have it."""
+        steps = self._steps()
+        config = self.terms.settings.config
+        story: MomentStory | None = None
+        before: tuple[RecordedStep, State | None] | None = None
+        for step, state in steps:
+            if story is None:
+                story = MomentStory(moment_of(text, step.at))
+                if story.at < step.at:
+                    raise self._outside(text, step.at, None)
+            if step.at <= story.at:
+                story.step(step)
+                before = step, state
+                continue
+            if not story.passed and before is not None:
+                # The state of the step before: an older version of the books still answers.
+                story.settle(*before, config)
+            story.after(step)
+            if story.complete:
+                break
+        if story is None or before is None:
+            raise Unreadable(f"{self.recording.name}: no step is recorded; there is nothing to tell")
+        if not story.passed:
+            if story.at > self.last:
+                raise self._outside(text, self.first, self.last)
+            story.settle(*before, config)
+        return {**self._document("moment"), "moment": story.document()}
+
+    def _steps(self) -> Iterator[tuple[RecordedStep, State | None]]:
+        """Every recorded step and the state after it; None from the first that is decided otherwise on."""
+        for entry in self.recording.entries():
+            self.last = max(self.last, entry.at)
+            if not isinstance(entry, RecordedStep):
+                continue
+            if self.first is None:
+                self.first = entry.at
+            if not self.books_told:
+                yield entry, None
+                continue
+            taken = self._redecider.take(entry)
+            if self._redecider.agreement.divergence is not None:
+                self.books_told = False
+                self._disagrees = entry.line
+                yield entry, None
+            else:
+                yield entry, taken.state
+
+    def _document(self, kind: str) -> dict[str, Any]:
+        header = self.recording.header
+        notes = list(self.terms.notes)
+        if self._disagrees is not None:
+            notes.append(
+                f"The step of line {self._disagrees} is decided otherwise here than it was: from there on nothing is said "
+                "of the books (podtide replay --check shows the difference)."
+            )
+        if self.recording.cut is not None:
+            notes.append(f"The recording is {self.recording.cut}.")
+        return {
+            "podtide": SCHEMA_VERSION,
+            "kind": f"explanation of an {kind}" if kind == "executor" else f"explanation of a {kind}",
+            "app": {"id": header.app_id, "first_ms": self.first, "last_ms": self.last},
+            "recording": {"name": self.recording.name, "source": header.source, "cut": self.recording.cut},
+            "books_told": self.books_told,
+            "notes": notes,
+        }
+
+    def _outside(self, text: str, first: Millis | None, last: Millis | None) -> Misused:
+        span = f"it begins {_when(first)}" if last is None else f"it goes from {_when(first)} to {_when(last)}"
+        return Misused(f"{self.recording.name}: --at {escaped(text, 60)} is not in the recording; {span}")
+
+
+def moment_of(text: str, start: Millis) -> Millis:
+    """A time from the command line: milliseconds since the epoch, an ISO time (UTC unless it says), or +SECONDS."""
+    text = text.strip()
+    if _MILLIS.fullmatch(text):
+        return int(text)
+    seconds = _SECONDS.fullmatch(text)
+    if seconds is not None:
+        return start + int(seconds[1]) * 1000 + int((seconds[2] or "").ljust(3, "0"))
+    try:
+        given = datetime.fromisoformat(text)
+        at = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        return (at - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        expected = "milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or +SECONDS since the start"
+        raise Misused(f"--at {escaped(text, 60)}: expected {expected}") from None
+
+
+def _when(at: Millis | None) -> str:
+    return "nowhere" if at is None else f"{at} ({moment(at)})"
+
+
+def _print(document: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_object(document)
+        return
+    from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
+    from podtide.adapters.views.explain.view import ExplainView  # noqa: PLC0415 - rich costs a tenth of a second
+
+    view = ExplainView(Page(sys.stdout), document)
+    if "story" in document:
+        view.executor()
+    else:
+        view.moment()

@@ -1,0 +1,354 @@
+"""``podtide replay RECORDING``: what an application on a cluster decided, decided again from all that entered it.
+
+Without ``--check`` the recording is shown like an event log: whose it is and under which conf, the pods against the target,
+what happened, what it took, what held pods back. With ``--check`` every decision is compared with the recorded one, and the
+first that differs is shown with its story (exit code 1). Another conf, version, fix or policy is taken only where the
+command line says so; then decisions may differ, and what differs is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from podtide.adapters.recording import (
+    Recording,
+    RecordingError,
+    UnknownPolicy,
+    decided_record,
+    open_recording,
+    policy_words,
+)
+from podtide.adapters.recording.recorder import SparkTeller
+from podtide.adapters.recording.records.codec import Plain
+from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
+from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
+from podtide.adapters.recording.records.expectation import Expectation
+from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.text.format import count
+from podtide.adapters.views.sparklog.line import Level
+from podtide.adapters.views.sparklog.log import Pattern, SparkLog
+from podtide.adapters.views.stats.kubernetes import Story
+from podtide.adapters.views.stats.yarn import YarnStory
+from podtide.adapters.views.timeline.kubernetes import PodTimeline
+from podtide.adapters.views.timeline.yarn import YarnTimeline
+from podtide.domain.base.units import Millis
+from podtide.domain.conf.entries import KEYS
+from podtide.domain.conf.entry_types import Use
+from podtide.domain.conf.redaction import redaction_of
+from podtide.domain.conf.scaling_config import Level as NoticeLevel
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
+from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.reasons import Remark
+from podtide.entrypoints.common.app_loop import Observer, Stuck
+from podtide.entrypoints.common.log_config import SettingsError
+from podtide.entrypoints.common.output import (
+    Misused,
+    Unreadable,
+    misused,
+    print_document,
+    print_object,
+    printed,
+    silence,
+    unreadable,
+)
+from podtide.entrypoints.replay.overrides import CHOICES, Terms, TermsError, Wishes, terms_of
+from podtide.entrypoints.replay.redecide import Rerun
+
+if TYPE_CHECKING:
+    from podtide.adapters.text.page import Page
+
+DIFFERS: Final = 1
+BEHAVIOUR: Final = "4.3.0"
+
+NOT_THEN: Final = "calls that were not made then are taken to succeed, and show no pod"
+NOT_THEN_ON_YARN: Final = "the resource manager gives what it gave then, and no container besides"
+
+FIRST: Final = ("podtide", "kind", "app", "recording", "conf", "policies", "behaviour", "defaults")
+"""Keys of the document that are printed before the decisions."""
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """What the command line asks for. ``overrides``: settings in rising precedence; ``remarks``: what is odd about them."""
+
+    path: str
+    overrides: Sequence[SparkConf] = ()
+    remarks: Sequence[str] = ()
+    spark_version: str | None = None
+    fixes: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    check: bool = False
+    whole: bool = False
+    as_json: bool = False
+    decisions: str | None = None
+    expect: str | None = None
+    spark_log: str | None = None
+    spark_log_level: Level = "INFO"
+    spark_log_millis: bool = False
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether standard output is taken by lines for a machine."""
+        return STDOUT in {self.decisions, self.spark_log}
+
+
+def replay_recording(options: RecordingOptions) -> int:
+    """Decide a recording again and print the answer. Returns the exit code; raises Refusal."""
+    try:
+        with contextlib.ExitStack() as resources:
+            return _Run(options, resources).done()
+    except BrokenPipeError:  # of --decisions - or --spark-log -, while the recording is read
+        silence()
+        return 0
+    except RecordingError as refused:
+        raise Unreadable(str(refused)) from None
+
+
+def settled_terms(recording: Recording, wishes: Wishes) -> Terms:
+    """The terms for a recording, or why they cannot be used. Raises Misused."""
+    try:
+        return terms_of(recording.header, wishes)
+    except SettingsError as refused:
+        raise Misused(*(str(error) for error in refused.errors)) from None
+    except TermsError as refused:
+        raise Misused(str(refused)) from None
+    except UnknownPolicy as unknown:
+        hint = f"; --policy {unknown.choice}=MODULE:NAME gives it" if unknown.choice in CHOICES else ""
+        raise Misused(f"{recording.name}: {unknown}{hint}") from None
+
+
+class _Records:
+    """An observer that hands every decision and report on as a record, remarks left out."""
+
+    def __init__(self, sinks: Sequence[Callable[[Plain], None]]) -> None:
+        self._sinks = sinks
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        """Hand on what one step decided."""
+        del now, stimuli
+        for item in (*taken.commands, *taken.reports):
+            if not isinstance(item, Remark):
+                record = decided_record(item)
+                for sink in self._sinks:
+                    sink(record)
+
+
+class _Run:
+    """One run of the command: who gets the records, and what is printed in the end."""
+
+    def __init__(self, options: RecordingOptions, resources: contextlib.ExitStack) -> None:
+        self.options = options
+        self._resources = resources
+        self.expectation: Expectation | None = None
+        self.writer: DecisionWriter | None = None
+        self.said: DecisionWriter | None = None
+        self.decided: RecordSpool | None = None
+        self.reported: RecordSpool | None = None
+        self.all: RecordSpool | None = None
+        if options.expect is not None:
+            with unreadable():
+                self.expectation = Expectation(resources.enter_context(DecisionReader(options.expect)))
+        self._observers: list[Observer] = []
+        self._sinks: list[Callable[[Plain], None]] = []
+        # A pipe may not say for an hour what it is a recording of; outputs are refused at once.
+        self._outputs()
+        self.recording = resources.enter_context(open_recording(options.path))
+        wishes = Wishes(options.overrides, options.spark_version, options.fixes, options.policies)
+        self.terms = settled_terms(self.recording, wishes)
+        self.on_yarn = self.terms.settings.config.yarn is not None
+        began = self.recording.header.started_at
+        self.story: Story | YarnStory = YarnStory(began) if self.on_yarn else Story(began)
+        self.timeline = YarnTimeline() if self.on_yarn else PodTimeline()
+        if not options.check:
+            self._observers += [self.story, self.timeline]
+        if self._sinks:
+            self._observers.append(_Records(self._sinks))
+
+    def done(self) -> int:
+        """Decide, then print. Returns the exit code."""
+        options, recording = self.options, self.recording
+        rerun = Rerun(
+            recording, self.terms, self._observers, remarks=self.said is not None, stop_at_divergence=options.check
+        )
+        try:
+            with unreadable():
+                rerun.run()
+                if self.expectation is not None:
+                    self.expectation.finish()
+        except Stuck as stuck:
+            raise Misused(f"decided under these settings, time stands still: {stuck}") from None
+        if not rerun.recorded_steps:
+            raise Unreadable(f"{recording.name}: no step is recorded; there is nothing to decide")
+        self.story.finish(rerun.last)
+        self.timeline.finish(rerun.last)
+        for writer in (self.writer, self.said):
+            if writer is not None:
+                with misused():
+                    writer.commit()
+        with printed():
+            self._answer(rerun)
+            sys.stdout.flush()
+        differs = options.check and rerun.agreement.divergence is not None
+        unexpected = self.expectation is not None and self.expectation.difference is not None
+        return DIFFERS if differs or unexpected else 0
+
+    def _outputs(self) -> None:
+        """Open the outputs, and say who writes what."""
+        options, resources = self.options, self._resources
+        if self.expectation is not None:
+            self._sinks.append(self.expectation.take)
+        if options.decisions is not None:
+            with misused():
+                self.writer = resources.enter_context(DecisionWriter(options.decisions))
+            self._sinks.append(_commands_to(self.writer))
+        if options.spark_log is not None:
+            with misused():
+                self.said = resources.enter_context(DecisionWriter(options.spark_log))
+            pattern = Pattern.MILLIS if options.spark_log_millis else Pattern.SPARK
+            self._observers.append(SparkTeller(SparkLog(_lines_to(self.said), options.spark_log_level, pattern)))
+        if options.as_json and not options.check:
+            self.decided = resources.enter_context(RecordSpool())
+            self.reported = resources.enter_context(RecordSpool())
+            decided, reported = self.decided, self.reported
+            self._sinks.append(lambda record: (decided if "command" in record else reported).put(record))
+        elif options.whole:
+            self.all = resources.enter_context(RecordSpool())
+            self._sinks.append(self.all.put)
+
+    def _answer(self, rerun: Rerun) -> None:
+        options, recording = self.options, self.recording
+        taken = options.as_json or options.to_stdout
+        if options.as_json:
+            self._print_json(rerun)
+        if options.check and not options.as_json:
+            from podtide.adapters.views.recording import verdict  # noqa: PLC0415 - rich costs a tenth of a second
+
+            page = _page(taken=taken)
+            verdict(page, rerun.agreement, recording.name, rerun.first, self.terms.changed, recording.cut)
+        if self.expectation is not None:
+            from podtide.adapters.views.recording import expected  # noqa: PLC0415 - the same
+
+            expected(_page(taken=taken), self.expectation, rerun.first)
+        elif not options.check and not taken:
+            from podtide.adapters.views.recording import RecordingView  # noqa: PLC0415 - the same
+
+            view = RecordingView(_page(taken=False), self._document(rerun))
+            view.report(self.timeline, None if self.all is None else self.all.records())
+
+    def _print_json(self, rerun: Rerun) -> None:
+        if self.options.check:
+            print_object(self._checked(rerun))
+            return
+        assert self.decided is not None
+        assert self.reported is not None
+        rest = {} if self.expectation is None else {"expectation": self.expectation.document()}
+        lists = {"decisions": self.decided, "reports": self.reported}
+        print_document(self._document(rerun), FIRST, lists, rest)
+
+    def _checked(self, rerun: Rerun) -> dict[str, Any]:
+        """The outcome of a check as plain data."""
+        return {
+            "podtide": SCHEMA_VERSION,
+            "kind": "check of a recording",
+            "app": self._app(rerun),
+            "recording": self._recording(rerun),
+            "changed": list(self.terms.changed),
+            "check": rerun.agreement.document(),
+        }
+
+    def _document(self, rerun: Rerun) -> dict[str, Any]:
+        terms = self.terms
+        return {
+            "podtide": SCHEMA_VERSION,
+            "kind": "replay of a recording",
+            "app": self._app(rerun),
+            "recording": self._recording(rerun),
+            "conf": _shown(terms.settings.conf),
+            "policies": _otherwise(terms.settings.policies),
+            "behaviour": BEHAVIOUR,
+            "defaults": f"Spark {terms.settings.conf.version.name}",
+            "changed": list(terms.changed),
+            "check": rerun.agreement.document(),
+            "summary": self.story.document(),
+            "notes": [*self.options.remarks, *terms.notes, *self._notes(rerun)],
+        }
+
+    def _app(self, rerun: Rerun) -> dict[str, Any]:
+        return {"id": self.recording.header.app_id, "first_ms": rerun.first, "last_ms": rerun.last}
+
+    def _recording(self, rerun: Rerun) -> dict[str, Any]:
+        header = self.recording.header
+        return {
+            "name": self.recording.name,
+            "source": header.source,
+            "seed": header.seed,
+            "steps": rerun.recorded_steps,
+            "cut": self.recording.cut,
+            "reason": rerun.reason,
+        }
+
+    def _notes(self, rerun: Rerun) -> list[str]:
+        """What is to be known of this replay: what is not as recorded, from when on, and where the recording is cut."""
+        settings = self.terms.settings
+        warnings = [notice.text for notice in settings.notices if notice.level is NoticeLevel.WARNING]
+        # What Spark would say of dynamic allocation is of no interest where it is off.
+        notes = [text for text in warnings if settings.config.dynamic or "spark.dynamicAllocation" not in text]
+        changed, divergence = self.terms.changed, rerun.agreement.divergence
+        if changed:
+            notes.append(f"Not as recorded, because it was asked for: {'; '.join(changed)}.")
+        if divergence is not None:
+            notes.append(
+                f"From line {divergence.step.line} on it is decided otherwise than recorded, after "
+                f"{count(rerun.agreement.decisions, 'decision')} as recorded; --check shows the difference. What was seen "
+                f"of the cluster is heard as recorded; {NOT_THEN_ON_YARN if self.on_yarn else NOT_THEN}."
+            )
+        elif changed:
+            notes.append(f"All {count(rerun.agreement.decisions, 'decision')} are as recorded all the same.")
+        if self.recording.cut is not None:
+            notes.append(f"The recording is {self.recording.cut}.")
+        return notes
+
+
+def _otherwise(policies: Policies) -> dict[str, Any]:
+    """The choices that are not Spark's, by their names."""
+    spark = policy_words(SPARK_POLICIES)
+    return {choice: word for choice, word in policy_words(policies).items() if word != spark[choice]}
+
+
+def _shown(conf: SparkConf) -> dict[str, dict[str, Any]]:
+    """The settings that decide something, as they may be shown, with where they come from."""
+    redaction = redaction_of(conf)
+    return {
+        key: {"value": redaction.shown(key, setting.value), "origin": setting.origin}
+        for key, setting in sorted(conf.settings.items())
+        if (key in KEYS and KEYS[key].use is Use.DECIDES) or not setting.origin.startswith("recording")
+    }
+
+
+def _page(*, taken: bool) -> Page:
+    from podtide.adapters.text.page import Page  # noqa: PLC0415 - rich costs a tenth of a second
+
+    return Page(sys.stderr if taken else sys.stdout)
+
+
+def _commands_to(writer: DecisionWriter) -> Callable[[Plain], None]:
+    def sink(record: Plain) -> None:
+        if "command" in record:
+            with misused():
+                writer.put(record)
+
+    return sink
+
+
+def _lines_to(writer: DecisionWriter) -> Callable[[bytes], None]:
+    def write(line: bytes) -> None:
+        with misused():
+            writer.write(line)
+
+    return write

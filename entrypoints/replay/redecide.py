@@ -1,0 +1,302 @@
+"""A recording decided again: the same engine takes what was recorded, step by step; its commands go nowhere.
+
+``Rerun`` is a loop like any other (``app_loop``) whose surroundings are a recording. As long as every step is decided as it
+was, it takes the recorded steps as they are: the same stimuli at the same time, wakes and outcomes included. So a recording
+that was made by this code is decided again to the letter.
+
+Where a step is decided otherwise - another configuration, another policy, another podtide - what was recorded no longer
+answers what is decided. From there on (``_Past``):
+
+- what was seen of the cluster and of the application is still heard at its time;
+- timers run when they are due now;
+- a call that was made then too gets the answer that it got, as soon as that is known: calls are matched by what they ask
+  for, not by their serial;
+- a call that was not made then is taken to succeed at once, and shows no pod, because none was recorded; what becomes of
+  heartbeats and launches on YARN, ``recording_past_yarn`` says.
+
+That says what would be decided given what was seen. What would have become of it, a simulation says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from podtide.adapters.recording import RecordedEnd, RecordedStep, Recording, RecordingError
+from podtide.adapters.recording.comparison import Agreement
+from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, Step
+from podtide.domain.protocol.pod_commands import CreatePod
+from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Starting
+from podtide.domain.protocol.yarn_messages import (
+    Beat,
+    CallResourceManager,
+    ContainersWanted,
+    KillExecutors,
+    LossReasonsAsked,
+    MasterEnding,
+)
+from podtide.entrypoints.common.app_loop import AppLoop, Observer
+from podtide.entrypoints.replay.overrides import Terms
+from podtide.entrypoints.replay.redecide_yarn import KnownProfiles, PastManager
+
+ANSWERS_MAX: Final = 65_536
+"""Answers to calls that are remembered for a later call of the same kind."""
+
+_Internal: TypeAlias = (
+    KnownExecutors | CreationFailed | Beat | ContainersWanted | KillExecutors | LossReasonsAsked | MasterEnding
+)
+"""What only machines tell each other."""
+
+_ANSWERED_OTHERWISE: Final = (RequestTotal, Kill, Decommission, CallResourceManager)
+"""The engine answers the first three itself; what the resource manager says is no outcome."""
+
+CallKey: TypeAlias = tuple[Any, ...]
+"""What a call asks for, whenever it is made and whatever its serial."""
+
+
+class Past:
+    """A recording as the surroundings of a loop that decides otherwise. Until ``diverge`` it only takes note of calls."""
+
+    def __init__(self) -> None:
+        self._steps: Iterator[RecordedStep] | None = None
+        self._next: RecordedStep | None = None
+        self._then: OrderedDict[int, CallKey] = OrderedDict()  # calls under way when it was recorded, by serial
+        self._under_way: Counter[CallKey] = Counter()
+        self._heard: OrderedDict[CallKey, Outcome] = OrderedDict()
+        self._waiting: dict[CallKey, deque[int]] = {}  # calls made now that wait for what was recorded
+        self._answers: list[AnyStimulus] = []
+        self._manager = PastManager()
+        self._now: Millis = 0
+
+    def hear(self, step: RecordedStep) -> list[AnyStimulus]:
+        """What a recorded step brings: its stimuli, with the outcomes that answer calls made now."""
+        heard: list[AnyStimulus] = []
+        for stimulus in step.stimuli:
+            if isinstance(stimulus, Outcome):
+                answered = self._answered(stimulus)
+                if answered is not None:
+                    heard.append(answered)
+            elif (told := self._manager.hear(stimulus)) is not None:
+                heard += told
+            elif not isinstance(stimulus, Starting | _Internal):
+                heard.append(stimulus)
+        for command in step.commands:
+            self._manager.decided(command)
+            key = call_key(command)
+            if key is not None:
+                self._then[command.serial] = key  # type: ignore[union-attr]  # a call has one
+                self._under_way[key] += 1
+                if len(self._then) > ANSWERS_MAX:
+                    self._less(self._then.popitem(last=False)[1])
+        return heard
+
+    def diverge(self, step: RecordedStep, taken: Step[State, Command], rest: Iterator[RecordedStep]) -> None:
+        """``step`` was decided otherwise, as ``taken``; ``rest`` comes after it. All calls before it were the same."""
+        self._steps = rest
+        self._next = next(rest, None)
+        self._manager.diverge(step.commands)
+        anew = {getattr(command, "serial", None) for command in step.commands}
+        for serial, key in self._then.items():
+            if serial not in anew:
+                self._waiting.setdefault(key, deque()).append(serial)
+        for command in taken.commands:
+            self.apply(command, step.at)
+
+    def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
+        """The answers that are known, or the next recorded step, or ``until``."""
+        if self._answers:
+            answers, self._answers = self._answers, []
+            return self._now, answers
+        while self._next is not None and self._steps is not None:
+            step = self._next
+            if step.at > until:
+                return until, ()
+            self._now = step.at
+            self._next = next(self._steps, None)
+            heard = self.hear(step)
+            if heard:
+                return step.at, heard
+        return NEVER, ()
+
+    def apply(self, command: Command, now: Millis) -> None:
+        """Find out what a call made now leads to."""
+        if self._steps is None:
+            return
+        told = self._manager.apply(command, now)
+        if told:
+            self._now = now
+            self._answers += told
+        key = call_key(command)
+        if key is None:
+            return
+        serial: int = command.serial  # type: ignore[union-attr]  # a call has one
+        waiting = self._waiting.setdefault(key, deque())
+        if self._under_way[key] > len(waiting):
+            waiting.append(serial)
+            return
+        known = self._heard.get(key)
+        self._now = now
+        self._answers.append(Outcome(now, serial, found=1) if known is None else known._replace(at=now, serial=serial))
+
+    def _answered(self, outcome: Outcome) -> Outcome | None:
+        key = self._then.pop(outcome.serial, None)
+        if key is None:
+            return None
+        self._less(key)
+        self._heard[key] = outcome
+        self._heard.move_to_end(key)
+        if len(self._heard) > ANSWERS_MAX:
+            self._heard.popitem(last=False)
+        waiting = self._waiting.get(key)
+        if not waiting:
+            return None
+        serial = waiting.popleft()
+        if not waiting:
+            del self._waiting[key]
+        return outcome._replace(serial=serial)
+
+    def _less(self, key: CallKey) -> None:
+        self._under_way[key] -= 1
+        if not self._under_way[key]:
+            del self._under_way[key]
+
+
+def call_key(command: Command) -> CallKey | None:
+    """What a call asks for; None for a command that nobody answers from outside."""
+    if isinstance(command, CreatePod):
+        return CreatePod, command.executor
+    kind: Any = type(command)
+    names = _asked(kind)
+    return None if names is None else (kind, *(getattr(command, name) for name in names))
+
+
+@cache
+def _asked(kind: Any) -> tuple[str, ...] | None:
+    names = [field.name for field in fields(kind)]
+    if "serial" not in names or kind in _ANSWERED_OTHERWISE:
+        return None
+    return tuple(name for name in names if name not in ("at", "serial", "why"))
+
+
+class _Last:
+    """An observer that keeps the last step."""
+
+    def __init__(self) -> None:
+        self.taken: Step[State, Command] | None = None
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        del now, stimuli
+        self.taken = taken
+
+
+class Redecider:
+    """Takes recorded steps one by one, as they are; ``remarks``: whether remarks are wanted, recorded or not."""
+
+    def __init__(
+        self, recording: Recording, terms: Terms, observers: Sequence[Observer] = (), *, remarks: bool = False
+    ) -> None:
+        self.agreement = Agreement()
+        self.past = Past()
+        self.loop: AppLoop | None = None
+        self._recording = recording
+        self._terms = terms
+        self._remarks = remarks
+        self._last = _Last()
+        self._observers = (*observers, self._last)
+        self._profiles = None if terms.settings.config.yarn is None else KnownProfiles()
+
+    def take(self, step: RecordedStep) -> Step[State, Command]:
+        """Decide one step and compare it (``agreement``). Raises RecordingError for what no application can take."""
+        self.past.hear(self.sound(step))
+        if self.loop is None:
+            if tuple(type(stimulus) for stimulus in step.stimuli) != (Starting,):
+                what = "the first step does not start the application; a recording from its start was expected"
+                raise RecordingError(self._recording.path, what, step.line)
+            self.loop = AppLoop(self._terms.talkative, step.at, self.past, self._observers)
+            self.loop.launch()
+        else:
+            self.loop.take(self.stimuli(step), step.at)
+        assert self._last.taken is not None
+        taken = self._last.taken
+        self.agreement.take(step, taken.commands, taken.reports)
+        if self.agreement.remarks is False and not self._remarks:
+            self.loop.config = self._terms.settings.config
+        return taken
+
+    def sound(self, step: RecordedStep) -> RecordedStep:
+        """The step, which is to be read once. Raises RecordingError for a target that nobody can ask containers for."""
+        unknown = None if self._profiles is None else self._profiles.unknown(step.stimuli)
+        if unknown is not None:
+            what = f"a target of resource profile {unknown}: expected a profile that a line before defines"
+            raise RecordingError(self._recording.path, what, step.line)
+        return step
+
+    def stimuli(self, step: RecordedStep) -> list[AnyStimulus]:
+        """What a step takes. Raises RecordingError if it holds what only machines tell each other."""
+        stimuli: list[AnyStimulus] = []
+        for stimulus in step.stimuli:
+            if isinstance(stimulus, _Internal):
+                what = f"{type(stimulus).__name__} is told by one machine to another; no application can take it"
+                raise RecordingError(self._recording.path, what, step.line)
+            stimuli.append(stimulus)
+        return stimuli
+
+
+class Rerun:
+    """One recording decided again; ``run`` to the end, or with ``stop_at_divergence`` to the first difference.
+
+    ``observers`` see every step. Afterwards: ``agreement``, ``steps`` (decided), ``recorded_steps``, ``first`` and ``last``
+    (the recording's times), ``reason`` (why it ends, None if it was cut).
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        terms: Terms,
+        observers: Sequence[Observer] = (),
+        *,
+        remarks: bool = False,
+        stop_at_divergence: bool = False,
+    ) -> None:
+        self.recorded_steps = 0
+        self.first: Millis = recording.header.started_at
+        self.last: Millis = self.first
+        self.reason: str | None = None
+        self._recording = recording
+        self._redecider = Redecider(recording, terms, observers, remarks=remarks)
+        self.agreement = self._redecider.agreement
+        self._stop = stop_at_divergence
+
+    @property
+    def steps(self) -> int:
+        """Steps that were decided."""
+        return 0 if self._redecider.loop is None else self._redecider.loop.steps
+
+    def run(self) -> None:
+        """Decide it. Raises RecordingError, and Stuck where time stands still."""
+        steps = self._steps()
+        for step in steps:
+            taken = self._redecider.take(step)
+            if self.agreement.divergence is None:
+                continue
+            loop = self._redecider.loop
+            if self._stop or loop is None:
+                return
+            self._redecider.past.diverge(step, taken, map(self._redecider.sound, steps))
+            loop.run(NEVER)
+
+    def _steps(self) -> Iterator[RecordedStep]:
+        for entry in self._recording.entries():
+            self.last = max(self.last, entry.at)
+            if isinstance(entry, RecordedEnd):
+                self.reason = entry.reason
+            elif isinstance(entry, RecordedStep):
+                if not self.recorded_steps:
+                    self.first = entry.at
+                self.recorded_steps += 1
+                yield entry

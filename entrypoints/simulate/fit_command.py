@@ -1,0 +1,97 @@
+"""``podtide fit``: a cluster file out of a recording, so that a fake cluster behaves like the one that was recorded.
+
+Latencies become the quantiles that were seen, failures and refusals their shares; each number says on how many observations
+it rests, and what was not seen stays at its default and is named. The recording is read once, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import click
+
+from podtide.adapters.files.cluster import write_fitted
+from podtide.adapters.files.yarn_cluster import write as write_yarn
+from podtide.adapters.recording import Recording, open_recording
+from podtide.adapters.recording.records.decision_file import STDOUT, DecisionWriter
+from podtide.adapters.text.safe import LogError, display
+from podtide.domain.fakes.kubernetes import fit as fitting
+from podtide.domain.fakes.kubernetes.fit import Observation
+from podtide.domain.fakes.yarn import fit as yarn_fitting
+from podtide.domain.fakes.yarn.fit import YarnFitted
+from podtide.domain.protocol.pod_commands import PodCommand
+from podtide.domain.protocol.pod_stimuli import PodStimulus
+from podtide.entrypoints.common.output import Misused, Unreadable, misused, printed
+from podtide.entrypoints.common.platform import on_yarn
+
+_OBSERVED_ON_YARN: Final[tuple[type[Any], ...]] = get_args(yarn_fitting.Observation)
+_OBSERVED: Final[tuple[type[Any], ...]] = (*get_args(PodStimulus), *get_args(PodCommand))
+
+
+@click.command()
+@click.argument("recording")
+@click.option("--out", default=STDOUT, metavar="FILE", help="Where to write the cluster file; - for standard output.")
+@click.option("--overwrite", is_flag=True, help="Let --out replace a file.")
+def fit(recording: str, out: str, overwrite: bool) -> int:
+    """Write a cluster file that behaves like the cluster of a recording.
+
+    RECORDING is what --record wrote, of an application on Kubernetes or on YARN. The file can be given to podtide simulate
+    --cluster as it is, or changed. Exit code 2 if the file cannot be written, 3 if the recording cannot be read.
+    """
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if out != STDOUT and Path(out).is_file() and not overwrite:
+        raise Misused(
+            f"{display(out)}: exists already; choose another name, or say that it may be replaced (--overwrite)"
+        )
+    try:
+        with open_recording(recording, stdin=None if sys.stdin is None else sys.stdin.buffer) as opened:
+            yarn = on_yarn(opened.header.spark_conf())
+            described = _yarn(opened) if yarn else fitting.fit(_observed(opened))
+            name, cut = opened.name, opened.cut
+    except LogError as unreadable:
+        raise Unreadable(str(unreadable)) from None
+    heading = f"Fitted by podtide fit from {display(name)}."
+    if cut:
+        heading += "\nThe recording ends in the middle; all whole steps of it count."
+    with misused(), printed(), DecisionWriter(out) as writer:  # whole or not at all
+        text = _written(described, heading) if isinstance(described, YarnFitted) else write_fitted(described, heading)
+        writer.write(text.encode())
+        writer.commit()
+    return 0
+
+
+def _yarn(recording: Recording) -> YarnFitted:
+    """The cluster of a recording of an application on YARN."""
+    return yarn_fitting.fit(_observed_on_yarn(recording), recording.header.racks)
+
+
+def _observed_on_yarn(recording: Recording) -> Iterator[yarn_fitting.Observation]:
+    for step in recording:
+        for item in (*step.stimuli, *step.commands):
+            if isinstance(item, _OBSERVED_ON_YARN):
+                yield item
+
+
+def _written(fitted: YarnFitted, heading: str) -> str:
+    """The file of a fitted cluster: behind each number how many observations it rests on, at the top what was not seen."""
+    unseen = [e.key + (f" ({e.note})" if e.note else "") for e in fitted.evidence if not e.observations]
+    lines = [*heading.splitlines()]
+    if unseen:
+        lines += ["Not seen, and left at the default:", *(f"  {key}" for key in unseen)]
+    notes = {e.key: e.text for e in fitted.evidence if e.observations}
+    return write_yarn(fitted.description, "\n".join(lines), notes)
+
+
+def _observed(recording: Recording) -> Iterator[Observation]:
+    """What reached the driver and what it asked for, step by step, in order."""
+    for step in recording:
+        for stimulus in step.stimuli:
+            if isinstance(stimulus, _OBSERVED):
+                yield stimulus
+        for command in step.commands:
+            if isinstance(command, _OBSERVED):
+                yield command

@@ -1,0 +1,266 @@
+"""``podtide whatif``: the same application under another config, and how sure that is.
+
+The log is read and run again under its own config first; how far that is from what really happened stands beside every
+answer, and where it is too far there is none (exit code 5). Then every variant is run, over several seeds. What the command
+line gets wrong is said before anything is simulated; where the variants themselves are at fault, before the first run.
+
+Standard output carries the answer alone: progress and errors go to standard error, progress only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import click
+from returns.pipeline import is_successful
+
+from podtide.adapters.recording.records.decision_file import STDOUT
+from podtide.adapters.text.progress import TerminalLine
+from podtide.adapters.text.safe import LogError, display, escaped
+from podtide.adapters.views.whatif.document import Asked, document
+from podtide.domain.conf.reader import master_of
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.fakes.yarn.description import YarnDescription
+from podtide.domain.rerun.plan import AnyCluster
+from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.planning import plan, recorded_conf
+from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, Answer
+from podtide.entrypoints.common.app_config import MASTER
+from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.log_config import SettingsError
+from podtide.entrypoints.common.output import Misused, ModelRefused, Unreadable, print_object, printed
+from podtide.entrypoints.whatif.logs import shown_error
+from podtide.entrypoints.whatif.options import (
+    bounded,
+    check_report,
+    clustered,
+    given_cluster,
+    given_prices,
+    in_json,
+    known_better,
+    priced,
+    reported,
+    seeded,
+    write_report,
+)
+from podtide.entrypoints.whatif.progress import Loaded, load
+from podtide.entrypoints.whatif.recorded_log import NothingToRun
+from podtide.entrypoints.whatif.run import Rerun, answered, planned, refusal, study
+from podtide.entrypoints.whatif.variants import VariantError, Wishes, variants_of
+
+SEEDS_MAX: Final = 1_000
+
+Read = Callable[[str, Sequence[SparkConf], str | None], Loaded]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    log: str
+    wishes: Wishes = field(default_factory=Wishes)
+    cluster: str | None = None
+    kubernetes: bool = False
+    price: str | None = None
+    seeds: int = SEEDS
+    max_error: float = MAX_ERROR
+    conf: tuple[str, ...] = ()
+    properties_file: str | None = None
+    spark_version: str | None = None
+    as_json: bool = False
+    report: str | None = None
+
+
+@click.command()
+@click.argument("log")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting; KEY= unsets it. All of them make one variant.",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="NAME:KEY=VALUE,...",
+    help="One more variant; a comma inside a value is written \\,. Also static=N and fault.spot-rate, fault.slow-start, "
+    "fault.quota.",
+)
+@click.option(
+    "--static",
+    "statics",
+    multiple=True,
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="A variant without dynamic allocation: N executors from the start.",
+)
+@click.option("--spot-rate", metavar="RATE", help="Interruptions of an executor, such as 0.5/h: the variant faults.")
+@click.option(
+    "--slow-start", metavar="TIME", help="Every start of an executor takes so much longer: the variant faults."
+)
+@click.option("--quota", metavar="N", help="The cluster gives no more than N executors: the variant faults.")
+@click.option("--kubernetes", is_flag=True, help="Run every variant on Kubernetes, whatever the log ran on.")
+@clustered
+@priced
+@seeded(SEEDS, SEEDS_MAX, "Runs of each variant.")
+@bounded("Refuse (exit code 5) when the log's own config, run again, is further off than this.")
+@known_better("the log's", "What the log's own config really was; for all variants.")
+@in_json
+@reported
+def whatif(
+    log: str,
+    sets: tuple[str, ...],
+    variants: tuple[str, ...],
+    statics: tuple[int, ...],
+    spot_rate: str | None,
+    slow_start: str | None,
+    quota: str | None,
+    kubernetes: bool,
+    cluster: str | None,
+    price: str | None,
+    seeds: int,
+    max_error: float,
+    conf: tuple[str, ...],
+    properties_file: str | None,
+    spark_version: str | None,
+    as_json: bool,
+    report: str | None,
+) -> int:
+    """What the application of the event log LOG would have taken and cost under another config.
+
+    LOG is a file (plain, .gz, .zstd, .lz4, .snappy, .lzf), the folder of a rolled log, the zip of a History Server,
+    a URL, or - for standard input. The application is run again under its own config first, and the difference to what
+    happened is printed with every answer. Without a variant that is all: where the executor-seconds went, and what tasks
+    waited for.
+
+    \b
+    Exit codes: 0 done, 2 usage or configuration, 3 the log cannot be read,
+    5 refused: the model does not fit this application, 130 interrupted.
+    """
+    wishes = Wishes(sets, variants, statics, spot_rate, slow_start, quota)
+    options = Options(
+        log, wishes, cluster, kubernetes, price, seeds, max_error, conf, properties_file, spark_version, as_json, report
+    )
+    return run(options)
+
+
+def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int:
+    """The command. ``read`` and ``rerun``: what reads the log and what runs it again. Raises Refusal."""
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if sys.stdin is None and options.log == "-":
+        raise Unreadable("standard input is closed")
+    if options.as_json and options.report == STDOUT:
+        raise Misused("--json and --report - both write to standard output; choose one")
+    asked = _Asked(options)
+    try:
+        loaded = read(options.log, asked.overrides, options.spark_version)
+    except NothingToRun as nothing:
+        raise ModelRefused(f"{display(options.log)}: {nothing}") from None
+    except LogError as refused:
+        raise Unreadable(str(refused)) from None
+    except SettingsError as refused:
+        raise Misused(*map(str, refused.errors)) from None
+    found = _answer(options, asked, loaded, rerun)
+    if options.as_json:
+        with printed():
+            print_object(found)
+    if found["refused"]:
+        raise ModelRefused(*(f"{display(options.log)}: {line}" for line in found["refused"]))
+    if not options.as_json and options.report != STDOUT:
+        from podtide.adapters.text.page import Page  # noqa: PLC0415 - rich costs a tenth of a second
+        from podtide.adapters.views.whatif.view import WhatIfView  # noqa: PLC0415 - the same
+
+        with printed():
+            WhatIfView(Page(sys.stdout), found).report()
+            sys.stdout.flush()
+    if options.report is not None:  # last: a disk that is full costs the page, not the answer
+        write_report(found, options.report)
+    return 0
+
+
+class _Asked:
+    """The options, understood; whatever can be refused without the log is refused here. Raises Misused, Unreadable."""
+
+    def __init__(self, options: Options) -> None:
+        wishes = options.wishes
+        if options.kubernetes:
+            wishes = Wishes(
+                wishes.sets, wishes.variants, wishes.statics, wishes.spot_rate, wishes.slow_start, wishes.quota,
+                {"spark.master": MASTER},
+            )  # fmt: skip
+        try:
+            self.variants: tuple[Variant, ...] = variants_of(wishes)
+        except VariantError as wrong:
+            raise Misused(str(wrong)) from None
+        self.prices = given_prices(options.price)
+        if options.kubernetes and not self.variants:
+            self.variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
+        self.cluster = given_cluster(options.cluster)
+        check_report(options.report)
+        given = given_conf(options.conf, options.properties_file, options.spark_version)
+        self.overrides: list[SparkConf] = given.layers
+        self.remarks: list[str] = given.remarks
+
+
+def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> dict[str, Any]:
+    """The document. Raises Misused for variants that cannot be, ModelRefused where there is nothing to run."""
+    application = loaded.application
+    settled = recorded_conf(application, asked.overrides, options.spark_version)
+    if not is_successful(settled):
+        raise Misused(*map(str, settled.failure()))
+    conf = settled.unwrap().conf
+    wrong: list[str] = []
+    masters = [master_of(conf)]
+    for variant in asked.variants:
+        checked = plan(application, conf, variant, cluster=asked.cluster)
+        if is_successful(checked):
+            masters.append(master_of(checked.unwrap().conf))
+        else:
+            wrong.extend(shown_error(error, conf) for error in checked.failure())
+    if wrong:
+        raise Misused(*dict.fromkeys(wrong))
+    if asked.cluster is not None:
+        _check_cluster(asked.cluster, masters)
+    if not application.tasks:
+        raise ModelRefused(f"{display(options.log)}: no task of the application is in the log: there is nothing to run")
+    with TerminalLine(sys.stderr) as line:
+        line.put(f"simulating its own config, {options.seeds} times")
+        made = study(
+            application,
+            asked.overrides,
+            options.spark_version,
+            cluster=asked.cluster,
+            seeds=options.seeds,
+            rerun=rerun,
+        )
+        if not is_successful(made):
+            raise Misused(*(shown_error(error, conf) for error in made.failure()))
+        found = made.unwrap()
+        refused = refusal(found, options.max_error)
+        answers: list[Answer] = []
+        for place, variant in enumerate(() if refused else asked.variants):
+            line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
+            answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))
+    notes = tuple(dict.fromkeys((*asked.remarks, *found.conf.notes, *loaded.notes)))
+    request = Asked(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
+    return document(application, conf, found.replay, found.error, answers, request)
+
+
+def _check_cluster(cluster: AnyCluster, masters: Sequence[str]) -> None:
+    """A cluster on which nothing runs is a mistake. Raises Misused."""
+    if isinstance(cluster, YarnDescription):
+        if not any(master.startswith("yarn") for master in masters):
+            raise Misused(
+                "--cluster describes a YARN cluster, and neither the log nor a variant runs on YARN: set spark.master=yarn"
+            )
+    elif not any(master.startswith("k8s://") for master in masters):
+        raise Misused(
+            "--cluster describes a Kubernetes cluster, and neither the log nor a variant runs on one: add --kubernetes"
+        )

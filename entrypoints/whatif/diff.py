@@ -1,0 +1,118 @@
+"""What a change of config does to each application of a corpus, without a command line.
+
+Each log is worked on by itself: read, studied (its own config run again, for the own error), run under both sides with the
+same seeds. That is a ``Differ``'s work on one log, and its answer is a row of the document; a few processes share the logs,
+and one that dies over a log, or takes too long, costs that row and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from returns.pipeline import is_successful
+
+from podtide.adapters.process_pool import Ended, Workers
+from podtide.adapters.views.whatif.diff_document import Run, Status, bad_row, row
+from podtide.domain.conf.spark_conf import ConfError
+from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.plan import Plan
+from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.comparison import decisions_compared, taken
+from podtide.domain.whatif.planning import plan
+from podtide.domain.whatif.prices import Prices
+from podtide.entrypoints.whatif.diff_sides import Side
+from podtide.entrypoints.whatif.logs import Fault, Ground, Read, Unusable, read_log, shown_error, studied
+from podtide.entrypoints.whatif.run import Rerun, Study
+
+
+@dataclass(frozen=True)
+class Differ:
+    """Compares one log at a time. It is sent to processes by pickle, ``read`` and ``rerun`` by their names."""
+
+    base: Side
+    candidate: Side
+    ground: Ground = field(default_factory=Ground)
+    prices: Prices | None = None
+    read: Read = read_log
+    rerun: Rerun = run_again
+
+    def row(self, log: str) -> dict[str, Any]:
+        """The row of a log. Raises OverridesRefused."""
+        found = studied(log, self.ground, self.read, self.rerun)
+        if isinstance(found, Unusable):
+            status = Status.UNREADABLE if found.fault is Fault.UNREADABLE else Status.REFUSED
+            return bad_row(log, status, found.why)
+        study = found.study
+        plans: list[Plan] = []
+        for side in (self.base, self.candidate):
+            made = _planned(study, side, self.base if side is self.candidate else None)
+            if isinstance(made, tuple):
+                why = "; ".join(shown_error(error, study.conf.conf) for error in made)
+                return bad_row(log, Status.NOT_STARTED, f"{side.name}: {why}", study.application, side.name)
+            plans.append(made)
+        outcomes = [self._outcomes(study, made) for made in plans]
+        sides = [_run(made, outs, self.prices) for made, outs in zip(plans, outcomes, strict=True)]
+        decisions = decisions_compared(outcomes[0][0].decisions, outcomes[1][0].decisions)
+        return row(log, study.application, study.error, sides[0], sides[1], decisions)
+
+    def _outcomes(self, study: Study, made: Plan) -> list[Outcome]:
+        """One run for each seed; the first, with the recorded luck, is watched for its decisions."""
+        return [
+            self.rerun(study.application, study.behaviour, made, seed, watch=seed == study.seeds[0])
+            for seed in study.seeds
+        ]
+
+    def __call__(self, request: bytes) -> bytes:
+        """The same for another process."""
+        return json.dumps(self.row(request.decode("utf-8", "surrogateescape"))).encode()
+
+
+def compare(
+    differ: Differ,
+    logs: Sequence[str],
+    processes: int = 1,
+    *,
+    progress: Callable[[int], None] = lambda _done: None,
+) -> list[dict[str, Any]]:
+    """The rows of all logs, in their order; several are worked on by processes of their own, even if it is one at a time.
+
+    ``progress``: told how many are done. Raises WorkersError, and OverridesRefused where the ground is at fault.
+    """
+    rows: dict[int, dict[str, Any]] = {}
+    for place, made in _rows(differ, logs, processes):
+        rows[place] = made
+        progress(len(rows))
+    return [rows[place] for place in range(len(logs))]
+
+
+def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    if len(logs) == 1:
+        yield 0, differ.row(logs[0])
+        return
+    with Workers(differ, max(1, min(processes, len(logs)))) as workers:
+        requests = ((place, log.encode("utf-8", "surrogateescape")) for place, log in enumerate(logs))
+        for place, answer in workers.run(requests):
+            if isinstance(answer, Ended):
+                yield place, bad_row(logs[place], Status.UNREADABLE, answer.why)
+            else:
+                yield place, json.loads(answer)
+
+
+def _planned(study: Study, side: Side, base: Side | None) -> Plan | tuple[ConfError, ...]:
+    recorded = study.conf.conf
+    made = plan(
+        study.application,
+        side.conf(recorded),
+        side.variant(recorded, base),
+        cluster=study.cluster,
+        behaviour=study.behaviour,
+    )
+    return made.unwrap() if is_successful(made) else made.failure()
+
+
+def _run(made: Plan, outcomes: Sequence[Outcome], prices: Prices | None) -> Run:
+    unfinished = next((one.unfinished for one in outcomes if one.unfinished is not None), None)
+    return Run(made.conf, tuple(taken(one, made, prices) for one in outcomes), unfinished, made.notes)

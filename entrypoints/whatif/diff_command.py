@@ -1,0 +1,187 @@
+"""``podtide diff``: what a change of config does to each application of a corpus, and a gate for it.
+
+Every log is read and run again three times over: as it ran (the own error), under the base, under the candidate. One bad log
+never stops the rest: it is a row with its reason. What the command line gets wrong is said before any log is read. Standard
+output carries the answer alone; progress goes to standard error, and only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from podtide.adapters.process_pool import WorkersError
+from podtide.adapters.text.format import count
+from podtide.adapters.text.progress__tune_progress import CountProgress
+from podtide.adapters.views.whatif.diff_document import SideTold, Status, document, failed
+from podtide.domain.conf.redaction import redaction_of
+from podtide.domain.conf.spark_conf import SparkConf, from_mapping
+from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.comparison import Metric
+from podtide.domain.whatif.gates import GATES_MAX, Gate, GateError, parse
+from podtide.domain.whatif.summary import MAX_ERROR
+from podtide.entrypoints.common.output import Misused, print_object, printed
+from podtide.entrypoints.whatif.diff import Differ, compare
+from podtide.entrypoints.whatif.diff_sides import RECORDED, Side, SideError, side_of
+from podtide.entrypoints.whatif.logs import Ground, Read, read_log
+from podtide.entrypoints.whatif.options import bounded, clustered, given_cluster, given_prices, in_json, priced, seeded
+from podtide.entrypoints.whatif.run import Rerun
+from podtide.entrypoints.whatif.workers import PROCESSES_MAX, processors
+
+SEEDS: Final = 3
+SEEDS_MAX: Final = 100
+LOGS_MAX: Final = 10_000
+STDIN: Final = "-"
+
+DONE: Final = 0
+FAILED: Final = 1
+MISUSED: Final = 2
+UNREADABLE: Final = 3
+REFUSED: Final = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    logs: tuple[str, ...]
+    candidate: str
+    base: str = RECORDED
+    gates: tuple[str, ...] = ()
+    price: str | None = None
+    cluster: str | None = None
+    seeds: int = SEEDS
+    max_error: float = MAX_ERROR
+    skip_bad: bool = False
+    processes: int | None = None
+    as_json: bool = False
+
+
+@click.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG [LOG ...]")
+@click.option(
+    "--base",
+    default=RECORDED,
+    show_default=True,
+    metavar="CONFIG",
+    help="What is compared with: recorded, KEY=VALUE,..., a properties file, or spark:VERSION for its defaults.",
+)
+@click.option(
+    "--candidate",
+    required=True,
+    metavar="CONFIG",
+    help="What is compared: the same forms; it goes over the log's config.",
+)
+@click.option(
+    "--fail-if",
+    "gates",
+    multiple=True,
+    metavar="GATE",
+    help="End with exit code 1 if so, such as 'cost>+2%', 'runtime>+30s', 'any(executor_seconds)>+10%'; may be repeated.",
+)
+@priced
+@clustered
+@seeded(SEEDS, SEEDS_MAX, "Runs of each side, with other luck each.")
+@bounded("Refuse a log when its own config, run again, is further off than this.")
+@click.option("--skip-bad", is_flag=True, help="Logs that cannot be read or are refused do not change the exit code.")
+@click.option(
+    "--processes", type=click.IntRange(1, PROCESSES_MAX), metavar="N", help="Logs worked on at once (one a processor)."
+)
+@in_json
+def diff(logs: tuple[str, ...], **given: Any) -> int:
+    """What a change of config does to each application of the event logs LOG.
+
+    Each is run again under both configs; a table says how run time, executor-seconds, cost and decisions change, each with
+    the model's own error. LOG is a file, the folder of a rolled log, the zip of a History Server, or a URL. Spark versions
+    are compared by their defaults only.
+
+    \b
+    Exit codes: 0 done and no gate failed, 1 a gate failed, 2 usage, or Spark would refuse a config,
+    3 a log cannot be read, 5 a log is refused: the model does not fit (3 and 5 not with --skip-bad, as
+    long as one log could be compared), 130 interrupted.
+    """
+    return run(Options(logs, **given))
+
+
+def run(options: Options, *, read: Read = read_log, rerun: Rerun = run_again) -> int:
+    """The command. ``read`` and ``rerun``: what reads a log and what runs it again (both found by their names, for other
+    processes). Raises Refusal."""
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    differ, gates, notes = _asked(options, read, rerun)
+    processes = processors() if options.processes is None else options.processes
+    with CountProgress(sys.stderr) as progress:
+        total = count(len(options.logs), "log")
+        try:
+            rows = compare(
+                differ, options.logs, processes, progress=lambda done: progress.show(f"comparing  {done:,} of {total}")
+            )
+        except WorkersError as problem:
+            raise Misused(str(problem)) from None
+    sides = [_told(side) for side in (differ.base, differ.candidate)]
+    found = document(rows, sides[0], sides[1], gates, differ.prices, options.seeds, options.max_error, notes)
+    with printed():
+        if options.as_json:
+            print_object(found)
+        else:
+            from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
+            from podtide.adapters.views.whatif.diff_view import DiffView  # noqa: PLC0415 - rich costs a tenth of a second
+
+            DiffView(Page(sys.stdout), found).report()
+            sys.stdout.flush()
+    return exit_code(found, skip_bad=options.skip_bad)
+
+
+def exit_code(found: Mapping[str, Any], *, skip_bad: bool = False) -> int:
+    """The exit code of a document: the first that applies of failed gate, refused config, unreadable log, refused log."""
+    counts = found["totals"]["counts"]
+    if failed(found):
+        return FAILED
+    if counts[Status.NOT_STARTED.value]:
+        return MISUSED
+    if skip_bad and counts[Status.COMPARED.value]:
+        return DONE
+    if counts[Status.UNREADABLE.value]:
+        return UNREADABLE
+    if counts[Status.REFUSED.value] or counts[Status.UNFINISHED.value]:
+        return REFUSED
+    return DONE
+
+
+def _asked(options: Options, read: Read, rerun: Rerun) -> tuple[Differ, list[Gate], list[str]]:
+    """The options, understood. Raises Misused, Unreadable."""
+    if len(options.logs) > LOGS_MAX:
+        raise Misused(f"{len(options.logs):,} logs: expected at most {LOGS_MAX:,}; podtide fleet is for more")
+    if STDIN in options.logs and len(options.logs) > 1:
+        raise Misused("standard input (-) can only be the one log")
+    if len(options.gates) > GATES_MAX:
+        raise Misused(f"{len(options.gates)} gates: expected at most {GATES_MAX}")
+    try:
+        base, candidate = side_of("base", options.base), side_of("candidate", options.candidate)
+        prices = given_prices(options.price)
+        gates = [parse(gate) for gate in options.gates]
+    except SideError as wrong:
+        raise Misused(str(wrong)) from None
+    except GateError as wrong:
+        raise Misused(f"--fail-if {wrong}") from None
+    costly = next((gate.text for gate in gates if gate.metric is Metric.COST), None)
+    if prices is None and costly is not None:
+        raise Misused(f"--fail-if {costly!r} asks for money: expected --price")
+    if base.as_recorded and candidate.as_recorded:
+        raise Misused("--candidate: expected another config than the base's, which is the recorded one")
+    ground = Ground(cluster=given_cluster(options.cluster), seeds=options.seeds, max_error=options.max_error)
+    return Differ(base, candidate, ground, prices, read, rerun), gates, [*base.remarks, *candidate.remarks]
+
+
+def _told(side: Side) -> SideTold:
+    """A side without what Spark would redact."""
+    given: SparkConf = from_mapping({key: text for key, text in side.changes.items() if text is not None}, side.name)
+    redaction = redaction_of(given)
+    shown = {key: None if text is None else redaction.shown(key, text) for key, text in sorted(side.changes.items())}
+    hidden: Sequence[str] = [key for key, text in side.changes.items() if text is not None and shown[key] != text]
+    text = side.text if not hidden else ",".join(f"{key}={value or ''}" for key, value in shown.items())
+    return SideTold(text, shown, side.static, side.version)

@@ -1,0 +1,106 @@
+"""Logs of a corpus, one by one: read, studied, and what became of each, so that one bad log never stops the rest.
+
+A log is either ``Usable`` (its application, run again under its own config, the own error known and within bounds) or
+``Unusable``, with the reason and whether it could not be read or was refused because the model does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from returns.pipeline import is_successful
+
+from podtide.adapters.text.safe import LogError, escaped
+from podtide.domain.conf.redaction import redaction_of
+from podtide.domain.conf.spark_conf import ConfError, SparkConf
+from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.plan import AnyCluster
+from podtide.domain.whatif.summary import MAX_ERROR
+from podtide.entrypoints.whatif.run import Rerun, Study, refusal, study
+
+
+class Fault(Enum):
+    """Why a log cannot be used."""
+
+    UNREADABLE = "cannot be read"
+    REFUSED = "the model does not fit"
+
+
+class Unusable(NamedTuple):
+    """A log that cannot be used: ``why`` is one line."""
+
+    log: str
+    fault: Fault
+    why: str
+
+
+class Usable(NamedTuple):
+    """A log and its study."""
+
+    log: str
+    study: Study
+
+
+Read = Callable[[str], Application]
+"""Reads a log by its name. Raises LogError, or NothingToReplay where there is nothing to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all logs are studied with: see ``whatif.study``."""
+
+    overrides: Sequence[SparkConf] = ()
+    spark_version: str | None = None
+    cluster: AnyCluster | None = None
+    seeds: int = 1
+    max_error: float = MAX_ERROR
+
+
+class OverridesRefused(Exception):
+    """What the user lays over the logs' confs is wrong, whatever the log. ``errors``: at least one."""
+
+    def __init__(self, errors: Sequence[ConfError]) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
+def read_log(log: str) -> Application:
+    """The application of an event log. Raises LogError, NothingToReplay."""
+    from podtide.adapters.eventlog.bytes.source import open_log  # noqa: PLC0415 - decoders and codecs
+    from podtide.entrypoints.whatif.recorded_log import read_application  # noqa: PLC0415 - the same
+
+    with closing(open_log(log)) as source:
+        return read_application(source).application
+
+
+def studied(log: str, ground: Ground, read: Read, rerun: Rerun) -> Usable | Unusable:
+    """Read and study a log. Raises OverridesRefused."""
+    from podtide.entrypoints.replay.run import NothingToReplay  # noqa: PLC0415 - loads the replay
+
+    try:
+        application = read(log)
+    except LogError as problem:
+        return Unusable(log, Fault.UNREADABLE, problem.why)
+    except NothingToReplay as nothing:
+        return Unusable(log, Fault.REFUSED, escaped(str(nothing)))
+    if not application.tasks:
+        return Unusable(log, Fault.REFUSED, "no task of the application is in the log: there is nothing to run")
+    made = study(
+        application, ground.overrides, ground.spark_version, cluster=ground.cluster, seeds=ground.seeds, rerun=rerun
+    )
+    if not is_successful(made):
+        raise OverridesRefused(made.failure())
+    found = made.unwrap()
+    if reasons := refusal(found, ground.max_error):
+        return Unusable(log, Fault.REFUSED, reasons[0])
+    return Usable(log, found)
+
+
+def shown_error(error: ConfError, conf: SparkConf) -> str:
+    """An error of the configuration, without the secret that its value may be."""
+    value = redaction_of(conf).shown(error.key, error.value)
+    return f"{error.key} = {value!r} ({error.origin}): expected {error.expected}"

@@ -1,0 +1,138 @@
+"""What the commands that run applications again have in common: options, what can be refused at once, the report.
+
+``whatif``, ``tune``, ``diff`` and ``fleet`` take the same prices, clusters, seeds and own errors, and say the same about
+them in ``--help``. What is wrong with an option is a refusal of the command (``command_output``), before a log is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from podtide.adapters.files.cluster import WorldFileError
+from podtide.adapters.files.prices import PriceError, prices_of
+from podtide.adapters.files.yarn_cluster import read_cluster
+from podtide.adapters.recording.records.decision_file import STDOUT
+from podtide.adapters.text.safe import display
+from podtide.domain.rerun.plan import AnyCluster
+from podtide.domain.whatif.prices import Prices
+from podtide.domain.whatif.summary import MAX_ERROR
+from podtide.entrypoints.common.output import Misused, Unreadable, misused
+
+ERROR_MAX: Final = 100.0
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def max_error_of(context: click.Context, option: click.Parameter, value: str) -> float:
+    """A share: 0.25 or 25%. A click callback."""
+    text = value.strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= ERROR_MAX:
+        raise click.BadParameter(f"{value!r}: expected a share of 0 or more, such as 0.25 or 25%", context, option)
+    return share
+
+
+def priced(command: Command) -> Command:
+    """``--price``."""
+    return click.option(
+        "--price",
+        metavar="PRICES",
+        help="core-hour=0.04,gb-hour=0.005[,spot-share=0.7,spot-discount=0.65,currency=EUR], or a file that says so.",
+    )(command)
+
+
+def clustered(command: Command) -> Command:
+    """``--cluster``."""
+    return click.option(
+        "--cluster",
+        metavar="FILE",
+        help="The cluster, Kubernetes (docs/fake-cluster.md) or YARN (docs/fake-yarn.md), as YAML; without, as the log's.",
+    )(command)
+
+
+def seeded(default: int, most: int, told: str) -> Callable[[Command], Command]:
+    """``--seeds``. ``told``: what is run so often."""
+    return click.option(
+        "--seeds", type=click.IntRange(1, most), default=default, show_default=True, metavar="N", help=told
+    )
+
+
+def bounded(told: str) -> Callable[[Command], Command]:
+    """``--max-error``. ``told``: what becomes of a log that is further off."""
+    return click.option(
+        "--max-error",
+        default=f"{MAX_ERROR:g}",
+        show_default=True,
+        callback=max_error_of,
+        metavar="SHARE",
+        help=told,
+    )
+
+
+def known_better(whose: str, conf_told: str) -> Callable[[Command], Command]:
+    """``--conf``, ``--properties-file`` and ``--spark-version``: what the user knows better than ``whose`` config."""
+
+    def decorated(command: Command) -> Command:
+        for option in (
+            click.option(
+                "--spark-version", metavar="VERSION", help=f"Take the defaults of this Spark ({whose} own otherwise)."
+            ),
+            click.option(
+                "--properties-file",
+                metavar="FILE",
+                help="The same in the form of spark-defaults.conf; --conf goes over it.",
+            ),
+            click.option("--conf", multiple=True, metavar="KEY=VALUE", help=conf_told),
+        ):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+def in_json(command: Command) -> Command:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a report.")(command)
+
+
+def reported(command: Command) -> Command:
+    """``--report``."""
+    return click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")(command)
+
+
+def given_prices(text: str | None) -> Prices | None:
+    """The prices of ``--price``, if it is given. Raises Misused."""
+    try:
+        return None if text is None else prices_of(text)
+    except PriceError as wrong:
+        raise Misused(str(wrong)) from None
+
+
+def given_cluster(path: str | None) -> AnyCluster | None:
+    """The cluster of ``--cluster``, if it is given. Raises Unreadable."""
+    try:
+        return None if path is None else read_cluster(Path(path))
+    except WorldFileError as wrong:
+        raise Unreadable(str(wrong)) from None
+
+
+def check_report(path: str | None) -> None:
+    """A report that could not be written is refused before anything is simulated. Raises Misused."""
+    if path is not None and path != STDOUT and not Path(path).absolute().parent.is_dir():
+        raise Misused(f"--report {display(path)}: expected a file in a folder that exists")
+
+
+def write_report(found: Mapping[str, Any], path: str) -> None:
+    """The report of a document, as one file. Raises Misused."""
+    from podtide.adapters.views.report.page import write  # noqa: PLC0415 - only for those who ask
+
+    with misused():
+        write(found, path)

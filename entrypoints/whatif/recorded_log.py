@@ -1,0 +1,241 @@
+"""An event log as an application to run again: read once, and replayed on the way to learn when executors were asked for.
+
+One pass does both: the sensor's stimuli go through the loop and the production core as in a replay (where executors are
+what the log says, whatever is decided), while the observer behind the sensor collects what there is to run. An application
+without dynamic allocation decided nothing: its executors were asked for at the start, as many as there ever were at once,
+and again where one was lost; nothing is replayed then. Where the log has no environment nobody knows whether it had: only
+the executors that came with the first one are taken to have been asked for at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from podtide.adapters.eventlog.actuator import LogWorld
+from podtide.adapters.eventlog.application import SHAPES, ApplicationLog
+from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.adapters.text.safe import escaped
+from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.protocol.commands import RequestTotal, ScalingCommand
+from podtide.domain.protocol.stimuli import Reset, Stimulus
+from podtide.domain.recorded.application import Application, Leave
+from podtide.domain.recorded.executors import Life, leave_of
+from podtide.domain.recorded.lifetimes import CAME_UNASKED, TOGETHER_MS, came_unasked
+from podtide.domain.recorded.reading import Facts, Reading
+from podtide.domain.recorded.request_times import Registration, Target, request_times
+from podtide.domain.recorded.unknowns import Told, unknowns_of
+from podtide.domain.rerun.heartbeats import is_reset_at_start
+from podtide.entrypoints.common.event_loop import Loop
+from podtide.entrypoints.common.log_config import Settled, settle
+from podtide.entrypoints.replay.run import NothingToReplay
+
+TARGETS_MAX: Final = 1_000_000
+"""Changes of the target that are kept; an application that changes its mind every second does so for eleven days."""
+
+EARLY_MS: Final[Millis] = 120_000
+"""Executors of an autoscaled cluster that came so soon after the start were there, or on their way, when it began."""
+
+
+class NothingToRun(NothingToReplay):
+    """The log is an event log, but holds nothing that could be run again; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An application as recorded. ``settled``: the conf that it ran under; ``targets``: the replayed target, all profiles
+    together, at each change (empty without dynamic allocation); ``counts``: what became of the lines; ``notes``: what is to
+    be said of the conf and the log."""
+
+    application: Application
+    settled: Settled
+    targets: tuple[tuple[Millis, int], ...]
+    counts: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+class _Asking(LogWorld):
+    """The world of a replay that remembers what was asked for, and when each executor was last told to go."""
+
+    def __init__(self) -> None:
+        super().__init__(_nowhere)
+        self.targets: list[Target] = []
+        self.told: dict[str, Millis] = {}
+
+    def apply(self, command: ScalingCommand, now: Millis) -> Sequence[Stimulus]:
+        """Note a new target, or who is to go; grant everything."""
+        if not isinstance(command, RequestTotal):
+            self.told.update(dict.fromkeys(command.executors, command.at))
+        elif len(self.targets) < TARGETS_MAX:
+            wanted = dict(command.targets)
+            if not self.targets or self.targets[-1].executors != wanted:
+                self.targets.append(Target(command.at, wanted))
+        return super().apply(command, now)
+
+
+def read_application(
+    source: LogSource,
+    *,
+    overrides: Sequence[SparkConf] = (),
+    spark_version: str | None = None,
+    strict: bool = False,
+    progress: Callable[[], None] | None = None,
+) -> Recorded:
+    """Read a log that was opened (``log_source.open_log``); it is read to its end, and closing it is the caller's.
+
+    ``overrides``: settings over the log's own that the replay decides with, where the log's are known to be incomplete;
+    ``spark_version``: whose defaults apply, the log's own if None; ``progress`` is called now and then. Raises LogError for
+    what cannot be read, SettingsError for unusable overrides, NothingToRun where no task ended well.
+    """
+    reading = Reading()
+    sensor = EventLogSensor(source, strict=strict, shapes=SHAPES, observer=ApplicationLog(reading))
+    prologue = sensor.prologue()
+    settled = settle(prologue, overrides, spark_version)
+    times = [t for t in (prologue.started_ms, prologue.first_ms) if t is not None]
+    start = max(0, min(times, default=sensor.clock))
+    asking = _Asking()
+    loop = Loop(settled.config, start, asking, _unobserved) if settled.enabled else None
+    if loop is not None and is_reset_at_start(settled.conf):
+        loop.lanes[0].take(loop.load.saying((), (Reset(start),)), loop.config, start)
+    for batch in sensor.batches():
+        sensor.unneeded.clear()  # the other bound on shuffles is not asked for
+        if loop is not None:
+            loop.take(batch)
+        if progress is not None:
+            progress()
+    if loop is not None:
+        loop.finish(sensor.clock if prologue.ended_ms is None else max(sensor.clock, prologue.ended_ms))
+    compacted = bool(source.compacted)
+    refusal = reading.nothing(compacted=compacted)
+    if refusal is not None:
+        raise NothingToRun(_why(refusal.why, sensor))
+    began = reading.times.begins(start)
+    end = reading.times.ends(began, reading.fleet.lives, several=sensor.seen.applications > 1)
+    lives = reading.settle(began, end)
+    facts = Facts(
+        escaped(prologue.id or ""),
+        escaped(prologue.name or ""),
+        escaped(prologue.spark_version or ""),
+        began,
+        end,
+        reading.times.ended is not None,
+        prologue.properties or {},
+    )
+    requested = _requested(reading, lives, asking, settled, facts)
+    application = reading.application(facts, requested)
+    told = _told(reading, sensor, settled, compacted=compacted)
+    application = replace(application, unknowns=unknowns_of(application, told))
+    counts = {
+        "read": sensor.counts.read,
+        "skipped": sensor.counts.skipped,
+        "malformed": sensor.counts.malformed,
+        "cut": sensor.counts.cut,
+        "faults": len(sensor.faults),
+    }
+    targets = tuple((target.at, sum(target.executors.values())) for target in asking.targets)
+    return Recorded(application, settled, targets, counts, (*settled.notes, *_notes(sensor, loop)))
+
+
+def _requested(
+    reading: Reading, lives: Sequence[Life], replayed: _Asking, settled: Settled, facts: Facts
+) -> list[Millis | None]:
+    """When each executor was asked for."""
+    registrations = [
+        Registration(
+            ProfileId(life.profile),
+            life.added,
+            _leaving(life, replayed.told.get(life.executor)),
+            life.removed is not None and leave_of(life.reason) is Leave.LOST,
+            life.requested,
+        )
+        for life in lives
+    ]
+    ready = facts.started_ms if reading.driver_ready_ms is None else max(facts.started_ms, reading.driver_ready_ms)
+    master = facts.properties.get("spark.master", "")
+    at_once = master.startswith(("spark://", "local"))
+    targets = replayed.targets if settled.enabled else _static(registrations, ready)
+    asked = request_times(targets, registrations, ready, at_once=at_once)
+    if settled.enabled:
+        there = came_unasked(registrations, asked)
+        for place in there:
+            asked[place] = min(ready, registrations[place].added_ms)
+        reading.counts[CAME_UNASKED] = len(there)
+        return asked
+    early = ready + EARLY_MS
+    if not facts.properties:  # nor is it known whether Spark itself asked for more
+        early = min((one.added_ms for one in registrations), default=ready) + TOGETHER_MS
+    elif settled.platform is None:
+        return asked
+    # What scaled the cluster is not in the log: whoever came later came by its rules.
+    return [None if one.added_ms > early else at for at, one in zip(asked, registrations, strict=True)]
+
+
+def _leaving(life: Life, told: Millis | None) -> Millis | None:
+    """When an executor ceased to count: when it was told to go, which its removal confirmed, or when it was removed."""
+    if life.removed is None or told is None or told < max(life.added, life.last_task or 0):
+        return life.removed
+    return min(told, life.removed)
+
+
+def _static(registrations: Sequence[Registration], ready: Millis) -> list[Target]:
+    """What an application without dynamic allocation asked for: the most that it had of each profile."""
+    moves: dict[ProfileId, list[tuple[Millis, int]]] = {}
+    for one in registrations:
+        moves.setdefault(one.profile, []).append((one.added_ms, 1))
+        if one.removed_ms is not None:
+            moves[one.profile].append((one.removed_ms, -1))
+    wanted: dict[ProfileId, int] = {}
+    for profile, changes in moves.items():
+        count = most = 0
+        for _, change in sorted(changes):
+            count += change
+            most = max(most, count)
+        wanted[profile] = most
+    return [Target(ready, wanted)]
+
+
+def _told(reading: Reading, sensor: EventLogSensor, settled: Settled, *, compacted: bool) -> Told:
+    works = reading.works.values()
+    return Told(
+        sensor.seen.parentless,
+        reading.metered,
+        reading.partitioned,
+        bool(reading.block_updates),
+        compacted,
+        settled.platform,
+        sensor.counts.malformed,
+        len(sensor.faults),
+        sensor.seen.applications,
+        sum(work.oversized for work in works),
+        settled.enabled,
+    )
+
+
+def _notes(sensor: EventLogSensor, loop: Loop | None) -> list[str]:
+    notes = []
+    counts = sensor.counts
+    if counts.malformed:
+        first = counts.first_malformed[0]
+        notes.append(f"{counts.malformed} lines could not be used; {escaped(first.file)}:{first.line}: {first.why}.")
+    if loop is not None and loop.cut_short:
+        notes.append(f"In {loop.cut_short} gaps between events the timer was not followed to the end.")
+    return notes
+
+
+def _why(why: str, sensor: EventLogSensor) -> str:
+    counts = sensor.counts
+    if not counts.malformed:
+        return why
+    first = counts.first_malformed[0]
+    return f"{why} ({counts.malformed} malformed lines; line {first.line}: {first.why})"
+
+
+def _nowhere(_record: dict[str, Any]) -> None:
+    """Records are not kept."""
+
+
+def _unobserved(_now: Millis) -> None:
+    """Nobody watches the replay."""

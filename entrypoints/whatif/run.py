@@ -1,0 +1,150 @@
+"""The what-if, without a command line: an application's own config run again, and variants of it.
+
+This is what ``whatif``, ``tune``, ``diff`` and ``fleet`` stand on. In order:
+
+1. ``read_application`` (``recorded_log``) and ``planning.recorded_conf`` say what ran, and under which conf.
+2. ``study`` fits the behaviour of the place where it ran, runs the log's own config again and compares: the own error.
+3. ``refusal`` says why the model does not fit, if it does not; whoever asks on has been told.
+4. ``ask`` answers for a variant: its figures over the seeds, with ranges. ``evaluate`` is the part of it that costs time.
+
+Nothing here is global and nothing reads a clock. Applications, behaviours, plans, studies and answers are frozen records
+that can be pickled, so ``evaluate`` and ``ask`` can be sent to other processes, PySpark workers among them, as they are.
+``rerun`` is the simulation; another can be handed in where a test wants one (it has to be picklable where it is sent).
+
+Cost: one run again per seed, and one more to watch the typical one (curve, stages, decisions) unless ``watch`` is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from returns.pipeline import is_successful
+from returns.result import Failure, Result, Success
+
+from podtide.domain.conf.spark_conf import ConfError, SparkConf
+from podtide.domain.recorded.application import Application
+from podtide.domain.recorded.unknowns__recorded_holes import holes, unknown_conf
+from podtide.domain.rerun.behaviour import Behaviour
+from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.plan import AnyCluster, Plan
+from podtide.domain.rerun.plan__variants import AS_SIMULATED, Variant
+from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.fit_behaviour import fit
+from podtide.domain.whatif.misfit import misfit
+from podtide.domain.whatif.planning import RecordedConf, plan, recorded_conf
+from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, Answer, OwnError, answer, own_error, typical
+
+SELF: Variant = Variant(AS_SIMULATED)
+"""The variant that changes nothing."""
+
+
+class Rerun(Protocol):
+    """What runs an application again: ``domain.rerun.rerun``, or a fake of it."""
+
+    def __call__(
+        self, app: Application, behaviour: Behaviour, plan: Plan, seed: int, *, watch: bool = False
+    ) -> Outcome:
+        """One run. ``watch``: also curve, stages and decisions."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """An application that is ready to be asked.
+
+    ``conf``: the log's own, settled; ``cluster``: that of variants on Kubernetes or on YARN, None for one as in the log;
+    ``seeds``: by which everything is run; ``replay``: the log's own config run again; ``error``: how far that is off.
+    """
+
+    application: Application
+    behaviour: Behaviour
+    conf: RecordedConf
+    cluster: AnyCluster | None
+    seeds: tuple[int, ...]
+    replay: Answer
+    error: OwnError
+
+
+def evaluate(
+    application: Application,
+    behaviour: Behaviour,
+    plan: Plan,
+    seeds: Sequence[int] = (0,),
+    *,
+    watch: bool = False,
+    rerun: Rerun = run_again,
+) -> tuple[Outcome, ...]:
+    """Run an application again under a plan, once for each seed, in their order.
+
+    ``seeds``: whole numbers from 0; 0 is the recorded luck. ``watch``: also fill curve, stages and decisions of the
+    *typical* run (``whatif_summary.typical``), the one that is shown; the others go without, which is cheaper.
+    """
+    if watch and len(seeds) == 1:
+        return (rerun(application, behaviour, plan, seeds[0], watch=True),)
+    outcomes = [rerun(application, behaviour, plan, seed) for seed in seeds]
+    if watch:
+        place = outcomes.index(typical(outcomes))
+        outcomes[place] = rerun(application, behaviour, plan, seeds[place], watch=True)
+    return tuple(outcomes)
+
+
+def study(
+    application: Application,
+    overrides: Sequence[SparkConf] = (),
+    spark_version: str | None = None,
+    *,
+    behaviour: Behaviour | None = None,
+    cluster: AnyCluster | None = None,
+    seeds: int = SEEDS,
+    rerun: Rerun = run_again,
+) -> Result[Study, tuple[ConfError, ...]]:
+    """Make an application ready: settle its conf, fit its behaviour, run it again as it was and compare.
+
+    ``overrides``, ``spark_version``: what the user knows better than the log (``planning.recorded_conf``). ``behaviour``:
+    instead of the fitted one. ``seeds``: how many. Errors are those of ``overrides``.
+    """
+    assert seeds >= 1
+    settled = recorded_conf(application, overrides, spark_version)
+    if not is_successful(settled):
+        return Failure(settled.failure())
+    conf = settled.unwrap()
+    fitted = fit(application, conf.conf) if behaviour is None else behaviour
+    made = plan(application, conf.conf, SELF, cluster=cluster, behaviour=fitted)
+    if not is_successful(made):
+        return Failure(made.failure())
+    numbers = tuple(range(seeds))
+    outcomes = evaluate(application, fitted, made.unwrap(), numbers, watch=True, rerun=rerun)
+    error = own_error(application, typical(outcomes))
+    replay = answer(SELF, made.unwrap(), outcomes, error)
+    return Success(Study(application, fitted, conf, cluster, numbers, replay, error))
+
+
+def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
+    """Why the model does not fit this application, the main thing first; () where it does."""
+    application = study.application
+    said = misfit(application, study.replay.typical, study.error, max_error)
+    missing, conf = holes(application), unknown_conf(application)
+    if missing is not None:
+        return missing, *said
+    return (conf, *said) if said and conf is not None else said
+
+
+def ask(
+    study: Study, variant: Variant, *, watch: bool = True, rerun: Rerun = run_again
+) -> Result[Answer, tuple[ConfError, ...]]:
+    """What comes of a variant, or what is wrong with it."""
+    made = planned(study, variant)
+    return made.map(lambda ready: answered(study, variant, ready, watch=watch, rerun=rerun))
+
+
+def planned(study: Study, variant: Variant) -> Result[Plan, tuple[ConfError, ...]]:
+    """The plan of a variant of a study, or what is wrong with it; cheap."""
+    return plan(study.application, study.conf.conf, variant, cluster=study.cluster, behaviour=study.behaviour)
+
+
+def answered(study: Study, variant: Variant, plan: Plan, *, watch: bool = True, rerun: Rerun = run_again) -> Answer:
+    """Run a plan of a study over its seeds."""
+    outcomes = evaluate(study.application, study.behaviour, plan, study.seeds, watch=watch, rerun=rerun)
+    return answer(variant, plan, outcomes, study.error)

@@ -1,0 +1,237 @@
+"""Tuning, without a command line: runs of an application in, a frontier and a recommendation out.
+
+What is minimised besides time is a *measure*: money where prices are given; otherwise executor-seconds, as long as every
+config has executors of the shape that ran, and core-hours where shapes differ, since an executor of four cores is not one
+of two. The search itself is ``domain.search``; here its candidates become plans, its trials simulations, its floors what
+``search_bounds`` says in the measure's unit. Runs are put into an order of their own (by application, start and name), so
+that the order in which logs are given makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+from returns.pipeline import is_successful
+
+from podtide.domain.base.units import DEFAULT_PROFILE
+from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.plan import Plan
+from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.prices import Prices, usage, usage_of
+from podtide.domain.whatif.search.bounds import Work, work_of
+from podtide.domain.whatif.search.recommendation import Demand, Figures, Miss
+from podtide.domain.whatif.search.search import Floor, Found, Terms, Trial, search
+from podtide.domain.whatif.search.space import AS_RAN, CORES, Candidate, Space
+from podtide.domain.whatif.summary import Answer, OwnError, answer, own_error
+from podtide.entrypoints.whatif.run import Study, planned
+from podtide.entrypoints.whatif.workers import Errand, LimitedRerun, Runner, processes_for, runner
+
+WITHIN: Final = 0.10
+WORTH: Final = 0.02
+BUDGET: Final = 100
+BUDGET_MAX: Final = 100_000
+SEEDS: Final = 3
+
+
+class Measure(Enum):
+    """What is minimised besides time."""
+
+    COST = "cost"
+    EXECUTOR_SECONDS = "executor_seconds"
+    CORE_HOURS = "core_hours"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run: its log as it was named, and the study of it."""
+
+    log: str
+    study: Study
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for. ``within``, ``worth``: shares; ``seed``: of the search's own chance; ``processes``: None: as many
+    as are worth it."""
+
+    within: float = WITHIN
+    worth: float = WORTH
+    budget: int = BUDGET
+    seed: int = 0
+    prices: Prices | None = None
+    processes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What came of it. ``cases``: in their own order, ``errors``: the own error of each, with the recorded luck;
+    ``answers``: for each candidate that is shown or on the frontier, by case, the recorded luck speaking for it. What ran
+    and what is recommended were watched: their answers have curve, stages and decisions."""
+
+    cases: tuple[Case, ...]
+    space: Space
+    wish: Wish
+    measure: Measure
+    found: Found
+    errors: tuple[OwnError, ...]
+    answers: dict[Candidate, tuple[Answer, ...]] = field(default_factory=dict)
+
+
+def in_order(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """The cases in an order that does not depend on how they were given."""
+    return tuple(sorted(cases, key=lambda one: (one.study.application.id, one.study.application.started_ms, one.log)))
+
+
+def measure_for(space: Space, prices: Prices | None) -> Measure:
+    """The measure in which all configs of a space can be compared."""
+    if prices is not None:
+        return Measure.COST
+    shaped = any(axis.key == CORES and len(axis.values) > 1 for axis in space.axes)
+    return Measure.CORE_HOURS if shaped else Measure.EXECUTOR_SECONDS
+
+
+def amount(measure: Measure, outcome: Outcome, plan: Plan, prices: Prices | None) -> float:
+    """What a run takes of the measure: money, seconds or hours."""
+    match measure:
+        case Measure.COST:
+            assert prices is not None
+            return usage_of(outcome, plan.shapes).cost(prices)
+        case Measure.CORE_HOURS:
+            return usage_of(outcome, plan.shapes).core_hours
+        case Measure.EXECUTOR_SECONDS:
+            return outcome.executor_ms / 1000
+
+
+def tune(
+    cases: Sequence[Case],
+    space: Space,
+    wish: Wish,
+    *,
+    rerun: LimitedRerun = run_again,
+    progress: Callable[[int], None] = lambda _simulations: None,
+) -> Tuned:
+    """Search. ``cases``: at least one, in the order of ``in_order``, which is that of the space's confs, each studied with
+    the same seeds; ``progress``: told the number of simulations so far. Raises BenchError."""
+    measure = measure_for(space, wish.prices)
+    work = _Tuning(tuple(cases), measure, wish)
+    studies = [case.study for case in cases]
+    seeds = len(studies[0].seeds)
+    misses = tuple(
+        Miss(error.runtime, error.executor_seconds)
+        for error in (own_error(one.application, one.replay.outcomes[0]) for one in studies)
+    )
+    terms = Terms(wish.budget, Demand(wish.within, wish.worth, misses, seeds), wish.seed, work.pilot())
+    processes = processes_for(studies, wish.budget) if wish.processes is None else wish.processes
+    made = 0
+
+    def done() -> None:
+        nonlocal made
+        made += 1
+        progress(made)
+
+    with runner(studies, processes, rerun=rerun, done=done) as run:
+        talk = search(space, terms, work.floor)
+        figures: Sequence[Figures] = ()
+        try:
+            batch = next(talk)
+            while True:
+                figures = work.simulate(batch, run)
+                batch = talk.send(figures)
+        except StopIteration as end:
+            found: Found = end.value
+        work.watch([AS_RAN, *([row.candidate] if (row := found.verdict.recommended) is not None else [])], run)
+    shown = dict.fromkeys([row.candidate for row in (*found.shown, *found.frontier)])
+    errors = tuple(
+        own_error(case.study.application, work.outcomes[AS_RAN, place, 0]) for place, case in enumerate(cases)
+    )
+    answers = {one: work.answers(one) for one in shown}
+    return Tuned(tuple(cases), space, wish, measure, found, errors, answers)
+
+
+class _Tuning:
+    """The bridge between the search and the simulation."""
+
+    def __init__(self, cases: tuple[Case, ...], measure: Measure, wish: Wish) -> None:
+        self.cases = cases
+        self.measure = measure
+        self.prices = wish.prices
+        self.works: list[Work] = [work_of(case.study.application) for case in cases]
+        self.plain = [
+            all(stage.profile == DEFAULT_PROFILE for stage in case.study.application.stages) for case in cases
+        ]
+        self.plans: dict[tuple[Candidate, int], Plan | None] = {}
+        self.outcomes: dict[tuple[Candidate, int, int], Outcome] = {}
+        for run, case in enumerate(cases):  # the log's own config was run again already
+            for seed, outcome in zip(case.study.seeds, case.study.replay.outcomes, strict=True):
+                self.outcomes[AS_RAN, run, seed] = outcome
+
+    def pilot(self) -> int:
+        """The run to explore with: the one with the median work."""
+        by_work = sorted(range(len(self.cases)), key=lambda run: (self.works[run].work_ms, run))
+        return by_work[(len(by_work) - 1) // 2]
+
+    def plan(self, one: Candidate, run: int) -> Plan | None:
+        """The plan of a candidate on a run; None where Spark would refuse it."""
+        key = (one, run)
+        if key not in self.plans:
+            made = planned(self.cases[run].study, one.variant())
+            self.plans[key] = made.unwrap() if is_successful(made) else None
+        return self.plans[key]
+
+    def floor(self, one: Candidate, run: int) -> Floor | None:
+        """What it takes at the least, in milliseconds and in the measure."""
+        plan = self.plan(one, run)
+        if plan is None:
+            return None
+        work = self.works[run]
+        if not self.plain[run]:
+            return Floor(work.runtime_floor_ms(None), 0.0)
+        shape = plan.shapes[DEFAULT_PROFILE]
+        executors = plan.static if plan.dynamic is None else plan.dynamic.executors_max
+        executor_ms = work.executor_floor_ms(shape.slots)
+        used = usage({DEFAULT_PROFILE: executor_ms}, plan.shapes)
+        match self.measure:
+            case Measure.COST:
+                assert self.prices is not None
+                price = used.cost(self.prices)
+            case Measure.CORE_HOURS:
+                price = used.core_hours
+            case Measure.EXECUTOR_SECONDS:
+                price = executor_ms / 1000
+        return Floor(work.runtime_floor_ms(max(1, executors) * shape.slots), price)
+
+    def simulate(self, batch: Sequence[Trial], run: Runner) -> list[Figures]:
+        """The figures of a batch; what is known is not simulated again."""
+        new = [trial for trial in batch if (trial.candidate, trial.run, trial.seed) not in self.outcomes]
+        errands = [Errand(trial.run, trial.candidate.variant(), trial.seed, trial.limit_ms) for trial in new]
+        for trial, outcome in zip(new, run(errands), strict=True):
+            self.outcomes[trial.candidate, trial.run, trial.seed] = outcome
+        return [self._figures(trial) for trial in batch]
+
+    def watch(self, wanted: Sequence[Candidate], run: Runner) -> None:
+        """Run candidates once more with the recorded luck, keeping what happens."""
+        errands = [Errand(case, one.variant(), 0, watch=True) for one in wanted for case in range(len(self.cases))]
+        for errand, outcome in zip(errands, run(errands), strict=True):
+            candidate = next(one for one in wanted if one.name == errand.variant.name)
+            self.outcomes[candidate, errand.study, 0] = outcome
+
+    def answers(self, one: Candidate) -> tuple[Answer, ...]:
+        """What is known of a candidate, by run."""
+        made = []
+        for run, case in enumerate(self.cases):
+            plan = self.plan(one, run)
+            assert plan is not None
+            known = [self.outcomes[key] for seed in case.study.seeds if (key := (one, run, seed)) in self.outcomes]
+            told = answer(one.variant(), plan, known, case.study.error)
+            made.append(replace(told, typical=known[0]))
+        return tuple(made)
+
+    def _figures(self, trial: Trial) -> Figures:
+        outcome = self.outcomes[trial.candidate, trial.run, trial.seed]
+        plan = self.plan(trial.candidate, trial.run)
+        assert plan is not None
+        price = amount(self.measure, outcome, plan, self.prices)
+        return Figures(outcome.runtime_ms, price, outcome.unfinished is None)

@@ -1,0 +1,298 @@
+"""``podtide tune``: which settings to change, by how much, and what that saves - or that nothing is worth changing.
+
+All logs are read and run again under their own config first; those that the model does not fit are left out and said so.
+Then one search over all that is left (``domain.search``), a frontier of time against money, and the cheapest config that
+holds the bound on every run, as lines to paste. Standard output carries the answer alone; progress goes to standard error,
+and only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from podtide.adapters.recording.records.decision_file import STDOUT
+from podtide.adapters.text.format import count
+from podtide.adapters.text.progress__tune_progress import CountProgress
+from podtide.adapters.text.safe import display, escaped
+from podtide.adapters.views.whatif.tune_document import Terms as Asked, Told, tune_document
+from podtide.domain.conf.redaction import redaction_of
+from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.search.defaults import default_space, footing
+from podtide.domain.whatif.search.space import AS_RAN, Space
+from podtide.domain.whatif.summary import MAX_ERROR
+from podtide.entrypoints.common.conf_options import given_conf
+from podtide.entrypoints.common.output import Misused, ModelRefused, Refusal, Unreadable, print_object, printed
+from podtide.entrypoints.whatif.logs import Fault, Ground, OverridesRefused, Read, Unusable, Usable, read_log, studied
+from podtide.entrypoints.whatif.options import (
+    bounded,
+    check_report,
+    clustered,
+    given_cluster,
+    given_prices,
+    in_json,
+    known_better,
+    priced,
+    reported,
+    seeded,
+    write_report,
+)
+from podtide.entrypoints.whatif.tune import (
+    BUDGET,
+    BUDGET_MAX,
+    SEEDS,
+    WITHIN,
+    WORTH,
+    Case,
+    Tuned,
+    Wish,
+    in_order,
+    tune as tune_runs,
+)
+from podtide.entrypoints.whatif.tune_space import Edit, SpaceError, edited, edits_of
+from podtide.entrypoints.whatif.workers import PROCESSES_MAX, BenchError, LimitedRerun
+
+SEEDS_MAX: Final = 100
+LOGS_MAX: Final = 1_000
+WITHIN_MIN: Final = -0.99
+WITHIN_MAX: Final = 100.0
+
+_SHARE: Final = re.compile(r"([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)%")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    logs: tuple[str, ...]
+    within: float = WITHIN
+    worth: float = WORTH
+    spaces: tuple[str, ...] = ()
+    budget: int = BUDGET
+    seeds: int = SEEDS
+    seed: int = 0
+    price: str | None = None
+    cluster: str | None = None
+    max_error: float = MAX_ERROR
+    conf: tuple[str, ...] = ()
+    properties_file: str | None = None
+    spark_version: str | None = None
+    processes: int | None = None
+    as_json: bool = False
+    report: str | None = None
+
+
+def percent_of(context: click.Context, option: click.Parameter, value: str) -> float:
+    """A share in percent, such as 10% or -5%. A click callback."""
+    match = _SHARE.fullmatch(value.strip())
+    share = math.nan if match is None else float(match[1]) / 100
+    least = WITHIN_MIN if option.name == "within" else 0.0
+    if not least <= share <= WITHIN_MAX:
+        example = "10%, or -10% for at least ten percent faster" if option.name == "within" else "2%"
+        raise click.BadParameter(f"{value!r}: expected a percentage such as {example}", context, option)
+    return share
+
+
+@click.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG [LOG ...]")
+@click.option(
+    "--within",
+    default=f"{WITHIN:.0%}",
+    show_default=True,
+    callback=percent_of,
+    metavar="PERCENT",
+    help="How much longer any run may take, with any seed, the model's own error against it; below zero asks for speed.",
+)
+@click.option(
+    "--worth",
+    default=f"{WORTH:.0%}",
+    show_default=True,
+    callback=percent_of,
+    metavar="PERCENT",
+    help="The least saving that is worth a change; one within the model's own error never is.",
+)
+@click.option(
+    "--space",
+    "spaces",
+    multiple=True,
+    metavar="KEY=V1,V2,...|FILE",
+    help="Values to try of a setting (keep: leave it), static=N,M,... for static counts, none to begin with nothing, or a "
+    "YAML file of the same; may be repeated.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1, BUDGET_MAX),
+    default=BUDGET,
+    show_default=True,
+    metavar="N",
+    help="Configs to consider.",
+)
+@seeded(SEEDS, SEEDS_MAX, "Runs, with other luck each, that an answer has to stand.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="The seed of the search itself."
+)
+@priced
+@clustered
+@bounded("Leave a log out when its own config, run again, is further off than this.")
+@known_better("the logs'", "What the logs' own config really was.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, PROCESSES_MAX),
+    metavar="N",
+    help="Processes that simulate (as many as there are processors, where that pays).",
+)
+@in_json
+@reported
+def tune(logs: tuple[str, ...], **given: Any) -> int:
+    """Search for better settings for the application of the event logs LOG, over all of its runs at once.
+
+    Prints the frontier of time against money (or executor-seconds, without prices) with what ran and static counts beside
+    it, and recommends the cheapest config that holds the bound on every run, as lines to paste - or says that nothing is
+    worth changing. LOG is a file, the folder of a rolled log, the zip of a History Server, or a URL.
+
+    \b
+    Exit codes: 0 done, also where nothing is worth changing, 2 usage or configuration, 3 no log can be read,
+    5 refused: the model fits none of them, 130 interrupted.
+    """
+    return run(Options(logs, **given))
+
+
+def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_again) -> int:
+    """The command. ``read`` and ``rerun``: what reads a log and what runs it again. Raises Refusal."""
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if len(options.logs) > LOGS_MAX:
+        raise Misused(f"{len(options.logs):,} logs: expected at most {LOGS_MAX:,}; podtide fleet is for more")
+    if options.logs.count(STDOUT) > 1:
+        raise Misused("standard input (-) can only be one of the logs")
+    if options.report == STDOUT and options.as_json:
+        raise click.UsageError("--json and --report - both write to standard output; choose one.")
+    asked = _Asked(options)
+    with CountProgress(sys.stderr) as progress:
+        usable, unusable = _studied(options, asked.ground, read, rerun, progress.show)
+        if not usable:
+            raise _nothing(unusable)
+        cases = in_order([Case(one.log, one.study) for one in usable])
+        space = asked.space(cases)
+        wish = Wish(options.within, options.worth, options.budget, options.seed, asked.prices, options.processes)
+
+        def went_on(simulations: int) -> None:
+            progress.show(f"tuning  {count(simulations, 'simulation')}, {count(options.budget, 'config')} to consider")
+
+        try:
+            tuned = tune_runs(cases, space, wish, rerun=rerun, progress=went_on)
+        except BenchError as problem:
+            raise Misused(str(problem)) from None
+    found = document_of(tuned, options, [*asked.remarks, *notes_of(cases)], unusable)
+    with printed():
+        if options.as_json:
+            print_object(found)
+        elif options.report != STDOUT:
+            from podtide.adapters.text.page import Page  # noqa: PLC0415 - rich costs a tenth of a second
+            from podtide.adapters.views.whatif.tune_view import TuneView  # noqa: PLC0415 - the same
+
+            TuneView(Page(sys.stdout), found).report()
+            sys.stdout.flush()
+    if options.report is not None:  # last: a disk that is full costs the page, not the answer of a long search
+        write_report(found, options.report)
+    return 0
+
+
+def document_of(tuned: Tuned, options: Options, notes: Sequence[str], unusable: Sequence[Unusable]) -> dict[str, Any]:
+    """The document that is printed and shown."""
+    candidates = (AS_RAN, *(one for one in tuned.answers if not one.as_ran))
+    told = [
+        Told(
+            case.log,
+            case.study.application,
+            case.study.conf.conf,
+            tuned.errors[place],
+            tuple(tuned.answers[one][place] for one in candidates),
+        )
+        for place, case in enumerate(tuned.cases)
+    ]
+    asked = Asked(
+        tuned.measure.value,
+        options.within,
+        options.worth,
+        options.max_error,
+        options.seeds,
+        options.seed,
+        tuned.wish.prices,
+        tuple(dict.fromkeys(notes)),
+        tuple((display(one.log), f"{one.fault.value}: {one.why}") for one in unusable),
+    )
+    return tune_document(told, candidates, tuned.space, tuned.found, asked)
+
+
+def notes_of(cases: Sequence[Case]) -> list[str]:
+    """What is to be said of the runs together."""
+    notes = [note for case in cases for note in case.study.conf.notes]
+    names = list(dict.fromkeys(case.study.application.name for case in cases))
+    if len(names) > 1:
+        listed = ", ".join(escaped(name, 60) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+        notes.insert(0, f"The logs are of {len(names)} applications ({listed}): one config is sought for all of them.")
+    return notes
+
+
+class _Asked:
+    """The options, understood; whatever can be refused without a log is refused here. Raises Misused, Unreadable."""
+
+    def __init__(self, options: Options) -> None:
+        self.prices = given_prices(options.price)
+        try:
+            self.edits: tuple[Edit, ...] = edits_of(options.spaces)
+        except SpaceError as wrong:
+            raise Misused(str(wrong)) from None
+        cluster = given_cluster(options.cluster)
+        check_report(options.report)
+        given = given_conf(options.conf, options.properties_file, options.spark_version)
+        self.remarks = given.remarks
+        self.ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error)
+
+    def space(self, cases: Sequence[Case]) -> Space:
+        """The space of these runs, as the user wants it. Raises Misused."""
+        runs = [footing(case.study.application, case.study.conf.conf) for case in cases]
+        try:
+            return edited(default_space(runs, shaped=self.prices is not None), self.edits)
+        except SpaceError as wrong:
+            raise Misused(str(wrong)) from None
+
+
+def _studied(
+    options: Options, ground: Ground, read: Read, rerun: LimitedRerun, show: Callable[[str], None]
+) -> tuple[list[Usable], list[Unusable]]:
+    usable: list[Usable] = []
+    unusable: list[Unusable] = []
+    for place, log in enumerate(options.logs):
+        show(f"reading and simulating log {place + 1} of {len(options.logs)}")
+        try:
+            one = studied(log, ground, read, rerun)
+        except OverridesRefused as wrong:
+            raise Misused(
+                *(f"{e.key} = {_hidden(e.key, e.value, ground)!r}: expected {e.expected}" for e in wrong.errors)
+            ) from None
+        if isinstance(one, Usable):
+            usable.append(one)
+        else:
+            unusable.append(one)
+    return usable, unusable
+
+
+def _hidden(key: str, value: str, ground: Ground) -> str:
+    for conf in ground.overrides:
+        value = redaction_of(conf).shown(key, value)
+    return value
+
+
+def _nothing(unusable: Sequence[Unusable]) -> Refusal:
+    lines = [f"{display(one.log)}: {one.why}" for one in unusable]
+    if any(one.fault is Fault.REFUSED for one in unusable):
+        return ModelRefused(*lines)
+    return Unreadable(*lines)

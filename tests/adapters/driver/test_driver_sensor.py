@@ -1,0 +1,607 @@
+"""The driver's sensor: real answers of Spark 4.3.0, a small HTTP server, and a driver that comes and goes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import unquote
+
+import pytest
+
+from podtide.adapters.driver import driver_client as http
+from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused, NoAnswer, Reply
+from podtide.adapters.driver.driver_models import Job, Unreadable, decode, moment
+from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, DriverSilent, ask_conf
+from podtide.adapters.notices import News, Topic
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.live.driver_view import UNSEEN
+from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.stimuli import (
+    BlockUpdated,
+    JobEnd,
+    JobStart,
+    RddBlock,
+    ResourceProfileAdded,
+    StageCompleted,
+    StageSubmitted,
+    TaskEnd,
+    TaskOutcome,
+    TaskStart,
+)
+
+ANSWERS: dict[str, Any] = json.loads((Path(__file__).parent / "driver_rest_answers.json").read_text())
+"""Recorded from PySpark 4.3.0 on a local cluster, without stack traces and addresses."""
+
+APP = "app-20261121-0000"
+
+
+class Ticking:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now(self) -> Millis:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class FakeDriver:
+    """Answers by path, as GET does; ``asked`` are the paths in order."""
+
+    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
+        self.answers = dict(ANSWERS if answers is None else answers)
+        self.asked: list[str] = []
+        self.trouble: Exception | Reply | None = None
+
+    def __call__(self, path: str) -> Reply:
+        rest = path.removeprefix("applications").removeprefix(f"/{APP}").removeprefix("/")
+        name = "applications" if path == "applications" else rest or "application"
+        self.asked.append(name)
+        if isinstance(self.trouble, Exception):
+            raise self.trouble
+        if self.trouble is not None:
+            return self.trouble
+        if name not in self.answers:
+            return Reply(404, f"unknown: {unquote(path)}".encode())
+        answer = self.answers[name]
+        return answer if isinstance(answer, Reply) else Reply(200, json.dumps(answer).encode())
+
+
+class Listening:
+    """A sensor, and all that it says."""
+
+    def __init__(self, app_id: str | None = APP, get: Any = None, settings: DriverSettings | None = None) -> None:
+        self.driver = FakeDriver()
+        self.clock = Ticking()
+        self.heard: list[Any] = []
+        self.news: list[News] = []
+        self.sensor = DriverSensor(
+            get or self.driver, app_id, self.heard.append, self.clock, self.news.append, settings or DriverSettings(),
+            lambda: 1.0,
+        )  # fmt: skip
+
+    def turn(self, seconds: float = 0.5) -> list[Any]:
+        self.heard.clear()
+        self.pause = self.sensor.turn()
+        self.clock.seconds += seconds
+        return list(self.heard)
+
+    @property
+    def topics(self) -> list[Topic]:
+        return [one.topic for one in self.news]
+
+
+def executor(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "id": str(number), "hostPort": f"h{number}:7079", "isActive": True, "totalCores": 1,
+        "addTime": f"2026-11-21T15:00:0{number}.000GMT", **changes,
+    }  # fmt: skip
+
+
+def stage(number: int, **changes: Any) -> dict[str, Any]:
+    return {"status": "ACTIVE", "stageId": number, "attemptId": 0, "numTasks": 4, **changes}
+
+
+STAGES = "stages?status=active&status=pending"
+JOBS = "jobs?status=running"
+
+
+# ------------------------------------------------------------------------------------------------------- real answers
+
+
+def test_what_spark_said_at_a_moment() -> None:
+    listening = Listening()
+    heard = listening.turn()
+    kinds = [type(one) for one in heard]
+    assert kinds[:3] == [ResourceProfileAdded, RegisterExecutor, RegisterExecutor]
+    assert [one.executor for one in heard if isinstance(one, RegisterExecutor)] == ["1", "0"], "in the order of addTime"
+    assert heard[0] == ResourceProfileAdded(
+        100_000, ProfileId(0), (("memory", 512.0), ("offHeap", 0.0)), (("cpus", 1.0),)
+    )
+    submitted = {one.stage: one.tasks for one in heard if isinstance(one, StageSubmitted)}
+    assert submitted == {3: 4, 2: 5}, "stage 2 had one of its six tasks done"
+    assert {one.job for one in heard if isinstance(one, JobStart)} == {1, 2}
+    running = [one for one in heard if isinstance(one, TaskStart)]
+    assert [one.executor for one in running] == ["0", "0"], "the stages know of one task, its executor of two"
+    assert {(one.stage, one.attempt) for one in running} == {(2, 0), UNSEEN}
+    cached = [one for one in heard if isinstance(one, BlockUpdated) and isinstance(one.block, RddBlock)]
+    assert {one.executor for one in cached} == {"0", "1"}
+    assert [one for one in heard if isinstance(one, ExecutorBusy)] == [
+        ExecutorBusy(100_000, (ExecutorId("0"),), busy=True)
+    ]
+    assert listening.topics == [Topic.STARTED]
+
+
+def test_a_look_takes_three_requests() -> None:
+    listening = Listening()
+    listening.turn()
+    assert listening.driver.asked == ["application", JOBS, STAGES, "allexecutors", "environment"]
+    listening.driver.asked.clear()
+    assert listening.turn() == []
+    assert listening.driver.asked == [JOBS, STAGES, "allexecutors"]
+    listening.driver.asked.clear()
+    listening.clock.seconds += 5
+    listening.turn()
+    assert listening.driver.asked[0] == "application", "now and then: is it over?"
+
+
+def test_the_summary_for_rolling() -> None:
+    listening = Listening()
+    assert listening.sensor.summary(5) is None
+    listening.turn()
+    summary = listening.sensor.summary(5)
+    assert summary is not None
+    assert [one.executor for one in summary.executors] == ["0", "1", "driver"]
+    first = summary.executors[0]
+    seen = ANSWERS["allexecutors"][0]
+    assert (first.tasks, first.duration_ms, first.gc_ms, first.shuffle_write) == (
+        seen["totalTasks"], seen["totalDuration"], seen["totalGCTime"], seen["totalShuffleWrite"],
+    )  # fmt: skip
+    assert first.added_at == moment(seen["addTime"])
+    assert summary.executors[2].peak_heap == seen_driver()["peakMemoryMetrics"]["JVMHeapMemory"]
+
+
+def seen_driver() -> dict[str, Any]:
+    found: dict[str, Any] = ANSWERS["allexecutors"][2]
+    return found
+
+
+def test_the_conf_of_the_driver_is_had_without_what_is_redacted() -> None:
+    assert ask_conf(FakeDriver(), APP) == {"spark.executor.memory": "512m", "spark.app.name": "rest probe"}
+    silent = FakeDriver()
+    silent.trouble = NoAnswer("nobody there")
+    with pytest.raises(DriverSilent, match="nobody there"):
+        ask_conf(silent, APP)
+    silent.trouble = Reply(403, b"")
+    with pytest.raises(DriverSilent, match="status 403 for environment"):
+        ask_conf(silent, APP)
+
+
+# --------------------------------------------------------------------------------------------------- between two looks
+
+
+def test_how_a_stage_that_left_the_list_ended() -> None:
+    listening = Listening()
+    answers = listening.driver.answers
+    answers.update({JOBS: [{"jobId": 1, "stageIds": [5]}], "allexecutors": [executor(1, activeTasks=2, totalTasks=2)]})
+    answers[STAGES] = [stage(5, numActiveTasks=2)]
+    listening.turn()
+    answers[STAGES] = []
+    answers["stages/5?details=false"] = [
+        stage(5, status="FAILED", numActiveTasks=1, numFailedTasks=1, numCompleteTasks=0)
+    ]
+    answers["allexecutors"] = [executor(1, activeTasks=1, totalTasks=2)]
+    heard = listening.turn()
+    assert [one.outcome for one in heard if isinstance(one, TaskEnd)] == [TaskOutcome.FAILED]
+    assert [one.stage for one in heard if isinstance(one, StageCompleted)] == [5]
+    answers["stages/5?details=false"] = [stage(5, status="FAILED", numFailedTasks=2)]
+    answers["allexecutors"] = [executor(1, totalTasks=2)]
+    answers[JOBS] = []
+    heard = listening.turn()
+    assert [type(one) for one in heard] == [TaskEnd, JobEnd, ExecutorBusy], "a task of a stage that was over"
+    listening.driver.asked.clear()
+    assert listening.turn() == []
+    assert listening.driver.asked == [JOBS, STAGES, "allexecutors"]
+
+
+def test_a_stage_that_spark_has_forgotten_is_over() -> None:
+    listening = Listening()
+    listening.driver.answers[STAGES] = [stage(5, numActiveTasks=1)]
+    listening.driver.answers["allexecutors"] = [executor(1, activeTasks=1, totalTasks=1)]
+    listening.turn()
+    listening.driver.answers.update({STAGES: [], "allexecutors": [executor(1, totalTasks=1)]})
+    heard = listening.turn()
+    assert [one.outcome for one in heard if isinstance(one, TaskEnd)] == [TaskOutcome.SUCCESS]
+    assert [one.stage for one in heard if isinstance(one, StageCompleted)] == [5]
+
+
+def test_a_new_profile_is_asked_for_before_it_is_used() -> None:
+    listening = Listening()
+    listening.turn()
+    listening.driver.answers["allexecutors"] = [executor(5, resourceProfileId=1)]
+    profile = {"id": 1, "executorResources": {"cores": {"amount": 4}}, "taskResources": {"cpus": {"amount": 2.0}}}
+    listening.driver.answers["environment"] = {"resourceProfiles": [profile]}
+    heard = listening.turn()
+    at = listening.clock.now() - 500
+    assert ResourceProfileAdded(at, ProfileId(1), (("cores", 4.0),), (("cpus", 2.0),)) in heard
+    assert heard.index(next(one for one in heard if isinstance(one, ResourceProfileAdded))) < heard.index(
+        next(one for one in heard if isinstance(one, RegisterExecutor))
+    )
+
+
+def test_a_profile_that_nobody_describes_is_not_asked_for_at_every_look() -> None:
+    listening = Listening()
+    listening.driver.answers["allexecutors"] = [executor(1, resourceProfileId=9)]
+    for _ in range(10):
+        listening.turn()
+    assert listening.driver.asked.count("environment") == 1
+    listening.clock.seconds += 20
+    listening.turn()
+    assert listening.driver.asked.count("environment") == 2
+
+
+def test_executors_that_die_and_statuses_of_the_future() -> None:
+    listening = Listening()
+    listening.driver.answers["allexecutors"] = [executor(1), executor(2), executor(3)]
+    listening.driver.answers[STAGES] = [stage(1, status="PONDERING"), stage(2, status="PENDING")]
+    heard = listening.turn()
+    assert not [one for one in heard if isinstance(one, StageSubmitted)]
+    listening.driver.answers["allexecutors"] = [
+        executor(1, isActive=False, removeTime="2026-11-21T15:01:00.000GMT"), executor(2),
+    ]  # fmt: skip
+    gone = [one.address for one in listening.turn() if isinstance(one, ExecutorDisconnected)]
+    assert gone == ["1@h1:7079", "3@h3:7079"]
+
+
+def test_an_older_spark() -> None:
+    listening = Listening()
+    listening.driver.answers["environment"] = {"runtime": {}}
+    old = executor(1)
+    del old["addTime"]
+    listening.driver.answers["allexecutors"] = [old]
+    listening.driver.answers[STAGES] = [stage(1, numCompleteTasks=3)]
+    heard = listening.turn()
+    assert [one.tasks for one in heard if isinstance(one, StageSubmitted)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2026-11-21T15:38:01.916GMT", 1_795_275_481_916), (None, None), ("", None), ("2026-11-21T15:38:01.916Z", None),
+        ("1969-12-31T23:59:59.999GMT", None), ("xGMT", None),
+    ],
+)  # fmt: skip
+def test_times(text: str | None, at: int | None) -> None:
+    assert moment(text) == at
+
+
+# ------------------------------------------------------------------------------------------------- there and not there
+
+
+def test_a_driver_that_is_away_for_a_while() -> None:
+    listening = Listening()
+    listening.turn()
+    listening.driver.trouble = NoAnswer("it does not answer in time")
+    pauses = []
+    for _ in range(6):
+        assert listening.turn(30.0) == []
+        pauses.append(listening.pause)
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+    listening.driver.trouble = None
+    listening.turn()
+    assert listening.topics == [Topic.STARTED, Topic.DRIVER_UNREACHABLE, Topic.DRIVER_BACK]
+    assert dict(listening.news[-1].facts) == {"seconds": 180.0}
+    assert not listening.sensor.ended.is_set(), "a network that is down is no end"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "patience"),
+    [(NoAnswer("refused", refused=True), 120.0), (Reply(404, b"no such app: app-20261121-0000"), 10.0)],
+)
+def test_a_driver_that_is_gone_for_good(trouble: Exception | Reply, patience: float) -> None:
+    listening = Listening()
+    listening.driver.trouble = trouble
+    for _ in range(20):
+        listening.turn(5.0)
+    assert not listening.sensor.ended.is_set(), "it was never there: it may come yet"
+    listening.driver.trouble = None
+    listening.turn()
+    listening.driver.trouble = trouble
+    listening.turn(patience - 1)
+    listening.driver.trouble = NoAnswer("in between it is only slow")
+    listening.turn(5.0)
+    listening.driver.trouble = trouble
+    listening.turn(patience - 1)
+    assert not listening.sensor.ended.is_set()
+    listening.turn(2.0)
+    listening.turn(2.0)
+    assert listening.sensor.ended.is_set()
+    assert listening.topics[-1] is Topic.STOPPING
+
+
+def test_an_application_that_says_it_is_over() -> None:
+    listening = Listening()
+    listening.turn()
+    listening.driver.answers["application"] = {"id": APP, "attempts": [{"completed": True}]}
+    listening.clock.seconds += 5
+    assert listening.turn() == []
+    assert listening.sensor.ended.is_set()
+    assert listening.news[-1].text == "the application has completed"
+
+
+def test_the_application_is_found_where_it_is_the_only_one() -> None:
+    listening = Listening(app_id=None)
+    listening.driver.answers["applications"] = [
+        {"id": "old", "attempts": [{"completed": True}]}, *ANSWERS["applications"],
+    ]  # fmt: skip
+    listening.turn()
+    assert listening.sensor.app_id == APP
+    for none in ([], [{"id": "a"}, {"id": "b"}]):
+        other = Listening(app_id=None)
+        other.driver.answers["applications"] = none
+        other.turn()
+        assert other.topics == [Topic.DRIVER_UNREACHABLE]
+        assert f"found {len(none)}" in other.news[0].text
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "said"),
+    [
+        (JOBS, Reply(200, b"<html>"), "answer for jobs cannot be read"),
+        (JOBS, Reply(200, b"\xff"), "answer for jobs cannot be read"),
+        (JOBS, Reply(200, b"[" * 100_000), "answer for jobs cannot be read"),
+        (JOBS, [{"jobId": 2**40}], "answer for jobs cannot be read"),
+        (STAGES, [{"stageId": "x"}], "answer for stages cannot be read"),
+        ("allexecutors", {"id": "1"}, "answer for allexecutors cannot be read"),
+        ("allexecutors", [executor(1, id="x" * 2_000)], "answer for allexecutors cannot be read"),
+        (STAGES, Reply(503, b"starting"), "status 503 for stages"),
+        ("application", Reply(401, b"who?"), "refuses to answer: status 401 for application"),
+        (STAGES, Reply(404, b"unknown"), "status 404 for stages"),
+    ],
+)
+def test_answers_that_are_none(path: str, answer: Any, said: str) -> None:
+    listening = Listening()
+    listening.driver.answers[path] = answer
+    assert listening.turn() == []
+    assert listening.topics == [Topic.DRIVER_UNREACHABLE]
+    assert said in listening.news[0].text
+    assert len(listening.news[0].text) < 400
+    assert "\n" not in listening.news[0].text
+
+
+def test_a_slow_driver_is_not_asked_all_the_time() -> None:
+    listening = Listening()
+    answers = listening.driver
+
+    def slow(path: str) -> Reply:
+        listening.clock.seconds += 0.1
+        return answers(path)
+
+    sensor = DriverSensor(
+        slow, APP, listening.heard.append, listening.clock, listening.news.append, DriverSettings(), lambda: 1.0
+    )
+    assert sensor.turn() == pytest.approx(0.5), "five requests of 100 ms each"
+    assert sensor.turn() == pytest.approx(0.3), "three of them: the next look begins 600 ms after this one"
+
+
+def test_the_thread_looks_and_ends() -> None:
+    seen = threading.Event()
+    driver = FakeDriver()
+
+    def get(path: str) -> Reply:
+        if len(driver.asked) > 8:
+            seen.set()
+        return driver(path)
+
+    listening = Listening(get=get, settings=DriverSettings(interval_s=0.001))
+    listening.sensor.start()
+    assert seen.wait(10)
+    assert listening.sensor.stop(10)
+
+
+def test_unreadable_texts_name_the_place() -> None:
+    with pytest.raises(Unreadable, match=r"jobId"):
+        decode(list[Job], b'[{"jobId": "x"}]')
+
+
+# --------------------------------------------------------------------------------------------------------------- HTTP
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Does what the test's function says with each request."""
+
+    protocol_version = "HTTP/1.1"
+    does: Callable[[Handler], None]
+    seen: list[tuple[str, dict[str, str]]]
+    ports: set[int]
+
+    def do_GET(self) -> None:
+        self.seen.append((self.path, dict(self.headers)))
+        self.ports.add(self.client_address[1])
+        type(self).does(self)
+
+    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, text in headers.items():
+            self.send_header(name.replace("_", "-"), text)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silence."""
+
+
+class Server:
+    """A server on loopback."""
+
+    def __init__(self, does: Callable[[Handler], None]) -> None:
+        kind = type("Mine", (Handler,), {"does": staticmethod(does), "seen": [], "ports": set()})
+        self.handler = cast(type[Handler], kind)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Callable[[Handler], None]], Server]]:
+    servers: list[Server] = []
+
+    def begin(does: Callable[[Handler], None]) -> Server:
+        servers.append(Server(does))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.close()
+
+
+Serve = Callable[[Callable[[Handler], None]], Server]
+
+
+def ask(url: str, path: str = "applications", environment: Mapping[str, str] | None = None, **access: Any) -> Reply:
+    return DriverHttp(url, Access(**access), Ticking(), environment or {})(path)
+
+
+def test_answers_are_unpacked_on_one_kept_connection(serve: Serve) -> None:
+    body = json.dumps(ANSWERS["allexecutors"]).encode()
+    server = serve(lambda one: one.reply(200, gzip.compress(body), Content_Encoding="gzip"))
+    get = DriverHttp(server.url + "/proxy/", Access(), Ticking(), {})
+    for _ in range(5):
+        assert get("applications/x/allexecutors") == Reply(200, body)
+    assert len(server.handler.ports) == 1
+    assert server.handler.seen[0][0] == "/proxy/api/v1/applications/x/allexecutors"
+    get.close()
+
+
+@pytest.mark.parametrize(
+    ("credential", "header"), [("abc.def", "Bearer abc.def"), ("ann:s3cret:x", "Basic YW5uOnMzY3JldDp4")]
+)
+def test_credentials_are_sent_and_never_said(serve: Serve, credential: str, header: str) -> None:
+    server = serve(lambda one: one.reply(200, b"[]"))
+    environment = {"DRIVER_AUTH": credential}
+    ask(server.url, environment=environment, credential_env="DRIVER_AUTH")
+    assert server.handler.seen[0][1]["Authorization"] == header
+    server = serve(lambda one: one.reply(302, Location="http://elsewhere.invalid/"))
+    with pytest.raises(NoAnswer) as refused:
+        ask(server.url, environment=environment, credential_env="DRIVER_AUTH")
+    assert "another host" in str(refused.value)
+    assert credential not in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["", "a\nb", "a b", "ü"])
+def test_a_credential_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(DriverRefused, match="DRIVER_AUTH") as refused:
+        ask("http://h:1", environment={"DRIVER_AUTH": value}, credential_env="DRIVER_AUTH")
+    assert not value or value not in str(refused.value).replace("cannot be a credential", "")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "h:4040",
+        "ftp://h",
+        "http://",
+        "http://h:x",
+        "http://h:99999",
+        "http://u:p@h",
+        "http://h/?a=b",
+        "http://[::1",
+    ],
+)
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(DriverRefused, match="the driver's address"):
+        DriverHttp(url, Access(), Ticking(), {})
+
+
+def test_certificates_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises((DriverRefused, NoAnswer)):
+        ask("https://127.0.0.1:1", ca_file=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:4040", "https://[::1]:4040/a/", "http://h/api/v1"])
+def test_addresses(url: str) -> None:
+    assert not DriverHttp(url, Access(), Ticking(), {}).base.endswith("/")
+
+
+def test_redirects_on_the_same_host_are_followed(serve: Serve) -> None:
+    def does(one: Handler) -> None:
+        if one.path.endswith("/"):
+            one.reply(200, b"there")
+        else:
+            one.reply(307, Location=one.path + "/")
+
+    assert ask(serve(does).url) == Reply(200, b"there")
+    with pytest.raises(NoAnswer, match="more than 3 times"):
+        ask(serve(lambda one: one.reply(302, Location=one.path)).url)
+
+
+def test_nobody_listens() -> None:
+    server = Server(lambda one: one.reply(200))
+    server.close()
+    with pytest.raises(NoAnswer, match="Connection refused") as refused:
+        ask(server.url)
+    assert refused.value.refused
+
+
+def test_a_connection_that_breaks_is_no_end(serve: Serve) -> None:
+    def cut(one: Handler) -> None:
+        one.send_response(200)
+        one.send_header("Content-Length", "100")
+        one.end_headers()
+        one.wfile.write(b"half")
+        one.close_connection = True
+
+    with pytest.raises(NoAnswer) as broken:
+        ask(serve(cut).url)
+    assert not broken.value.refused
+
+
+def test_answers_without_end_are_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_MAX", 1_000)
+    bomb = gzip.compress(b"0" * 100_000)
+    server = serve(lambda one: one.reply(200, bomb, Content_Encoding="gzip"))
+    with pytest.raises(NoAnswer, match="longer than 1000 bytes"):
+        ask(server.url)
+
+
+def test_silence_ends(serve: Serve) -> None:
+    never = threading.Event()
+
+    def mute(one: Handler) -> None:
+        never.wait(5)
+        one.reply(200)
+
+    server = serve(mute)
+    try:
+        with pytest.raises(NoAnswer, match="does not answer in time"):
+            DriverHttp(server.url, Access(timeout_s=0.1), Ticking(), {})("applications")
+    finally:
+        never.set()
+
+
+def test_a_whole_look_over_http(serve: Serve) -> None:
+    def does(one: Handler) -> None:
+        reply = FakeDriver()(one.path.removeprefix("/api/v1/"))
+        one.reply(reply.status, gzip.compress(reply.body), Content_Encoding="gzip")
+
+    get = DriverHttp(serve(does).url, Access(), Ticking(), {})
+    listening = Listening(app_id=None, get=get)
+    assert any(isinstance(one, RegisterExecutor) for one in listening.turn())
+    assert listening.topics == [Topic.STARTED]

@@ -1,0 +1,69 @@
+"""A second process decodes: the same stimuli, the same counts, the same refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.eventlog.decoder_process import SecondProcess, packed, unpacked
+from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.adapters.text.safe import LogError
+from podtide.domain.base.units import ExecutorId
+from podtide.domain.protocol.stimuli import JobEnd, Stimulus, TaskEnd, TaskOutcome, TaskStart
+from tests.support import event_log_lines as log
+from tests.support.project import PROJECT
+
+X = ExecutorId("x")
+DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
+
+
+def test_a_batch_travels_whole() -> None:
+    batch: list[Stimulus] = [
+        TaskStart(1, 2, 0, 3, X, True),
+        JobEnd(4, 5),
+        *(TaskEnd(6, 2, 0, 3, X, False, outcome) for outcome in TaskOutcome),
+        TaskStart(7, 2, 1, 4, X, False),
+    ]
+    received = unpacked(*packed(batch))
+    assert received == batch
+    assert [type(s) for s in received] == [type(s) for s in batch]
+
+
+def test_the_demo_reads_the_same_in_two_processes() -> None:
+    alone = EventLogSensor(open_log(str(DEMO)))
+    alone.prologue()
+    expected = [stimulus for batch in alone.batches() for stimulus in batch]
+    with SecondProcess(open_log(str(DEMO))) as sensor:
+        sensor.prologue()
+        received = [stimulus for batch in sensor.batches() for stimulus in batch]
+        assert received == expected
+        assert sensor.application == alone.application
+        assert sensor.counts == alone.counts
+        assert sensor.seen == alone.seen
+        assert sensor.unneeded == alone.unneeded
+        assert vars(sensor.fleet) == vars(alone.fleet)
+        assert sensor.source.codecs == alone.source.codecs
+
+
+def test_what_the_child_refuses_is_refused_here(tmp_path: Path) -> None:
+    path = log.written(tmp_path, ["{", "{"])
+    with SecondProcess(open_log(path), strict=True) as sensor, pytest.raises(LogError, match="log:1: "):
+        sensor.prologue()
+
+
+def test_a_child_that_dies_is_one_clear_error() -> None:
+    with SecondProcess(open_log(str(DEMO))) as sensor:
+        sensor.prologue()
+        sensor._child.kill()
+        sensor._child.wait()
+        with pytest.raises(LogError, match="ended early"):
+            for _ in range(10_000):
+                sensor._receive()
+
+
+def test_closing_early_leaves_no_child_behind() -> None:
+    with SecondProcess(open_log(str(DEMO))) as sensor:
+        sensor.prologue()
+    assert sensor._child.returncode is not None

@@ -1,0 +1,168 @@
+"""Event logs as a sensor: the clock, inferred shuffles, old shapes, lines that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.eventlog.sensor import EventLogSensor, LogStrict, NotEventLog
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
+from podtide.domain.protocol.stimuli import (
+    ExecutorAdded,
+    ExecutorRemoved,
+    JobStage,
+    JobStart,
+    StageSubmitted,
+    Stimulus,
+    TaskEnd,
+    TaskOutcome,
+    TaskStart,
+)
+from tests.support import event_log_lines as log
+from tests.support.event_log_lines import START, line
+
+
+def read(
+    folder: Path, lines: list[str], *, end: str = "\n", strict: bool = False
+) -> tuple[EventLogSensor, list[Stimulus]]:
+    sensor = EventLogSensor(open_log(log.written(folder, lines, end=end)), strict=strict)
+    sensor.prologue()
+    return sensor, [stimulus for batch in sensor.batches() for stimulus in batch]
+
+
+def test_the_clock_is_the_running_maximum(tmp_path: Path) -> None:
+    lines = [*log.begun(), log.executor("1", 5_000), log.executor("2", 3_000), log.submitted(0, 1, 6_000)]
+    _, stimuli = read(tmp_path, lines)
+    assert [s.at - START for s in stimuli] == [5_000, 5_000, 6_000]
+
+
+def test_an_executor_lives_by_its_own_word_even_if_it_is_heard_of_late(tmp_path: Path) -> None:
+    lines = [*log.begun(), log.executor("1", 5_000), log.executor("2", 3_000), log.gone("2", 10_000)]
+    sensor, _ = read(tmp_path, lines)
+    assert sensor.fleet.added == 2
+    assert sensor.fleet.removed == 1
+    assert sensor.fleet.executor_ms(START + 10_000) == 5_000 + 7_000
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        ("Success", TaskOutcome.SUCCESS),
+        ("TaskKilled", TaskOutcome.KILLED),
+        ("Resubmitted", TaskOutcome.FAILED),
+        ("ExecutorLostFailure", TaskOutcome.FAILED),
+        ("NobodyKnowsThisOne", TaskOutcome.FAILED),
+    ],
+)
+def test_how_a_task_ended(tmp_path: Path, reason: str, outcome: TaskOutcome) -> None:
+    _, stimuli = read(tmp_path, [*log.begun(), log.task(0, 3, "1", 10), log.task(0, 3, "1", 10, 50, reason)])
+    assert stimuli == [
+        TaskStart(START + 10, 0, 0, 3, ExecutorId("1"), False),
+        TaskEnd(START + 50, 0, 0, 3, ExecutorId("1"), False, outcome),
+    ]
+
+
+def test_a_stage_that_is_a_parent_writes_a_shuffle_known_by_its_rdd(tmp_path: Path) -> None:
+    mapping = log.stage(0, 4, 1, rdd=7)
+    lines = [
+        *log.begun(),
+        log.job(0, 1, mapping, log.stage(1, 2, 1, parents=(0,), rdd=9)),
+        log.job_end(0, 2),
+        log.job(1, 3, {**mapping, "Stage ID": 5}, log.stage(6, 2, 3, parents=(5,), rdd=11)),
+    ]
+    sensor, stimuli = read(tmp_path, lines)
+    starts = [s for s in stimuli if isinstance(s, JobStart)]
+    assert starts[0].stages == (JobStage(0, 7), JobStage(1, None))
+    assert starts[1].stages == (JobStage(5, 7), JobStage(6, None))
+    assert sensor.unneeded == {0: (7,)}
+
+
+def test_block_managers_stand_for_executors_before_spark_13(tmp_path: Path) -> None:
+    def manager(event: str, name: str, at: int) -> str:
+        return line(f"BlockManager{event}", Block_Manager_ID={"Executor ID": name, "Host": "h"}, Timestamp=START + at)
+
+    lines = [
+        manager("Added", "<driver>", 1),
+        manager("Added", "0", 2),
+        log.task(0, 0, "0", 5),
+        manager("Removed", "0", 9),
+    ]
+    sensor, stimuli = read(tmp_path, lines)
+    assert [type(s) for s in stimuli] == [ExecutorAdded, TaskStart, ExecutorRemoved]
+    assert sensor.fleet.added == 1
+
+
+def test_old_lines_lack_fields_and_take_sparks_own_defaults(tmp_path: Path) -> None:
+    old = {"Stage ID": 0, "Number of Tasks": 3}
+    _, stimuli = read(tmp_path, [*log.begun("1.4.0"), line("StageSubmitted", Stage_Info=old)])
+    assert stimuli == [StageSubmitted(START, 0, 0, 3, DEFAULT_PROFILE, None)]
+
+
+def test_unknown_events_are_skipped_however_many_kinds_there_are(tmp_path: Path) -> None:
+    strange = [json.dumps({"Event": f"org.example.Event{n % 150}", "x": n}) for n in range(400)]
+    sensor, stimuli = read(tmp_path, [*log.begun(), *strange, log.submitted(0, 1, 5)])
+    assert sensor.counts.read == 404
+    assert sensor.counts.skipped == 400
+    assert len(stimuli) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"Event":"SparkListenerTaskStart","Stage ID":', "truncated"),
+        ("not json at all", "JSON"),
+        ('{"no event": 1}', "Event"),
+        ("[1, 2]", "object"),
+        ('{"Event":"SparkListenerTaskStart","Stage ID":1}', "Task Info"),
+        ('{"Event":"SparkListenerJobEnd","Job ID":99999999999}', "2147483647"),
+        ('{"Event":"SparkListenerJobEnd","Job ID":1e999}', "range"),
+        ('{"Event":"SparkListenerJobEnd","Job ID":1,"Completion Time":9223372036854775807}', "9223372036854"),
+        ('{"Event":"X","deep":' + "[" * 100_000 + "]" * 100_000 + "}", "deep"),
+        ('{"Event":"SparkListenerLogStart","Spark Version":"\\ud800"}', ""),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_counted_and_named_and_the_rest_goes_on(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    sensor, stimuli = read(tmp_path, [*log.begun(), text, log.submitted(0, 1, 5)])
+    assert sensor.counts.malformed == 1
+    assert sensor.counts.first_malformed[0].line == 4
+    assert why in sensor.counts.first_malformed[0].why
+    assert len(stimuli) == 1
+
+
+def test_strict_stops_at_the_first_such_line(tmp_path: Path) -> None:
+    with pytest.raises(LogStrict, match="log:4: "):
+        read(tmp_path, [*log.begun(), "{", log.submitted(0, 1, 5)], strict=True)
+
+
+def test_a_line_cut_in_the_middle_at_the_end_is_no_malformed_line(tmp_path: Path) -> None:
+    sensor, stimuli = read(tmp_path, [*log.begun(), log.submitted(0, 1, 5), '{"Event":"SparkListenerTa'], end="")
+    assert sensor.counts.malformed == 0
+    assert sensor.counts.cut == 1
+    assert len(stimuli) == 1
+
+
+def test_a_whole_last_line_without_its_newline_is_used(tmp_path: Path) -> None:
+    sensor, stimuli = read(tmp_path, [*log.begun(), log.submitted(0, 1, 5)], end="")
+    assert sensor.counts.cut == 0
+    assert len(stimuli) == 1
+
+
+@pytest.mark.parametrize("text", ["hello\n" * 500, '{"a": 1}\n' * 3])
+def test_text_without_events_is_no_event_log(tmp_path: Path, text: str) -> None:
+    (tmp_path / "log").write_text(text)
+    sensor = EventLogSensor(open_log(str(tmp_path / "log")))
+    with pytest.raises(NotEventLog):
+        sensor.prologue()
+        list(sensor.batches())
+
+
+def test_names_with_control_characters_stay_inside_the_message(tmp_path: Path) -> None:
+    sensor, _ = read(
+        tmp_path, [*log.begun(), '{"Event":"SparkListenerJobEnd","Job ID":"\\u001b[2J"}', log.submitted(0, 1, 5)]
+    )
+    assert "\x1b" not in sensor.counts.first_malformed[0].why

@@ -1,0 +1,148 @@
+"""The document of a what-if: its schema, its figures, its bounds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings, strategies as st
+from returns.pipeline import is_successful
+
+from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, Asked, document
+from podtide.adapters.views.whatif.model import read
+from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.outcome import Decision, Outcome, Point
+from podtide.domain.rerun.plan__variants import AS_SIMULATED, Faults, Variant
+from podtide.domain.whatif.planning import plan, recorded_conf
+from podtide.domain.whatif.prices import Prices
+from podtide.domain.whatif.summary import Answer, answer, own_error
+from tests.support.project import PROJECT
+from tests.support.whatif_play import YARN, application, outcome
+
+SCHEMA = json.loads((PROJECT / "docs" / "schema" / "whatif.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+PRICES = Prices(0.04, 0.005, spot_share=0.5, spot_discount=0.5, currency="EUR")
+
+
+def answered(app: Application, variant: Variant, *outcomes: Outcome) -> Answer:
+    made = plan(app, recorded_conf(app).unwrap().conf, variant)
+    assert is_successful(made), made.failure()
+    return answer(variant, made.unwrap(), outcomes or (outcome(),), own_error(app, outcome()))
+
+
+def made(
+    app: Application | None = None,
+    *answers: Answer,
+    prices: Prices | None = None,
+    replay: Outcome | None = None,
+    **asked: Any,
+) -> dict[str, Any]:
+    app = application() if app is None else app
+    again = answered(app, Variant(AS_SIMULATED), replay or outcome())
+    conf = recorded_conf(app).unwrap().conf
+    error = own_error(app, again.typical)
+    found = document(app, conf, again, error, answers, Asked("a.log", prices, **asked))
+    VALIDATOR.validate(json.loads(json.dumps(found)))
+    read(found)  # the views take it
+    return found
+
+
+def test_the_keys_that_everybody_reads() -> None:
+    app = application()
+    wide = answered(
+        app, Variant("wide", {"spark.dynamicAllocation.maxExecutors": "40"}), outcome(10_000), outcome(14_000)
+    )
+    found = made(app, wide, prices=PRICES, seeds=2, notes=("odd",))
+    assert found["recorded"]["runtime_s"] == 20.0
+    assert found["recorded"]["executor_seconds"] == 36.0
+    assert found["recorded"]["billed_seconds"] == 39.0  # from the requests
+    assert found["recorded"]["peak_executors"] == 2
+    assert found["self_replay"]["name"] == "as simulated"
+    assert set(found["self_replay"]["error"]) == {"runtime", "executor_seconds", "peak_executors", "curve"}
+    variant = found["variants"][0]
+    assert variant["conf"] == {"spark.dynamicAllocation.maxExecutors": "40"}
+    assert variant["runtime_s"] == 10.0
+    assert variant["runtime_range_s"][0] <= 10.0
+    assert variant["runtime_range_s"][1] >= 14.0
+    assert set(variant["ledger"]) == {cause.value for cause in Cause}
+    assert set(variant["waiting"]) == {limit.value for limit in Limit}
+    assert found["notes"] == ["odd"]
+    assert found["unknowns"][0]["what"] == "block updates"
+
+
+def test_the_ledger_is_the_bill_and_the_limits_are_the_wait() -> None:
+    found = made()["self_replay"]
+    assert sum(found["ledger"].values()) == pytest.approx(found["billed_seconds"])
+    assert sum(found["waiting"].values()) == pytest.approx(found["waited_s"])
+
+
+def test_money_only_where_there_are_prices() -> None:
+    app = application()
+    found = made(app, answered(app, Variant("v", static=2)))
+    assert found["prices"] is None
+    assert (found["recorded"]["cost"], found["variants"][0]["cost"], found["variants"][0]["cost_range"]) == (None,) * 3
+    paid = made(app, answered(app, Variant("v", static=2)), prices=PRICES)
+    used = paid["recorded"]
+    assert used["cost"] == pytest.approx((used["core_hours"] * 0.04 + used["gb_hours"] * 0.005) * 0.75, abs=1e-6)
+    low, high = paid["variants"][0]["cost_range"]
+    assert low <= paid["variants"][0]["cost"] <= high
+
+
+def test_what_a_variant_is_made_of() -> None:
+    app = application()
+    changes: dict[str, str | None] = {"spark.dynamicAllocation.minExecutors": None, "spark.executor.cores": "4"}
+    one = answered(app, Variant("v", changes, None, Faults(0.5, 30_000, 7)))
+    other = answered(app, Variant("w", static=3))
+    found = made(app, one, other)["variants"]
+    assert found[0]["conf"] == changes
+    assert found[0]["faults"] == {"spot_per_hour": 0.5, "start_extra_s": 30.0, "quota": 7}
+    assert (found[1]["static"], found[1]["faults"]) == (3, None)
+    assert any("unsetting it changes nothing" in note for note in found[0]["notes"])
+
+
+def test_secrets_are_not_shown() -> None:
+    app = application({**YARN, "spark.redaction.regex": "(?i)private"})
+    found = made(app, answered(app, Variant("v", {"spark.my.private.key": "hush", "spark.my.password": "hush"})))
+    assert "hush" not in json.dumps(found)
+
+
+def test_the_log_is_shown_without_its_signature() -> None:
+    app = application()
+    again = answered(app, Variant(AS_SIMULATED))
+    conf = recorded_conf(app).unwrap().conf
+    asked = Asked("https://me:secret@host/log?sig=abc")
+    found = document(app, conf, again, own_error(app, again.typical), (), asked)
+    assert "secret" not in found["app"]["log"]
+    assert "abc" not in found["app"]["log"]
+
+
+def test_why_it_is_refused() -> None:
+    assert made(refused=("it does not fit",))["refused"] == ["it does not fit"]
+
+
+@settings(max_examples=20)
+@given(st.integers(CURVE_MAX + 1, 3 * CURVE_MAX), st.lists(st.integers(0, 3 * CURVE_MAX), max_size=9))
+def test_a_long_curve_is_thinned_and_keeps_its_peak_and_its_end(length: int, spikes: list[int]) -> None:
+    running = [5 + 100 * spikes.count(place) for place in range(length)]
+    points = tuple(Point(at, 0, 0, 0, count, 0) for at, count in enumerate(running))
+    curve = made(replay=replace(outcome(), curve=points))["self_replay"]["curve"]
+    assert len(curve) <= CURVE_MAX + 2
+    assert max(point[4] for point in curve) == max(running)
+    assert curve[-1][0] == round((len(running) - 1) / 1000, 3)
+    assert [point[0] for point in curve] == sorted(point[0] for point in curve)
+
+
+def test_decisions_beyond_the_bound_are_counted() -> None:
+    many = tuple(Decision(at, "target", "backlog", {}, 0, at, at + 1) for at in range(DECISIONS_MAX + 7))
+    found = made(replay=replace(outcome(), decisions=many))["self_replay"]
+    assert (len(found["decisions"]), found["decisions_left_out"]) == (DECISIONS_MAX, 7)
+
+
+def test_a_run_that_does_not_end_says_so() -> None:
+    app = application()
+    found = made(app, answered(app, Variant("v", static=1), outcome(unfinished="no executor came")))
+    assert found["variants"][0]["unfinished"] == "no executor came"

@@ -1,0 +1,163 @@
+"""What can go wrong with pods: every fault can be had, and none comes unasked."""
+
+from __future__ import annotations
+
+import pytest
+
+from podtide.domain.base.units import ExecutorId
+from podtide.domain.fakes.kubernetes import cluster as worlds
+from podtide.domain.fakes.kubernetes.description import KIND, Image, Life, NodeGroup, Window
+from podtide.domain.protocol.pod_commands import DeletePods, ExitReason, RemoveExecutor
+from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from tests.support.world_play import WHY, Driver, S, outline, plain, stage
+
+
+def run(*stages: object, count: int = 200, until: int = 600, **settings: object) -> Driver:
+    driver = Driver(plain(*stages, groups=(NodeGroup("worker", 20),), **settings))  # type: ignore[arg-type]
+    driver.create(*range(1, count + 1))
+    return driver.until(until * S)
+
+
+def codes(driver: Driver) -> set[int]:
+    return {int(name.removeprefix("exits.")) for name in worlds.tally(driver.world) if name.startswith("exits.")}
+
+
+def test_crashes_at_start_up() -> None:
+    driver = run(stage("crash", Life.RUNNING, Life.FAILED, 500, weight=0.25, exits=((1, 3.0), (52, 1.0))))
+    lives = driver.lives()
+    assert lives[Life.FAILED] == pytest.approx(40, rel=0.4)  # a fifth
+    assert lives[Life.FAILED] + lives[Life.REGISTERED] == 200
+    assert codes(driver) == {1, 52}
+    assert driver.tally("executors.never registered") == lives[Life.FAILED]
+    assert driver.all(ExecutorDisconnected) == []  # the driver never heard of them
+    failed = [p for _, p in driver.shown() if p.phase == "Failed"]
+    assert {p.containers[0].state.reason for p in failed if p.containers[0].state} == {"Error"}
+
+
+def test_out_of_memory() -> None:
+    oom = stage("oom", Life.REGISTERED, Life.FAILED, per_hour=2.0, exits=((137, 1.0),), reason="OOMKilled")
+    driver = run(oom, until=3_600)
+    assert driver.lives()[Life.FAILED] == pytest.approx(170, abs=20)  # 1 - e**-2 of 200, nearly
+    assert codes(driver) == {137}
+    assert len(driver.all(ExecutorDisconnected)) == driver.lives()[Life.FAILED]
+    state = next(p for _, p in driver.shown() if p.phase == "Failed").containers[0].state
+    assert state is not None
+    assert (state.exit_code, state.reason) == (137, "OOMKilled")
+
+
+def test_eviction() -> None:
+    driver = run(stage("evict", Life.REGISTERED, Life.EVICTED, per_hour=60.0), count=3, until=3_600)
+    pod = worlds.pods(driver.world)[0]
+    assert (pod.phase, pod.reason, pod.message) == ("Failed", "Evicted", "The node was low on resource: memory.")
+    assert driver.tally("pods.evicted") == 3
+    assert worlds.census(driver.world).unfinished == 0
+
+
+def test_success_of_itself() -> None:
+    driver = run(stage("done", Life.REGISTERED, Life.SUCCEEDED, 30 * S), count=2)
+    assert {p.phase for p in worlds.pods(driver.world)} == {"Succeeded"}
+
+
+def test_an_image_that_cannot_be_pulled() -> None:
+    driver = run(
+        stage("no-image", Life.SCHEDULED, Life.HUNG, 100, reason="ImagePullBackOff"),
+        without=("pull", "pulled"),
+        count=2,
+    )
+    assert driver.lives() == {Life.HUNG: 2}
+    state = driver.shown()[-1][1].containers[0].state
+    assert state is not None
+    assert (driver.shown()[-1][1].phase, state.kind, state.reason) == ("Pending", "waiting", "ImagePullBackOff")
+    driver.ask(DeletePods(driver.now, 900, None, "Pending", WHY))
+    driver.until(700 * S)
+    assert worlds.pods(driver.world) == ()
+
+
+def test_a_pod_that_the_scheduler_forgets() -> None:
+    driver = run(stage("forgotten", Life.CREATED, Life.HUNG), without=("schedule",), count=2)
+    assert {outline(p) for p in worlds.pods(driver.world)} == {("Pending", False, False, None)}
+
+
+def test_a_process_that_never_registers_and_ignores_its_end() -> None:
+    driver = run(stage("hang", Life.RUNNING, Life.HUNG), without=("register",), count=1, until=60)
+    assert driver.all(RegisterExecutor) == []
+    driver.ask(RemoveExecutor(driver.now, ExecutorId("1"), ExitReason("ExecutorKilled", ""), WHY))
+    driver.ask(DeletePods(driver.now, 900, None, None, WHY))
+    driver.until(80 * S)
+    assert len(worlds.pods(driver.world)) == 1
+    driver.until(100 * S)
+    assert worlds.pods(driver.world) == ()
+    state = driver.shown()[-1][1].containers[0].state
+    assert state is not None
+    assert state.exit_code == 137
+
+
+def test_a_lost_connection() -> None:
+    driver = run(stage("part", Life.REGISTERED, Life.DISCONNECTED, 10 * S), count=1, until=60)
+    (lost,) = driver.all(ExecutorDisconnected)
+    assert lost.address == driver.all(RegisterExecutor)[0].address
+    # Spark's executor gives up when it loses the driver.
+    at, pod = driver.shown()[-1]
+    assert (at - lost.at, pod.phase) == (1_000 + 8, "Failed")
+
+
+def test_stuck_while_terminating() -> None:
+    driver = run(stage("stick", Life.TERMINATING, Life.STUCK, 100), without=("terminate",), count=2, until=60)
+    driver.ask(DeletePods(driver.now, 900, None, None, WHY))
+    driver.until(24 * 3_600 * S)
+    assert driver.lives() == {Life.STUCK: 2}
+    assert {outline(p) for p in worlds.pods(driver.world)} == {("Running", True, True, "running")}
+
+
+def test_stages_for_some_pods_only() -> None:
+    driver = Driver(
+        plain(
+            stage("p1", Life.RUNNING, Life.FAILED, 10, weight=1e9, profiles=(1,)),
+            stage("b", Life.REGISTERED, Life.SUCCEEDED, 10, groups=("b",)),
+            stage("first", Life.SCHEDULED, Life.FAILED, 10, weight=1e9, image=Image.PRESENT, during=Window(0, 60 * S)),
+            groups=(NodeGroup("a", 1, cpu_millis=2_000), NodeGroup("b", 1, cpu_millis=1_500)),
+        )
+    )
+    driver.create(1, 2)
+    driver.create(3, profile=1)
+    driver.until(30 * S)
+    assert [p.phase for p in worlds.pods(driver.world)] == ["Running", "Succeeded", "Failed"]
+
+
+def test_jitter_makes_a_delay_longer_by_chance() -> None:
+    driver = run(stage("start", Life.PULLED, Life.RUNNING, 100, jitter_ms=900), count=300)
+    ends = {r.at for r in driver.all(RegisterExecutor)}
+    assert len(ends) > 200
+
+
+def test_a_weight_of_nothing_is_no_stage() -> None:
+    driver = run(stage("crash", Life.RUNNING, Life.FAILED, weight=0.0), count=20)
+    assert driver.lives() == {Life.REGISTERED: 20}
+
+
+def test_calm_ends_all_of_it() -> None:
+    driver = Driver(
+        plain(
+            stage("crash", Life.RUNNING, Life.FAILED, 20 * S, weight=1.0),
+            stage("hang", Life.RUNNING, Life.HUNG, 0, weight=1.0),
+            stage("no-image", Life.SCHEDULED, Life.HUNG, weight=1.0),
+            stage("forgotten", Life.CREATED, Life.HUNG, weight=0.5),
+            stage("deaf", Life.REGISTERED, Life.HUNG, per_hour=1_000.0),
+            stage("stick", Life.TERMINATING, Life.STUCK, 0, weight=3.0),
+            groups=(NodeGroup("worker", 20),),
+            calm_ms=60 * S,
+        )
+    )
+    driver.create(*range(1, 201))
+    driver.until(40 * S)
+    driver.ask(DeletePods(driver.now, 900, tuple(map(ExecutorId, map(str, range(1, 40)))), None, WHY))
+    driver.until(59 * S)
+    assert driver.lives()[Life.HUNG] > 20
+    assert driver.lives()[Life.STUCK] > 0
+    driver.until(900 * S)
+    assert set(driver.lives()) <= {Life.REGISTERED, Life.FAILED}
+    assert driver.tally("pods.gone") == 39
+
+
+def test_nothing_of_this_is_there_by_default() -> None:
+    assert not [s.name for s in KIND.executors.stages if s.fault]

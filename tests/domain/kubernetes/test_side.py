@@ -1,0 +1,326 @@
+"""The composition of the Kubernetes side: who is told what, once and in order; time that is passed over; serials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.kubernetes import side, snapshots_store as store
+from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
+from podtide.domain.kubernetes.side import MACHINES, KubernetesState, Machine
+from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
+from podtide.domain.protocol.backend_messages import Requested
+from podtide.domain.protocol.config import KubernetesConfig, LifecycleConfig, RollConfig
+from podtide.domain.protocol.pod_commands import (
+    CreateConfigMap,
+    CreatePod,
+    DeletePods,
+    ListPods,
+    MarkInactive,
+    RemoveExecutor,
+    StopApplication,
+)
+from podtide.domain.protocol.pod_stimuli import (
+    DecommissionRequested,
+    Outcome,
+    PodsUpdated,
+    RegisterExecutor,
+    Starting,
+    TargetsSet,
+    Wake,
+)
+from podtide.domain.protocol.pods import SPARK_CONTAINER, TERMINATED, Container, ContainerState, PodManifest
+from tests.support.engine_play import REFUSED, Answers, AppPlay, S, config, manifest
+
+
+def started(settings: KubernetesConfig, now: Millis = 0) -> KubernetesState:
+    """A side whose start is done and whose targets are 0."""
+    step = side.step(side.begin(settings, now), (Starting(now),), settings, now)
+    assert step.commands == ()
+    return step.state
+
+
+def subscriber(state: KubernetesState, name: str) -> store.Subscriber:
+    """A subscriber of the store."""
+    found = state.store.subscriber(name)
+    assert found is not None
+    return found
+
+
+PLAIN = config(initial=0).kubernetes
+
+
+# ---------------------------------------------------------------------------------------------------------- serials
+
+
+def test_machines_have_room_for_their_serials() -> None:
+    assert max(Machine) < MACHINES
+    assert len({int(machine) for machine in Machine}) == len(Machine)
+
+
+def test_an_outcome_finds_its_machine() -> None:
+    play = AppPlay(
+        config(initial=1, poll=True, backend={"decommission_label": "x"}), Answers(silent=(CreatePod, ListPods))
+    )
+    play.up(1)
+    play.until(30 * S)
+    (create,), (listing,) = play.all(CreatePod), play.all(ListPods)
+    assert (create.serial % MACHINES, listing.serial % MACHINES) == (Machine.ALLOCATOR, Machine.POLLING)
+    play.feed(Outcome(play.now, create.serial))
+    assert play.side.allocator is not None
+    assert play.side.allocator.round is None
+    assert play.side.polling.asked is not None
+    play.feed(Outcome(play.now, listing.serial, pods=(manifest(1),)))
+    assert play.side.polling.due == 60 * S
+
+
+@pytest.mark.parametrize("serial", [7, 15, -1, -9, 2**70 + 7])
+def test_an_outcome_of_no_machine_is_passed_over(serial: int) -> None:
+    state = started(PLAIN)
+    step = side.step(state, (Outcome(5, serial, REFUSED),), PLAIN, 5)
+    assert (step.commands, step.reports) == ((), ())
+    assert step.state.backend == state.backend
+
+
+# ------------------------------------------------------------------------------------------------- rounds and deliveries
+
+
+def test_a_start_subscribes_the_allocator_before_the_lifecycle_manager() -> None:
+    state = started(PLAIN)
+    assert [known.name for known in state.store.subscribers] == [ALLOCATOR, LIFECYCLE]
+    assert state.starting is None
+
+
+def test_what_a_subscriber_hears_before_its_delivery_does_not_end_its_round() -> None:
+    """An executor is killed by force in the very moment in which a round is due: the allocator hears of it first."""
+    settings = config(initial=3, backend={"force_kill_timeout_ms": 10 * S}, failures_max=9)
+    play = AppPlay(settings)
+    play.up(1, 2, 3)
+    play.wait(S)
+    play.feed(DecommissionRequested(play.now, (ExecutorId("1"),), "bye"))
+    assert play.now % S == 0
+    play.answers.silent = (CreatePod,)
+    play.until(11 * S - 1)
+    play.show("Failed", 2)
+    play.until(11 * S)
+    assert play.removed == {"1": "decommission timeout", "2": "pod failed"}
+    assert play.created == [1, 2, 3, 4]
+    assert play.side.allocator is not None
+    assert play.side.allocator.round is not None
+    assert subscriber(play.side, ALLOCATOR).busy is not None, "its call is under way, so its round is not over"
+    assert subscriber(play.side, ALLOCATOR).due is None
+    play.until(13 * S + 500)
+    play.feed(Outcome(play.now, play.all(CreatePod)[-1].serial))
+    assert subscriber(play.side, ALLOCATOR).busy is None
+    assert subscriber(play.side, ALLOCATOR).due == 14 * S + 500, "a fixed delay after the end of the round"
+
+
+def test_a_round_that_was_notified_during_another_is_made_up_for() -> None:
+    play = AppPlay(config(initial=0), Answers(silent=(CreatePod,)))
+    play.wait(2 * S)
+    play.want(1)
+    play.show("Pending", 1)
+    play.want(3)
+    assert play.created == [1], "the round is open"
+    play.answers.silent = ()
+    play.feed(Outcome(play.now, play.all(CreatePod)[0].serial))
+    assert play.created == [1, 2, 3], "no need to wait for the timer"
+    assert subscriber(play.side, ALLOCATOR).notifications == 0
+
+
+def test_a_round_that_threw_long_before_its_last_answer_is_remembered() -> None:
+    play = AppPlay(config(initial=0, allocation={"pods_max": 3}), Answers(silent=(CreatePod,)))
+    play.want(5)
+    assert play.created == [1, 2]
+    assert [machine for machine, _ in play.threw()] == ["ExecutorPodsAllocator"]
+    assert dict(play.side.thrown) == {ALLOCATOR: "org.apache.spark.SparkException: Exceed the pod creation limit: 3"}
+    first, second = play.all(CreatePod)
+    play.feed(Outcome(play.now, first.serial))
+    assert subscriber(play.side, ALLOCATOR).busy is not None
+    play.feed(Outcome(play.now, second.serial))
+    assert play.side.thrown == {}
+    assert subscriber(play.side, ALLOCATOR).busy is None
+    assert play.all(StopApplication) == [], "a SparkException is logged and forgotten"
+
+
+def test_what_one_round_threw_is_not_held_against_the_next() -> None:
+    play = AppPlay(config(initial=0))
+    play.want(1, 1)
+    play.show("Running", 1, profile="x")
+    play.wait(S)
+    assert [command.exit_code for command in play.all(StopApplication)] == [1]
+    play.feed(PodsUpdated(play.now, (manifest(1, "Running", 0),)))
+    play.wait(5 * S)
+    assert len(play.all(StopApplication)) == 1
+
+
+def test_patches_hold_the_lifecycle_managers_round_open() -> None:
+    settings = config(initial=1, failures_max=9, lifecycle=LifecycleConfig(delete_on_termination=False, failures_max=9))
+    play = AppPlay(settings, Answers(silent=(MarkInactive,)))
+    play.up(1)
+    play.show("Failed", 1)
+    play.wait(S)
+    (mark,) = play.all(MarkInactive)
+    assert lifecycle.busy(play.side.lifecycle)
+    assert subscriber(play.side, LIFECYCLE).busy is not None
+    play.show("Failed", 2)
+    play.wait(10 * S)
+    assert len(play.all(MarkInactive)) == 1
+    play.answers.silent = ()
+    play.feed(Outcome(play.now, mark.serial))
+    play.wait(S)
+    assert [int(command.executor) for command in play.all(MarkInactive)] == [1, 2]
+
+
+def test_pods_that_nobody_can_read_end_no_round() -> None:
+    play = AppPlay(config(initial=1))
+    play.feed(PodsUpdated(play.now, (manifest(1)._replace(phase=None),)))
+    assert [machine for machine, _ in play.threw()] == ["ExecutorPodsWatchSnapshotSource"]
+    play.wait(2 * S)
+    assert play.all(StopApplication) == []
+
+
+# ---------------------------------------------------------------------------------------------------- what is carried
+
+
+def test_registrations_reach_allocator_and_lifecycle_manager() -> None:
+    play = AppPlay(config(initial=1))
+    play.up(1)
+    assert play.side.allocator is not None
+    assert play.side.allocator.fleet.known_numbers() == {1}
+    assert set(play.side.lifecycle.books.active) == {1}
+    play.kill(1)
+    assert play.side.allocator.fleet.known_numbers() == frozenset()
+    assert set(play.side.lifecycle.books.active) == set()
+
+
+def test_excess_pods_that_were_deleted_may_not_register() -> None:
+    play = AppPlay(config(initial=2))
+    play.show("Pending", 1, 2)
+    play.wait(61 * S)
+    play.want(1)
+    play.wait(S)
+    assert play.deleted == [(61 * S, (1,), "Pending")]
+    assert play.side.backend.is_excluded(ExecutorId("1"))
+    play.register(1, 2)
+    assert play.accepted == {"1": False, "2": True}
+    play.show_all("Running", 2)
+    play.wait(S)
+    assert not play.side.backend.is_excluded(ExecutorId("1"))
+
+
+def test_executors_of_other_names_are_none_of_the_allocators_business() -> None:
+    play = AppPlay(config(initial=0))
+    for name in ("x", "", "007x", "９", "9" * 30):
+        play.feed(RegisterExecutor(play.now, ExecutorId(name), ProfileId(0), "h", f"address of {name}"))
+    assert play.registered == {"９"}, "what is no Long is turned away before it is taken in"
+    assert play.side.allocator is not None
+    assert play.side.allocator.fleet.known_numbers() == frozenset()
+
+
+def test_an_executor_lost_for_lack_of_memory_turns_recovery_mode_on() -> None:
+    play = AppPlay(config(initial=1, failures_max=9))
+    play.up(1)
+    play.feed(PodsUpdated(play.now, (_out_of_memory(1),)))
+    play.wait(S)
+    assert play.removed == {"1": "pod failed"}
+    assert [command.single_task for command in play.all(CreatePod)] == [False, False], "its replacement came first"
+    play.show("Failed", 2)
+    play.wait(S)
+    assert play.all(CreatePod)[-1].single_task
+
+
+def _out_of_memory(number: int) -> PodManifest:
+    ended = Container(SPARK_CONTAINER, None, ContainerState(TERMINATED, 52, "OOMKilled"))
+    return manifest(number, "Failed")._replace(containers=(ended,))
+
+
+def test_the_lifecycle_managers_failures_count_what_could_not_be_created() -> None:
+    play = AppPlay(config(initial=4, failures_max=3), Answers(failing=(CreatePod,)))
+    play.wait(S)
+    assert [command.exit_code for command in play.all(StopApplication)] == [11]
+
+
+# --------------------------------------------------------------------------------------------------------------- due
+
+
+def test_nothing_is_due_of_an_application_at_rest() -> None:
+    state = started(PLAIN)
+    assert [known.due for known in state.store.subscribers] == [1_000, 1_000], "their first rounds are over"
+    step = side.step(state, (Wake(0),), PLAIN, 0)
+    assert step.commands == ()
+    assert side.due(step.state, PLAIN) == NEVER
+
+
+def test_the_next_round_is_on_the_grid_of_the_rounds_that_were_passed_over() -> None:
+    state = side.step(started(PLAIN, 300), (Wake(300),), PLAIN, 300).state
+    later = side.step(state, (PodsUpdated(7_777, (manifest(1),)),), PLAIN, 7_777).state
+    assert side.due(later, PLAIN) == 8_300
+    assert subscriber(state, ALLOCATOR).due == 1_300, "the older state is as it was"
+
+
+def test_targets_make_a_round_due_at_once() -> None:
+    state = side.step(started(PLAIN), (Wake(0),), PLAIN, 0).state
+    step = side.step(state, (TargetsSet(5_432, ((ProfileId(0), 1),)),), PLAIN, 5_432)
+    assert [type(command) for command in step.commands] == [Requested, CreatePod]
+    assert side.due(step.state, PLAIN) == 6_000, "the timer's run, which finds the round open and counts itself"
+
+
+def test_the_earliest_of_all_timers_is_due() -> None:
+    settings = config(initial=1, poll=True, roll=RollConfig(20 * S)).kubernetes
+    play = AppPlay(replace(config(initial=1), kubernetes=settings))
+    play.up(1)
+    play.wait(2 * S)
+    assert side.due(play.side, settings) == 20 * S
+    play.wait(19 * S)
+    assert side.due(play.side, settings) == 30 * S, "the poll; the plugin waits for its summary"
+    play.kill(1)
+    assert side.due(play.side, settings) == 21 * S, "the round that is due at this very moment"
+    play.until(25 * S)
+    assert side.due(play.side, settings) == 26 * S, "the end of its grace period"
+    play.until(26 * S)
+    assert [command.executors for command in play.all(DeletePods)] == [("1",)]
+
+
+@pytest.mark.parametrize("kind", ["statefulset", "deployment"])
+def test_a_set_has_no_rounds_of_its_own(kind: str) -> None:
+    settings = config(initial=1, allocator=kind, driver_pod="driver").kubernetes
+    assert side.begin(settings, 0).allocator is None
+    play = AppPlay(config(initial=1, allocator=kind, driver_pod="driver"))
+    assert [known.name for known in play.side.store.subscribers] == [LIFECYCLE]
+    play.wait(S)
+    assert side.due(play.side, settings) == NEVER
+
+
+# ------------------------------------------------------------------------------------------------------------ the start
+
+
+def test_the_config_map_comes_before_the_first_target() -> None:
+    settings = config(initial=1)
+    given = replace(settings.kubernetes, backend=replace(settings.kubernetes.backend, config_map=True))
+    play = AppPlay(replace(settings, kubernetes=given), Answers(silent=(CreateConfigMap,)))
+    (call,) = play.all(CreateConfigMap)
+    assert play.created == []
+    play.feed(Outcome(play.now, call.serial))
+    assert play.created == [1]
+
+
+def test_a_config_map_that_cannot_be_made_ends_the_application() -> None:
+    settings = config(initial=1)
+    given = replace(settings.kubernetes, backend=replace(settings.kubernetes.backend, config_map=True))
+    play = AppPlay(replace(settings, kubernetes=given), Answers(failing=(CreateConfigMap,)))
+    (stop,) = play.all(StopApplication)
+    assert (stop.exit_code, stop.why.cause.value) == (1, "started")
+    play.wait(60 * S)
+    assert play.created == []
+
+
+def test_loss_and_registration_in_one_step_keep_their_order() -> None:
+    play = AppPlay(config(initial=2, failures_max=9))
+    play.up(1, 2)
+    play.now += S
+    said = play.feed(PodsUpdated(play.now, (manifest(1, "Failed"),)), Wake(play.now))
+    assert [type(command).__name__ for command in said[:3]] == ["CreatePod", "DeletePod", "RemoveExecutor"]
+    assert [command.executor for command in play.all(RemoveExecutor)] == ["1"]

@@ -1,0 +1,107 @@
+"""When executors were asked for: requests answered in order, taken back, made again for a loss, and the log's own word."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.recorded.request_times import OLDEST_MS, Registration, Target, believed, request_times
+
+P = ProfileId(0)
+
+
+def target(at: Millis, wanted: int, profile: int = 0) -> Target:
+    return Target(at, {ProfileId(profile): wanted})
+
+
+def came(at: Millis, gone: Millis | None = None, *, lost: bool = False, hint: Millis | None = None) -> Registration:
+    return Registration(P, at, gone, lost, hint)
+
+
+def asked(
+    targets: list[Target], executors: list[Registration], ready: Millis = 0, *, at_once: bool = False
+) -> list[Millis | None]:
+    return request_times(targets, executors, ready, at_once=at_once)
+
+
+def test_the_nth_wish_is_answered_by_the_nth_registration() -> None:
+    ramp = [target(1_000, 1), target(2_000, 3), target(3_000, 4)]
+    assert asked(ramp, [came(5_000), came(5_100), came(6_000), came(7_000)]) == [1_000, 2_000, 2_000, 3_000]
+
+
+def test_the_first_target_is_asked_for_when_the_driver_is_ready() -> None:
+    assert asked([target(0, 2)], [came(3_000), came(3_500)], ready=700) == [700, 700]
+
+
+def test_what_is_there_or_on_its_way_is_not_asked_for_again() -> None:
+    targets = [target(1_000, 2), target(9_000, 1), target(10_000, 3)]
+    assert asked(targets, [came(4_000), came(5_000), came(12_000)]) == [1_000, 1_000, 10_000]
+
+
+@pytest.mark.parametrize(("lost", "time"), [(True, 20_000), (False, None)])
+def test_only_a_lost_executor_is_asked_for_again(lost: bool, time: Millis | None) -> None:
+    assert asked([target(1_000, 1)], [came(4_000, 20_000, lost=lost), came(25_000)]) == [1_000, time]
+
+
+def test_a_released_executor_makes_room_for_the_next_raise() -> None:
+    targets = [target(1_000, 1), target(30_000, 0), target(60_000, 1)]
+    assert asked(targets, [came(4_000, 40_000), came(65_000)]) == [1_000, 60_000]
+
+
+@pytest.mark.parametrize(("at_once", "time"), [(True, 1_000), (False, 3_000)])
+def test_a_request_taken_back_comes_all_the_same_where_executors_start_at_once(at_once: bool, time: Millis) -> None:
+    targets = [target(1_000, 2), target(2_000, 1), target(3_000, 2)]
+    assert asked(targets, [came(5_000), came(6_000)], at_once=at_once) == [1_000, time]
+
+
+def test_a_request_taken_back_too_late_is_still_the_reason() -> None:
+    assert asked([target(1_000, 2), target(2_000, 0)], [came(2_100), came(2_200), came(2_300)]) == [1_000, 1_000, None]
+
+
+def test_profiles_do_not_answer_one_another() -> None:
+    executors = [Registration(ProfileId(1), 4_000), came(5_000)]
+    assert asked([target(1_000, 1), target(2_000, 1, profile=1)], executors) == [2_000, 1_000]
+
+
+@pytest.mark.parametrize(
+    ("inferred", "hint", "added", "time"),
+    [
+        (5_000, None, 9_000, 5_000),
+        (5_000, 4_700, 9_000, 4_700),  # the exacter one
+        (5_000, 1_000, 9_000, 5_000),  # too far off
+        (5_000, 9_500, 9_000, 5_000),  # after the registration
+        (None, 6_000, 9_000, 6_000),
+        (None, 100, 9_000, None),  # before the driver was ready
+        (None, 2_000, 2_001 + OLDEST_MS, None),  # too old
+        (9_500, None, 9_000, 9_000),  # never after the registration
+        (1_000, 800, 9_000, 1_000),  # never before the driver was ready
+        (None, None, 9_000, None),
+    ],
+)
+def test_what_the_log_says_is_a_hint(
+    inferred: Millis | None, hint: Millis | None, added: Millis, time: Millis | None
+) -> None:
+    assert believed(inferred, hint, added, ready_ms=1_000) == time
+
+
+_times = st.integers(0, 50_000)
+
+
+@given(
+    st.lists(st.tuples(_times, st.integers(0, 20)), max_size=30),
+    st.lists(st.tuples(_times, st.none() | st.integers(1, 20_000), st.booleans()), max_size=30),
+    st.booleans(),
+)
+def test_nobody_is_asked_for_after_it_came(
+    moves: list[tuple[int, int]], lives: list[tuple[int, int | None, bool]], at_once: bool
+) -> None:
+    targets = [target(at, wanted) for at, wanted in sorted(moves)]
+    executors = [came(at, None if stay is None else at + stay, lost=lost) for at, stay, lost in lives]
+    times = asked(targets, executors, ready=500, at_once=at_once)
+    assert len(times) == len(executors)
+    for one, time in zip(executors, times, strict=True):
+        assert time is None or time <= one.added_ms
+    most = max((wanted for _, wanted in moves), default=0)
+    if not any(lost for _, _, lost in lives) and not at_once and len(moves) == 1:
+        assert sum(time is not None for time in times) <= most

@@ -1,0 +1,164 @@
+"""Points of a space as configs: what they change, which make none, and the space that an application gets by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, MAX, MIN, TRACKING
+from podtide.domain.conf.spark_conf import SparkConf, from_mapping
+from podtide.domain.conf.spark_versions import DEFAULT_VERSION
+from podtide.domain.recorded.application import Application
+from podtide.domain.whatif.search.defaults import BATCH, HEARTBEAT, IDLE, always, conf_of, default_space, footing
+from podtide.domain.whatif.search.space import (
+    AS_RAN,
+    CORES,
+    MEMORY,
+    Axis,
+    Candidate,
+    Space,
+    candidate,
+    in_order,
+    named,
+    neighbours,
+    places,
+    refusal,
+    same,
+    without,
+)
+from tests.support.search_play import application
+
+DYNAMIC = {ENABLED: "true"}
+
+
+def conf(**more: str) -> SparkConf:
+    return from_mapping({**DYNAMIC, **{key.replace("__", "."): text for key, text in more.items()}}, "test")
+
+
+def made(settings: dict[str, str], *axes: Axis, always: tuple[tuple[str, str | None], ...] = ()) -> list[Candidate]:
+    space = Space((from_mapping({**DYNAMIC, **settings}, "test"),), axes, always=always)
+    return [one for place in places(space) if (one := candidate(space, place)) is not None]
+
+
+def test_what_is_so_anyway_is_no_change() -> None:
+    one, other = made({MAX: "8"}, Axis(MAX, ("8", "12")), Axis(IDLE, ("60s",)))
+    assert one == AS_RAN
+    assert dict(other.changes) == {MAX: "12"}
+
+
+def test_a_value_is_the_same_however_it_is_written() -> None:
+    assert same(conf(), IDLE, "1min")
+    assert same(conf(), INSTANCES, None)
+    assert not same(conf(), IDLE, "61s")
+
+
+@pytest.mark.parametrize(
+    ("settings", "axes", "names"),
+    [
+        ({}, [Axis(MIN, ("4",)), Axis(MAX, ("2", "4"))], ["max 4, min 4"]),
+        ({}, [Axis(MIN, ("2",)), Axis(INITIAL, ("1", "3"))], ["min 2, initial 3"]),
+        ({}, [Axis(MAX, ("2",)), Axis(INITIAL, ("1", "3"))], ["max 2, initial 1"]),
+        ({INSTANCES: "6"}, [Axis(MAX, ("4", "8"))], ["max 8"]),
+        ({MIN: "5"}, [Axis(MAX, ("4", "8"))], ["max 8"]),
+    ],
+)
+def test_a_config_that_spark_refuses_is_none(settings: dict[str, str], axes: list[Axis], names: list[str]) -> None:
+    assert [one.name for one in made(settings, *axes)] == names
+
+
+def test_an_executor_of_another_shape_keeps_its_memory_per_core_and_the_cores_in_all() -> None:
+    settings = {CORES: "2", MEMORY: "4g", "spark.executor.memoryOverhead": "500m"}
+    (one,) = made(settings, Axis(CORES, ("4",)), Axis(MAX, ("5",), per_core=True))
+    assert dict(one.changes) == {CORES: "4", MAX: "3", MEMORY: "8192m", "spark.executor.memoryOverhead": "1000m"}
+    assert without(one, CORES).changes == ((MAX, "3"),)
+
+
+def test_memory_that_the_space_has_values_for_is_left_to_it() -> None:
+    one, other = made({CORES: "2"}, Axis(CORES, ("4",)), Axis(MEMORY, ("1g", "3g")))
+    assert dict(one.changes) == {CORES: "4"}
+    assert dict(other.changes) == {CORES: "4", MEMORY: "3g"}
+
+
+def test_dynamic_allocation_is_switched_on_where_it_was_off() -> None:
+    assert always([from_mapping({INSTANCES: "4"}, "test")]) == ((ENABLED, "true"), (INSTANCES, None))
+    assert always([from_mapping(DYNAMIC, "test")]) == ()
+    assert dict(always([conf_of(application(version="3.1.1"))])) == {ENABLED: "true", TRACKING: "true"}
+
+
+def test_neighbours_are_one_step_away() -> None:
+    space = Space((conf(),), (Axis(MAX, ("1", "2", "3")), Axis(MIN, ("0", "1"))))
+    assert list(neighbours(space, (0, 1))) == [(1, 1), (0, 0)]
+    assert list(neighbours(space, (1, 0))) == [(0, 0), (2, 0), (1, 1)]
+
+
+def test_values_are_in_order_of_size_and_each_once() -> None:
+    assert in_order(IDLE, ["2m", "10s", "120s", None]) == (None, "10s", "2m")
+    assert in_order("spark.scheduler.mode", ["FIFO", "FAIR", "FIFO"]) == ("FIFO", "FAIR")
+
+
+def test_names_say_what_matters_first() -> None:
+    assert named([(MIN, "2"), (MAX, "8"), ("spark.speculation", "true")]) == "max 8, min 2, speculation true"
+    assert named([(CORES, "4"), (MEMORY, "8192m")]) == "cores 4"
+    assert named([(MEMORY, "2g")]) == "executor.memory 2g"
+    assert named([(ENABLED, "true")]) == "dynamicAllocation.enabled true"
+
+
+def test_a_value_that_cannot_be_read_is_refused_with_what_was_expected() -> None:
+    assert refusal(MAX, "12", DEFAULT_VERSION) is None
+    assert refusal(MAX, "many", DEFAULT_VERSION) == "a whole number of 32 bits"
+    assert "knows" in (refusal("spark.dynamicAllocation.maxExecutor", "1", DEFAULT_VERSION) or "")
+
+
+def axes_of(*applications: Application) -> dict[str, tuple[str | None, ...]]:
+    space = default_space([footing(one, conf_of(one)) for one in applications])
+    return {axis.key: axis.values for axis in space.axes}
+
+
+def test_the_space_of_an_application_follows_what_it_shows() -> None:
+    axes = axes_of(application({**DYNAMIC, MAX: "8", MIN: "1"}, tasks=40, executors=4, runtime_s=600))
+    assert axes[MAX] == ("1", "2", "3", "4", "6", "8", "12", "16")
+    assert axes[MIN][:2] == ("0", "1")
+    assert "60s" in axes[IDLE]
+    assert "4" in axes[INITIAL]
+    assert CORES not in axes  # nobody says how many cores an executor has
+    assert BATCH not in axes
+
+
+def test_counts_never_exceed_what_the_tasks_could_keep_busy() -> None:
+    axes = axes_of(application({**DYNAMIC, MAX: "500"}, tasks=6, executors=4, runtime_s=600))
+    assert axes[MAX][-1] == "6"
+
+
+def test_on_kubernetes_shape_and_batches_are_tried() -> None:
+    settings = {**DYNAMIC, "spark.master": "k8s://https://example", CORES: "2"}
+    axes = axes_of(application(settings, tasks=400, executors=30, cores=2, runtime_s=600))
+    assert axes[CORES] == ("1", "2", "4")
+    assert axes[BATCH] == ("5", "10", "20", "50", "100", "200")
+
+
+def test_on_yarn_the_heartbeat_is_tried() -> None:
+    settings = {**DYNAMIC, "spark.master": "yarn", CORES: "2"}
+    axes = axes_of(application(settings, tasks=400, executors=30, cores=2, runtime_s=600))
+    assert axes[HEARTBEAT] == ("1s", "3s")
+    assert BATCH not in axes
+    own = axes_of(application({**settings, HEARTBEAT: "500"}, tasks=400, executors=30, cores=2, runtime_s=600))
+    assert own[HEARTBEAT] == ("500", "1s", "3s")
+    assert HEARTBEAT not in axes_of(application(DYNAMIC, tasks=400, executors=30, runtime_s=600))
+
+
+def test_shapes_that_differ_between_the_runs_are_left_alone() -> None:
+    settings = {**DYNAMIC, "spark.master": "yarn"}
+    runs = [application({**settings, CORES: cores}, tasks=40, executors=4) for cores in ("1", "2")]
+    assert CORES in axes_of(runs[0])
+    assert CORES not in axes_of(*runs)
+
+
+def test_static_counts_stand_around_the_peak() -> None:
+    one = application(DYNAMIC, tasks=40, executors=4)
+    assert default_space([footing(one, conf_of(one))]).statics == (1, 2, 3, 4, 6, 8)
+
+
+def test_what_every_run_had_is_part_of_its_space() -> None:
+    one = application({**DYNAMIC, IDLE: "7s", MAX: "9"}, tasks=40, executors=4, runtime_s=600)
+    axes = axes_of(one)
+    assert "7s" in axes[IDLE]
+    assert "9" in axes[MAX]

@@ -1,0 +1,140 @@
+"""Lenses of a run in charge, and what the loop does while its driver is silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from podtide.domain.base.units import NEVER, ProfileId
+from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated, TargetsSet, Wake
+from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodState
+from podtide.entrypoints.live.config import awake
+from podtide.entrypoints.live.filters import GoneLens, ReadableLens
+from podtide.entrypoints.live.loop import Inbox, LiveSurroundings
+from tests.entrypoints.live.test_loop import Calls, Clock, Pulse, create
+
+ASLEEP = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.initialExecutors": "0",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "3650d",
+    "spark.dynamicAllocation.executorIdleTimeout": "3650d",
+}
+OFF = {
+    "spark.executor.instances": "1",
+    "spark.kubernetes.allocation.maximum": "1",
+    "spark.dynamicAllocation.executorIdleTimeout": "315360000",
+}
+
+
+def pod(executor: str | None, profile: str | None = "0", name: str = "p") -> PodManifest:
+    labels = {"spark-exec-id": executor, "spark-exec-resourceprofile-id": profile}
+    return PodManifest(name, {key: value for key, value in labels.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("executor", "profile", "said"),
+    [
+        ("7", "0", None),
+        ("EXECID", "0", None),
+        (None, "0", None),
+        ("abc", "0", "label spark-exec-id is 'abc', an executor id from 1 on was expected"),
+        ("0", "0", "label spark-exec-id is '0', an executor id from 1 on was expected"),
+        ("-3", "0", "label spark-exec-id is '-3'"),
+        ("2147483647", "0", "ids up to 10 were given out"),
+        ("9" * 30, "0", "an executor id from 1 on was expected"),
+        ("7", None, "label spark-exec-resourceprofile-id is '', a resource profile id was expected"),
+        ("7", "x", "label spark-exec-resourceprofile-id is 'x'"),
+    ],
+)
+def test_a_pod_that_cannot_be_read_is_passed_over_and_told(executor: str, profile: str, said: str | None) -> None:
+    told: list[str] = []
+    lens = ReadableLens(PodNumber(10), told.append)
+    good = pod("1", name="good")
+    strange = pod(executor, profile, "strange")
+    for stimulus in (
+        PodsUpdated(0, (good, strange)),
+        PodsReplaced(0, (good, strange)),
+        Outcome(0, 1, pods=(good, strange)),
+    ):
+        (shown,) = lens.see([stimulus], 0)
+        assert shown == (stimulus if said is None else stimulus._replace(pods=(good,)))
+    assert len(told) == (said is not None), "each is told once"
+    assert all(said is not None and said in text and "pod strange" in text for text in told)
+
+
+def test_ids_that_grow_are_not_strange() -> None:
+    told: list[str] = []
+    lens = ReadableLens(PodNumber(0), told.append)
+    for number in (900_000, 1_800_000, 2_700_000):
+        lens.see([PodsUpdated(0, (pod(str(number)),))], 0)
+    assert told == []
+
+
+def test_what_went_while_nobody_was_there_is_said_to_be_gone() -> None:
+    lens = GoneLens("app")
+    lens.expect([Pod(PodNumber(n), PodState.RUNNING, pod(str(n))) for n in (1, 2)], {PodNumber(3): ProfileId(5)}, [])
+    listed = PodsReplaced(9, (pod("1"),))
+    gone, shown = lens.see([listed], 9)
+    assert shown is listed
+    assert isinstance(gone, PodsUpdated)
+    assert [one.labels["spark-exec-id"] for one in gone.pods] == ["3", "2"]
+    assert {one.phase for one in gone.pods} == {None}
+    assert all(one.deleted_at is not None for one in gone.pods)
+    assert lens.see([listed], 10) == [listed], "once"
+
+
+def test_creations_that_were_never_answered_are_answered_by_the_first_list() -> None:
+    lens = GoneLens("app")
+    lens.expect([], {}, [create(1), create(2)])
+    listed = PodsReplaced(9, (pod("1"),))
+    shown, first, second = lens.see([listed], 9)
+    assert shown is listed
+    assert first == Outcome(9, 1, found=1)
+    assert isinstance(second, Outcome)
+    assert second.serial == 2
+    assert second.failure is not None
+    assert second.failure.exception_class == UNKNOWN_OUTCOME
+
+
+def test_nothing_is_gone_where_nobody_was_before() -> None:
+    listed = PodsReplaced(9, ())
+    assert GoneLens("app").see([listed], 9) == [listed]
+
+
+@pytest.mark.parametrize("conf", [ASLEEP, OFF])
+def test_a_driver_that_leaves_executors_to_others(conf: dict[str, str]) -> None:
+    assert awake(conf) == []
+
+
+@pytest.mark.parametrize(
+    ("conf", "wrong"),
+    [
+        ({}, "spark.kubernetes.allocation.maximum"),
+        ({**OFF, "spark.kubernetes.allocation.maximum": "100"}, "spark.kubernetes.allocation.maximum=100"),
+        ({**OFF, "spark.dynamicAllocation.executorIdleTimeout": "60s"}, "executorIdleTimeout=60s"),
+        ({**ASLEEP, "spark.dynamicAllocation.initialExecutors": "2"}, "initialExecutors=2, 0 was expected"),
+        ({**ASLEEP, "spark.executor.instances": "2"}, "spark.executor.instances=2, 0 was expected"),
+        ({**ASLEEP, "spark.dynamicAllocation.schedulerBacklogTimeout": "5s"}, "schedulerBacklogTimeout=5s"),
+        ({**ASLEEP, "spark.dynamicAllocation.schedulerBacklogTimeout": "soon"}, "schedulerBacklogTimeout=soon"),
+    ],
+)
+def test_a_driver_that_makes_executors_itself_is_named_key_by_key(conf: dict[str, str], wrong: str) -> None:
+    assert any(wrong in line for line in awake(conf))
+
+
+def test_no_timer_runs_by_a_picture_of_the_driver_that_is_too_old() -> None:
+    clock, inbox, silent = Clock(5_000), Inbox(), [True]
+    live = LiveSurroundings(inbox, clock, Calls(), Pulse(), (), NEVER, lambda: silent[0])
+    inbox.hear(TargetsSet(0, ((ProfileId(0), 3),)))
+    _, heard = live.wait(4_000)
+    assert [type(one) for one in heard] == [TargetsSet], "what is heard is taken, and no Wake comes with it"
+    silent[0] = False
+    inbox.hear(TargetsSet(0, ((ProfileId(0), 4),)))
+    assert [type(one) for one in live.wait(4_000)[1]] == [TargetsSet, Wake]
+
+
+def test_the_end_is_not_kept_by_a_silent_driver() -> None:
+    live = LiveSurroundings(Inbox(), Clock(), Calls(), Pulse(), (), NEVER, lambda: True)
+    live.stop()
+    assert live.wait(NEVER) == (NEVER, ())
+    live.go_on()
+    assert live.wait(1_000) == (1_000, [])

@@ -1,0 +1,372 @@
+"""The live loop's surroundings: what is heard, when timers run, what hands do. No cluster, no clock but a given one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.engine import AnyStimulus
+from podtide.domain.live.headless import HeadlessConfig
+from podtide.domain.live.shadow import Deed, Difference, Same, ShadowConfig
+from podtide.domain.protocol.commands import Command, Kill
+from podtide.domain.protocol.pod_commands import (
+    CreatePod,
+    DeletePods,
+    GetDriverPod,
+    ListClaims,
+    ListPods,
+    StopApplication,
+)
+from podtide.domain.protocol.pod_stimuli import (
+    KillRequested,
+    Outcome,
+    PodsReplaced,
+    PodsUpdated,
+    Reconciled,
+    RegisterExecutor,
+    TargetsSet,
+    Wake,
+)
+from podtide.domain.protocol.pods import Container, ContainerState, PodManifest, PodNumber
+from podtide.domain.protocol.reasons import Cause, Why
+from podtide.entrypoints.live.command_sinks import ActingHands, ShadowHands
+from podtide.entrypoints.live.filters import AdoptLens, FollowLens, HeadlessLens, MarkLens, RegistrationLens, ShadowLens
+from podtide.entrypoints.live.loop import Inbox, LiveSurroundings
+
+WHY = Why(Cause.BELOW_TARGET)
+TARGETS = TargetsSet(0, ((ProfileId(0), 3),))
+
+
+class Clock:
+    """A clock that stands still until it is told."""
+
+    def __init__(self, now: Millis = 1_000) -> None:
+        self.at = now
+
+    def now(self) -> Millis:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at / 1000
+
+
+class Pulse:
+    """Counts the loop's turns."""
+
+    def __init__(self) -> None:
+        self.rests = self.works = 0
+
+    def resting(self) -> None:
+        self.rests += 1
+
+    def roused(self) -> None:
+        self.works += 1
+
+
+class Calls:
+    """An actuator that remembers."""
+
+    def __init__(self) -> None:
+        self.commands: list[Any] = []
+
+    def apply(self, command: Any, _now: Millis = 0) -> None:
+        self.commands.append(command)
+
+
+def pod(number: int, phase: str = "Pending") -> PodManifest:
+    state = ContainerState("running") if phase == "Running" else ContainerState("waiting")
+    labels = {"spark-exec-id": str(number), "spark-exec-resourceprofile-id": "0"}
+    containers = (Container("spark-kubernetes-executor", None, state),)
+    return PodManifest(f"p-{number}", labels, phase=phase, containers=containers, restart_policy="Never")
+
+
+def create(number: int) -> CreatePod:
+    return CreatePod(0, number, PodNumber(number), ProfileId(0), WHY)
+
+
+def surroundings(clock: Clock, *lenses: Any, ends_at: Millis = NEVER) -> tuple[LiveSurroundings, Inbox, Calls]:
+    inbox, calls = Inbox(), Calls()
+    return LiveSurroundings(inbox, clock, calls, Pulse(), lenses, ends_at), inbox, calls
+
+
+def test_what_was_heard_comes_out_in_order_and_at_the_moment_it_is_taken() -> None:
+    live, inbox, _ = surroundings(Clock(5_000))
+    inbox.hear(TARGETS)
+    inbox.hear(PodsUpdated(0, (pod(1),)))
+    now, heard = live.wait(NEVER)
+    assert now == 5_000
+    assert [type(one) for one in heard] == [TargetsSet, PodsUpdated]
+    assert {one.at for one in heard} == {5_000}
+
+
+def test_a_timer_that_is_due_runs_though_the_cluster_never_falls_silent() -> None:
+    live, inbox, _ = surroundings(Clock(5_000))
+    inbox.hear(TARGETS)
+    _, heard = live.wait(4_000)
+    assert [type(one) for one in heard] == [TargetsSet, Wake]
+
+
+def test_nothing_heard_and_a_timer_due() -> None:
+    live, _, _ = surroundings(Clock(5_000))
+    assert live.wait(5_000) == (5_000, [])
+
+
+@pytest.mark.parametrize("when", ["before", "while waiting"])
+def test_the_end_is_at_the_next_turn(when: str) -> None:
+    live, inbox, _ = surroundings(Clock())
+    if when == "before":
+        live.stop()
+    else:
+        live.stopping = True
+        inbox.hear(TARGETS)
+    assert live.wait(NEVER) == (NEVER, ())
+
+
+def test_a_run_of_a_given_length() -> None:
+    clock = Clock(1_000)
+    live, inbox, _ = surroundings(clock, ends_at=2_000)
+    inbox.hear(TARGETS)
+    assert live.wait(NEVER)[0] == 1_000
+    clock.at = 2_000
+    assert live.wait(NEVER) == (NEVER, ())
+
+
+def test_the_application_ended_and_goes_on_to_clean_up() -> None:
+    live, inbox, calls = surroundings(Clock())
+    live.apply(StopApplication(0, 11, WHY), 0)
+    assert live.ended is not None
+    assert calls.commands == []
+    assert live.wait(NEVER) == (NEVER, ())
+    live.go_on()
+    inbox.hear(TARGETS)
+    assert len(live.wait(NEVER)[1]) == 1
+
+
+def test_a_decision_may_lead_to_something_to_see() -> None:
+    told: list[Difference | Same] = []
+    live, inbox, calls = surroundings(Clock(), ShadowLens(ShadowConfig(), told.append))
+    inbox.hear(PodsReplaced(0, ()))
+    inbox.hear(PodsUpdated(0, (pod(1),)))
+    _, heard = live.wait(NEVER)
+    assert [type(one) for one in heard] == [Reconciled, PodsReplaced]
+    live.apply(create(1), 1_000)
+    assert calls.commands == [create(1)]
+    _, heard = live.wait(NEVER)
+    assert [one for one in heard if isinstance(one, PodsUpdated)] == [PodsUpdated(1_000, (pod(1),))]
+    assert [type(one) for one in told] == [Same]
+
+
+def test_the_shadow_looks_again_when_its_patience_ends() -> None:
+    clock, told = Clock(0), list[Difference | Same]()
+    live, inbox, _ = surroundings(clock, ShadowLens(ShadowConfig(patience_ms=500), told.append))
+    inbox.hear(PodsReplaced(0, ()))
+    inbox.hear(PodsUpdated(0, (pod(1),)))
+    live.wait(NEVER)
+    clock.at = 500
+    _, heard = live.wait(NEVER)
+    assert [type(one) for one in heard] == [Reconciled, PodsUpdated]
+    assert [one.deed for one in told if isinstance(one, Difference)] == [Deed.CREATED_BY_SPARK]
+
+
+def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
+    live, inbox, _ = surroundings(Clock(), FollowLens())
+    inbox.hear(PodsUpdated(0, (pod(1), pod(2))))
+    _, heard = live.wait(NEVER)
+    assert heard[0] == TargetsSet(1_000, ((ProfileId(0), 2),))
+    assert isinstance(heard[1], PodsUpdated)
+
+
+def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> None:
+    live, inbox, _ = surroundings(Clock(), AdoptLens())
+    inbox.hear(PodsReplaced(0, (pod(1), pod(2))))
+    inbox.hear(PodsReplaced(0, (pod(1),)))
+    _, heard = live.wait(NEVER)
+    assert [one for one in heard if isinstance(one, TargetsSet)] == [TargetsSet(1_000, ((ProfileId(0), 2),))]
+
+
+def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
+    live, inbox, _ = surroundings(Clock(), MarkLens(PodNumber(40)))
+    inbox.hear(PodsReplaced(0, (pod(7),)))
+    inbox.hear(PodsUpdated(0, (pod(41),)))
+    inbox.hear(PodsUpdated(0, (pod(41, "Running"),)))
+    live.apply(create(43), 0)
+    _, heard = live.wait(NEVER)
+    inbox.hear(PodsUpdated(0, (pod(43), pod(45))))
+    _, more = live.wait(NEVER)
+    marks = [one.last for one in (*heard, *more) if isinstance(one, Reconciled)]
+    assert marks == [43, 45]
+    assert isinstance(heard[0], Reconciled)
+
+
+def test_the_mark_of_an_earlier_run_comes_before_anything_else() -> None:
+    live, inbox, _ = surroundings(Clock(), MarkLens(PodNumber(40)))
+    inbox.hear(TARGETS)
+    assert [type(one) for one in live.wait(NEVER)[1]] == [Reconciled, TargetsSet]
+
+
+def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
+    lens = HeadlessLens(HeadlessConfig())
+    live, inbox, _ = surroundings(Clock(), lens)
+    inbox.hear(TargetsSet(0, ((ProfileId(0), 2),)))
+    inbox.hear(PodsUpdated(0, (pod(1, "Running"), pod(2, "Running"))))
+    _, heard = live.wait(NEVER)
+    assert [one.executor for one in heard if isinstance(one, RegisterExecutor)] == ["1", "2"]
+    inbox.hear(TargetsSet(0, ((ProfileId(0), 1),)))
+    _, heard = live.wait(NEVER)
+    assert [one.executors for one in heard if isinstance(one, KillRequested)] == [("2",)]
+
+
+def test_what_was_heard_before_is_not_said_again() -> None:
+    lens = HeadlessLens(HeadlessConfig())
+    before: Sequence[AnyStimulus | Command] = (PodsUpdated(0, (pod(1, "Running"),)),)
+    lens.recall(before, 0)
+    assert lens.see([PodsReplaced(0, (pod(1, "Running"),))], 1) == [PodsReplaced(0, (pod(1, "Running"),))]
+
+
+class Ids:
+    """A mark of executor ids that is written in blocks of ten, once the server is there."""
+
+    def __init__(self, clock: Clock, *, there_at: Millis = 0) -> None:
+        self.clock = clock
+        self.there_at = there_at
+        self.reserved = 0
+        self.calls = 0
+
+    def reserve(self, last: int) -> bool:
+        self.calls += 1
+        if self.clock.at < self.there_at:
+            self.clock.at += 5_000
+            return False
+        self.reserved = max(self.reserved, -(-last // 10) * 10)
+        return True
+
+
+class Acting:
+    """Acting hands and what they do."""
+
+    def __init__(self, *, there_at: Millis = 0) -> None:
+        self.clock = Clock(0)
+        self.ids = Ids(self.clock, there_at=there_at)
+        self.calls = Calls()
+        self.heard: list[Any] = []
+        self.listed: list[Any] = []
+        self.asked: list[int] = []
+        self.hands = ActingHands(
+            self.calls, lambda *asked: self.listed.append(asked), self.ids, self.heard.append, self.asked.append,
+            lambda _: None,
+        )  # fmt: skip
+
+    def create(self, *numbers: int) -> None:
+        for number in numbers:
+            self.hands.apply(create(number), 0)
+
+
+def test_no_pod_is_asked_for_before_its_id_is_on_the_cluster() -> None:
+    acting = Acting()
+    acting.create(1, 2)
+    assert acting.calls.commands == []
+    acting.hands.turn()
+    assert acting.calls.commands == [create(1), create(2)]
+    acting.create(*range(3, 12))
+    assert acting.asked == list(range(1, 11))
+    acting.hands.turn()
+    assert acting.asked == list(range(1, 12))
+    assert acting.heard == []
+
+
+def test_creations_keep_their_order() -> None:
+    acting = Acting()
+    acting.create(1)
+    acting.ids.reserved = 10
+    acting.create(2)
+    acting.hands.turn()
+    assert acting.asked == [1, 2]
+
+
+def test_a_server_that_comes_back_in_time_costs_nothing() -> None:
+    acting = Acting(there_at=30_000)
+    acting.create(1, 2)
+    acting.hands.turn()
+    assert acting.asked == [1, 2]
+    assert acting.heard == []
+
+
+def test_a_server_that_is_away_for_an_hour_is_no_failure_of_an_executor() -> None:
+    acting = Acting(there_at=3_600_000)
+    acting.create(1, 2)
+    acting.hands.turn()
+    assert acting.asked == [1, 2]
+    assert acting.heard == []
+
+
+def test_there_are_not_more_ids_than_spark_can_count() -> None:
+    acting = Acting()
+    acting.create(2**31)
+    acting.hands.turn()
+    assert acting.asked == []
+    assert [(one.serial, one.failure is None) for one in acting.heard] == [(2**31, False)]
+
+
+def test_an_end_is_not_waited_for() -> None:
+    acting = Acting(there_at=10**9)
+    acting.create(1)
+    acting.hands.stop()
+    acting.hands.turn()
+    assert acting.ids.calls == 0
+
+
+def test_the_queue_is_worked_off_by_a_thread_of_its_own() -> None:
+    acting = Acting()
+    done = threading.Event()
+    acting.calls.apply = lambda *_: done.set()  # type: ignore[method-assign]
+    acting.hands.start()
+    acting.create(1)
+    assert done.wait(10)
+    acting.hands.stop()
+
+
+def test_lists_are_the_sensors_and_scaling_is_answered_inside() -> None:
+    acting = Acting()
+    acting.hands.apply(ListPods(0, 9, WHY, "0"), 0)
+    acting.hands.apply(Kill(0, 1, ()), 0)
+    assert acting.listed == [(9, "0")]
+    assert acting.calls.commands == []
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        (create(1), False),
+        (DeletePods(0, 1, None, None, WHY), False),
+        (ListClaims(0, 1, ProfileId(0), WHY), True),
+        (GetDriverPod(0, 1, "driver", WHY), True),
+    ],
+)
+def test_a_shadow_reads_and_never_writes(command: Any, read: bool) -> None:
+    calls, heard, listed = Calls(), list[Any](), list[Any]()
+    ShadowHands(calls, lambda serial, version: listed.append((serial, version)), heard.append).apply(command, 5)
+    assert calls.commands == ([command] if read else [])
+    assert heard == ([] if read else [Outcome(5, 1)])
+
+
+@pytest.mark.parametrize(
+    ("phase", "executor", "registers"),
+    [
+        ("Failed", "4", False),
+        ("Succeeded", "4", False),
+        ("Running", "4", True),
+        ("Failed", "5", True),
+        ("Failed", "x", True),
+    ],
+)
+def test_an_executor_whose_pod_has_ended_does_not_register(phase: str, executor: str, registers: bool) -> None:
+    lens = RegistrationLens()
+    ended = PodsUpdated(0, (PodManifest("p-4", {"spark-exec-id": "4"}, phase=phase),))
+    registration = RegisterExecutor(0, ExecutorId(executor), ProfileId(0), "h", f"{executor}@h")
+    assert lens.see([ended], 0) == [ended]
+    assert lens.see([registration], 0) == [registration] * registers
+    assert lens.due() == NEVER

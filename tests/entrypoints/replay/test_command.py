@@ -1,0 +1,612 @@
+"""``podtide replay`` as its user meets it: in this process by click's runner, and as a program of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from podtide.entrypoints.cli import podtide
+from podtide.entrypoints.replay.command import replay
+from tests.support.project import PROJECT
+
+DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
+RECORD_SCHEMA = json.loads((PROJECT / "docs" / "schema" / "record.json").read_text())
+T0 = 1_700_000_000_000
+PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()"]
+
+PLAIN: dict[str, str | None] = {"COLUMNS": "80", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
+
+Event = dict[str, Any]
+
+
+# ------------------------------------------------------------------------------------------------- a log by hand
+
+
+def start(name: str = "made by hand", version: str = "3.5.1", **properties: str) -> list[Event]:
+    conf = {f"spark.dynamicAllocation.{key}": value for key, value in {"enabled": "true", **properties}.items()}
+    return [
+        {"Event": "SparkListenerLogStart", "Spark Version": version},
+        {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {"spark.master": "yarn", **conf}},
+        {"Event": "SparkListenerApplicationStart", "App Name": name, "App ID": "app-7", "Timestamp": T0},
+    ]
+
+
+def stage(number: int, tasks: int, at: int) -> list[Event]:
+    info = {"Stage ID": number, "Stage Attempt ID": 0, "Number of Tasks": tasks, "Submission Time": T0 + at}
+    return [
+        {"Event": "SparkListenerJobStart", "Job ID": number, "Submission Time": T0 + at, "Stage Infos": [info]},
+        {"Event": "SparkListenerStageSubmitted", "Stage Info": info},
+    ]
+
+
+def done(number: int, tasks: int, at: int) -> list[Event]:
+    info = {"Stage ID": number, "Stage Attempt ID": 0, "Number of Tasks": tasks, "Completion Time": T0 + at}
+    return [
+        {"Event": "SparkListenerStageCompleted", "Stage Info": info},
+        {"Event": "SparkListenerJobEnd", "Job ID": number, "Completion Time": T0 + at},
+    ]
+
+
+def executor(identity: str, at: int) -> Event:
+    info = {"Host": "h", "Total Cores": 1}
+    return {"Event": "SparkListenerExecutorAdded", "Timestamp": T0 + at, "Executor ID": identity, "Executor Info": info}
+
+
+def removed(identity: str, at: int) -> Event:
+    return {
+        "Event": "SparkListenerExecutorRemoved",
+        "Timestamp": T0 + at,
+        "Executor ID": identity,
+        "Removed Reason": "",
+    }
+
+
+def task(kind: str, number: int, index: int, identity: str, at: int) -> Event:
+    info = {"Index": index, "Executor ID": identity, "Launch Time": T0 + at, "Finish Time": T0 + at}
+    return {
+        "Event": f"SparkListenerTask{kind}",
+        "Stage ID": number,
+        "Stage Attempt ID": 0,
+        "Task Info": info,
+        "Task End Reason": {"Reason": "Success"},
+    }
+
+
+def small(**properties: str) -> list[Event]:
+    """Four tasks for two executors; then nothing, until one is removed and the other works again."""
+    return [
+        *start(**{"maxExecutors": "3", "executorIdleTimeout": "5s", **properties}),
+        *stage(0, 4, 1_000),
+        executor("1", 4_000),
+        executor("2", 5_000),
+        task("Start", 0, 0, "1", 4_100),
+        task("Start", 0, 1, "2", 5_100),
+        task("End", 0, 0, "1", 6_000),
+        task("Start", 0, 2, "1", 6_000),
+        task("End", 0, 1, "2", 7_000),
+        task("Start", 0, 3, "2", 7_000),
+        task("End", 0, 2, "1", 8_000),
+        task("End", 0, 3, "2", 9_000),
+        *done(0, 4, 9_000),
+        removed("1", 15_000),
+        *stage(1, 1, 20_000),
+        task("Start", 1, 0, "2", 20_100),
+        task("End", 1, 0, "2", 21_000),
+        *done(1, 1, 21_000),
+        {"Event": "SparkListenerApplicationEnd", "Timestamp": T0 + 30_000},
+    ]
+
+
+def lines(events: Iterable[Event]) -> str:
+    return "".join(json.dumps(event) + "\n" for event in events)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "app-7"
+    path.write_text(lines(small()))
+    return path
+
+
+# ------------------------------------------------------------------------------------------------ two ways to ask
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def asked(*arguments: str | Path, stdin: bytes | None = None) -> Answer:
+    """The command in this process."""
+    result = CliRunner(env=PLAIN).invoke(replay, [str(one) for one in arguments], input=stdin, standalone_mode=False)
+    if isinstance(result.exception, click.ClickException):
+        complaint = io.StringIO()
+        result.exception.show(complaint)
+        return Answer(result.exception.exit_code, result.stdout, result.stderr + complaint.getvalue())
+    assert result.exception is None, result.exception
+    return Answer(result.return_value, result.stdout, result.stderr)
+
+
+def program(arguments: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
+    """The command as a program."""
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing"), "COLUMNS": "80", **options.pop("env", {})}
+    command = [*PROGRAM, "replay", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, **options)
+
+
+def ran(*arguments: str | Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> Answer:
+    pipe = subprocess.PIPE
+    with program(arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=env or {}) as process:
+        out, err = process.communicate(stdin, timeout=120)
+    return Answer(process.returncode, out.decode(), err.decode())
+
+
+def document(*arguments: str | Path) -> Any:
+    answer = asked(*arguments, "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out)
+
+
+def decisions(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# ------------------------------------------------------------------------------------------------------- answers
+
+
+def test_help_names_every_option() -> None:
+    shown = CliRunner().invoke(podtide, ["replay", "--help"])
+    assert shown.exit_code == 0
+    options = (
+        "--conf",
+        "--properties-file",
+        "--spark-version",
+        "--json",
+        "--decisions",
+        "--expect",
+        "--strict",
+        "--all",
+    )
+    assert all(option in shown.output for option in options)
+
+
+def test_a_report_tells_the_whole_story(log: Path) -> None:
+    answer = asked(log)
+    assert (answer.code, answer.err) == (0, "")
+    for told in (
+        "made by hand  app-7",
+        "Spark 3.5.1 · 2023-11-14 22:13:20 UTC",
+        "maxExecutors 3",
+        "target 0 → 1",
+        "+1: backlog for 1 s · 4 wait, 0 run · need 4",
+        "held at 3",
+        "1 disproved: 2 ran another task",
+        "peak target       3 at 0:03.0",
+        "2 came, 1 went",
+    ):
+        assert told in answer.out
+
+
+def test_json_is_one_object_with_the_promised_keys(log: Path) -> None:
+    told = document(log)
+    assert {"app", "events", "conf", "decisions", "reports", "actual", "replayed", "notes", "limits", "series"} <= set(
+        told
+    )
+    assert {"read": 25, "skipped": 0, "malformed": 0}.items() <= told["events"].items()
+    assert {"added": 2, "removed": 1, "peak": 2, "executor_seconds": 36.0}.items() <= told["actual"].items()
+    assert told["replayed"]["peak_target"] == 3
+    assert told["app"]["id"] == "app-7"
+    assert told["conf"]["spark.dynamicAllocation.maxExecutors"] == {"value": "3", "origin": "event log"}
+    assert len(told["decisions"]) == told["replayed"]["decisions"]
+    for record in (*told["decisions"], *told["reports"]):
+        jsonschema.validate(record, RECORD_SCHEMA)
+
+
+def test_a_second_process_tells_the_same(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = document(log)
+    monkeypatch.setattr("podtide.entrypoints.replay.command.WORTH_BYTES", 0)
+    assert document(log) == alone
+    log.write_text("hello\n" * 1000)
+    assert (asked(log).code, asked(log, "--strict").code) == (3, 3)
+
+
+def test_decisions_say_when_what_and_why(log: Path) -> None:
+    told = document(log)["decisions"]
+    raised = [(d["at_ms"] - T0, d["targets"], d["cause"]) for d in told if "backlog" in d["cause"]]
+    assert raised == [(2_000, {"0": 1}, "backlog"), (3_000, {"0": 3}, "sustained backlog")]
+    killed = [(d["at_ms"] - T0, d["ids"], d["cause"]) for d in told if d["command"] == "killExecutors"]
+    assert killed[:2] == [(13_000, ["1"], "idle"), (14_000, ["2"], "idle")]
+
+
+def test_the_demo_log_replays() -> None:
+    told = document(DEMO)
+    assert told["replayed"]["peak_target"] == 5
+    assert told["replayed"]["bounds"]["shuffles_cleaned_at_once"]["kills_proposed"] > told["replayed"]["kills_proposed"]
+    assert asked(DEMO, "--no-bounds").code == 0
+
+
+def test_the_program_says_what_the_function_says(log: Path) -> None:
+    by_program, by_function = ran(log), asked(log)
+    assert (by_program.code, by_program.err) == (0, "")
+    assert by_program.out == by_function.out
+
+
+@pytest.mark.parametrize("width", [20, 33, 40, 64, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    out = ran(DEMO, env={"COLUMNS": str(width)}).out
+    assert max(map(len, out.splitlines())) <= max(width, 20)
+    assert not [line for line in out.splitlines() if line != line.rstrip()]
+
+
+def test_a_pipe_gets_neither_colours_nor_progress() -> None:
+    answer = ran(DEMO)
+    assert "\x1b" not in answer.out
+    assert answer.err == ""
+
+
+def test_colours_come_and_go_as_the_environment_asks() -> None:
+    assert "\x1b[32m" in ran(DEMO, env={"FORCE_COLOR": "1", "TERM": "xterm"}).out
+    assert "\x1b[32m" not in ran(DEMO, env={"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm"}).out
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    answer = ran(DEMO, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert answer.code == 0
+    assert answer.out.isascii()
+    assert "target 1 -> 2" in answer.out
+
+
+def test_standard_input_folder_and_zip_are_logs_too(tmp_path: Path) -> None:
+    text = lines(small()).encode()
+    with zipfile.ZipFile(tmp_path / "logs.zip", "w") as zipped:
+        zipped.writestr("app-7", text)
+    folder = tmp_path / "eventlog_v2_app-7"
+    folder.mkdir()
+    (folder / "events_1_app-7").write_bytes(text)
+    peaks = [document(path)["replayed"] for path in (tmp_path / "logs.zip", folder)]
+    peaks.append(json.loads(ran("-", "--json", stdin=text).out)["replayed"])
+    assert peaks[0] == peaks[1] == peaks[2]
+
+
+# ------------------------------------------------------------------------------------------------- configuration
+
+
+def test_conf_goes_over_the_file_goes_over_the_log(log: Path, tmp_path: Path) -> None:
+    file = tmp_path / "my.conf"
+    file.write_text("spark.dynamicAllocation.maxExecutors 2\nspark.dynamicAllocation.minExecutors=1\nother 1\n")
+    given = ("--properties-file", file, "--conf", "spark.dynamicAllocation.maxExecutors=1")
+    conf = document(log, *given)["conf"]
+    assert conf["spark.dynamicAllocation.maxExecutors"] == {"value": "1", "origin": "--conf"}
+    assert conf["spark.dynamicAllocation.minExecutors"] == {"value": "1", "origin": "file my.conf:2"}
+    assert document(log, *given[:2])["replayed"]["peak_target"] == 2
+    shown = asked(log, *given).out
+    assert "--conf" in shown
+    assert "file my.conf" in shown
+    assert "does not begin with spark. and is ignored" in shown
+
+
+def test_defaults_follow_the_version_that_is_asked_for(log: Path) -> None:
+    key = "spark.dynamicAllocation.shuffleTracking.enabled"
+    conf = [document(log, "--spark-version", version)["conf"][key]["origin"] for version in ("3.4", "4.0")]
+    assert conf == ["default of Spark 3.4", "default of Spark 4.0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--conf", "nonsense"], "expected key=value"),
+        (
+            ["--conf", "spark.dynamicAllocation.minExecutors=many"],
+            "spark.dynamicAllocation.minExecutors = 'many' (--conf)",
+        ),
+        (["--conf", "spark.dynamicAllocation.maxExecutors=0"], "expected 1 or more"),
+        (["--spark-version", "banana"], "--spark-version banana: a version such as"),
+        (["--properties-file", "/nowhere/my.conf"], "/nowhere/my.conf: no such file"),
+        (["--decisions", "/nowhere/d.jsonl"], "/nowhere/d.jsonl: cannot be written: No such file or directory"),
+        (["--json", "--decisions", "-"], "choose one"),
+        (["--json", "--all"], "--all belongs to the report"),
+    ],
+)
+def test_usage_and_configuration_are_refused_with_2(log: Path, arguments: list[str], told: str) -> None:
+    answer = asked(log, *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+
+
+def test_every_error_of_a_configuration_has_a_line(log: Path) -> None:
+    answer = asked(
+        log, "--conf", "spark.dynamicAllocation.minExecutors=x", "--conf", "spark.dynamicAllocation.maxExecutors=y"
+    )
+    assert answer.err.count("podtide: ") == len(answer.err.splitlines()) == 2
+
+
+# ------------------------------------------------------------------------------------- files of decisions
+
+
+def test_decisions_are_the_records_of_the_json(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    assert asked(log, "--decisions", path).code == 0
+    assert decisions(path) == document(log)["decisions"]
+    streamed = asked(log, "--decisions", "-")
+    assert [json.loads(line) for line in streamed.out.splitlines()] == decisions(path)
+
+
+def test_what_was_decided_is_as_expected(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    asked(log, "--decisions", path)
+    answer = asked(log, "--expect", path)
+    assert answer.code == 0
+    assert " ".join(answer.out.split()).startswith(f"As expected: {len(decisions(path))} decisions, each as in")
+    told = document(log, "--expect", path)["expectation"]
+    assert (told["agrees"], told["compared"]) == (True, len(decisions(path)))
+
+
+def test_the_first_difference_is_told_with_its_story(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    asked(log, "--decisions", path)
+    answer = asked(log, "--conf", "spark.dynamicAllocation.maxExecutors=2", "--expect", path)
+    assert answer.code == 1
+    for told in (
+        "Not as expected: after 2 decisions",
+        "d.jsonl:3 expects another decision",
+        "It is 0:03.0 after the start, 2023-11-14 22:13:23 UTC.",
+        "What led up to it",
+        "target 0 → 1",
+        "target 1 → 3",
+        "target 1 → 2",
+        "targets.0 ",
+        "expected 3, decided 2",
+        "facts.after ",
+    ):
+        assert told in " ".join(answer.out.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (lambda kept: kept[:-1], "ends, and another decision came"),
+        (lambda kept: [*kept, {**kept[-1], "at_ms": kept[-1]["at_ms"] + 1}], "expects a decision that did not come"),
+        (lambda kept: kept[1:], "expects another decision"),
+    ],
+    ids=["one missing", "one more", "the first missing"],
+)
+def test_decisions_too_few_or_too_many_differ(log: Path, tmp_path: Path, edit: Any, told: str) -> None:
+    path = tmp_path / "d.jsonl"
+    asked(log, "--decisions", path)
+    path.write_text("".join(json.dumps(one) + "\n" for one in edit(decisions(path))))
+    answer = asked(log, "--expect", path)
+    assert answer.code == 1
+    assert told in " ".join(answer.out.split())
+
+
+def test_with_json_the_story_goes_to_standard_error(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text("")
+    answer = asked(log, "--expect", path, "--json")
+    assert answer.code == 1
+    assert json.loads(answer.out)["expectation"]["agrees"] is False
+    assert "Not as expected" in answer.err
+
+
+def test_a_file_can_be_compared_with_and_replaced_in_one_run(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"at_ms": 1, "command": "killExecutors"}\n')
+    assert asked(log, "--expect", path, "--decisions", path).code == 1
+    assert decisions(path) == document(log)["decisions"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"at_ms": 1}\n', ":1: command is missing"),
+        ("{\n", ":1: no JSON"),
+        ("[1]\n", ":1: an object was expected"),
+        ('{"podtide": 1, "decisions": []}\n', ":1: a whole document"),
+        (None, ": cannot be read: No such file"),
+    ],
+)
+def test_a_damaged_expectation_is_named_with_its_line(log: Path, tmp_path: Path, text: str | None, told: str) -> None:
+    path = tmp_path / "d.jsonl"
+    if text is not None:
+        path.write_text(text)
+    answer = asked(log, "--expect", path)
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith(f"podtide: {path}{told}")
+
+
+def test_damage_further_on_is_found_when_it_is_reached(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    asked(log, "--decisions", path)
+    kept = path.read_text().splitlines()
+    path.write_text("\n".join([*kept[:3], kept[3][:20], *kept[4:]]))
+    answer = asked(log, "--expect", path)
+    assert answer.code == 3
+    assert f"{path}:4: no JSON" in answer.err
+
+
+# ------------------------------------------------------------------------------------------------- broken logs
+
+
+def test_malformed_lines_are_counted_and_named(tmp_path: Path) -> None:
+    events = small()
+    path = tmp_path / "app-7"
+    bad = ['{"Event": "SparkListenerTaskEnd", "Stage ID": 99999999999999999999}', "{not json"]
+    path.write_text(lines(events[:5]) + "\n".join(bad) + "\n" + lines(events[5:]))
+    told = document(path)
+    assert told["events"]["malformed"] == 2
+    assert [line["line"] for line in told["events"]["malformed_lines"]] == [6, 7]
+    assert told["decisions"] == document(tmp_path / "app-7")["decisions"]
+    assert "app-7:6: " in "".join(asked(path).out.split("\n"))
+    strict = asked(path, "--strict")
+    assert (strict.code, strict.out) == (3, "")
+    assert ":6: " in strict.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"Event":"SparkListenerTaskEnd","Task Info":' + "[" * 500_000 + "]" * 500_000 + "}",
+        '{"Event":"SparkListenerTaskEnd","Stage ID":0,"Task Info":' + '{"a":' * 200_000,
+        '{"Event":"SparkListenerExecutorAdded","Timestamp":1e999,"Executor ID":"1"}',
+        '{"Event":"SparkListenerExecutorAdded","Timestamp":' + "9" * 400 + ',"Executor ID":"1"}',
+        '{"Event":"SparkListenerStageSubmitted","Stage Info":{"Stage ID":1,"Number of Tasks":-5}}',
+        '{"Event":"SparkListenerTaskStart","Stage ID":2147483648,"Task Info":{"Index":0,"Executor ID":"1"}}',
+    ],
+    ids=["deep lists", "deep objects", "infinite time", "huge time", "negative tasks", "stage beyond 32 bits"],
+)
+def test_a_hostile_line_costs_one_line(tmp_path: Path, line: str) -> None:
+    events = small()
+    path = tmp_path / "app-7"
+    path.write_text(lines(events[:5]) + line + "\n" + lines(events[5:]))
+    told = document(path)
+    assert told["events"]["malformed"] == 1
+    assert told["events"]["read"] == len(events)
+    assert told["replayed"]["peak_target"] == 3
+
+
+def test_a_log_cut_in_its_last_line_is_used_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "app-7.inprogress"
+    path.write_text(lines(small())[:-40])
+    told = document(path)
+    assert (told["events"]["cut"], told["events"]["malformed"]) == (1, 0)
+    shown = asked(path).out
+    assert "in progress, cut off at its end" in shown
+    assert "the last line ends in the middle" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "is empty; an event log was expected"),
+        ("hello\n", "no Spark event in it"),
+        ("hello\n" * 1000, "not an event log"),
+        ('{"Event": "SparkListenerLogStart", "Spark Version": "3.5.1"}\n', "nothing to decide upon"),
+        ("\x7fELF", "\\x7fELF"),
+    ],
+    ids=["empty", "text", "much text", "nothing happened", "binary"],
+)
+def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path, content: str, told: str) -> None:
+    path = tmp_path / "some\x1b[31mfile"
+    path.write_text(content)
+    answer = asked(path)
+    assert (answer.code, answer.out) == (3, "")
+    assert len(answer.err.splitlines()) == 1
+    assert "\x1b" not in answer.err
+    assert told in answer.err or "no Spark event" in answer.err
+
+
+def test_nothing_there_and_a_folder_without_events(tmp_path: Path) -> None:
+    assert asked(tmp_path / "nowhere").err == f"podtide: {tmp_path}/nowhere: there is no such file or folder\n"
+    answer = asked(tmp_path)
+    assert answer.code == 3
+    assert "no event log lies here" in answer.err
+
+
+def test_a_refused_log_leaves_no_file_of_decisions(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("hello\n" * 10)
+    kept = tmp_path / "d.jsonl"
+    kept.write_text("as it was")
+    assert asked(tmp_path / "log", "--decisions", kept).code == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.jsonl", "log"]
+    assert kept.read_text() == "as it was"
+
+
+HOSTILE = "\x1b[31m[bold]x[/bold]\x07\u202eevil\u0000\nsecond line\U0001f600\u0301"
+
+
+def test_names_cannot_touch_the_terminal(tmp_path: Path) -> None:
+    events = small()
+    events[:3] = start(name=HOSTILE, version="3.5\x1b[2J", maxExecutors="3", executorIdleTimeout="5s")
+    text = lines(events).replace('"Executor ID": "2"', '"Executor ID": ' + json.dumps(HOSTILE))
+    path = tmp_path / "app-7"
+    path.write_text(text)
+    for arguments in ([path], [path, "--all"], [path, "--decisions", "-"]):
+        answer = ran(*arguments)
+        assert answer.code == 0
+        signs = set(answer.out) - {"\n"}
+        assert all(sign.isprintable() for sign in signs), sorted(sign for sign in signs if not sign.isprintable())
+    assert "[bold]x[/bold]" in asked(path).out
+    assert json.loads(asked(path, "--json").out)["app"]["name"] == HOSTILE
+
+
+def test_a_name_of_a_megabyte_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "app-7"
+    path.write_text(lines([*start(name="n" * 1_000_000), *small()[3:]]))
+    assert len(asked(path).out) < 20_000
+
+
+# ------------------------------------------------------------------------------------- interrupted, not listened to
+
+
+def test_an_interrupt_ends_with_130_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "d.jsonl"
+    pipe = subprocess.PIPE
+    with program(["-", "--decisions", out], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        # A pipe holds far less than this: once it is written, most of it was read, and the replay is at work.
+        process.stdin.write(lines(small()[:12]).encode() + b'{"Event":"SomethingElse"}\n' * 200_000)
+        process.stdin.flush()
+        assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
+        process.send_signal(signal.SIGINT)
+        told, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told == b""
+    assert b"Traceback" not in complaint
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"], ["--all"], ["--decisions", "-"]], ids=str)
+def test_a_reader_that_has_gone_is_no_error(arguments: list[str]) -> None:
+    with program(
+        [DEMO, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaint = process.stderr.read()
+    assert (process.returncode, complaint) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize("arguments", [[], ["--json"], ["--decisions", "-"]], ids=str)
+def test_a_full_disk_is_told_in_one_line(arguments: list[str]) -> None:
+    with (
+        Path("/dev/full").open("wb") as full,
+        program([DEMO, *arguments], stdout=full, stderr=subprocess.PIPE) as process,
+    ):
+        assert process.stderr is not None
+        complaint = process.stderr.read().decode()
+    assert process.returncode == 2
+    assert len(complaint.splitlines()) == 1
+    assert "No space left on device" in complaint
+
+
+# -------------------------------------------------------------------------------------------------- real logs
+
+
+PUBLIC = PROJECT.parent / "shared" / "data" / "public"
+
+
+@pytest.mark.skipif(not PUBLIC.is_dir(), reason="the collection of public event logs is not beside the project")
+def test_real_logs_are_told_within_the_width() -> None:
+    replayed = 0
+    for path in sorted(PUBLIC.glob("*/*"))[::9]:
+        answer = asked(path) if path.is_file() else Answer(3, "", "")
+        assert answer.code in (0, 3)
+        assert max(map(len, answer.out.splitlines()), default=0) <= 80
+        replayed += answer.code == 0
+    assert replayed >= 3

@@ -1,0 +1,493 @@
+"""``podtide simulate`` as its user meets it: in this process by click's runner, and as a program of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from podtide.adapters.recording import open_recording
+from podtide.domain.protocol.pod_commands import CreatePod
+from podtide.domain.protocol.reasons import Bound, Held, Phase
+from podtide.entrypoints.cli import podtide
+from podtide.entrypoints.simulate.command import START, simulate
+from tests.support.project import PROJECT
+
+DEMO = PROJECT / "demo"
+SCHEMA = json.loads((PROJECT / "docs" / "schema" / "simulation.json").read_text())
+PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()", "simulate"]
+PLAIN: dict[str, str | None] = {"COLUMNS": "80", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
+K = "spark.kubernetes."
+BATCH = ("--conf", f"{K}allocation.batch.size=1")
+
+STEADY = """
+nodes:
+  groups:
+    - {name: w, count: 10, cpu: 4, image-present: true}
+stages:
+  schedule: {delay: 1s}
+  pulled: {delay: 1s}
+  start: {delay: 1s}
+  register: {delay: 2s}
+executors: {rpc: 0s}
+api: {latency: 100ms}
+watch: {delay: 300ms}
+"""
+"""A cluster without chance: an executor registers 5.05 s after its pod was asked for."""
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def asked(*arguments: str | Path, env: dict[str, str | None] | None = None) -> Answer:
+    """The command in this process."""
+    runner = CliRunner(env={**PLAIN, **(env or {})})
+    result = runner.invoke(simulate, [str(one) for one in arguments], standalone_mode=False)
+    if isinstance(result.exception, click.ClickException):
+        complaint = io.StringIO()
+        result.exception.show(complaint)
+        return Answer(result.exception.exit_code, result.stdout, result.stderr + complaint.getvalue())
+    assert result.exception is None, result.exception
+    return Answer(result.return_value, result.stdout, result.stderr)
+
+
+def document(*arguments: str | Path) -> Any:
+    answer = asked(*arguments, "--json")
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    jsonschema.validate(told, SCHEMA, jsonschema.Draft202012Validator)
+    return told
+
+
+def program(arguments: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
+    """The command as a program."""
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing"), "COLUMNS": "80", **options.pop("env", {})}
+    return subprocess.Popen([*PROGRAM, *map(str, arguments)], env=environment, **options)
+
+
+def ran(*arguments: str | Path, env: dict[str, str] | None = None) -> Answer:
+    pipe = subprocess.PIPE
+    with program(arguments, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env or {}) as process:
+        out, err = process.communicate(timeout=120)
+    return Answer(process.returncode, out.decode(), err.decode())
+
+
+@pytest.fixture
+def steady(tmp_path: Path) -> Path:
+    path = tmp_path / "steady.yaml"
+    path.write_text(STEADY)
+    return path
+
+
+# ------------------------------------------------------------------------------------------------- counted by hand
+
+
+def test_a_target_without_limits(steady: Path) -> None:
+    told = document("--cluster", steady, "--targets", "0:3")
+    (goal,) = told["targets"]
+    # The start takes three calls one after the other, the claims one more; then the pod is asked for.
+    assert goal["at_ms"] == START + 200
+    assert goal["reached_ms"] == START + 300 + 200 + 5_050  # the third of three creations, one after the other
+    assert told["pods"]["created"] == told["pods"]["registered"] == 3
+    assert told["pods"]["wasted"] == told["pods"]["on_the_way"] == 0
+    there = [300 + place * 100 + 5_050 for place in range(3)]
+    assert told["pods"]["executor_seconds"] == pytest.approx(sum(told["seconds"] - at / 1000 for at in there))
+    assert told["pods"]["waiting_seconds"] == pytest.approx(
+        sum(at - asked for at, asked in zip(there, _counted(3), strict=True)) / 1000
+    )
+    assert told["held"] == []
+    assert told["calls"] == {
+        "create configmaps": 1, "create pods": 3, "get pods": 1, "list persistentvolumeclaims": 1,
+        "list pods": int(told["seconds"] // 30),
+    }  # fmt: skip
+
+
+def _counted(pods: int) -> list[int]:
+    """When each pod begins to count: when its creation is answered."""
+    return [300 + (place + 1) * 100 for place in range(pods)]
+
+
+def test_what_a_batch_size_of_one_costs(steady: Path) -> None:
+    told = document("--cluster", steady, "--targets", "0:3", *BATCH)
+    held = {bound["bound"]: (bound["seconds"], bound["pod_seconds"]) for bound in told["held"]}
+    # Rounds begin at 0.2, 0.4 (made up for), 1.1, and 2.3 s: each asks for one pod, if the one before was seen.
+    assert held == {
+        "batch size": (pytest.approx(0.2 + 1.2), pytest.approx(0.2 * 2 + 1.2)),
+        "unacknowledged pods": (pytest.approx(0.7), pytest.approx(0.7 * 2)),
+    }
+    assert told["targets"][0]["seconds"] == pytest.approx(2.4 + 5.05 - 0.2)
+
+
+def test_what_held_pods_back_sums_to_what_the_recording_says(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    told = document("--targets", "0:60,40:10,90:200", "--record", path, *BATCH, "--until", "3m")
+    since: dict[tuple[Bound, int], int] = {}
+    summed: dict[tuple[str, int], int] = {}
+    created = 0
+    with open_recording(str(path)) as recording:
+        for step in recording:
+            created += sum(isinstance(command, CreatePod) for command in step.commands)
+            for report in step.reports:
+                if isinstance(report, Held):
+                    key = (report.bound, report.profile)
+                    if report.phase is Phase.BEGAN:
+                        since[key] = report.at
+                    elif report.phase is Phase.ENDED:
+                        name = (report.bound.value, report.profile)
+                        summed[name] = summed.get(name, 0) + report.at - since.pop(key)
+    end = START + round(told["seconds"] * 1000)
+    for (bound, profile), at in since.items():
+        summed[bound.value, profile] = summed.get((bound.value, profile), 0) + end - at
+    listed = {(b["bound"], b["profile"]): round(b["seconds"] * 1000) for b in (*told["held"], *told["kept"])}
+    assert listed == summed
+    assert told["calls"]["create pods"] == created
+
+
+def test_the_clusters_tally_agrees_with_the_drivers_view(steady: Path) -> None:
+    told = document("--cluster", steady, "--targets", "0:5,60:9,120:2", "--conf", f"{K}driver.pod.name=d")
+    for verb, calls in told["calls"].items():
+        assert told["cluster_tally"][f"calls.{verb}"] == calls
+    assert told["cluster_tally"]["executors.registered"] == told["pods"]["registered"] == 9
+
+
+def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:
+    path = tmp_path / "crash.yaml"
+    path.write_text(
+        STEADY.replace("stages:", "stages:\n  crash: {from: running, next: failed, weight: 1000, exits: {9: 1}}")
+    )
+    told = document("--cluster", path, "--targets", "0:4", "--conf", "spark.executor.maxNumFailures=5")
+    assert told["exit_code"] == 11
+    assert told["pods"]["registered"] == 0
+    assert told["wasted_by"] == {"pod failed": told["pods"]["wasted"]}
+    assert told["pods"]["wasted"] >= 6
+    assert "ended with exit code 11" in asked(
+        "--cluster", path, "--targets", "0:4", "--conf", "spark.executor.maxNumFailures=5"
+    ).out.replace("\n    ", " ")
+
+
+# ---------------------------------------------------------------------------------------------- reports and documents
+
+
+def test_help_names_every_option_and_says_what_it_prints() -> None:
+    shown = CliRunner().invoke(podtide, ["simulate", "--help"])
+    assert shown.exit_code == 0
+    options = ("--targets", "--workload", "--cluster", "--conf", "--properties-file", "--fix", "--seed", "--until", "--json",
+               "--record", "--overwrite", "--spark-log")  # fmt: skip
+    assert all(option in shown.output for option in options)
+    assert "virtual time" in shown.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--targets", "0:2"),
+        ("--targets", "0:2,30:3", "--conf", f"{K}allocation.pods.allocator=statefulset"),
+        ("--workload", DEMO / "workload.yaml", "--cluster", DEMO / "spot-cluster.yaml", "--until", "2m"),
+        ("--workload", DEMO / "workload.yaml", "--until", "90s", "--fix", "all"),
+        ("--until", "0"),
+    ],
+    ids=["static", "targets", "a set", "bad weather", "fixed", "no time"],
+)  # fmt: skip
+def test_every_document_is_in_the_schema(arguments: Sequence[str | Path]) -> None:
+    told = document(*arguments)
+    pods = told["pods"]
+    assert pods["created"] <= pods["registered"] + pods["wasted"] + pods["on_the_way"]
+
+
+def test_every_field_is_documented() -> None:
+    text = (PROJECT / "docs" / "formats.md").read_text()
+    section = text.partition("## Simulation document")[2].partition("\n## ")[0]
+    pods = [f".{name}" for name in SCHEMA["properties"]["pods"]["required"]]
+    for name in (*SCHEMA["required"], *pods, *SCHEMA["properties"]["targets"]["items"]["required"]):
+        if name not in ("podtide", "kind", "pods", "profile"):
+            assert f"{name}`" in section, name
+
+
+def test_a_report_answers_the_questions_in_their_order(steady: Path) -> None:
+    answer = asked("--cluster", steady, "--targets", "0:3", *BATCH)
+    assert (answer.code, answer.err) == (0, "")
+    places = [answer.out.index(title) for title in (
+        "Simulation of simulated", "allocation.batch.size 1", "Executors  over virtual time", "Timeline",
+        "Targets that were raised", "What it took", "What held pods back",
+    )]  # fmt: skip
+    assert places == sorted(places)
+    assert "0 → 3" in answer.out
+    assert "7.2 s" in answer.out or "7.3 s" in answer.out
+
+
+def test_a_static_application_is_simulated_without_any_demand() -> None:
+    told = document("--conf", "spark.executor.instances=3")
+    assert [(goal["before"], goal["target"]) for goal in told["targets"]] == [(0, 3)]
+    assert told["pods"]["registered"] == 3
+
+
+def test_sets_are_plotted_and_counted_as_well() -> None:
+    answer = asked("--targets", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
+    assert "▓▓ registered" in answer.out
+    told = document("--targets", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
+    assert told["pods"]["created"] == told["pods"]["registered"] == 4
+    assert max(one[3] for one in told["series"]["peak"]) == 4
+
+
+def test_secrets_are_not_shown() -> None:
+    answer = asked("--json", "--conf", "spark.my.password=hunter2", "--until", "1s")
+    assert "hunter2" not in answer.out
+    assert "redacted" in answer.out
+
+
+def test_notes_say_what_is_to_be_known() -> None:
+    def notes(*arguments: str) -> str:
+        return " ".join(document(*arguments)["notes"])
+
+    assert "before the demand was over" in notes("--targets", "0:1,100:2", "--until", "50s")
+    assert "before the last target was reached" in notes("--targets", "0:500", "--until", "30s")
+    assert "1 executor beyond the target" in notes("--targets", "0:2,60:1")
+    assert "dynamic allocation is off" in notes("--targets", "0:1", "--conf", "spark.dynamicAllocation.enabled=true")
+    roll = "spark.plugins=org.apache.spark.scheduler.cluster.k8s.ExecutorRollPlugin"
+    warned = notes("--targets", "0:1", "--conf", roll, "--conf", f"{K}executor.rollInterval=60s")
+    assert "Spark warns: Disabled because spark.decommission.enabled is false." in warned
+    assert notes("--targets", "0:1") == ""
+
+
+def test_the_properties_file_is_under_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "spark-defaults.conf"
+    path.write_text(f"spark.executor.instances 5\n{K}allocation.batch.size 2\n")
+    told = document("--properties-file", path, "--conf", "spark.executor.instances=1")
+    assert told["conf"] == {"spark.executor.instances": "1", f"{K}allocation.batch.size": "2"}
+    assert told["pods"]["created"] == 1
+
+
+def test_what_spark_would_log_goes_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "driver.log"
+    answer = asked("--targets", "0:2", "--spark-log", path)
+    assert answer.code == 0
+    lines = path.read_text().splitlines()
+    assert any("ExecutorPodsAllocator: Going to request 2 executors" in line for line in lines)
+    assert [p.name for p in tmp_path.iterdir()] == ["driver.log"]
+
+
+def test_the_spark_log_changes_no_decision(tmp_path: Path) -> None:
+    plain = document("--targets", "0:9,40:2", *BATCH)
+    talking = document("--targets", "0:9,40:2", *BATCH, "--spark-log", tmp_path / "log")
+    for told in (plain, talking):
+        del told["steps"]
+    assert plain == talking
+
+
+# --------------------------------------------------------------------------------------------------- the same again
+
+
+def test_the_same_seed_is_the_same_to_the_byte_in_any_process(tmp_path: Path) -> None:
+    arguments = (
+        "--targets",
+        "0:20,60:50",
+        "--cluster",
+        DEMO / "spot-cluster.yaml",
+        "--seed",
+        "5",
+        "--json",
+        "--record",
+    )
+    answers = []
+    for turn, hashes in enumerate(("0", "1234")):
+        answers.append(ran(*arguments, tmp_path / f"{turn}.jsonl", env={"PYTHONHASHSEED": hashes}))
+        assert answers[-1].code == 0, answers[-1].err
+    assert answers[0].out == answers[1].out
+    assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
+
+
+def test_another_seed_is_another_story(tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        assert asked("--targets", "0:5", "--seed", seed, "--record", tmp_path / seed).code == 0
+    assert (tmp_path / "1").read_bytes() != (tmp_path / "2").read_bytes()
+
+
+def test_a_compressed_recording_holds_the_same(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.jsonl.zst"):
+        assert asked("--targets", "0:5", "--record", tmp_path / name).code == 0
+    with open_recording(str(tmp_path / "a.jsonl")) as one, open_recording(str(tmp_path / "a.jsonl.zst")) as other:
+        assert [repr(step.stimuli) for step in one] == [repr(step.stimuli) for step in other]
+        assert one.cut is None
+
+
+def test_a_recording_can_be_written_to_standard_output() -> None:
+    answer = ran("--targets", "0:1", "--until", "20s", "--record", "-")
+    lines = answer.out.splitlines()
+    assert json.loads(lines[0])["kind"] == "recording"
+    assert "end" in json.loads(lines[-1])
+    assert answer.err == ""
+
+
+# ---------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_a_file_is_not_replaced_unless_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("mine")
+    answer = asked("--targets", "0:1", "--record", path)
+    assert (answer.code, answer.out) == (2, "")
+    assert "exists already" in answer.err
+    assert str(path) in answer.err
+    assert path.read_text() == "mine"
+    assert asked("--targets", "0:1", "--record", path, "--overwrite").code == 0
+    assert path.read_text().startswith('{"podtide":1,"kind":"recording"')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--targets", "0:a"], 2, "--targets: step 1"),
+        (["--targets", "0:5,9"], 2, "--targets: step 2"),
+        (["--targets", ""], 2, "--targets"),
+        (["--targets", "60:5,30:2"], 2, "--targets"),
+        (["--targets", "0:99999999999"], 2, "--targets"),
+        (["--cluster", "nowhere.yaml"], 3, "nowhere.yaml"),
+        (["--workload", "nowhere.yaml"], 3, "nowhere.yaml"),
+        (["--conf", "oops"], 2, "oops"),
+        (["--conf", f"{K}allocation.batch.size=0"], 2, f"{K}allocation.batch.size"),
+        (["--conf", f"{K}allocation.pods.allocator=com.example.Mine"], 2, "allocator"),
+        (["--properties-file", "nowhere.conf"], 2, "nowhere.conf"),
+        (["--fix", "SPARK-1"], 2, "SPARK-1"),
+        (["--until", "soon"], 2, "--until"),
+        (["--until", "99999999d"], 2, "ten years"),
+        (["--seed", "-1"], 2, "--seed"),
+        (["--targets", "0:1", "--workload", "x"], 2, "choose one"),
+        (["--json", "--record", "-"], 2, "standard output"),
+        (["--json", "--spark-log", "-"], 2, "standard output"),
+        (["--record", "a", "--spark-log", "./a"], 2, "the same file"),
+        (["--record", "no/such/folder/r"], 2, "no/such/folder/r"),
+        (["--record", "r.gz"], 2, "r.gz"),
+        (["--record", "r\0"], 2, "r"),
+        (["--spark-log", "no/such/folder/l"], 2, "no/such/folder/l"),
+        (["extra"], 2, "extra"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_used_is_named_and_leaves_nothing(
+    arguments: list[str], code: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = asked(*arguments)
+    assert (answer.code, answer.out) == (code, "")
+    assert told in answer.err
+    assert "Traceback" not in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_cluster_file_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("api:\n  latency: 8ms\n  latencies: 9ms\n")
+    answer = asked("--cluster", path)
+    assert (answer.code, answer.out) == (3, "")
+    assert f"{path}:3: api.latencies" in answer.err
+
+
+def test_a_configuration_that_spark_refuses_is_told_whole() -> None:
+    answer = asked("--conf", f"{K}allocation.batch.size=x", "--conf", f"{K}allocation.batch.delay=soon")
+    assert answer.code == 2
+    assert len(answer.err.splitlines()) == 2
+
+
+def test_hostile_names_cannot_touch_the_terminal(tmp_path: Path) -> None:
+    answer = asked("--conf", "spark.app.id=\x1b[31mred", "--conf", "spark.x=\x07\u202e", "--until", "5s")
+    if answer.code == 0:
+        assert all(sign.isprintable() or sign == "\n" for sign in answer.out)
+    else:
+        assert "\x1b" not in answer.err
+
+
+# -------------------------------------------------------------------------------------- terminals, pipes, interrupts
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 140])
+def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
+    for arguments in (
+        ("--targets", "0:30,60:33", *BATCH),
+        ("--workload", DEMO / "workload.yaml", "--until", "3m"),
+    ):
+        out = asked(*arguments, env={"COLUMNS": str(columns)}).out
+        assert max(map(len, out.splitlines())) <= columns
+        assert not [line for line in out.splitlines() if line != line.rstrip()]
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    answer = ran("--targets", "0:30,60:2", *BATCH, env={"PYTHONIOENCODING": "ascii"})
+    assert answer.code == 0
+    assert answer.out.isascii()
+    assert "0 -> 30" in answer.out
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--record", "-"), ("--spark-log", "-")], ids=str)
+def test_a_reader_that_has_gone_is_no_error(arguments: tuple[str, ...]) -> None:
+    asked_for = ("--targets", "0:100", "--until", "3m", *arguments)
+    with program(asked_for, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaint = process.stderr.read()
+    assert (process.returncode, complaint) == (0, b"")
+
+
+def test_a_reader_that_has_gone_costs_no_recording(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    with program(["--targets", "0:5", "--record", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait(timeout=60)
+    with open_recording(str(path)) as recording:
+        assert sum(1 for _ in recording) > 10
+        assert recording.cut is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--record", "/dev/full", "--overwrite")], ids=str)
+def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    with (
+        Path("/dev/full").open("wb") as full,
+        program(["--targets", "0:5", *arguments], stdout=full, stderr=subprocess.PIPE) as process,
+    ):
+        assert process.stderr is not None
+        complaint = process.stderr.read().decode()
+    assert process.returncode == 2
+    assert len(complaint.splitlines()) == 1
+    assert "No space left on device" in complaint
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path, signal_: signal.Signals) -> None:
+    kept = tmp_path / "r.jsonl"
+    kept.write_text("as it was")
+    pipe = subprocess.PIPE
+    arguments = ["--targets", "0:100000", "--record", str(kept), "--overwrite", "--spark-log", str(tmp_path / "log")]
+    with program(arguments, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+        deadline = time.monotonic() + 60
+        while not _at_work(tmp_path) and time.monotonic() < deadline:
+            assert process.poll() is None
+        process.send_signal(signal_)
+        told, complaint = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal_
+    assert told == b""
+    assert b"Traceback" not in complaint
+    assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+    assert kept.read_text() == "as it was"
+
+
+def _at_work(folder: Path) -> bool:
+    """Whether the simulation writes: its files stand beside their places, and something is in one of them."""
+    return any(path.stat().st_size > 0 for path in folder.iterdir() if path.name.startswith("."))

@@ -1,0 +1,333 @@
+"""``podtide whatif`` as its user meets it: against a log whose answers can be worked out by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import jsonschema
+import pytest
+from click.testing import CliRunner
+from returns.pipeline import is_successful
+
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.plan__variants import Variant
+from podtide.entrypoints.common.output import Misused, ModelRefused
+from podtide.entrypoints.whatif.command import Options, run, whatif
+from podtide.entrypoints.whatif.progress import Loaded
+from podtide.entrypoints.whatif.run import answered, ask, evaluate, planned, refusal, study
+from podtide.entrypoints.whatif.variants import Wishes
+from tests.support.project import PROJECT
+from tests.support.whatif_log import STATIC, write_log
+from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, application, rerun
+
+TRUTH = PROJECT.parent / "shared" / "data" / "truth"
+SCHEMA = json.loads((PROJECT / "docs" / "schema" / "whatif.json").read_text())
+DA = "spark.dynamicAllocation."
+MOVES = {"spark.master": "yarn", DA + "enabled": "true", DA + "maxExecutors": "1", "spark.executor.cores": "1"}
+"""Under which one executor would have run what two did."""
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def asked(*arguments: str | Path, stdin: bytes | None = None) -> Answer:
+    """The command in this process."""
+    runner = CliRunner(env={"COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"})
+    result = runner.invoke(whatif, [str(one) for one in arguments], standalone_mode=False, input=stdin)
+    if isinstance(result.exception, click.ClickException):
+        error = io.StringIO()
+        result.exception.show(error)
+        return Answer(result.exception.exit_code, result.stdout, error.getvalue())
+    if result.exception is not None:
+        raise result.exception
+    return Answer(result.return_value or 0, result.stdout, result.stderr)
+
+
+def document(*arguments: str | Path) -> dict[str, Any]:
+    answer = asked(*arguments, "--json")
+    assert answer.code == 0, answer.err
+    found: dict[str, Any] = json.loads(answer.out)
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_log(tmp_path_factory.mktemp("logs") / "nightly.json")
+
+
+# ------------------------------------------------------------------------------------------------------- by hand
+
+
+def test_what_can_be_worked_out_by_hand(log: Path) -> None:
+    found = document(log, "--static", "4", "--static", "1", "--seeds", "1")
+    assert found["recorded"]["runtime_s"] == 24.0
+    assert found["self_replay"]["error"] == {"runtime": 0.0, "executor_seconds": 0.0, "peak_executors": 0, "curve": 0.0}
+    four, one = found["variants"]
+    assert (four["name"], four["runtime_s"], four["executor_seconds"], four["peak_executors"]) == (
+        "static 4",
+        14.0,
+        44.0,
+        4,
+    )
+    assert (one["runtime_s"], one["executor_seconds"]) == (44.0, 41.0)
+    assert four["ledger"]["running"] == 40.0
+    assert sum(four["ledger"].values()) == pytest.approx(four["billed_seconds"])
+
+
+def test_all_kinds_of_variants_at_once(log: Path) -> None:
+    wide = "wide:static=2,spark.executor.cores=4,spark.executor.memory=8g"
+    found = document(
+        log, "--set", "spark.executor.instances=3", "--variant", wide,
+        "--static", "5", "--quota", "1", "--price", "core-hour=36,gb-hour=0", "--seeds", "2",
+    )  # fmt: skip
+    by_name = {one["name"]: one for one in found["variants"]}
+    assert list(by_name) == ["set", "wide", "static 5", "faults"]
+    assert by_name["set"]["peak_executors"] == 3
+    assert by_name["wide"]["runtime_s"] == 9.0  # eight slots
+    assert by_name["wide"]["core_hours"] == pytest.approx(by_name["wide"]["billed_seconds"] * 4 / 3600, abs=1e-6)
+    assert by_name["faults"]["peak_executors"] == 1
+    assert by_name["static 5"]["cost"] == pytest.approx(by_name["static 5"]["billed_seconds"] / 100, abs=1e-5)
+    assert any("bill alone" in note for note in by_name["wide"]["notes"])
+
+
+def test_on_kubernetes(log: Path) -> None:
+    batch = "spark.kubernetes.allocation.batch.size"
+    found = document(log, "--kubernetes", "--variant", f"k:static=6,{batch}=1", "--static", "6", "--seeds", "1")
+    slow, fast = found["variants"]
+    assert slow["conf"]["spark.master"].startswith("k8s://")
+    assert slow["waiting"]["batch size and delay"] > fast["waiting"]["batch size and delay"]
+    assert slow["runtime_s"] >= fast["runtime_s"]
+
+
+def test_the_report_for_people(log: Path) -> None:
+    text = asked(log, "--static", "4", "--price", "core-hour=1").out
+    assert "Ran 24 s on up to 2 executors" in text
+    assert "14 s −42%" in text
+    assert "a close fit" in " ".join(text.split())
+
+
+def test_without_variants_it_says_what_happened(log: Path) -> None:
+    assert document(log)["variants"] == []
+
+
+def test_the_same_question_has_the_same_answer(log: Path) -> None:
+    assert document(log, "--static", "3") == document(log, "--static", "3")
+
+
+def test_standard_input(log: Path) -> None:
+    answer = asked("-", "--json", "--seeds", "1", stdin=log.read_bytes())
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["recorded"]["runtime_s"] == 24.0
+
+
+def test_the_html_report(log: Path, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert asked(log, "--static", "4", "--report", file).code == 0
+    assert "nightly" in file.read_text()
+    nowhere = asked(log, "--report", tmp_path / "no" / "report.html")
+    assert (nowhere.code, nowhere.out) == (2, "")
+    assert "--report" in nowhere.err
+    both = asked(log, "--report", "-", "--json")
+    assert (both.code, both.out) == (2, "")
+    assert asked(log, "--report", "-").out.lower().startswith("<!doctype html>")
+
+
+# ---------------------------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", DA + "maxExecutor=4"], f"did you mean {DA}maxExecutors?"),
+        (
+            ["--set", "spark.executor.cores=many"],
+            "spark.executor.cores = 'many' (variant set): expected a whole number",
+        ),
+        (["--variant", "w:spark.task.cpus=3"], "spark.executor.cores = '1'"),
+        (["--variant", "w"], "expected NAME:KEY=VALUE"),
+        (["--static", "0"], "0 is not in the range"),
+        (["--spot-rate", "often"], "expected interruptions an hour"),
+        (["--slow-start", "slow"], "expected a duration"),
+        (["--quota", "few"], "expected a whole number"),
+        (["--price", "core-hour=cheap"], "core-hour = 'cheap': expected a number"),
+        (["--price", "/nowhere/prices.yaml"], "cannot be read"),
+        (["--seeds", "0"], "0 is not in the range"),
+        (["--max-error", "lots"], "expected a share of 0 or more, such as 0.25 or 25%"),
+        (["--max-error", "nan"], "expected a share"),
+        (["--conf", "spark.executor.cores=x"], "spark.executor.cores = 'x' (--conf)"),
+        (["--spark-version", "newest"], "--spark-version newest"),
+        (["--set", "spark.my.password=hush", "--set", "spark.my.password=hush"], "spark.my.password: expected once"),
+    ],
+)
+def test_what_the_command_line_gets_wrong(log: Path, arguments: list[str], words: str) -> None:
+    answer = asked(log, *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert words in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_cluster_needs_something_that_runs_on_it(log: Path, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("nodes: {groups: [{name: w, count: 10, cpu: 4}]}\n")
+    answer = asked(log, "--cluster", cluster, "--static", "2")
+    assert answer.code == 2
+    assert "add --kubernetes" in answer.err
+    assert asked(log, "--cluster", cluster, "--static", "2", "--kubernetes", "--seeds", "1").code == 0
+    cluster.write_text("nodes: 3\n")
+    assert asked(log, "--cluster", cluster, "--kubernetes").code == 3
+
+
+@pytest.mark.parametrize("text", ["", "no log\n", '{"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"}\n'])
+def test_what_is_no_log_of_an_application(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "log"
+    file.write_text(text)
+    answer = asked(file)
+    assert answer.code in (3, 5)
+    assert str(file) in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_log_that_is_missing(tmp_path: Path) -> None:
+    assert asked(tmp_path / "missing").code == 3
+
+
+def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", MOVES)
+    answer = asked(log, "--static", "4")
+    assert (answer.code, answer.out) == (5, "")
+    assert "+83% in run time" in answer.err
+    assert "stage 0 (count at nightly.py:3) is farthest off" in answer.err
+    assert asked(log, "--max-error", "100%", "--static", "4").code == 0
+
+
+def test_a_refusal_as_json_says_why(tmp_path: Path) -> None:
+    answer = asked(write_log(tmp_path / "log", MOVES), "--static", "4", "--json")
+    assert answer.code == 5
+    found = json.loads(answer.out)
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    assert found["variants"] == []
+    assert "does not fit" in found["refused"][0]
+
+
+def test_what_the_user_knows_better_than_the_log(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", MOVES)
+    properties = tmp_path / "real.conf"
+    properties.write_text(f"{DA}enabled false\n")
+    answer = asked(log, "--conf", "spark.executor.instances=2", "--properties-file", properties)
+    assert answer.code == 0, answer.err
+
+
+def test_names_move_no_cursor(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", {**STATIC, "spark.app.name": "x"}, name="<script>\x1b[2J")
+    text = asked(log, "--static", "3", "--seeds", "1").out
+    assert "\x1b" not in text
+    assert "<script>" in text
+
+
+# ------------------------------------------------------------------------------------------- with a known simulation
+
+
+def load(_: str, overrides: Sequence[SparkConf] = (), version: str | None = None) -> Loaded:
+    del overrides, version
+    return Loaded(application(), ("a remark on the log",))
+
+
+def test_progress_and_remarks_do_not_reach_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    options = Options("a.log", Wishes(statics=(2,)), as_json=True, seeds=3)
+    assert run(options, read=load, rerun=rerun) == 0
+    found = json.loads(capfdbinary.readouterr().out)
+    assert found["notes"] == ["a remark on the log"]
+    assert found["self_replay"]["runtime_s"] == 21.0  # the middle one of three seeds
+    assert found["variants"][0]["runtime_s"] == 11.0
+    assert found["seeds"] == 3
+
+
+def test_wrong_variants_are_refused_before_anything_is_run() -> None:
+    def never(*_: object, **__: object) -> Any:
+        raise AssertionError("it was run")
+
+    with pytest.raises(Misused, match="1 or more"):
+        run(Options("a.log", Wishes(sets=(DA + "maxExecutors=0",))), read=load, rerun=never)
+
+
+def test_an_application_without_tasks_is_refused() -> None:
+    def empty(*_: object) -> Loaded:
+        return Loaded(application(tasks=0))
+
+    with pytest.raises(ModelRefused, match="nothing to run"):
+        run(Options("a.log"), read=empty, rerun=rerun)
+
+
+def test_only_the_typical_run_is_watched() -> None:
+    app = application()
+    made = study(app, behaviour=BEHAVIOUR, seeds=3, rerun=rerun).unwrap()
+    outcomes = evaluate(app, BEHAVIOUR, made.replay.plan, (0, 1, 2), watch=True, rerun=rerun)
+    assert [bool(one.curve) for one in outcomes] == [False, True, False]
+    assert [bool(one.curve) for one in evaluate(app, BEHAVIOUR, made.replay.plan, (4,), watch=True, rerun=rerun)] == [
+        True
+    ]
+
+
+def test_a_study_and_its_answers_can_be_sent_to_other_processes() -> None:
+    for properties in (None, KUBERNETES, {"spark.master": "local[2]"}):
+        made = study(application(properties), seeds=2).unwrap()
+        again = pickle.loads(pickle.dumps(made))
+        assert again == made
+        variant = Variant("v", static=2)
+        ready = planned(again, variant).unwrap()
+        answer = answered(again, variant, pickle.loads(pickle.dumps(ready)), watch=False)
+        assert pickle.loads(pickle.dumps(answer)) == answer
+
+
+def test_asking_wrongly_is_an_answer() -> None:
+    made = study(application(), behaviour=BEHAVIOUR, seeds=1, rerun=rerun).unwrap()
+    assert refusal(made) == ()
+    assert not is_successful(ask(made, Variant("v", {DA + "maxExecutors": "0"}), rerun=rerun))
+    assert ask(made, Variant("v", static=2), rerun=rerun).unwrap().typical.peak_executors == 2
+    assert is_successful(study(application(), rerun=rerun))
+    app: Application = made.application
+    assert app.tasks == 8
+
+
+# ------------------------------------------------------------------------------------------------------- real logs
+
+
+@pytest.mark.skipif(not TRUTH.is_dir(), reason="the folder of real runs is not beside the project")
+def test_a_real_run_predicts_another_config() -> None:
+    first = next(iter(sorted((TRUTH / "w1" / "A_b1_i60_max8").glob("run*/log/*"))))
+    real = json.loads(next(iter(sorted((TRUTH / "w1" / "H_static4").glob("run*/manifest.json")))).read_text())
+    found = document(first, "--static", "4", "--seeds", "3")
+    assert abs(found["self_replay"]["error"]["runtime"]) < 0.1
+    predicted = found["variants"][0]
+    assert predicted["runtime_s"] == pytest.approx(real["app_s"], rel=0.1)
+    assert predicted["executor_seconds"] == pytest.approx(real["executor_seconds"], rel=0.1)
+
+
+def test_a_reader_that_goes_away_is_no_fault(log: Path) -> None:
+    code = "from podtide.entrypoints.whatif.command import whatif; whatif.main(standalone_mode=False)"
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing")}
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(log), "--static", "2", "--seeds", "1"],
+            stdout=writing, stderr=subprocess.PIPE, env=environment, check=False, timeout=120,
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr

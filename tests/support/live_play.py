@@ -1,0 +1,68 @@
+"""A live run on a small scale: a clock that is moved by hand, and an application whose steps a story sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.views.live.status import About
+from podtide.adapters.views.live.tracker import LiveStory
+from podtide.domain.engine import AnyStimulus
+from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.pod_stimuli import Starting
+from tests.support.engine_play import Answers, AppPlay
+
+START = 1_795_255_200_000
+"""2026-11-21T10:00:00Z."""
+
+ABOUT = About("spark-1", "data", "act", "1.2.3", "https://10.0.0.1", "a number")
+
+
+class HandClock:
+    """Time stands still until somebody moves it."""
+
+    def __init__(self, now: int = START) -> None:
+        self.at = now
+
+    def now(self) -> int:
+        return self.at
+
+    def monotonic(self) -> float:
+        return (self.at - START) / 1000
+
+
+class Seen(AppPlay):
+    """An application whose steps ``observers`` see. Times of the play count from ``START``."""
+
+    def __init__(
+        self,
+        settings: EngineConfig,
+        clock: HandClock,
+        *observers: Any,
+        answers: Answers | None = None,
+    ) -> None:
+        self.clock = clock
+        self.observers = observers
+        self._heard: Sequence[AnyStimulus] = (Starting(clock.now()),)
+        super().__init__(settings, answers, now=clock.now())
+
+    def feed(self, *stimuli: AnyStimulus) -> list[Any]:
+        self._heard = stimuli
+        self.clock.at = max(self.clock.at, self.now)
+        return super().feed(*stimuli)
+
+    def _keep(self, step: Any) -> None:
+        for observer in self.observers:
+            observer.step(self.now, self._heard, step)
+        super()._keep(step)
+
+
+def story(clock: HandClock | None = None, about: About = ABOUT) -> LiveStory:
+    return LiveStory(about, clock or HandClock())
+
+
+def news(
+    topic: Topic = Topic.CALL_REFUSED, text: str = "no", level: Level = Level.WARNING, at: int = START, **facts: Any
+) -> News:
+    return News(at, level, topic, text, tuple(facts.items()))

@@ -1,0 +1,201 @@
+"""A whole application on YARN and the smallest cluster beside it: the fake that the tests of the composed engine share.
+
+``YarnPlay`` holds the state, feeds it stimuli, wakes it whenever it says that it is due, and keeps all that it said with the
+time. Its resource manager answers at once, with whatever the test has put into ``next``, unless it is ``silent``; launches
+end well at once, unless they are ``queued``. No chance: what is not said does not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from podtide.domain import engine
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol.commands import Command, Report, Step
+from podtide.domain.protocol.config import (
+    BackendConfig,
+    EngineConfig,
+    NegotiationConfig,
+    ReporterConfig,
+    ScalingConfig,
+    YarnConfig,
+)
+from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
+from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor, Wake
+from podtide.domain.protocol.yarn_messages import (
+    CallResourceManager,
+    LaunchEnded,
+    LaunchExecutor,
+    MasterRegistered,
+    ResourcesAnswered,
+    ResourcesRefused,
+)
+from podtide.domain.yarn.side import YarnSideState
+
+S = 1_000
+C = TypeVar("C")
+ROOM = Resource(1_408, 1)
+
+
+def config(
+    *, dynamic: bool = False, initial: int = 2, scaling: ScalingConfig | None = None, remarks: bool = False,
+    allocator: dict[str, Any] | None = None, reporter: dict[str, Any] | None = None,
+    backend: dict[str, Any] | None = None,
+) -> EngineConfig:  # fmt: skip
+    """A configuration as Spark's settings make it."""
+    side = YarnConfig(
+        NegotiationConfig(executors_initial=initial, remarks=remarks, **(allocator or {})),
+        ReporterConfig(remarks=remarks, **(reporter or {})),
+        BackendConfig(executors_initial=initial, remarks=remarks, **(backend or {})),
+    )
+    asked = scaling or ScalingConfig(executors_initial=initial, idle_timeout_ms=60 * S, shuffle_tracking=False)
+    return EngineConfig(asked, dynamic=dynamic, yarn=side)
+
+
+@dataclass
+class Manager:
+    """The resource manager: what it says next, once."""
+
+    silent: bool = False
+    queued: bool = False
+    refusal: tuple[str, bool] | None = None
+    allocated: list[Container] = field(default_factory=list)
+    completed: list[Completion] = field(default_factory=list)
+    updated: list[NodeReport] = field(default_factory=list)
+    nodes: int = 10
+
+    def to(self, command: object, now: Millis) -> AnyStimulus | None:
+        """The answer to a command; None where there is none."""
+        if isinstance(command, LaunchExecutor):
+            return None if self.queued else LaunchEnded(now, command.executor)
+        if not isinstance(command, CallResourceManager) or self.silent:
+            return None
+        return self.answer(command.serial, now)
+
+    def answer(self, serial: int, now: Millis) -> AnyStimulus:
+        """What it has to say."""
+        if self.refusal is not None:
+            return ResourcesRefused(now, serial, *self.refusal)
+        said = tuple(self.allocated), tuple(self.completed), tuple(self.updated)
+        self.allocated, self.completed, self.updated = [], [], []
+        return ResourcesAnswered(now, serial, *said, nodes=self.nodes)
+
+
+class YarnPlay:
+    """One application under way. ``now`` is the time at which the next thing happens."""
+
+    def __init__(self, config: EngineConfig, manager: Manager | None = None, *, master: bool = True) -> None:
+        self.config = config
+        self.manager = manager or Manager()
+        self.now: Millis = 0
+        self.said: list[tuple[Millis, Command]] = []
+        self.reports: list[Report] = []
+        self.given = 0
+        self._keep(engine.launch(config, 0))
+        if master:
+            self.feed(MasterRegistered(0))
+
+    @property
+    def side(self) -> YarnSideState:
+        """The YARN side's state."""
+        assert self.state.yarn is not None
+        return self.state.yarn
+
+    # what happens
+
+    def feed(self, *stimuli: AnyStimulus) -> list[Command]:
+        """Take stimuli in one step, and all answers to what it leads to; returns what was said to it."""
+        before = len(self.said)
+        self._keep(engine.advance(self.state, stimuli, self.config, self.now))
+        return [command for _, command in self.said[before:]]
+
+    def _keep(self, step: Step[State, Command]) -> None:
+        self.state = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            self.said.append((self.now, command))
+        for command in step.commands:
+            answer = self.manager.to(command, self.now)
+            if answer is not None:
+                self.feed(answer)
+
+    def answer(self) -> list[Command]:
+        """The resource manager, silent till now, answers the call under way."""
+        waiting = self.side.allocator.waiting
+        assert waiting is not None
+        return self.feed(self.manager.answer(waiting, self.now))
+
+    def until(self, end: Millis) -> YarnPlay:
+        """Let time pass up to and including ``end``, waking whatever is due."""
+        while (due := max(engine.due(self.state, self.config), self.now)) <= end:
+            woken = self.now == due
+            self.now = due
+            self.feed(Wake(due))
+            if woken and engine.due(self.state, self.config) <= due:
+                raise AssertionError(f"still due at {due} after it was woken")
+        self.now = max(self.now, end)
+        return self
+
+    def wait(self, span: Millis) -> YarnPlay:
+        """Let time pass."""
+        return self.until(self.now + span)
+
+    def offer(self, *hosts: str, profile: ProfileId = DEFAULT_PROFILE, room: Resource = ROOM) -> YarnPlay:
+        """The next answer brings a container on each of these hosts, c1 being the first of all."""
+        for host in hosts:
+            self.given += 1
+            self.manager.allocated.append(Container(ContainerId(f"c{self.given}"), host, profile, room))
+        return self
+
+    def ends(self, *numbers: int, status: int = 1) -> YarnPlay:
+        """The next answer says that these containers ended."""
+        self.manager.completed.extend(Completion(ContainerId(f"c{number}"), status) for number in numbers)
+        return self
+
+    def registers(self, *numbers: int, host: str = "h1") -> list[Command]:
+        """Executors register, each from an address of its own."""
+        found: list[Command] = []
+        for number in numbers:
+            executor = ExecutorId(str(number))
+            found += self.feed(RegisterExecutor(self.now, executor, DEFAULT_PROFILE, host, f"{host}:{number}"))
+        return found
+
+    def disconnects(self, number: int, host: str = "h1") -> list[Command]:
+        """The connection to an executor is lost."""
+        return self.feed(ExecutorDisconnected(self.now, f"{host}:{number}"))
+
+    # what was said
+
+    def all(self, kind: type[C]) -> list[C]:
+        """Every command of a kind, in order."""
+        return [command for _, command in self.said if isinstance(command, kind)]
+
+    def times(self, kind: type) -> list[Millis]:
+        """When the commands of a kind came."""
+        return [at for at, command in self.said if isinstance(command, kind)]
+
+    @property
+    def beats(self) -> list[Millis]:
+        """When the resource manager was called."""
+        return self.times(CallResourceManager)
+
+    @property
+    def due(self) -> Millis:
+        """When it wants to be woken."""
+        return engine.due(self.state, self.config)
+
+    @property
+    def registered(self) -> list[str]:
+        """Executors that the driver holds for there."""
+        return sorted(self.side.backend.registry.executors)
+
+
+def kinds(commands: Sequence[object]) -> list[str]:
+    """What commands are called."""
+    return [type(command).__name__ for command in commands]
+
+
+__all__ = ["NEVER", "ROOM", "Manager", "S", "YarnPlay", "config", "kinds"]
