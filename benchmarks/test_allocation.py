@@ -22,6 +22,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from podtide.domain.base.units import ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.protocol.commands import Step
@@ -29,7 +30,6 @@ from podtide.domain.protocol.config import AllocationConfig
 from podtide.domain.protocol.pod_commands import Deliver
 from podtide.domain.protocol.pod_stimuli import KnownExecutors, Starting, TargetsSet
 from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber, PodRules, Snapshot
-from podtide.domain.protocol.resource_profiles import SparkFault
 from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)

@@ -10,6 +10,7 @@ from podtide.domain.conf.scaling_config import Refused, ScalingSettings, scaling
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.engine import State, due, start, step
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import (
     Command,
     Decommission,
@@ -23,7 +24,7 @@ from podtide.domain.protocol.commands import (
 )
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
-from podtide.domain.protocol.resource_profiles import ResourceProfile, SparkFault, tasks_per_executor
+from podtide.domain.protocol.resource_profiles import ResourceProfile, tasks_per_executor
 from podtide.domain.protocol.stimuli import (
     Answer,
     BlockUpdated,

@@ -33,12 +33,12 @@ from typing import Any, Final, NamedTuple
 
 from returns.pipeline import is_successful
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.text.safe import LogError
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.entrypoints.whatif.recorded_log import NothingToRun, read_application
 from podtide.entrypoints.whatif.run import Study, ask, refusal, study
 

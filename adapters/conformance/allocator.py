@@ -15,6 +15,7 @@ from podtide.adapters.conformance.manifests import ShapeError, manifest
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.kubernetes_config import oracle_config_for
 from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import format_instant, parse_instant
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
@@ -50,7 +51,6 @@ from podtide.domain.protocol.pod_stimuli import (
 )
 from podtide.domain.protocol.pods import PodNumber, PodRules, Snapshot
 from podtide.domain.protocol.reasons import Threw
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 SERVER: Final = "http://127.0.0.1:1"
 PODS: Final = "/api/v1/namespaces/default/pods"

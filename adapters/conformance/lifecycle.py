@@ -20,6 +20,7 @@ from podtide.adapters.conformance.manifests import ShapeError, java_int, java_te
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.kubernetes_config import oracle_config_for
 from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.hash_order import SMALL
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
@@ -30,7 +31,6 @@ from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, Remove
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import INACTIVE_LABEL, Pod, PodManifest, PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Threw
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 Line = dict[str, Any]
 

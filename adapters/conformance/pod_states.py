@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from podtide.adapters.conformance.manifests import java_bool, java_text, manifest
 from podtide.adapters.conformance.store import states
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 APP_ID: Final = "app-1"
 ANSWERS: Final = frozenset({"states", "threw"})

@@ -15,9 +15,9 @@ from podtide.adapters.conformance.replicas_templates import mini, real, set_labe
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.kubernetes_config import oracle_config_for
 from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.kubernetes.allocator import replicas_allocator as replicas
 from podtide.domain.kubernetes.allocator.replicas_allocator import (
-    DEPLOYMENT,
     AllocatorStarted,
     Constructing,
     ReplicasCommand,
@@ -27,8 +27,8 @@ from podtide.domain.kubernetes.allocator.replicas_allocator import (
 from podtide.domain.protocol.config import ReplicasConfig
 from podtide.domain.protocol.pod_commands import AwaitDriverReady, CreateSet, DeleteSet, GetDriverPod, ScaleSet
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.protocol.pods import DEPLOYMENT
 from podtide.domain.protocol.reasons import Threw
-from podtide.domain.protocol.resource_profiles import SPARK_EXCEPTION
 
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
-from podtide.domain.kubernetes.allocator.replicas_allocator import DEPLOYMENT
 from podtide.domain.protocol.pod_commands import CreateSet
 from podtide.domain.protocol.pods import (
     APP_LABEL,
+    DEPLOYMENT,
     EXECUTOR_LABEL,
     EXECUTOR_ROLE,
     PROFILE_LABEL,

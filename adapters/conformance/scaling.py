@@ -18,9 +18,10 @@ from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, java_order
 from podtide.domain.conf.scaling_config import ConstructFailure, oracle_config
 from podtide.domain.engine import State
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScalingCommand, ScheduleThrew, Step
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.resource_profiles import SparkFault, from_added, refusal
+from podtide.domain.protocol.resource_profiles import from_added, refusal
 from podtide.domain.protocol.stimuli import (
     Answer,
     BlockUpdated,

@@ -16,6 +16,7 @@ from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_i
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.kubernetes_config import oracle_config_for
 from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.kubernetes import snapshots_store as store
 from podtide.domain.kubernetes.snapshots import NUMBER_FORMAT
 from podtide.domain.kubernetes.snapshots_store import StoreCommand, StoreConfig, StoreInput, StoreState
@@ -25,7 +26,6 @@ from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, Sto
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import Pod, PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Threw
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
 
 FAULTS: Final = {
     "IllegalArgument": SparkFault(ILLEGAL_ARGUMENT, "scripted"),

@@ -25,14 +25,14 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, Profi
 from podtide.domain.conf.scaling_config import ConstructFailure
 from podtide.domain.conf.yarn_config import oracle_yarn_config
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
-from podtide.domain.jvm.hash_order import SMALL
+from podtide.domain.jvm.hash_order import SMALL, immutable_map_order
 from podtide.domain.jvm.values import parse_size, to_int
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Remark, Threw
-from podtide.domain.protocol.resource_profiles import CPUS, ResourceProfile, immutable_map_order
+from podtide.domain.protocol.resource_profiles import CPUS, ResourceProfile
 from podtide.domain.protocol.yarn_messages import (
     Beat,
     CallResourceManager,

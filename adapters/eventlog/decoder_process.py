@@ -21,11 +21,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
 
-from podtide.adapters.eventlog.actuator import Fleet
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import Fault
 from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.eventlog.executors import Fleet
 from podtide.adapters.eventlog.sensor import Application, Counts, EventLogSensor, Seen
-from podtide.adapters.text.safe import LogError
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import Stimulus, TaskEnd, TaskOutcome, TaskStart
 

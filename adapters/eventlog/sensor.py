@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from podtide.adapters.eventlog import events as wire
-from podtide.adapters.eventlog.actuator import Fleet
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import Chunk, Fault, FaultKind
 from podtide.adapters.eventlog.bytes.reader import LogSource
-from podtide.adapters.text.safe import LogError, escaped
+from podtide.adapters.eventlog.executors import Fleet
+from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import (
     BlockUpdated,

@@ -40,7 +40,6 @@ from podtide.adapters.files.schema import (
 from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, Scalar, YamlError, parse, quoted
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.description import (
-    ALWAYS_OPEN,
     KIND,
     STAGES,
     Api,
@@ -58,9 +57,9 @@ from podtide.domain.fakes.kubernetes.description import (
     Stage,
     Verb,
     Watch,
-    Window,
 )
 from podtide.domain.fakes.kubernetes.fit import Fitted
+from podtide.domain.fakes.windows import ALWAYS_OPEN, Window
 
 
 class WorldFileError(Exception):

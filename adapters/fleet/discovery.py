@@ -24,12 +24,12 @@ from fnmatch import fnmatchcase
 from typing import BinaryIO, Final, NamedTuple
 
 from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES
+from podtide.adapters.eventlog.bytes.errors import LogError, LogMissing, LogNotFound, LogUndecodable, LogUnreadable
 from podtide.adapters.eventlog.bytes.lines import Chunk
 from podtide.adapters.eventlog.bytes.rolled import ROLLED_PREFIX, STATUS_PREFIX, hidden, is_events_name
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.fleet.listing import Item, Listing, is_url, listing_of
 from podtide.adapters.fleet.rows import Stamp, stamp_of_all
-from podtide.adapters.text.safe import LogError, LogMissing, LogNotFound, LogUndecodable, LogUnreadable
 
 DEPTH_MAX: Final = 64
 """Folders within folders that are walked."""

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
+from podtide.adapters.eventlog.bytes.errors import LogError, LogMissing
 from podtide.adapters.eventlog.bytes.rolled import Entry, hidden, is_events_name, log_entries
 from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, ZipStore, local_errors
 from podtide.adapters.fleet.rows import Stamp
-from podtide.adapters.text.safe import LogError, LogMissing
 
 _MODIFIED: Final = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 """What fsspec's clients call the time of the last change; Azure, Google, S3, HDFS and the rest all differ."""

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Struct
 from pyrsistent import pmap
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.records.jsonl import encoded
-from podtide.adapters.text.safe import LogError, display, escaped
+from podtide.adapters.text.safe import display, escaped
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.redaction import REDACTED, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping

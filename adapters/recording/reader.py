@@ -28,6 +28,7 @@ import msgspec
 from msgspec import UNSET
 
 from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, Decoded, sniff
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, Piece
 from podtide.adapters.eventlog.bytes.source import STDIN, open_log
 from podtide.adapters.recording.codec import (
@@ -44,7 +45,7 @@ from podtide.adapters.recording.header import NothingRecorded, RecordingError, R
 from podtide.adapters.recording.pods import PodTable
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.writer import LINE_MAX, STEP_BYTES_MAX
-from podtide.adapters.text.safe import LogError, cause
+from podtide.adapters.text.safe import cause
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.commands import Command, Report, ScheduleThrew
 from podtide.domain.protocol.pods import PodManifest

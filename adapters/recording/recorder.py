@@ -14,7 +14,6 @@ from pathlib import Path
 
 from podtide.adapters.recording import RecordingError, RecordingHeader, RecordingWriter
 from podtide.adapters.text.safe import cause
-from podtide.adapters.views.sparklog.log import SparkLog
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol.commands import Command, Step
@@ -78,18 +77,3 @@ class Recorder:
     def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
         """Write one step."""
         self._writer.step(now, stimuli, taken.commands, taken.reports)
-
-
-class SparkTeller:
-    """Says every decision in Spark's words."""
-
-    def __init__(self, log: SparkLog) -> None:
-        self._log = log
-
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
-        """Say one step: what the machines remarked, then what they decided."""
-        del stimuli
-        for report in taken.reports:
-            self._log.tell(now, report)
-        for command in taken.commands:
-            self._log.tell(now, command)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from podtide.adapters.recording.records.expectation import ABSENT, Difference, Expectation
-from podtide.adapters.text.format import BOUNDS, clock, count, ids, joined, moment, peak_of
+from podtide.adapters.text.format import clock, count, ids, joined, moment
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.replay import ReplayView
+from podtide.adapters.views.timeline.reasons import BOUNDS, peak_of
 from podtide.adapters.views.timeline.scaling_rows import Rows
 
 VALUE_SHOWN_MAX: Final = 60

@@ -18,10 +18,9 @@ from podtide.adapters.text.format import clock, count, lasting, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.simulation import SimulationView
-from podtide.adapters.views.timeline.decisions import bound_words, call_words, decided_rows, facts_words, heard
+from podtide.adapters.views.timeline.decisions import call_words, decided_rows, heard, hold_words
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
 from podtide.adapters.views.timeline.scaling_rows import Row
-from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS
 from podtide.domain.base.units import Millis
 
 SIGNS: Final = {"raised": "▲", "lowered": "▼", "killed": "×", "proposed": "?", "held": "■", "threw": "!", "quiet": " "}
@@ -274,20 +273,6 @@ def expected(page: Page, expectation: Expectation, start: Millis) -> None:
             else:  # somebody may have written it by hand
                 page.say(f"  {telling.clock(record['at_ms'])}  {escaped(str(record['command']))}")
     _departing(page, difference.departing, "expected")
-
-
-def hold_words(hold: Mapping[str, Any], now: Millis, since: str) -> str:
-    """A bound in force: by what, how much, since when, its numbers."""
-    facts = hold["facts"]
-    of_container = hold["bound"] in CONTAINER_BOUNDS
-    usual = facts.get("missing", facts.get("excess", facts.get("executors", facts.get("need"))))
-    size = facts.get("pending") if of_container else usual
-    lead = f"{size:,} " if isinstance(size, int) else ""
-    profile = f", profile {hold['profile']}" if hold["profile"] else ""
-    numbers = ", ".join(facts_words(facts, ("missing", "excess", "pending") if of_container else ("missing", "excess")))
-    return (
-        f"{lead}by {bound_words(hold['bound'])} since {since} ({lasting(now - hold['since_ms'])}){profile}: {numbers}"
-    )
 
 
 def _departing(page: Page, departing: Sequence[Departing], before: str) -> None:

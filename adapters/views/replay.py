@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from podtide.adapters.text import format as wording, plot as terminal_plot
+from podtide.adapters.text import plot as terminal_plot
 from podtide.adapters.text.format import clock, count, lasting, moment
 from podtide.adapters.text.page import STYLES, Page
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.timeline.reasons import BOUNDS
 from podtide.adapters.views.timeline.scaling import HeldTotal, Kind, Moment, Timeline, between, single
 from podtide.adapters.views.timeline.scaling_rows import Row, Rows
 from podtide.domain.base.units import ExecutorId, Millis
@@ -258,7 +259,7 @@ class ReplayView:
         rows = [[page.text(head, "dim") for head in ("held by", "times", "for", "most")]]
         for bound, total in sorted(held.items(), key=lambda item: -item[1].held_ms):
             cells = (f"{total.times:,}", lasting(total.held_ms), f"{total.peak:,}")
-            rows.append([page.text(wording.BOUNDS.get(bound, escaped(bound))), *map(page.text, cells)])
+            rows.append([page.text(BOUNDS.get(bound, escaped(bound))), *map(page.text, cells)])
         right = page.table(rows, (False, True, True, True), indent=0) if held else []
         page.blank()
         together = page.beside(left, right)

@@ -33,6 +33,7 @@ from podtide.domain.backend.state import (
     Waiting,
 )
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
     BackendCommand,
@@ -50,7 +51,6 @@ from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import BackendConfig
 from podtide.domain.protocol.pod_commands import DecommissionExecutors, DeletePods, ExitReason, MarkPods, RemoveExecutor
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
-from podtide.domain.protocol.resource_profiles import SparkFault
 from podtide.domain.protocol.stimuli import ExecutorRemoved
 
 MACHINE: Final = "KubernetesClusterSchedulerBackend"

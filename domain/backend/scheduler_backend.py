@@ -52,6 +52,7 @@ from podtide.domain.backend.state import (
     supports_hold,
 )
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.jvm.values import INT_MAX, parse_int, parse_long, to_int
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
@@ -92,7 +93,6 @@ from podtide.domain.protocol.pod_stimuli import (
     Wake,
 )
 from podtide.domain.protocol.reasons import Cause
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.protocol.stimuli import ExecutorAdded
 
 __all__ = [

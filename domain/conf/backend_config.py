@@ -27,8 +27,8 @@ from podtide.domain.conf.scaling_config import (
     first_executors,
 )
 from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.jvm.values import INT_MAX, to_long
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
 
 RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
 DEFAULT_EXECUTORS: Final = 2

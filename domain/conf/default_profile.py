@@ -18,20 +18,16 @@ from typing import Final
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.reader import Reads, master_of
 from podtide.domain.conf.spark_conf import Setting, SparkConf
+from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.hash_order import concurrent_map_order, immutable_map_order
 from podtide.domain.jvm.values import BYTE_UNITS, LONG_MAX, double_text, parse_double, parse_int, parse_size, to_int
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.resource_profiles import (
-    ASSERTION_ERROR,
     BUILT_IN,
     CPUS,
-    ILLEGAL_ARGUMENT,
-    SPARK_EXCEPTION,
-    SparkFault,
-    concurrent_map_order,
     cpus_in_range,
     cpus_out_of_range,
     default_profile,
-    immutable_map_order,
     tasks_per_executor,
 )
 

@@ -41,10 +41,10 @@ from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import ENABLED, ConstructFailure, Notice, dynamic_allocation_enabled, json_text
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import SparkVersion
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
 from podtide.domain.protocol.config import AllocationConfig, KubernetesConfig
 from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
-from podtide.domain.protocol.resource_profiles import SPARK_EXCEPTION
 
 
 @dataclass(frozen=True, slots=True)

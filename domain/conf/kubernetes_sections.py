@@ -30,6 +30,7 @@ from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION, INSTANCES, MAX, Level, Notice, dynamic_allocation_enabled
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.volumes import claim_templates, executor_volumes
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION
 from podtide.domain.jvm.values import INT_MAX, parse_int, to_long
 from podtide.domain.protocol.allocation_policies import Policies
 from podtide.domain.protocol.config import (
@@ -43,7 +44,6 @@ from podtide.domain.protocol.config import (
     SourcesConfig,
 )
 from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SPARK_EXCEPTION
 
 K: Final = "spark.kubernetes."
 ALLOCATOR: Final = K + "allocation.pods.allocator"

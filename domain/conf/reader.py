@@ -13,7 +13,7 @@ from returns.pipeline import is_successful
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Value
 from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf, read
-from podtide.domain.protocol.resource_profiles import SparkFault
+from podtide.domain.jvm.exceptions import SparkFault
 
 
 class Reads:

@@ -15,8 +15,8 @@ from podtide.domain.conf.entries import KEYS, RENAMED, suspect
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.scaling_config import Level, Notice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, read, unresolved
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.jvm.values import INT_MAX
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
 
 NOTICES_MAX: Final = 100
 """A conf may come from a hostile log: a hundred mistakes are shown, the rest is counted."""

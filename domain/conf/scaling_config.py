@@ -32,9 +32,9 @@ from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads, master_of
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import SparkVersion
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.values import LONG_MAX, double_text
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
 
 ENABLED: Final = "spark.dynamicAllocation.enabled"
 TESTING: Final = "spark.dynamicAllocation.testing"

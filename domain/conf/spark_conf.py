@@ -29,7 +29,7 @@ from returns.result import Failure, Result, Success
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import ENUM, Key, Value
 from podtide.domain.conf.spark_versions import DEFAULT_VERSION, SparkVersion
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 
 SPARK_ILLEGAL_ARGUMENT: Final = "org.apache.spark.SparkIllegalArgumentException"
 

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple, TypeVar
 from returns.result import Failure, Result, Success
 
 from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf
-from podtide.domain.jvm.hash_order import SMALL, bucket_order, map_hash, product_hash, trie_order
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, map_hash, product_hash, trie_order
 from podtide.domain.jvm.values import LONG_MAX, parse_boolean, string_hash
 from podtide.domain.protocol.config import ClaimTemplate
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault, immutable_map_order
 
 PREFIX: Final = "spark.kubernetes.executor.volumes."
 CLAIM: Final = "persistentVolumeClaim"

@@ -36,6 +36,7 @@ from podtide.domain.conf.entries_yarn import EXECUTOR_RESOURCES
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION, SERVICE, Level, Notice
 from podtide.domain.conf.spark_conf import Setting
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, to_int, trim
 from podtide.domain.protocol.config import (
     BackendConfig,
@@ -45,8 +46,8 @@ from podtide.domain.protocol.config import (
     ProfileRules,
     ReporterConfig,
 )
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault, default_profile
-from podtide.domain.yarn.allocator_state import one_label
+from podtide.domain.protocol.containers import one_label
+from podtide.domain.protocol.resource_profiles import default_profile
 from podtide.domain.yarn.container_specs import container_spec
 
 YARN: Final = "yarn"

@@ -29,18 +29,13 @@ from podtide.domain.executor_pod.feature_steps import build, container_missing
 from podtide.domain.executor_pod.reads import refused
 from podtide.domain.executor_pod.resources import Shape, executor_shape
 from podtide.domain.executor_pod.settings import BASIC, MOUNT_VOLUMES, TEMPLATE_KEY, PodSettings, pod_settings
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import format_instant
-from podtide.domain.kubernetes.allocator.replicas_allocator import (
-    CLAIMS_REFUSED,
-    DEPLOYMENT,
-    NO_DRIVER_POD,
-    STATEFULSET,
-)
-from podtide.domain.protocol.config import ClaimTemplate
+from podtide.domain.kubernetes.allocator.replicas_allocator import CLAIMS_REFUSED, NO_DRIVER_POD
+from podtide.domain.protocol.config import ClaimTemplate, claim_name
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateSet
-from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
-from podtide.domain.protocol.pods__pod_claim_names import claim_name
-from podtide.domain.protocol.resource_profiles import ResourceProfile, SparkFault
+from podtide.domain.protocol.pods import DEPLOYMENT, STATEFULSET, UNNAMED_EXECUTOR
+from podtide.domain.protocol.resource_profiles import ResourceProfile
 
 __all__ = ["CannotBuild", "DriverPod", "ExecutorPods", "Owner", "PodFacts", "executor_pods"]
 

@@ -36,8 +36,7 @@ from podtide.domain.executor_pod.settings import (
 )
 from podtide.domain.jvm.hash_order import SMALL, trie_order
 from podtide.domain.jvm.values import string_hash
-from podtide.domain.kubernetes.allocator.replicas_allocator import DEPLOYMENT
-from podtide.domain.protocol.pods import SPARK_CONTAINER
+from podtide.domain.protocol.pods import DEPLOYMENT, SPARK_CONTAINER
 
 CONF_DIR: Final = "/opt/spark/conf"
 CONF_VOLUME: Final = "spark-conf-volume-exec"

@@ -19,8 +19,9 @@ from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.executor_pod.reads import illegal, raw, refused
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.values import double_to_int, to_int, to_long
-from podtide.domain.protocol.resource_profiles import BUILT_IN, SPARK_EXCEPTION, ResourceProfile, SparkFault
+from podtide.domain.protocol.resource_profiles import BUILT_IN, ResourceProfile
 
 PYTHON: Final = "python"
 FACTOR_KEY: Final = "spark.executor.memoryOverheadFactor"

@@ -42,10 +42,10 @@ from podtide.domain.executor_pod.reads import (
     refused,
 )
 from podtide.domain.executor_pod.resources import Sizes, application_sizes
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.jvm.quantities import compare, parse_quantity
 from podtide.domain.jvm.values import trim
 from podtide.domain.protocol.config import ClaimTemplate
-from podtide.domain.protocol.resource_profiles import SPARK_EXCEPTION
 
 K: Final = "spark.kubernetes."
 IMAGE_KEY: Final = K + "executor.container.image"

@@ -201,3 +201,19 @@ def _finished(mixed: int, count: int) -> int:
     mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
     return to_int(mixed ^ mixed >> 16)
+
+
+def immutable_map_order(names: Sequence[str]) -> list[str]:
+    """The order in which Scala 2.13 walks an immutable HashMap with these keys."""
+    return trie_order([(string_hash(name), name) for name in names])
+
+
+def concurrent_map_order(names: Sequence[str]) -> list[str]:
+    """The order in which Java walks a ConcurrentHashMap with these keys, up to eleven, given in order of insertion."""
+    assert len(names) < 12  # beyond that the table grows
+    return concurrent_order([(string_hash(name), name) for name in names])
+
+
+def mutable_map_order(names: Sequence[str]) -> list[str]:
+    """The order in which Scala 2.13 walks a mutable HashMap with these keys, given in order of insertion."""
+    return bucket_order([(string_hash(name), name) for name in names])

@@ -17,13 +17,13 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from pyrsistent import pmap
 
 from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.kubernetes.snapshots import NULL_POINTER, NUMBER_FORMAT
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import SourcesConfig
 from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, Wake
 from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
 
 POLLING: Final = "ExecutorPodsPollingSnapshotSource"
 CACHED: Final = "0"

@@ -28,6 +28,7 @@ from pyrsistent import PMap, pmap
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.state import BackendState
 from podtide.domain.base.units import NEVER, ExecutorId, Millis
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import (
     polling_source as polling,
     resize_plugins as resizing,
@@ -115,7 +116,6 @@ from podtide.domain.protocol.pod_stimuli import (
 )
 from podtide.domain.protocol.pods import PodNumber, pod_number
 from podtide.domain.protocol.reasons import Cause, Threw, Why
-from podtide.domain.protocol.resource_profiles import SparkFault
 from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved
 
 

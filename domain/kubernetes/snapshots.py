@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
 from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.values import LONG_MAX, LONG_MIN
 from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
@@ -39,7 +40,6 @@ from podtide.domain.protocol.pods import (
     PodState,
     Snapshot,
 )
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
 NULL_POINTER: Final = "java.lang.NullPointerException"

@@ -35,6 +35,7 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from pyrsistent import PVector, pmap, pvector
 
 from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.kubernetes import snapshots as views
 from podtide.domain.kubernetes.snapshots import NUMBER_FORMAT, View
 from podtide.domain.protocol.commands import Report, Step
@@ -42,7 +43,6 @@ from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, Sto
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import PodManifest, PodRules, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
-from podtide.domain.protocol.resource_profiles import ILLEGAL_ARGUMENT, SparkFault
 
 ALLOCATOR: Final = "allocator"
 LIFECYCLE: Final = "lifecycle"

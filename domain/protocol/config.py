@@ -16,7 +16,7 @@ from pyrsistent import pmap
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
 from podtide.domain.protocol.containers import ContainerSpec, Resource
-from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
+from podtide.domain.protocol.pods import EXECUTOR_ID, ON_DEMAND, SPARK_CONTAINER, PodRules
 
 INT_MAX: Final = 2**31 - 1
 
@@ -330,3 +330,9 @@ class EngineConfig:
     kubernetes: KubernetesConfig = field(default_factory=KubernetesConfig)
     dynamic: bool = True
     yarn: YarnConfig | None = None
+
+
+def claim_name(template: ClaimTemplate, prefix: str, executor: str) -> str:
+    """The name of an executor's claim of this volume. ``prefix``: that of the pods' names."""
+    own = f"{prefix}-exec-{executor}-pvc-{template.index}"
+    return template.claim.replace(ON_DEMAND, own).replace(EXECUTOR_ID, executor)

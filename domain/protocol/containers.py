@@ -80,3 +80,14 @@ class NodeReport(NamedTuple):
 
     host: str
     state: str
+
+
+def one_label(expression: str) -> bool:
+    """Whether the AM client takes a node label expression: one label, neither both of two nor either."""
+    return "&&" not in expression and "||" not in expression
+
+
+def resource_text(resource: Resource) -> str:
+    """As Hadoop writes it."""
+    custom = "".join(f", {name}: {amount}" for name, amount in resource.custom if amount)
+    return f"<memory:{resource.memory_mib}, vCores:{resource.vcores}{custom}>"

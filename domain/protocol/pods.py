@@ -132,3 +132,15 @@ class PodRules(NamedTuple):
 
     check_all_containers: bool = True
     spark_container: str = SPARK_CONTAINER
+
+
+ON_DEMAND: Final = "OnDemand"
+
+
+EXECUTOR_ID: Final = "SPARK_EXECUTOR_ID"
+
+
+STATEFULSET: Final = "statefulset"
+
+
+DEPLOYMENT: Final = "deployment"

@@ -15,13 +15,13 @@ order of Scala's maps is here too, in two leaf functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final, TypeVar
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
-from podtide.domain.jvm.hash_order import bucket_order, concurrent_order, trie_order
+from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.hash_order import immutable_map_order, mutable_map_order
 from podtide.domain.jvm.values import (
     INT_MAX,
     LONG_MAX,
@@ -29,7 +29,6 @@ from podtide.domain.jvm.values import (
     decimal_text,
     double_text,
     double_to_int,
-    string_hash,
     to_int,
     to_long,
 )
@@ -41,9 +40,6 @@ CPUS: Final = "cpus"
 BUILT_IN: Final = frozenset({CORES, "memory", "memoryOverhead", "pyspark.memory", "offHeap"})
 """ResourceProfile.allSupportedExecutorResources: everything else is a custom resource."""
 
-SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
-ASSERTION_ERROR: Final = "java.lang.AssertionError"
-ILLEGAL_ARGUMENT: Final = "java.lang.IllegalArgumentException"
 
 CPUS_MIN: Final = Decimal("1e-9")
 CPUS_MAX: Final = Decimal(INT_MAX)
@@ -52,17 +48,6 @@ _NINE_PLACES: Final = Decimal("1e-9")
 _EXACT: Final = Context(prec=400)
 
 Amount = TypeVar("Amount", int, float)
-
-
-@dataclass(frozen=True, slots=True)
-class SparkFault:
-    """What real Spark would have thrown: the class and its message."""
-
-    exception_class: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.exception_class}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,22 +197,6 @@ def _in_map_order(profile: ResourceProfile, requests: list[tuple[str, Amount]], 
         return requests
     amounts = dict(requests)
     return [(name, amounts[name]) for name in immutable_map_order(list(amounts))]
-
-
-def immutable_map_order(names: Sequence[str]) -> list[str]:
-    """The order in which Scala 2.13 walks an immutable HashMap with these keys."""
-    return trie_order([(string_hash(name), name) for name in names])
-
-
-def concurrent_map_order(names: Sequence[str]) -> list[str]:
-    """The order in which Java walks a ConcurrentHashMap with these keys, up to eleven, given in order of insertion."""
-    assert len(names) < 12  # beyond that the table grows
-    return concurrent_order([(string_hash(name), name) for name in names])
-
-
-def mutable_map_order(names: Sequence[str]) -> list[str]:
-    """The order in which Scala 2.13 walks a mutable HashMap with these keys, given in order of insertion."""
-    return bucket_order([(string_hash(name), name) for name in names])
 
 
 def _assertion(message: str) -> SparkFault:

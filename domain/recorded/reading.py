@@ -28,13 +28,21 @@ from podtide.domain.base.samples import Sample, median
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
 from podtide.domain.recorded.application import Application, Executor, Fresh, Job, Stage, Unknown
-from podtide.domain.recorded.executors import SLOT_TAKEN, SLOTS_MAX, UNANNOUNCED, Fleet, Life, all_profiles
-from podtide.domain.recorded.executors__recorded_reading_fresh import Extra, take_out
+from podtide.domain.recorded.executors import (
+    SLOT_TAKEN,
+    SLOTS_MAX,
+    UNANNOUNCED,
+    Extra,
+    Fleet,
+    Life,
+    all_profiles,
+    take_out,
+)
 from podtide.domain.recorded.job_dependencies import JobSeen, JobTraits, Span, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
 from podtide.domain.recorded.stages import ROOM_PER_TASK, FreshTask, Room, StageSeen, StageWork
-from podtide.domain.recorded.unknowns__recorded_holes import HOLES
+from podtide.domain.recorded.unknowns import HOLES
 
 BLOCK_MANAGERS: Final = "block manager removed"
 """The reason of executors that are known by their block managers alone."""

@@ -28,7 +28,7 @@ from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Descriptio
 from podtide.domain.jvm.quantities import parse_quantity
 from podtide.domain.rerun import plan as plans
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.plan__variants import Faults
+from podtide.domain.rerun.plan import Faults
 
 PROCESS_MAX: Final[Millis] = 4_000
 """The longest that an executor's own start is taken for: a JVM and its registration."""

@@ -29,11 +29,11 @@ from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ReleaseContainers, ResourcesAnswered
+from podtide.domain.rerun.assumed_yarn import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, Containers
 from podtide.domain.rerun.heartbeats import Given
-from podtide.domain.rerun.plan__variants import Faults
+from podtide.domain.rerun.plan import Faults
 from podtide.domain.rerun.start_up import Starts
-from podtide.domain.whatif.planning_yarn import assumed_cluster
 
 ABORTED: Final = -100
 """Of a loss of which nothing is known: a container that YARN ended, nobody's fault."""

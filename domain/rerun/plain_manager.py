@@ -31,8 +31,7 @@ from podtide.domain.protocol.stimuli import (
     Stimulus,
     Tick,
 )
-from podtide.domain.recorded.application import Application
-from podtide.domain.recorded.application__recorded_peaks import main_profile, peaks
+from podtide.domain.recorded.application import Application, main_profile, peaks
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.causes import Cause as Spent, Limit
 from podtide.domain.rerun.ledger.ledger import Book

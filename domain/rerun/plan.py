@@ -1,4 +1,4 @@
-"""What a rerun is told: the config of one variant, settled, in the units of the simulation.
+"""What a user asks to change (a ``Variant``), and the same settled into configs in the units of the simulation (a ``Plan``).
 
 A ``Plan`` is made by ``planning.plan`` from the log's conf and a ``Variant``. It holds the production configs of the
 machines that decide (``dynamic``, ``kubernetes``, ``yarn``), and what the task scheduler needs to know of the conf.
@@ -8,17 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.config import EngineConfig, ScalingConfig
-from podtide.domain.rerun.plan__variants import NO_FAULTS, Faults
 
 AnyCluster: TypeAlias = Description | YarnDescription
 """A cluster as somebody described it: Kubernetes, or YARN."""
+
+
+AS_RECORDED: Final = "as recorded"
+AS_SIMULATED: Final = "as simulated"
+"""The name of the variant that changes nothing: the log's own config, run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What may go wrong besides what did. ``spot_per_hour``: interruptions of one executor in an hour; ``start_extra_ms``:
+    what every start takes longer (a slow image pull); ``quota``: the most executors that the cluster gives."""
+
+    spot_per_hour: float = 0.0
+    start_extra_ms: Millis = 0
+    quota: int | None = None
+
+
+NO_FAULTS: Final = Faults()
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """``changes``: Spark keys over the log's conf, None unsets one. ``static``: so many executors from start to end,
+    without dynamic allocation."""
+
+    name: str
+    changes: Mapping[str, str | None] = field(default_factory=dict)
+    static: int | None = None
+    faults: Faults = NO_FAULTS
 
 
 @dataclass(frozen=True, slots=True)

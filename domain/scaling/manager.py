@@ -37,6 +37,7 @@ from podtide.domain.base.units import (
     ProfileId,
     java_order,
 )
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.hash_order import BUCKETS, Walk, grown, walk_order
 from podtide.domain.protocol.commands import (
     Decommission,
@@ -51,7 +52,7 @@ from podtide.domain.protocol.commands import (
 )
 from podtide.domain.protocol.config import ProfileRules, ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Held, Phase, Why
-from podtide.domain.protocol.resource_profiles import SparkFault, default_profile, refusal, tasks_per_executor
+from podtide.domain.protocol.resource_profiles import default_profile, refusal, tasks_per_executor
 from podtide.domain.protocol.stimuli import Answer, Reset, Stop, Tick
 from podtide.domain.scaling import executor_monitor as idle_executors
 from podtide.domain.scaling.executor_monitor import Idleness

@@ -18,12 +18,12 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf
 from podtide.domain.executor_pod.resources import Sizes, application_sizes, executor_shape
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.resource_profiles import (
     BUILT_IN,
     CORES,
     ResourceProfile,
-    SparkFault,
     default_profile,
     from_added,
     tasks_per_executor,

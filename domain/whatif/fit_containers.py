@@ -36,11 +36,12 @@ from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet, Wake
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ProfilesDefined
+from podtide.domain.rerun.assumed_yarn import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, Containers, StartUp
 from podtide.domain.rerun.heartbeats import Beats, Given, is_client
-from podtide.domain.rerun.plan__variants import NO_FAULTS
+from podtide.domain.rerun.plan import NO_FAULTS
 from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
-from podtide.domain.whatif.planning_yarn import assumed_cluster, without_nodes
+from podtide.domain.whatif.planning_yarn import without_nodes
 
 STOP_LEAST_MS: Final[Millis] = 200
 

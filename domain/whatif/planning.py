@@ -54,13 +54,11 @@ from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.fakes.kubernetes.description import KIND, Description
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.config import EngineConfig
-from podtide.domain.recorded.application import Application
-from podtide.domain.recorded.application__recorded_peaks import main_profile, peaks
+from podtide.domain.recorded.application import Application, main_profile, peaks
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, beset, fitted_to
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.plan import AnyCluster, Plan
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import AnyCluster, Plan, Variant
 from podtide.domain.whatif.executor_shapes import CORES_KEY, recorded_cores, shapes
 from podtide.domain.whatif.planning_notes import CORES_MAX, change_notes, touches
 from podtide.domain.whatif.planning_yarn import on_yarn

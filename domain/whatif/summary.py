@@ -23,8 +23,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Cause
 from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Plan, Variant
 
 MAX_ERROR: Final = 0.25
 """The own error beyond which the model does not fit, unless somebody says otherwise."""

@@ -13,11 +13,18 @@ from pyrsistent import pmap
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
+from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.protocol.completions import judge
-from podtide.domain.protocol.containers import ANY_HOST, DECOMMISSIONING, Completion, Container, ContainerId
+from podtide.domain.protocol.containers import (
+    ANY_HOST,
+    DECOMMISSIONING,
+    Completion,
+    Container,
+    ContainerId,
+    resource_text,
+)
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
-from podtide.domain.protocol.resource_profiles import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.protocol.yarn_messages import (
     DecommissionHost,
     LaunchEnded,
@@ -36,7 +43,6 @@ from podtide.domain.yarn.allocator_state import (
     Books,
     Launch,
     Rest,
-    resource_text,
 )
 
 

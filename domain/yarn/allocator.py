@@ -26,13 +26,13 @@ from pyrsistent import PMap, pmap
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
-from podtide.domain.jvm.hash_order import SMALL, bucket_order, trie_order
+from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, trie_order
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import Layout, RequestTable, Span, count_of, first_of
-from podtide.domain.protocol.containers import ContainerSpec
+from podtide.domain.protocol.containers import ContainerSpec, one_label, resource_text
 from podtide.domain.protocol.reasons import Cause, Fact, Threw, Why
-from podtide.domain.protocol.resource_profiles import SparkFault, immutable_map_order
 from podtide.domain.protocol.yarn_messages import (
     Beat,
     CallResourceManager,
@@ -52,7 +52,7 @@ from podtide.domain.protocol.yarn_messages import (
     YarnInput,
 )
 from podtide.domain.yarn.allocate_response import Answers
-from podtide.domain.yarn.allocator_state import ENDPOINT, Said, YarnState, one_label, resource_text
+from podtide.domain.yarn.allocator_state import ENDPOINT, Said, YarnState
 from podtide.domain.yarn.locality import Wish, place
 
 NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"

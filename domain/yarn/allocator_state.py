@@ -13,7 +13,7 @@ from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import RequestTable
-from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec, Resource
+from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
 from podtide.domain.protocol.yarn_messages import (
@@ -177,14 +177,3 @@ class Books:
                 self.remark(topic, TRACKER, hosts=", ".join(names))
         why = Why(Cause.EXCLUDED, pmap({"excluded": len(self.health.sent)}))
         self.say(UpdateExclusions(self.now, told.added, told.removed, why))
-
-
-def one_label(expression: str) -> bool:
-    """Whether the AM client takes a node label expression: one label, neither both of two nor either."""
-    return "&&" not in expression and "||" not in expression
-
-
-def resource_text(resource: Resource) -> str:
-    """As Hadoop writes it."""
-    custom = "".join(f", {name}: {amount}" for name, amount in resource.custom if amount)
-    return f"<memory:{resource.memory_mib}, vCores:{resource.vcores}{custom}>"

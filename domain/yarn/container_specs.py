@@ -16,6 +16,7 @@ ResourceRequestHelper of Spark 4.3.0 (spec: yarn, section 1; quirk 67).
 from __future__ import annotations
 
 from podtide.domain.base.units import DEFAULT_PROFILE
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.values import to_int, to_long
 from podtide.domain.protocol.config import ContainerRules
 from podtide.domain.protocol.containers import ContainerSpec, Resource
@@ -23,7 +24,6 @@ from podtide.domain.protocol.resource_profiles import (
     BUILT_IN,
     CORES,
     ResourceProfile,
-    SparkFault,
     default_profile,
     tasks_per_executor,
 )

@@ -48,6 +48,7 @@ from podtide.domain.backend.state import (
     StopStage,
 )
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.values import to_int
 from podtide.domain.protocol.backend_messages import (
     LossReported,
@@ -63,7 +64,6 @@ from podtide.domain.protocol.config import BackendConfig
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor, StopSource
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
-from podtide.domain.protocol.resource_profiles import SparkFault
 from podtide.domain.protocol.stimuli import Reset
 from podtide.domain.protocol.yarn_messages import (
     ContainersWanted,

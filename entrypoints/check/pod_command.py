@@ -40,12 +40,13 @@ from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.scaling_config import Notice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, ExecutorPods, PodFacts, executor_pods
-from podtide.domain.executor_pod.facts__executor_pod_driver import as_driver_has_it
+from podtide.domain.executor_pod.driver import as_driver_has_it
 from podtide.domain.executor_pod.redaction import redacted
 from podtide.domain.executor_pod.settings import DRIVER_HOST_KEY, TEMPLATE_KEY
 from podtide.domain.jvm.values import parse_long
-from podtide.domain.kubernetes.allocator.replicas_allocator import STATEFULSET, claim_specs
+from podtide.domain.kubernetes.allocator.replicas_allocator import claim_specs
 from podtide.domain.protocol.pod_commands import CreateSet
+from podtide.domain.protocol.pods import STATEFULSET
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
 from podtide.entrypoints.common.output import ClusterRefused, Misused, Unreadable, printed

@@ -186,3 +186,7 @@ def _shown(error: ConfError, redaction: Redaction) -> ConfError:
 def _without(master: str) -> str:
     where = f" (master {master})" if master.startswith("local") else ""
     return f"The application ran without dynamic allocation{where}: this is what it would have asked for."
+
+
+class NothingToReplay(Exception):
+    """The log is an event log, but holds nothing to decide upon; the text says what is missing."""

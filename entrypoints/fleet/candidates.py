@@ -24,8 +24,7 @@ from typing import Final
 from returns.pipeline import is_successful
 
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Plan, Variant
 from podtide.entrypoints.whatif.run import Study, planned
 
 _DYNAMIC: Final = "spark.dynamicAllocation"

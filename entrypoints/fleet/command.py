@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Final
 import click
 from returns.pipeline import is_successful
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.fleet.catalogue import CatalogueError
 from podtide.adapters.fleet.discovery import Finder, Found, ListError, paths_in
 from podtide.adapters.fleet.journal import ENDING, JournalError
@@ -26,7 +27,7 @@ from podtide.adapters.fleet.spark_workers import SparkEngineError, SparkWorkers
 from podtide.adapters.fleet.table import TableError, check_table
 from podtide.adapters.process_pool import Work, Workers, WorkersError
 from podtide.adapters.text.format import count
-from podtide.adapters.text.safe import LogError, cause, display, escaped
+from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.spark_conf import from_arguments
 from podtide.entrypoints.common.output import ClusterRefused, Misused, Unreadable, print_object, printed
 from podtide.entrypoints.fleet.options import TermError, limit_seconds, memory_bytes

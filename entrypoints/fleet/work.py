@@ -18,10 +18,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from podtide import __version__
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.fleet.discovery import Found, begins_like_log
 from podtide.adapters.fleet.rows import Row, Stamp, Status, row_bytes, shortened, shown_place
-from podtide.adapters.text.safe import LogError
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
 

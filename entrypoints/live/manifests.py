@@ -25,8 +25,8 @@ from podtide.adapters.kubernetes.executor_pod.spark_conf_dir import ConfDirError
 from podtide.adapters.kubernetes.executor_pod.template import PodTemplateError, read_template
 from podtide.domain.base.units import ProfileId
 from podtide.domain.executor_pod.builder import DriverPod, PodFacts, executor_pods
+from podtide.domain.executor_pod.driver import as_driver_has_it
 from podtide.domain.executor_pod.facts import Owner
-from podtide.domain.executor_pod.facts__executor_pod_driver import as_driver_has_it
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.resource_profiles import ResourceProfile

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import LogSource, open_log
 from podtide.adapters.eventlog.decoder_process import WORTH_BYTES, SecondProcess
 from podtide.adapters.eventlog.sensor import EventLogSensor
@@ -23,16 +24,16 @@ from podtide.adapters.recording import is_recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.spool import RecordSpool
-from podtide.adapters.text.progress__progress import Progress
-from podtide.adapters.text.safe import LogError, display
+from podtide.adapters.text.progress import Progress
+from podtide.adapters.text.safe import display
 from podtide.adapters.views.sparklog.line import Level
 from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog
 from podtide.adapters.views.timeline.scaling import Timeline
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.log_config import SettingsError
+from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
 from podtide.entrypoints.common.output import Misused, Unreadable, misused, print_document, printed, silence, unreadable
-from podtide.entrypoints.replay.run import NothingToReplay, Replay
+from podtide.entrypoints.replay.run import Replay
 
 if TYPE_CHECKING:
     from podtide.adapters.views.replay import ReplayView

@@ -22,7 +22,6 @@ from podtide.adapters.recording import (
     open_recording,
     policy_words,
 )
-from podtide.adapters.recording.recorder import SparkTeller
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
@@ -31,6 +30,7 @@ from podtide.adapters.recording.records.spool import RecordSpool
 from podtide.adapters.text.format import count
 from podtide.adapters.views.sparklog.line import Level
 from podtide.adapters.views.sparklog.log import Pattern, SparkLog
+from podtide.adapters.views.sparklog.observer import SparkTeller
 from podtide.adapters.views.stats.kubernetes import Story
 from podtide.adapters.views.stats.yarn import YarnStory
 from podtide.adapters.views.timeline.kubernetes import PodTimeline

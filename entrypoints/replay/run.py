@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podtide.adapters.eventlog.actuator import LogWorld, Meter, Sink
 from podtide.adapters.eventlog.decoder_process import SecondProcess
 from podtide.adapters.eventlog.sensor import Application, EventLogSensor
+from podtide.adapters.recording.log_actuator import LogWorld, Meter, Sink
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.views.sparklog.log import SparkLog
 from podtide.adapters.views.sparklog.narrator import Narrator
@@ -23,7 +23,7 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.protocol.stimuli import JobEnd, Stimulus
 from podtide.domain.scaling import manager as scaling
 from podtide.entrypoints.common.event_loop import Loop
-from podtide.entrypoints.common.log_config import Settled, settle
+from podtide.entrypoints.common.log_config import NothingToReplay, Settled, settle
 
 BEHAVIOUR: Final = "4.3.0"
 """The Spark whose decision logic runs, whatever Spark wrote the log; only defaults follow the log's version."""
@@ -31,10 +31,6 @@ BEHAVIOUR: Final = "4.3.0"
 
 JUMP_MS: Final[Millis] = 30 * 86_400_000
 """A gap in a log's times from which on it is worth a word."""
-
-
-class NothingToReplay(Exception):
-    """The log is an event log, but holds nothing to decide upon; the text says what is missing."""
 
 
 @dataclass

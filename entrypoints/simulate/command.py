@@ -21,7 +21,7 @@ from podtide.adapters.files.cluster import WorldFileError
 from podtide.adapters.files.workload import WorkloadFileError, read as read_workload, targets as read_targets
 from podtide.adapters.files.yarn_cluster import read_cluster
 from podtide.adapters.recording import RecordingError, header_of
-from podtide.adapters.recording.recorder import Recorder, SparkTeller, whole_recording
+from podtide.adapters.recording.recorder import Recorder, whole_recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError, DecisionWriter
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.page import Page
@@ -29,6 +29,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.recording import Telling
 from podtide.adapters.views.simulation import SimulationView
 from podtide.adapters.views.sparklog.log import SparkLog
+from podtide.adapters.views.sparklog.observer import SparkTeller
 from podtide.adapters.views.stats.kubernetes import Story
 from podtide.adapters.views.stats.yarn import YarnStory
 from podtide.adapters.views.timeline.kubernetes import PodTimeline

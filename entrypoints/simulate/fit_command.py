@@ -13,11 +13,12 @@ from typing import Any, Final, get_args
 
 import click
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.files.cluster import write_fitted
 from podtide.adapters.files.yarn_cluster import write as write_yarn
 from podtide.adapters.recording import Recording, open_recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionWriter
-from podtide.adapters.text.safe import LogError, display
+from podtide.adapters.text.safe import display
 from podtide.domain.fakes.kubernetes import fit as fitting
 from podtide.domain.fakes.kubernetes.fit import Observation
 from podtide.domain.fakes.yarn import fit as yarn_fitting

@@ -17,15 +17,15 @@ from typing import Any, Final
 import click
 from returns.pipeline import is_successful
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.progress import TerminalLine
-from podtide.adapters.text.safe import LogError, display, escaped
+from podtide.adapters.text.safe import display, escaped
 from podtide.adapters.views.whatif.document import Asked, document
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn.description import YarnDescription
-from podtide.domain.rerun.plan import AnyCluster
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import AnyCluster, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, Answer

@@ -28,7 +28,7 @@ from podtide.domain.conf.entries import KEYS, suspect
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping, read
 from podtide.domain.conf.spark_versions import parse_version
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.entrypoints.whatif.variants import VariantError, Wishes, split, variants_of
 
 RECORDED: Final = "recorded"

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from returns.pipeline import is_successful
 
-from podtide.adapters.text.safe import LogError, escaped
+from podtide.adapters.eventlog.bytes.errors import LogError
+from podtide.adapters.text.safe import escaped
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
@@ -79,7 +80,7 @@ def read_log(log: str) -> Application:
 
 def studied(log: str, ground: Ground, read: Read, rerun: Rerun) -> Usable | Unusable:
     """Read and study a log. Raises OverridesRefused."""
-    from podtide.entrypoints.replay.run import NothingToReplay  # noqa: PLC0415 - loads the replay
+    from podtide.entrypoints.common.log_config import NothingToReplay  # noqa: PLC0415 - the same
 
     try:
         application = read(log)

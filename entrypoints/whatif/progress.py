@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.text.progress__progress import Progress
+from podtide.adapters.text.progress import Progress
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.entrypoints.whatif.recorded_log import read_application

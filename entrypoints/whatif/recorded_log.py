@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from podtide.adapters.eventlog.actuator import LogWorld
 from podtide.adapters.eventlog.application import SHAPES, ApplicationLog
 from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.adapters.recording.log_actuator import LogWorld
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
@@ -30,8 +30,7 @@ from podtide.domain.recorded.request_times import Registration, Target, request_
 from podtide.domain.recorded.unknowns import Told, unknowns_of
 from podtide.domain.rerun.heartbeats import is_reset_at_start
 from podtide.entrypoints.common.event_loop import Loop
-from podtide.entrypoints.common.log_config import Settled, settle
-from podtide.entrypoints.replay.run import NothingToReplay
+from podtide.entrypoints.common.log_config import NothingToReplay, Settled, settle
 
 TARGETS_MAX: Final = 1_000_000
 """Changes of the target that are kept; an application that changes its mind every second does so for eleven days."""

@@ -25,11 +25,10 @@ from returns.result import Failure, Result, Success
 
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
-from podtide.domain.recorded.unknowns__recorded_holes import holes, unknown_conf
+from podtide.domain.recorded.unknowns import holes, unknown_conf
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import AnyCluster, Plan
-from podtide.domain.rerun.plan__variants import AS_SIMULATED, Variant
+from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, Plan, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.fit_behaviour import fit
 from podtide.domain.whatif.misfit import misfit

@@ -20,7 +20,7 @@ from typing import Final
 
 from podtide.adapters.files.schema import duration
 from podtide.adapters.text.safe import escaped
-from podtide.domain.rerun.plan__variants import AS_RECORDED, AS_SIMULATED, NO_FAULTS, Faults, Variant
+from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED, NO_FAULTS, Faults, Variant
 from podtide.domain.whatif.planning import STATIC_MAX
 
 SET: Final = "set"

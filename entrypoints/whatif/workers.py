@@ -23,8 +23,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Plan, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.entrypoints.whatif.run import Study, planned
 

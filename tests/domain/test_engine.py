@@ -65,7 +65,7 @@ def test_metrics_of_an_application_under_way() -> None:
     play.tick()
     assert play.offer(1) == ["1"]
     play.leave(0)
-    assert metrics(play.state, CONFIG) == {
+    assert metrics(play.state.scaling, play.state.load, CONFIG) == {
         "executors.numberExecutorsToAdd": 1,
         "executors.numberExecutorsPendingToRemove": 1,
         "executors.numberAllExecutors": 3,
@@ -83,4 +83,4 @@ def test_metrics_with_an_unknown_profile_show_no_need() -> None:
     play = Play(CONFIG)
     play.stage(0, 3)
     play.stage(1, 3, profile=1)
-    assert metrics(play.state, CONFIG)["executors.numberMaxNeededExecutors"] == 0
+    assert metrics(play.state.scaling, play.state.load, CONFIG)["executors.numberMaxNeededExecutors"] == 0

@@ -16,10 +16,10 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import MERGE_PATCH, KubernetesApi, Unreachable
 from podtide.adapters.kubernetes.watch.sensor import Heard, PodSensor, SensorSettings
 from podtide.adapters.notices import News, Topic
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import PodRules, PodState
-from podtide.domain.protocol.resource_profiles import SparkFault
 from tests.live.cluster import Cluster
 from tests.live.proxy import Proxy
 from tests.live.waiting import until

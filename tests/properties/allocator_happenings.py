@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorInput, AllocatorState, RecoveryNeeded
@@ -45,7 +46,6 @@ from podtide.domain.protocol.pod_stimuli import (
     TargetsSet,
 )
 from podtide.domain.protocol.pods import PodManifest, PodNumber, PodRules, Snapshot
-from podtide.domain.protocol.resource_profiles import SparkFault
 from tests.support.pods_play import Api, manifest
 
 RULES = PodRules(check_all_containers=False)

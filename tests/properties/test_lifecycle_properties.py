@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, strategies as st
 
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.hash_order import SMALL
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.lifecycle import exit_reasons, lifecycle_manager as lifecycle
@@ -40,7 +41,6 @@ from podtide.domain.protocol.pods import (
     Snapshot,
 )
 from podtide.domain.protocol.reasons import Threw
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 RULES = PodRules()
 REFUSED = CallFailure(403, "Forbidden")

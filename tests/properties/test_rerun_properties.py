@@ -19,8 +19,7 @@ from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
 from podtide.domain.recorded.application import Application, Copy, Failure, Job, Stage
 from podtide.domain.rerun.behaviour import Behaviour, Loss
 from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.plan__variants import Faults
+from podtide.domain.rerun.plan import Faults, Plan
 from podtide.domain.rerun.rerun import rerun
 from tests.support.rerun_play import (
     AT_ONCE,

@@ -7,13 +7,13 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots, snapshots_store as store
 from podtide.domain.kubernetes.snapshots import View
 from podtide.domain.kubernetes.snapshots_store import Delivered, Stop, StoreConfig, StoreState, Subscribe
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Pod, PodManifest, PodRules, Snapshot
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 RULES = PodRules()
 CONFIG = StoreConfig(RULES)

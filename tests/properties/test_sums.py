@@ -6,8 +6,8 @@ from hypothesis import given
 
 from podtide.domain import engine
 from podtide.domain.base.units import ALWAYS, NEVER, ExecutorId, Millis
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.resource_profiles import SparkFault
 from podtide.domain.scaling import executor_monitor as idle_executors
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.executor_trackers import IdlenessBooks

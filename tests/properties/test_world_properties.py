@@ -34,8 +34,8 @@ from podtide.domain.fakes.kubernetes.description import (
     Stage,
     Verb,
     Watch,
-    Window,
 )
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,

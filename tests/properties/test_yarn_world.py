@@ -16,7 +16,7 @@ from pyrsistent import pmap
 from podtide.adapters.files import yarn_cluster as yarn_world_file
 from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform, stream
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.fakes.kubernetes.description import Window
+from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.books import Books, Plan, Shape
 from podtide.domain.fakes.yarn.checks import problems

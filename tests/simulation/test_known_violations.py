@@ -22,8 +22,8 @@ from podtide.domain.fakes.kubernetes.description import (
     Stage,
     Verb,
     Watch,
-    Window,
 )
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, Policies
 from tests.simulation.play import Play
 from tests.simulation.watcher import Name, Reason

@@ -31,8 +31,8 @@ from podtide.domain.fakes.kubernetes.description import (
     Stage,
     Verb,
     Watch,
-    Window,
 )
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
 from podtide.domain.protocol.config import EngineConfig
 from podtide.entrypoints.common.app_config import app_settings

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from podtide.adapters.eventlog.bytes.errors import LogCorrupt
 from podtide.adapters.fleet.rows import Row, Status
-from podtide.adapters.text.safe import LogCorrupt
 from podtide.domain.rerun.ledger.causes import Cause, Limit
 from podtide.entrypoints.fleet.work import Options
 

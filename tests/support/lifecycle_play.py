@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
@@ -29,7 +30,6 @@ from podtide.domain.protocol.pods import (
     Snapshot,
 )
 from podtide.domain.protocol.reasons import Remark, Threw
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 FORBIDDEN = CallFailure(403, "Forbidden")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import format_instant, java_instant
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
@@ -51,7 +52,6 @@ from podtide.domain.protocol.pods import (
     Snapshot,
 )
 from podtide.domain.protocol.reasons import Bound, Held, Phase, Remark, Threw
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 RULES = PodRules()
 SECOND = 1_000

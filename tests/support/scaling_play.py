@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import State
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScalingCommand
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.resource_profiles import SparkFault
 from podtide.domain.protocol.stimuli import (
     Answer,
     ExecutorAdded,

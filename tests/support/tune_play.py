@@ -12,7 +12,7 @@ from array import array
 from dataclasses import replace
 from typing import Final
 
-from podtide.adapters.text.safe import LogError
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.conf.scaling_config import ENABLED, MAX
 from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage
@@ -20,7 +20,7 @@ from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.causes import Cause
 from podtide.domain.rerun.outcome import Decision, Outcome, Point, StageTimes
 from podtide.domain.rerun.plan import Plan
-from podtide.entrypoints.replay.run import NothingToReplay
+from podtide.entrypoints.common.log_config import NothingToReplay
 
 START: Final = 1_700_000_000_000
 WORK_MS: Final = 640_000

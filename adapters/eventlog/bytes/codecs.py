@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from podtide.adapters.eventlog.bytes import java_codecs as java_streams
+from podtide.adapters.eventlog.bytes.errors import CodecMissing, LogCorrupt, LogUndecodable
 from podtide.adapters.eventlog.bytes.framing import BOMB, READ_BYTES, Cut, Damage, Intake, PackageMissing, is_bomb, need
-from podtide.adapters.text.safe import CodecMissing, LogCorrupt, LogUndecodable
 
 HEAD_BYTES: Final = 512
 """How much of a stream ``sniff`` wants to see: tar's magic number stands at byte 257."""

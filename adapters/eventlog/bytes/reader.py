@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import Self
 
 from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, Codec, Decoded, foreign, sniff, suffix_codec
+from podtide.adapters.eventlog.bytes.errors import LogEmpty, LogUndecodable, LogUnreadable
 from podtide.adapters.eventlog.bytes.lines import CHUNK_BYTES, LINE_MAX, Chunk, Fault, FaultKind, Piece, cut_lines
 from podtide.adapters.eventlog.bytes.rolled import Gap
 from podtide.adapters.eventlog.bytes.store import Reader, Store
-from podtide.adapters.text.safe import LogEmpty, LogUndecodable, LogUnreadable, display
+from podtide.adapters.text.safe import display
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,15 @@ from functools import partial
 from typing import BinaryIO, Final
 
 from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, PLAIN_BYTES, ZIP_MAGICS, Codec, Decoded, foreign, sniff
+from podtide.adapters.eventlog.bytes.errors import (
+    LogAmbiguous,
+    LogEmpty,
+    LogError,
+    LogMissing,
+    LogNotFound,
+    LogUndecodable,
+    LogUnreadable,
+)
 from podtide.adapters.eventlog.bytes.lines import Chunk, Fault, FaultKind, Piece
 from podtide.adapters.eventlog.bytes.reader import LogFile, LogSource, Plan, empty, total_size
 from podtide.adapters.eventlog.bytes.rolled import (
@@ -36,17 +45,7 @@ from podtide.adapters.eventlog.bytes.rolled import (
     rolled,
 )
 from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, Store, ZipStore
-from podtide.adapters.text.safe import (
-    LogAmbiguous,
-    LogEmpty,
-    LogError,
-    LogMissing,
-    LogNotFound,
-    LogUndecodable,
-    LogUnreadable,
-    cause,
-    display,
-)
+from podtide.adapters.text.safe import cause, display
 
 __all__ = ["Chunk", "Codec", "Fault", "FaultKind", "LogFile", "LogSource", "Piece", "open_log"]
 

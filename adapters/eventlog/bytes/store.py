@@ -20,9 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from podtide.adapters.eventlog.bytes.framing import BOMB, is_bomb
-from podtide.adapters.eventlog.bytes.rolled import Entry
-from podtide.adapters.text.safe import (
+from podtide.adapters.eventlog.bytes.errors import (
     LogCorrupt,
     LogError,
     LogMissing,
@@ -30,8 +28,10 @@ from podtide.adapters.text.safe import (
     LogUnreadable,
     RemoteFailed,
     RemoteMissing,
-    cause,
 )
+from podtide.adapters.eventlog.bytes.framing import BOMB, is_bomb
+from podtide.adapters.eventlog.bytes.rolled import Entry
+from podtide.adapters.text.safe import cause
 
 EXTRAS: Final = {
     **dict.fromkeys(("s3", "s3a"), "podtide[s3]"),

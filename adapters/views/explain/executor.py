@@ -21,6 +21,7 @@ from podtide.adapters.recording.records.codec import Plain
 from podtide.domain.backend.registry import Registry
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.engine import State
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
@@ -35,7 +36,6 @@ from podtide.domain.protocol.pods import (
     pod_number,
 )
 from podtide.domain.protocol.reasons import Held, Phase
-from podtide.domain.protocol.resource_profiles import SparkFault
 from podtide.domain.protocol.stimuli import TaskEnd, TaskStart
 
 HEAD: Final = 150

@@ -13,7 +13,7 @@ from typing import Any, Final
 from podtide.adapters.recording import RecordedStep, decided_record
 from podtide.adapters.recording.comparison import HoldBook
 from podtide.adapters.recording.records.codec import Plain
-from podtide.adapters.views.explain.moment__yarn_moment import yarn_standing
+from podtide.adapters.views.explain.yarn_moment import yarn_standing
 from podtide.domain import engine
 from podtide.domain.base.units import ALWAYS, NEVER, Millis
 from podtide.domain.engine import State

@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from podtide.adapters.text.format import count, ids, lasting, moment, why_killed
+from podtide.adapters.text.format import count, ids, lasting, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.explain import yarn_view as container_explained
 from podtide.adapters.views.explain.container import CONTAINER_WAITS
 from podtide.adapters.views.explain.executor import WAITS
-from podtide.adapters.views.recording import Telling, hold_words
-from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, facts_words, failure_words
+from podtide.adapters.views.recording import Telling
+from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, facts_words, failure_words, hold_words
+from podtide.adapters.views.timeline.reasons import why_killed
 from podtide.adapters.views.timeline.scaling_rows import Row
 from podtide.domain.base.units import Millis
 

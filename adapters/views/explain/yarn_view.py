@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.recording import hold_words
 from podtide.adapters.views.stats.yarn import status_words
-from podtide.adapters.views.timeline.decisions import decided_rows
+from podtide.adapters.views.timeline.decisions import decided_rows, hold_words
 from podtide.adapters.views.timeline.scaling_rows import Row
 from podtide.adapters.views.timeline.yarn_decisions import location_words, named, short, text
 from podtide.domain.base.units import Millis

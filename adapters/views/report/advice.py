@@ -18,7 +18,7 @@ from podtide.adapters.views.report.variants import further_figures, variants_tab
 from podtide.adapters.views.whatif.figures import change, difference, money, number, percent, took
 from podtide.adapters.views.whatif.findings import about, featured
 from podtide.adapters.views.whatif.model import Document, Prices, Recommendation, Recorded, Run
-from podtide.domain.rerun.plan__variants import AS_RECORDED, AS_SIMULATED
+from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
 CHARTS_MAX: Final = 6
 SPOTS_MAX: Final = 250

@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.text.format import count, ids, joined, why_killed, why_lowered, why_raised
+from podtide.adapters.text.format import count, ids, joined
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.timeline.reasons import why_killed, why_lowered, why_raised
 from podtide.adapters.views.whatif.figures import at, executors, signed
 from podtide.adapters.views.whatif.model import Decision
 

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from podtide.adapters.recording import AnyStimulus, decided_record
-from podtide.adapters.text.format import BOUNDS, count, ids, lasting
+from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline import scaling as timeline
+from podtide.adapters.views.timeline.reasons import BOUNDS
 from podtide.adapters.views.timeline.scaling_rows import Row, Rows
 from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, container_rows, heard_containers
+from podtide.domain.base.units import Millis
 from podtide.domain.protocol import pod_stimuli as ps, stimuli as st
 from podtide.domain.protocol.commands import Command
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
@@ -320,3 +322,17 @@ def _value(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
         return _text(value)
     return f"{value:,}"
+
+
+def hold_words(hold: Mapping[str, Any], now: Millis, since: str) -> str:
+    """A bound in force: by what, how much, since when, its numbers."""
+    facts = hold["facts"]
+    of_container = hold["bound"] in CONTAINER_BOUNDS
+    usual = facts.get("missing", facts.get("excess", facts.get("executors", facts.get("need"))))
+    size = facts.get("pending") if of_container else usual
+    lead = f"{size:,} " if isinstance(size, int) else ""
+    profile = f", profile {hold['profile']}" if hold["profile"] else ""
+    numbers = ", ".join(facts_words(facts, ("missing", "excess", "pending") if of_container else ("missing", "excess")))
+    return (
+        f"{lead}by {bound_words(hold['bound'])} since {since} ({lasting(now - hold['since_ms'])}){profile}: {numbers}"
+    )

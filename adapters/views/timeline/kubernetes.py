@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from podtide.adapters.text import format as wording
-from podtide.adapters.text.format import count, ids, lasting, peak_of
+from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.decisions import (
     SIDE_BOUNDS,
@@ -24,6 +23,7 @@ from podtide.adapters.views.timeline.decisions import (
     failure_words,
     side_size,
 )
+from podtide.adapters.views.timeline.reasons import holding, peak_of, why_killed, why_lowered, why_raised
 from podtide.adapters.views.timeline.scaling_rows import Row
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
@@ -314,7 +314,7 @@ class PodTimeline:
                 ]
                 return Row(told.at, "killed", f"gone {_few(told)}", [*parts, *times])
             case "let go":
-                why = wording.why_killed(told.cause, told.facts, told.at)
+                why = why_killed(told.cause, told.facts, told.at)
                 return Row(told.at, "killed", f"{told.text} {_few(told)}", [why, *times])
             case "set":
                 return Row(told.at, "quiet", f"{told.text} of {told.after:,}", [*times, *of])
@@ -327,7 +327,7 @@ class PodTimeline:
                 if told.held:
                     lasted = f"to the end, {lasting(told.end - told.at)}"
                 if told.cause not in SIDE_BOUNDS:
-                    what, by = wording.holding(told.cause, told.facts, told.number)
+                    what, by = holding(told.cause, told.facts, told.number)
                     return Row(told.at, "held", what, [*by, lasted, *of])
                 verb = "kept" if "excess" in told.facts else "held"
                 parts = [f"by {bound_words(told.cause)}", lasted, *numbers, *of]
@@ -339,8 +339,8 @@ def _moved(told: Told) -> list[str]:
     if told.cause in (OUTSIDE, BACKEND):
         return [told.cause]
     if told.after >= told.before:
-        return wording.why_raised(told.cause, told.facts, told.before, told.after, {})
-    return wording.why_lowered(told.cause, told.facts, told.before, told.after, 1, 0)
+        return why_raised(told.cause, told.facts, told.before, told.after, {})
+    return why_lowered(told.cause, told.facts, told.before, told.after, 1, 0)
 
 
 def _few(told: Told) -> str:

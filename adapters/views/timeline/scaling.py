@@ -20,7 +20,8 @@ from enum import Enum
 from heapq import heappush, heappushpop
 from typing import Any, Final
 
-from podtide.adapters.text.format import IDS_SHOWN, peak_of
+from podtide.adapters.text.format import IDS_SHOWN
+from podtide.adapters.views.timeline.reasons import peak_of
 from podtide.domain.base.units import Millis
 
 HEAD: Final = 8

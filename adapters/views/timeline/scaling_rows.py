@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.text import format as wording
 from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.timeline.reasons import holding, why_killed, why_lowered, why_raised, why_ramped
 from podtide.adapters.views.timeline.scaling import Change, Kind, Moment
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
 
@@ -96,20 +96,20 @@ class Rows:
             what = what.partition(" → ")[0]
         elif step.cause == "initial":
             what = self._target(step.profile, None, step.after)
-        why = wording.why_raised(step.cause, step.facts, step.before, step.after, self._waits)
+        why = why_raised(step.cause, step.facts, step.before, step.after, self._waits)
         return Row(step.at, "raised", what, why)
 
     def _ramp(self, moment: Moment, before: int, moves: int) -> Row:
         last = moment.last
         assert last is not None
-        why = wording.why_ramped(last.facts, before, last.after, moves, moment.end - moment.at)
+        why = why_ramped(last.facts, before, last.after, moves, moment.end - moment.at)
         return Row(moment.at, "raised", self._target(moment.profile, before, last.after), why)
 
     def _lowered(self, moment: Moment) -> Row:
         last = moment.last
         assert last is not None
         span = moment.end - moment.at
-        why = wording.why_lowered(last.cause, last.facts, moment.before, last.after, moment.moves, span)
+        why = why_lowered(last.cause, last.facts, moment.before, last.after, moment.moves, span)
         return Row(moment.at, "lowered", self._target(moment.profile, moment.before, last.after), why)
 
     def _target(self, profile: int, before: int | None, after: int) -> str:
@@ -122,7 +122,7 @@ def _killed(moment: Moment) -> Row:
     named = ids(moment.ids) if moment.executors <= len(moment.ids) else ""
     short = named and len(named) <= IDS_WIDTH
     what = f"{verb} {named}" if short else f"{verb} {count(moment.executors, 'executor')}"
-    parts = [wording.why_killed(moment.cause, moment.facts, moment.at)]
+    parts = [why_killed(moment.cause, moment.facts, moment.at)]
     if moment.moves > 1:
         parts[0] += f", within {lasting(moment.end - moment.at)}"
     if named and not short:
@@ -141,13 +141,13 @@ def _killed(moment: Moment) -> Row:
 
 
 def _held(moment: Moment) -> Row:
-    what, why = wording.holding(moment.cause, moment.facts, moment.peak)
+    what, why = holding(moment.cause, moment.facts, moment.peak)
     span = lasting(moment.end - moment.at)
     return Row(moment.at, "held", what, [*why, f"for {span}" if moment.ended else f"to the end, {span}"])
 
 
 def _single_hold(moment: Moment) -> Row:
-    what, why = wording.holding(moment.cause, moment.facts, moment.peak)
+    what, why = holding(moment.cause, moment.facts, moment.peak)
     if moment.ids:
         why = [*why, f"{'id' if len(moment.ids) == 1 else 'ids'} {ids(moment.ids)}"]
     return Row(moment.at, "quiet" if moment.what == "ended" else "held", what, [moment.what, *why])

@@ -22,8 +22,7 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Cause, Limit
 from podtide.domain.rerun.outcome import Decision, Outcome, Point
-from podtide.domain.rerun.plan import Shape
-from podtide.domain.rerun.plan__variants import NO_FAULTS, Faults
+from podtide.domain.rerun.plan import NO_FAULTS, Faults, Shape
 from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
 from podtide.domain.whatif.summary import Answer, OwnError, Span
 

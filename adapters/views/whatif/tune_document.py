@@ -21,7 +21,7 @@ from podtide.adapters.views.whatif.figures import change, percent, took
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.plan__variants import AS_SIMULATED
+from podtide.domain.rerun.plan import AS_SIMULATED
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.recommendation import Reason, Row, Verdict
 from podtide.domain.whatif.search.search import Found

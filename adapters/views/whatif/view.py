@@ -43,7 +43,7 @@ from podtide.adapters.views.whatif.figures import (
 )
 from podtide.adapters.views.whatif.model import Document, Point, Range, Run, read
 from podtide.domain.base.units import Millis
-from podtide.domain.rerun.plan__variants import AS_RECORDED, AS_SIMULATED
+from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
 BAR: Final = 24
 """Columns of the longest bar."""

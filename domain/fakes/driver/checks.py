@@ -13,15 +13,9 @@ from typing import Final, NamedTuple, assert_never
 from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.fakes.driver.script import Data, Jobs, Profile, Stage, Targets, Workload
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.config import INT_MAX, ProfileRules
-from podtide.domain.protocol.resource_profiles import (
-    CORES,
-    CPUS,
-    ResourceProfile,
-    SparkFault,
-    default_profile,
-    tasks_per_executor,
-)
+from podtide.domain.protocol.resource_profiles import CORES, CPUS, ResourceProfile, default_profile, tasks_per_executor
 
 TASKS_MAX: Final = 5_000_000
 """Tasks of one stage."""

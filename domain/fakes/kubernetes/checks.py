@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Final, TypeAlias, assert_never
-
-from podtide.domain.base.randomness import (
-    DELAY_MAX,
-    HOUR_MS,
-    Constant,
-    Delay,
-    Exponential,
-    LogNormal,
-    Quantiles,
-    Uniform,
-)
-from podtide.domain.fakes.kubernetes.description import STEPS, Description, Window
-
-NODES_MAX: Final = 100_000
-"""More nodes than any cluster has: a bound on what a description can make a world hold."""
-
-RATE: Final = "a rate from 0 to 3600000 an hour (one a millisecond)"
-Expect: TypeAlias = Callable[[bool, str, str], None]
-"""Takes note where something does not hold: (whether it does, the key, what was expected)."""
+from podtide.domain.base.randomness import HOUR_MS
+from podtide.domain.fakes.checks import NODES_MAX, RATE, Expect, check_delay, check_window
+from podtide.domain.fakes.kubernetes.description import STEPS, Description
 
 
 def problems(description: Description) -> tuple[tuple[str, str], ...]:
@@ -88,34 +69,6 @@ def problems(description: Description) -> tuple[tuple[str, str], ...]:
         expect(outage.until_ms is not None, f"watch.outages[{i}].until", "a time at which the outage ends")
         check_window(outage, f"watch.outages[{i}]", expect)
     return tuple(found)
-
-
-def check_window(window: Window, where: str, expect: Expect) -> None:
-    """What a time must be like."""
-    until, every = window.until_ms, window.every_ms
-    expect(until is None or until > window.from_ms, f"{where}.until", "later than from")
-    expect(every is None or until is not None, f"{where}.every", "with an until")
-    if every is not None and until is not None:
-        expect(every >= until - window.from_ms > 0, f"{where}.every", "at least as long as from from to until")
-
-
-def check_delay(delay: Delay, where: str, expect: Expect) -> None:
-    """What a distribution of durations must be like."""
-    match delay:
-        case Constant(ms):
-            expect(0 <= ms <= DELAY_MAX, where, "at most ten years")
-        case Uniform(low, high):
-            expect(0 <= low <= high <= DELAY_MAX, where, "from no longer than to")
-        case Exponential(mean):
-            expect(0 <= mean <= DELAY_MAX, where, "a mean of at most ten years")
-        case LogNormal(median, p90):
-            expect(0 < median <= p90 <= DELAY_MAX, where, "a median of more than 0, and a p90 no shorter")
-        case Quantiles(points):
-            rising = all(p < q and a <= b for (p, a), (q, b) in pairwise(points))
-            expect(bool(points) and rising, where, "percents, and durations that rise with them")
-            expect(all(0 <= p <= 100 and 0 <= ms <= DELAY_MAX for p, ms in points), where, "percents from 0 to 100")
-        case _:
-            assert_never(delay)
 
 
 def _stages(description: Description, groups: list[str], expect: Expect) -> None:

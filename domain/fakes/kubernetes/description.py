@@ -18,6 +18,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import Constant, Delay, LogNormal
 from podtide.domain.base.units import Millis
+from podtide.domain.fakes.windows import ALWAYS_OPEN, SPARK_ASK_MS, Window
 
 _NOW: Final = Constant(0)
 _RPC: Final = Constant(2)
@@ -89,51 +90,6 @@ the driver: the process asks, the driver answers.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """When something may happen: from ``from_ms`` until ``until_ms`` (None: for ever), again every ``every_ms``."""
-
-    from_ms: Millis = 0
-    until_ms: Millis | None = None
-    every_ms: Millis | None = None
-
-    def active(self, t: Millis) -> bool:
-        """Whether it is open at ``t`` (ms since the world began)."""
-        if t < self.from_ms:
-            return False
-        if self.until_ms is None:
-            return True
-        if self.every_ms is None:
-            return t < self.until_ms
-        return (t - self.from_ms) % self.every_ms < self.until_ms - self.from_ms
-
-    def after(self, t: Millis, active_ms: Millis) -> Millis | None:
-        """When it has been open for ``active_ms`` from ``t`` on; None where it never will."""
-        t = max(t, self.from_ms)
-        if self.until_ms is None:
-            return t + active_ms
-        if self.every_ms is None:
-            return t + active_ms if t + active_ms < self.until_ms else None
-        length = self.until_ms - self.from_ms
-        round_, offset = divmod(t - self.from_ms, self.every_ms)
-        left = max(0, length - offset)
-        if active_ms < left:
-            return t + active_ms
-        whole, rest = divmod(active_ms - left, length)
-        return self.from_ms + (round_ + 1 + whole) * self.every_ms + rest
-
-    def next_start(self, t: Millis) -> Millis | None:
-        """When it opens next, at ``t`` or later; None where it does not any more."""
-        if t <= self.from_ms:
-            return self.from_ms
-        if self.until_ms is None or self.every_ms is None:
-            return None
-        return self.from_ms + -(-(t - self.from_ms) // self.every_ms) * self.every_ms
-
-
-ALWAYS_OPEN: Final = Window()
-
-
 class Image(Enum):
     """Whether the image is on the pod's node already."""
 
@@ -173,9 +129,6 @@ class Stage:
             return self.source not in _FOLLOWS or self.per_hour is not None
         return self.next in {Life.HUNG, Life.STUCK, Life.DISCONNECTED}
 
-
-SPARK_ASK_MS: Final[Millis] = 120_000
-"""spark.rpc.askTimeout: how long an executor waits for the driver's answer before it gives up."""
 
 STAGES: Final = (
     Stage("schedule", Life.CREATED, Life.SCHEDULED, LogNormal(30, 100)),

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.randomness import DELAY_MAX, HOUR_MS, Constant, Delay, Quantiles
 from podtide.domain.base.units import Millis
+from podtide.domain.fakes.evidence import Evidence
 from podtide.domain.fakes.kubernetes.api_errors import request
 from podtide.domain.fakes.kubernetes.api_server import lane
 from podtide.domain.fakes.kubernetes.description import (
@@ -71,22 +72,6 @@ _WAITED_MS: Final[Millis] = 10_000
 _LIMITED: Final = re.compile(r"exceeded quota: .{0,200}?limited: pods=([0-9]{1,9})")
 _FINE: Final = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 _COARSE: Final = (0, 50, 100)
-
-
-class Evidence(NamedTuple):
-    """What a number of the description rests on. ``key``: its path in a cluster file."""
-
-    key: str
-    observations: int
-    note: str = ""
-
-    @property
-    def text(self) -> str:
-        """A remark for the file."""
-        what = f"{self.observations} observation{'' if self.observations == 1 else 's'}"
-        if not self.observations:
-            what = "not seen: the default"
-        return f"{what}; {self.note}" if self.note else what
 
 
 class Fitted(NamedTuple):

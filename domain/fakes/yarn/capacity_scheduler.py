@@ -17,7 +17,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import chance, draw, split
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.fakes.kubernetes.description import Window
+from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn.books import Books, Shape
 from podtide.domain.fakes.yarn.description import NO_MISTAKES
 from podtide.domain.fakes.yarn.resource_requests import give, wanted

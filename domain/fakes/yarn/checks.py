@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from podtide.domain.base.randomness import HOUR_MS
-from podtide.domain.fakes.kubernetes.checks import NODES_MAX, RATE, Expect, check_delay, check_window
+from podtide.domain.fakes.checks import NODES_MAX, RATE, Expect, check_delay, check_window
 from podtide.domain.fakes.yarn.description import Death, NodeHappening, Nodes, YarnDescription, places
 
 _SHARE: Final = "a share, 0 to 1"

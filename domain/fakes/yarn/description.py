@@ -19,7 +19,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import Constant, Delay, LogNormal
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.description import ALWAYS_OPEN, Window
+from podtide.domain.fakes.windows import ALWAYS_OPEN, Window
 from podtide.domain.protocol.containers import DEFAULT_RACK, Resource
 
 _NOW: Final = Constant(0)

@@ -11,7 +11,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import Stream, chance, draw, draw_active_ms, pick
 from podtide.domain.base.units import ExecutorId, Millis
-from podtide.domain.fakes.kubernetes.description import SPARK_ASK_MS
+from podtide.domain.fakes.windows import SPARK_ASK_MS
 from podtide.domain.fakes.yarn.books import Books
 from podtide.domain.fakes.yarn.container_endings import MANAGERS, end, exits
 from podtide.domain.fakes.yarn.description import Death, LaunchFault, Phase

@@ -27,7 +27,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.randomness import HOUR_MS, Constant
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.fit import Evidence, Sample
+from podtide.domain.fakes.evidence import Evidence
+from podtide.domain.fakes.kubernetes.fit import Sample
 from podtide.domain.fakes.yarn.description import (
     YARN,
     CallFault,

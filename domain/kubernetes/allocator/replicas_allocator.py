@@ -26,9 +26,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 from pyrsistent import PDeque, PSet, pdeque, pmap, pset
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.hash_order import BUCKETS, grown, walk_order
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import ClaimTemplate, ReplicasConfig
+from podtide.domain.protocol.config import ClaimTemplate, ReplicasConfig, claim_name
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -38,13 +39,9 @@ from podtide.domain.protocol.pod_commands import (
     ScaleSet,
 )
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
-from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
-from podtide.domain.protocol.pods__pod_claim_names import claim_name
+from podtide.domain.protocol.pods import DEPLOYMENT, STATEFULSET, UNNAMED_EXECUTOR
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
-from podtide.domain.protocol.resource_profiles import SPARK_EXCEPTION, SparkFault
 
-STATEFULSET: Final = "statefulset"
-DEPLOYMENT: Final = "deployment"
 MACHINES: Final = {STATEFULSET: "StatefulSetPodsAllocator", DEPLOYMENT: "DeploymentPodsAllocator"}
 NOT_FOUND: Final = 404
 

@@ -16,6 +16,7 @@ from typing import Final, assert_never
 from pyrsistent import pmap
 
 from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.values import decimal_text
 from podtide.domain.kubernetes.allocator.executor_index import Census, Draft, has_specless, squash
 from podtide.domain.kubernetes.allocator.state import (
@@ -64,7 +65,6 @@ from podtide.domain.protocol.pod_stimuli import (
 )
 from podtide.domain.protocol.pods import PROFILE_LABEL, PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Remark, Threw, Why
-from podtide.domain.protocol.resource_profiles import SPARK_EXCEPTION, SparkFault
 
 MACHINE: Final = "ExecutorPodsAllocator"
 

@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from podtide.domain.base.units import Millis
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.jvm.quantities import parse_quantity
-from podtide.domain.protocol.config import ClaimTemplate
+from podtide.domain.protocol.config import ClaimTemplate, claim_name
 from podtide.domain.protocol.pod_commands import ClaimSpec
 from podtide.domain.protocol.pod_stimuli import Claim
 from podtide.domain.protocol.pods import PodNumber
-from podtide.domain.protocol.pods__pod_claim_names import claim_name
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 
 class Wanted(NamedTuple):

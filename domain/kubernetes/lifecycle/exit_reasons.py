@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podtide.domain.base.units import Millis
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.pods import (
     RUNNING,
@@ -33,7 +34,6 @@ from podtide.domain.protocol.pods import (
     PodNumber,
     PodState,
 )
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 UNKNOWN_EXIT_CODE: Final = -1
 """No container with Spark's name has terminated."""

@@ -36,6 +36,7 @@ from pyrsistent import pmap
 from podtide.domain.backend.failure_tracker import Failures
 from podtide.domain.base.units import ALWAYS, NEVER, ExecutorId, Millis
 from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.lifecycle import exit_reasons
 from podtide.domain.kubernetes.lifecycle.books import LifecycleBooks, Log
 from podtide.domain.protocol.commands import Report, Step
@@ -44,7 +45,6 @@ from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInac
 from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import Pod, PodNumber, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 MACHINE: Final = "ExecutorPodsLifecycleManager"
 

@@ -41,11 +41,11 @@ from podtide.domain.whatif.search.space import (
     neighbours,
     places,
     same,
+    spread_out,
     static,
     sweep,
     without,
 )
-from podtide.domain.whatif.search.space__search_sampling import spread_out
 
 BATCH: Final = 16
 """Simulations between two looks at what is known: enough to keep a few processes busy."""

@@ -12,6 +12,13 @@ over the conf of every run that is searched over. Two rules tie settings togethe
 
 What a point sets to the value that every run has anyway is no change and is left out, so that a recommendation says only
 what is to be changed. ``static`` counts are no points but candidates of their own: so many executors from start to end.
+
+Points spread evenly over a grid that is too large to be walked.
+
+An additive recurrence in as many dimensions as the grid has axes: the n-th point is (offset + n * alpha) modulo 1 in each,
+with alpha the negative powers of the root of x**(d + 1) = x + 1 (Roberts' generalisation of the golden ratio). Such points
+leave gaps and clusters far smaller than random ones, every beginning of the sequence is as even as the whole, and it takes
+nothing but multiplication. The offsets come from a seed. A coordinate chooses the value of its axis.
 """
 
 from __future__ import annotations
@@ -19,19 +26,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import product
+from itertools import count, product
 from math import prod
 from typing import Final, TypeAlias
 
 from returns.pipeline import is_successful
 
+from podtide.domain.base.randomness import stream, unit
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Value
 from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, MAX, MIN
 from podtide.domain.conf.spark_conf import Setting, SparkConf, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import SparkVersion
 from podtide.domain.jvm.values import BYTE_UNITS
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.search.pareto import spread
 
 CORES: Final = "spark.executor.cores"
@@ -279,3 +287,35 @@ def _mib(conf: SparkConf, key: str) -> int:
 
 def _shown(text: str | None) -> str:
     return "unset" if text is None else text
+
+
+NEWTON_STEPS: Final = 64
+
+
+def spread_out(space: Space, seed: int) -> Iterator[Place]:
+    """Points without end, evenly spread; they repeat when the grid is small."""
+    offsets, state = [], stream(seed)
+    for _ in space.axes:
+        offset, state = unit(state)
+        offsets.append(offset)
+    steps = _steps(len(space.axes))
+    for number in count():
+        yield tuple(
+            int(((offset + number * step) % 1.0) * len(axis.values))
+            for offset, step, axis in zip(offsets, steps, space.axes, strict=True)
+        )
+
+
+def _steps(dimensions: int) -> list[float]:
+    """The negative powers of the root of x**(d + 1) = x + 1, by Newton's method from above."""
+    root = 2.0
+    for _ in range(NEWTON_STEPS):
+        power = 1.0
+        for _ in range(dimensions):
+            power *= root
+        root -= (power * root - root - 1.0) / ((dimensions + 1) * power - 1.0)
+    steps, step = [], 1.0
+    for _ in range(dimensions):
+        step /= root
+        steps.append(step)
+    return steps

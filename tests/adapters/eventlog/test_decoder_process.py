@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.decoder_process import SecondProcess, packed, unpacked
 from podtide.adapters.eventlog.sensor import EventLogSensor
-from podtide.adapters.text.safe import LogError
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.protocol.stimuli import JobEnd, Stimulus, TaskEnd, TaskOutcome, TaskStart
 from tests.support import event_log_lines as log

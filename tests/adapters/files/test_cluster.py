@@ -27,9 +27,9 @@ from podtide.domain.fakes.kubernetes.description import (
     Shape,
     Stage,
     Verb,
-    Window,
 )
 from podtide.domain.fakes.kubernetes.fit import fit
+from podtide.domain.fakes.windows import Window
 from tests.support.project import PROJECT
 
 SOME_KEYS = (

@@ -14,7 +14,8 @@ from podtide.adapters.files.cluster import WorldFileError
 from podtide.adapters.files.yaml_reader import parse
 from podtide.adapters.files.yarn_cluster import is_yarn, read, read_cluster, understand, write
 from podtide.domain.base.randomness import Constant, Exponential, LogNormal
-from podtide.domain.fakes.kubernetes.description import KIND, Window
+from podtide.domain.fakes.kubernetes.description import KIND
+from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn.cluster import begin
 from podtide.domain.fakes.yarn.description import (
     YARN,

@@ -20,10 +20,10 @@ from podtide.adapters.kubernetes.watch.lists import Known, Listed, number_of
 from podtide.adapters.kubernetes.watch.sensor import Counters, Heard, PodSensor, SensorSettings
 from podtide.adapters.kubernetes.watch.stream import Lines, WatchReader
 from podtide.adapters.notices import News, Topic
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import PodManifest, PodRules
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 NOW = 1_800_000_000_000
 FAITHFUL = SensorSettings(faithful=True)

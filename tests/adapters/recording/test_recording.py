@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.recording import (
     AnyStimulus,
     RecordedEnd,
@@ -31,7 +32,6 @@ from podtide.adapters.recording import (
     reader as recording_reader,
     writer as recording_writer,
 )
-from podtide.adapters.text.safe import LogError
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.conf.redaction import REDACTED
 from podtide.domain.conf.spark_conf import from_mapping

@@ -12,7 +12,7 @@ from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.records.expectation import Difference, Expectation, departures
 from podtide.adapters.text import format as wording
 from podtide.adapters.text.page import Page
-from podtide.adapters.text.progress__progress import Progress
+from podtide.adapters.text.progress import Progress
 from podtide.adapters.views.expectation import verdict
 from podtide.adapters.views.replay import ReplayView
 from podtide.adapters.views.timeline.scaling import Timeline

@@ -19,7 +19,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.executor_pod.blueprint import Filling, Hostname, Joined, command_words, joined
 from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, Owner, PodFacts, executor_pods
-from podtide.domain.executor_pod.facts__executor_pod_driver import MODULE_OPTIONS, as_driver_has_it
+from podtide.domain.executor_pod.driver import MODULE_OPTIONS, as_driver_has_it
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from podtide.domain.base.units import NEVER
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import polling_source as polling
 from podtide.domain.kubernetes.polling_source import PollingConfig, PollingInput, Start, Stop
 from podtide.domain.kubernetes.snapshots import NULL_POINTER, NUMBER_FORMAT
@@ -15,7 +16,6 @@ from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, Wake
 from podtide.domain.protocol.pods import PodManifest
 from podtide.domain.protocol.reasons import Cause, Remark, Threw
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 PODS = (PodManifest("exec-1"), PodManifest("exec-2"))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.snapshots import NULL_POINTER, NUMBER_FORMAT, Taken, View
 from podtide.domain.protocol.pods import (
@@ -23,7 +24,6 @@ from podtide.domain.protocol.pods import (
     PodState,
     Snapshot,
 )
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 SPARK_ALONE = PodRules(check_all_containers=False)
 ALL = PodRules(check_all_containers=True)

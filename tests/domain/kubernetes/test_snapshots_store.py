@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from podtide.domain.base.units import NEVER
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots_store as store
 from podtide.domain.kubernetes.snapshots_store import Delivered, Stop, StoreCommand, StoreConfig, StoreInput, Subscribe
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
 from podtide.domain.protocol.reasons import Cause, Remark, Threw
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 Batch = list[dict[int, str]]
 

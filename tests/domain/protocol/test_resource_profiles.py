@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.hash_order import immutable_map_order, mutable_map_order
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.resource_profiles import (
     ResourceProfile,
-    SparkFault,
     default_profile,
     from_added,
-    immutable_map_order,
-    mutable_map_order,
     refusal,
     tasks_per_executor,
 )

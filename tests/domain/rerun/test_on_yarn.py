@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
-from podtide.domain.fakes.kubernetes.description import Window
+from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn.description import Death, Master, Nodes, Phase, Queue, Tenant
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
@@ -25,8 +25,7 @@ from podtide.domain.rerun.behaviour import Behaviour, Containers, Loss, StartUp
 from podtide.domain.rerun.heartbeats import Beats
 from podtide.domain.rerun.ledger.causes import Cause, Limit
 from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Plan, Shape
-from podtide.domain.rerun.plan__variants import NO_FAULTS, Faults
+from podtide.domain.rerun.plan import NO_FAULTS, Faults, Plan, Shape
 from podtide.domain.rerun.rerun import _Rerun, rerun
 from podtide.domain.rerun.start_up import SharedStartUp
 from tests.support.rerun_play import AT_ONCE, P1, app, causes, chain, check_sums, figures, job, limits, run, stage

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
-from podtide.domain.recorded.application import Executor, Leave
-from podtide.domain.recorded.application__recorded_peaks import main_profile, peaks
+from podtide.domain.recorded.application import Executor, Leave, main_profile, peaks
 from podtide.domain.rerun.plain_manager import static_counts
 from podtide.domain.rerun.plan import Shape
 from podtide.domain.rerun.rerun import rerun

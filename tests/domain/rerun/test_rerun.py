@@ -29,8 +29,7 @@ from podtide.domain.recorded.application import Application, Copy, Failure, Stag
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.ledger.causes import Cause, Limit
 from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Plan, Shape
-from podtide.domain.rerun.plan__variants import Faults
+from podtide.domain.rerun.plan import Faults, Plan, Shape
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.rerun.start_up import SharedStartUp
 from tests.support.rerun_play import (

@@ -9,10 +9,10 @@ import pytest
 
 from podtide.domain import engine
 from podtide.domain.base.units import ALWAYS, DEFAULT_PROFILE, LAST_MS, NEVER, ExecutorId, ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew
 from podtide.domain.protocol.config import ProfileRules, ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
-from podtide.domain.protocol.resource_profiles import SparkFault
 from podtide.domain.protocol.stimuli import (
     Answer,
     BlockUpdated,

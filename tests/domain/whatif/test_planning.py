@@ -18,8 +18,7 @@ from podtide.domain.recorded.application import Application, Executor, Leave
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, beset
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.plan import Plan, Shape
-from podtide.domain.rerun.plan__variants import Faults, Variant
+from podtide.domain.rerun.plan import Faults, Plan, Shape, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, YARN, application
 

@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 from returns.pipeline import is_successful
 
 from podtide.domain.rerun.outcome import Outcome, Point
-from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Plan, Variant
 from podtide.domain.whatif.misfit import deviations, misfit
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.summary import OwnError, Span, answer, ledger_sum, own_error, typical

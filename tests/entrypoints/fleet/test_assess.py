@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.fleet.discovery import Found
 from podtide.adapters.fleet.rows import Row, Stamp, Status, row_of
-from podtide.adapters.text.safe import LogError
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.fleet.assess import WORTH, assess
 from podtide.entrypoints.fleet.work import Options, answer, request

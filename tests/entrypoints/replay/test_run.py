@@ -12,14 +12,14 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.decoder_process import SecondProcess
 from podtide.adapters.eventlog.sensor import EventLogSensor
-from podtide.adapters.text.safe import LogError
 from podtide.domain.conf.spark_conf import COMMAND_LINE, SparkConf, from_mapping
 from podtide.entrypoints.cli import podtide
-from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.replay.run import NothingToReplay, Replay
+from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
+from podtide.entrypoints.replay.run import Replay
 from tests.support import event_log_lines as log
 from tests.support.project import PROJECT
 

@@ -20,7 +20,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.entrypoints.common.output import Misused, ModelRefused
 from podtide.entrypoints.whatif.command import Options, run, whatif
 from podtide.entrypoints.whatif.progress import Loaded

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.text.safe import LogError
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.recorded.application import NO_TASK, Leave
-from podtide.entrypoints.replay.run import NothingToReplay
+from podtide.entrypoints.common.log_config import NothingToReplay
 from podtide.entrypoints.whatif.recorded_log import NothingToRun, Recorded, read_application
 from podtide.entrypoints.whatif.run import refusal, study
 from tests.support import event_log_lines as log

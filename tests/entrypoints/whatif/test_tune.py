@@ -9,7 +9,7 @@ import pytest
 from returns.pipeline import is_successful
 
 from podtide.domain.conf.scaling_config import MAX
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.defaults import default_space, footing
 from podtide.domain.whatif.search.recommendation import Reason

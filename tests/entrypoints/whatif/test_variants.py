@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.rerun.plan__variants import Faults, Variant
+from podtide.domain.rerun.plan import Faults, Variant
 from podtide.entrypoints.whatif.variants import VariantError, Wishes, split, spot_rate, variants_of
 
 A, B = "spark.a", "spark.b"

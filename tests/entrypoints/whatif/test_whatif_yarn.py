@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from podtide.domain.rerun.ledger.causes import Limit
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.whatif.summary import own_error
 from podtide.entrypoints.whatif.progress import load

@@ -20,9 +20,9 @@ import zstandard
 from hypothesis import given, strategies as st
 
 from podtide.adapters.eventlog.bytes.codecs import Codec, Decoded, foreign, sniff, suffix_codec
+from podtide.adapters.eventlog.bytes.errors import CodecMissing, LogCorrupt, LogError, LogUndecodable
 from podtide.adapters.eventlog.bytes.framing import BLOCK_MAX, Damage, Intake
 from podtide.adapters.eventlog.bytes.java_codecs import lz4_blocks, lzf_block, lzf_chunks, xerial_blocks
-from podtide.adapters.text.safe import CodecMissing, LogCorrupt, LogError, LogUndecodable
 from tests.support.project import SHARED
 
 LINE = b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n'

@@ -23,10 +23,7 @@ import pytest
 import zstandard
 
 from podtide.adapters.eventlog.bytes import store as log_store
-from podtide.adapters.eventlog.bytes.rolled import Entry, rolled
-from podtide.adapters.eventlog.bytes.source import Chunk, Codec, Fault, FaultKind, LogSource, open_log
-from podtide.adapters.text import safe as log_errors
-from podtide.adapters.text.safe import (
+from podtide.adapters.eventlog.bytes.errors import (
     LogAmbiguous,
     LogCorrupt,
     LogEmpty,
@@ -38,6 +35,9 @@ from podtide.adapters.text.safe import (
     RemoteFailed,
     RemoteMissing,
 )
+from podtide.adapters.eventlog.bytes.rolled import Entry, rolled
+from podtide.adapters.eventlog.bytes.source import Chunk, Codec, Fault, FaultKind, LogSource, open_log
+from podtide.adapters.text import safe as log_errors
 from tests.support.project import SHARED
 
 APP = "app-20240101-0001"

@@ -16,7 +16,7 @@ from podtide.adapters.views.whatif.model import read
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Cause, Limit
 from podtide.domain.rerun.outcome import Decision, Outcome, Point
-from podtide.domain.rerun.plan__variants import AS_SIMULATED, Faults, Variant
+from podtide.domain.rerun.plan import AS_SIMULATED, Faults, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import Answer, answer, own_error

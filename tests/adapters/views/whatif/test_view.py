@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from podtide.adapters.text.page import Page
 from podtide.adapters.views.whatif.view import BINS, WhatIfView, binned
 from podtide.domain.rerun.ledger.causes import Limit
-from podtide.domain.rerun.plan__variants import Faults, Variant
+from podtide.domain.rerun.plan import Faults, Variant
 from podtide.domain.whatif.prices import Prices
 from tests.adapters.views.whatif.test_document import answered, made
 from tests.support.whatif_play import application, outcome

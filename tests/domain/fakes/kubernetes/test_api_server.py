@@ -7,7 +7,8 @@ import pytest
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import Api, Fault, Life, Lost, Verb, Window
+from podtide.domain.fakes.kubernetes.description import Api, Fault, Life, Lost, Verb
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import (
     ClaimSpec,
     CreateClaim,

@@ -24,8 +24,8 @@ from podtide.domain.fakes.kubernetes.description import (
     Shape,
     Stage,
     Watch,
-    Window,
 )
+from podtide.domain.fakes.windows import Window
 
 GROUP = NodeGroup("g", 1)
 STAGE = Stage("x", Life.RUNNING, Life.FAILED)

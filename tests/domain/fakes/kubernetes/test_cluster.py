@@ -10,7 +10,8 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.cluster import KIND, Application
-from podtide.domain.fakes.kubernetes.description import DriverPod, Life, NodeGroup, Window
+from podtide.domain.fakes.kubernetes.description import DriverPod, Life, NodeGroup
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,

@@ -6,7 +6,8 @@ import pytest
 
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import KIND, Image, Life, NodeGroup, Window
+from podtide.domain.fakes.kubernetes.description import KIND, Image, Life, NodeGroup
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import DeletePods, ExitReason, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from tests.support.world_play import WHY, Driver, S, outline, plain, stage

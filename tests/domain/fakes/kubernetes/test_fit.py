@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.randomness import Constant, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
+from podtide.domain.fakes.evidence import Evidence
 from podtide.domain.fakes.kubernetes import cluster as worlds, fit as fitting
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.cluster import KIND
@@ -23,7 +24,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Verb,
     Watch,
 )
-from podtide.domain.fakes.kubernetes.fit import Evidence, Fitted, Sample, fit
+from podtide.domain.fakes.kubernetes.fit import Fitted, Sample, fit
 from podtide.domain.protocol.config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
     CreatePod,

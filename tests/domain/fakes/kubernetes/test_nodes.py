@@ -8,15 +8,8 @@ import pytest
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import (
-    Description,
-    Life,
-    NodeEvent,
-    NodeGroup,
-    NodeHappening,
-    Shape,
-    Window,
-)
+from podtide.domain.fakes.kubernetes.description import Description, Life, NodeEvent, NodeGroup, NodeHappening, Shape
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import DeletePods
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected
 from podtide.domain.protocol.pods import PodNumber

@@ -8,7 +8,8 @@ import pytest
 
 from podtide.domain.base.randomness import Constant, Uniform
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import Api, Fault, NodeGroup, Verb, Watch, Window
+from podtide.domain.fakes.kubernetes.description import Api, Fault, NodeGroup, Verb, Watch
+from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.config import SourcesConfig
 from podtide.domain.protocol.pod_commands import DeletePods, ListPods
 from podtide.domain.protocol.pods import PodManifest

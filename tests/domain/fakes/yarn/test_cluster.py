@@ -6,7 +6,7 @@ import pytest
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId
-from podtide.domain.fakes.kubernetes.description import Window
+from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.description import YARN, Nodes, Queue, Tenant, racks
 from podtide.domain.fakes.yarn.rows import Stage

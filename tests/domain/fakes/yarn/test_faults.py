@@ -10,7 +10,7 @@ import pytest
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER
-from podtide.domain.fakes.kubernetes.description import ALWAYS_OPEN, Window
+from podtide.domain.fakes.windows import ALWAYS_OPEN, Window
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.capacity_scheduler import UNKNOWN_PRIORITY, next_change
 from podtide.domain.fakes.yarn.description import (

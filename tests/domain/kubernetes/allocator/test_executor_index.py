@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.domain.base.units import ProfileId
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator.executor_index import (
     Census,
@@ -21,7 +22,6 @@ from podtide.domain.kubernetes.allocator.executor_index import (
     squash,
 )
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodRules, Snapshot
-from podtide.domain.protocol.resource_profiles import SparkFault
 from tests.support.pods_play import manifest
 
 steady = settings(deadline=None, derandomize=True, max_examples=120, database=None)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.allocator.volume_claims import Wanted, reusable_claims, reuse, wanted_claims
-from podtide.domain.protocol.config import ClaimTemplate
+from podtide.domain.protocol.config import ClaimTemplate, claim_name
 from podtide.domain.protocol.pod_commands import ClaimSpec
 from podtide.domain.protocol.pod_stimuli import Claim
 from podtide.domain.protocol.pods import PodNumber
-from podtide.domain.protocol.pods__pod_claim_names import claim_name
-from podtide.domain.protocol.resource_profiles import SparkFault
 
 EPOCH = "1970-01-01T00:00:00Z"
 

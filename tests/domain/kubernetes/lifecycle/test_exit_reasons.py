@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.lifecycle.exit_reasons import describe_exit_code, of_missing, of_pod, strip_margin
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.pods import (
@@ -16,7 +17,6 @@ from podtide.domain.protocol.pods import (
     PodNumber,
     PodState,
 )
-from podtide.domain.protocol.resource_profiles import SparkFault
 from tests.support.lifecycle_play import ended
 
 SPARK = "spark-kubernetes-executor"

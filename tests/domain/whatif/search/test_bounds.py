@@ -12,7 +12,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.scaling_config import ENABLED, MAX
 from podtide.domain.recorded.application import Application, Job, Stage
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.plan__variants import Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.search.bounds import work_of

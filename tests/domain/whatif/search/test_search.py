@@ -13,8 +13,7 @@ from podtide.domain.whatif.search.defaults import IDLE
 from podtide.domain.whatif.search.pareto import Point, dominates, frontier
 from podtide.domain.whatif.search.recommendation import Demand, Figures, Miss, Reason
 from podtide.domain.whatif.search.search import FINALISTS, Floor, Found, Terms, Trial, search
-from podtide.domain.whatif.search.space import AS_RAN, Axis, Candidate, Space, candidate, places
-from podtide.domain.whatif.search.space__search_sampling import spread_out
+from podtide.domain.whatif.search.space import AS_RAN, Axis, Candidate, Space, candidate, places, spread_out
 from tests.support.search_play import Model, converse
 
 CONF = from_mapping({ENABLED: "true", MAX: "8", IDLE: "60s"}, "test")

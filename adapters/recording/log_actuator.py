@@ -132,38 +132,6 @@ def _cause_of(command: ScalingCommand) -> str:
     return command.departures[0].why.cause.value
 
 
-class Fleet:
-    """The executors of the log, as they really came and went."""
-
-    def __init__(self) -> None:
-        self.added = 0
-        self.removed = 0
-        self.peak = 0
-        self.peak_ms: Millis | None = None
-        self.finished_ms: Millis = 0
-        self.alive: dict[str, Millis] = {}
-
-    def add(self, executor: str, claimed: Millis, heard: Millis) -> None:
-        """An executor registered at ``claimed`` (by its own word) and was heard of at ``heard``."""
-        if executor in self.alive:
-            return
-        self.added += 1
-        self.alive[executor] = claimed if 0 <= claimed <= heard else heard
-        if len(self.alive) > self.peak:
-            self.peak, self.peak_ms = len(self.alive), heard
-
-    def remove(self, executor: str, claimed: Millis, heard: Millis) -> None:
-        """An executor was removed."""
-        began = self.alive.pop(executor, None)
-        if began is not None:
-            self.removed += 1
-            self.finished_ms += max(0, (claimed if claimed >= began else heard) - began)
-
-    def executor_ms(self, end: Millis) -> Millis:
-        """Executor-milliseconds from added to removed, or to ``end`` for those that were never removed."""
-        return self.finished_ms + sum(max(0, end - began) for began in self.alive.values())
-
-
 class Meter:
     """Integrals over the replay: how long executors idled, and how long the backlog waited for them."""
 
