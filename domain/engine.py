@@ -7,8 +7,8 @@ everywhere; what a command led to comes back as the next stimulus.
 Two kinds of application, told apart by their config:
 
 - a ``ScalingConfig``: dynamic allocation alone. Its requests and kills go out and are answered by ``Answer``.
-- an ``EngineConfig``: a cluster manager's side under it, Kubernetes (``kubernetes_side``) or, where ``yarn`` is set, YARN
-  (``yarn_side``). Requests and kills are answered inside, by the scheduler backend; they still come out as commands, because
+- an ``EngineConfig``: a cluster manager's side under it, Kubernetes (``kubernetes.side``) or, where ``yarn`` is set, YARN
+  (``yarn.side``). Requests and kills are answered inside, by the scheduler backend; they still come out as commands, because
   they are decisions, but nobody has to carry them out. The listener events that the backend posts are heard at once.
   ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms grid included. What only the other side knows changes
   nothing.

@@ -3,7 +3,7 @@
 A scenario is JSON lines: a header and then what happens. Real Spark's answers are lines too, every call that it made and
 its state after each step, in a file beside the scenario (``X.jsonl`` and ``X.expect.jsonl``, gzipped or not); a table of
 pods carries them in its rows. There is a kind of scenario for each of Spark's classes that podtide decides for; the lines
-tell of which kind a scenario is (``scenario_shapes``), and a module for each kind produces the answers from the core,
+tell of which kind a scenario is (``conformance.detect``), and a module for each kind produces the answers from the core,
 playing the outside world. ``compare`` finds where the two part.
 
 A file that cannot be used raises ``ScenarioError``, which names file, line and what was expected there; nothing that a file

@@ -1,6 +1,6 @@
 """What a what-if wants to know of an event log, beyond what dynamic allocation reads: richer shapes, and who takes them.
 
-``SHAPES`` are the structs of ``spark_events`` with more fields: task metrics and partitions, names, reasons, hosts, the
+``SHAPES`` are the structs of ``eventlog.events`` with more fields: task metrics and partitions, names, reasons, hosts, the
 properties of jobs, and the beginning and end of SQL executions. An ``EventLogSensor`` that is given ``SHAPES`` and an
 ``ApplicationLog`` as observer replays the log as ever, while the ``Reading`` behind it hears every event with its time.
 
@@ -208,7 +208,7 @@ _OF_EXECUTORS: Final = (
     wire.BlockManagerAddedLine,
     wire.BlockManagerRemovedLine,
 )
-"""What these claim does not move the clock of the application's work (``recorded_reading_times``)."""
+"""What these claim does not move the clock of the application's work (``recorded.lifetimes``)."""
 
 _NO_METRICS: Final = Metrics()
 _NO_PROPERTIES: Final = JobProperties()
@@ -217,7 +217,7 @@ _NO_PROPERTIES: Final = JobProperties()
 class ApplicationLog:
     """An observer of decoded lines: tells a ``Reading`` what they say.
 
-    Lines that fit only the plain shapes of ``spark_events`` are understood too, as events that say less.
+    Lines that fit only the plain shapes of ``eventlog.events`` are understood too, as events that say less.
     """
 
     def __init__(self, reading: Reading) -> None:

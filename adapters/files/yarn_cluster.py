@@ -1,6 +1,6 @@
 """The cluster file of a YARN cluster: described in YAML, read and written.
 
-``kind: yarn`` at the top tells it from a Kubernetes cluster's file (``world_file``), with which it shares everything
+``kind: yarn`` at the top tells it from a Kubernetes cluster's file (``files.cluster``), with which it shares everything
 else: each key has a default, so that ``kind: yarn`` alone is the default cluster; what a file cannot mean is refused
 with the file, the line, the key and what was expected there; what a file may cost is bounded before it is understood;
 ``write`` gives back a file that reads as the same cluster. ``read_cluster`` reads either kind.

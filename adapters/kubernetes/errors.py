@@ -59,7 +59,7 @@ class Refusal(Enum):
 
 
 class Request(NamedTuple):
-    """One call: see ``kubernetes_api.Api.call``. ``name``: what it is about, for people; "" for a whole kind."""
+    """One call: see ``kubernetes.api.Api.call``. ``name``: what it is about, for people; "" for a whole kind."""
 
     verb: str
     resource: str

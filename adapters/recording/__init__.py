@@ -1,8 +1,8 @@
 """Recordings: all that entered the core and all that it decided, in one format for live, fake and replayed runs.
 
-docs/formats.md describes the lines, docs/schema/recording.json holds them to it. The parts: ``recording_header`` (the
-first line), ``recording_codec`` (stimuli and decisions), ``recording_pods`` (pods as what changed of them),
-``recording_writer`` and ``recording_reader``. This module is what others import::
+docs/formats.md describes the lines, docs/schema/recording.json holds them to it. The parts: ``recording.header`` (the
+first line), ``recording.codec`` (stimuli and decisions), ``recording.pods`` (pods as what changed of them),
+``recording.writer`` and ``recording.reader``. This module is what others import::
 
     with RecordingWriter(path, header_of(app_id, conf, now, "live")) as writer:
         writer.step(now, stimuli, step.commands, step.reports)

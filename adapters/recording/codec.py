@@ -1,13 +1,13 @@
 """Everything that enters the core and everything that it decides, as lines of a recording and back.
 
 Stimuli are objects that open with ``stimulus``, the name of their class; ``at_ms`` is left out where it is the line's
-own. Pods in them go through the table of ``recording_pods``. A stimulus with many pods is cut into pieces: the object
+own. Pods in them go through the table of ``recording.pods``. A stimulus with many pods is cut into pieces: the object
 that follows as ``MorePods`` holds further pods of the one before it, so that no line grows without bound.
 
-What was decided are decision records (``decision_records``) with what those leave out, so that the very command can be
-made of them again: ``serial``; of a request the locality hints and every change by itself; of kills and decommissions
-the profile and the facts of each id; doubles that JSON has no word for. A record of a recording is therefore a decision
-record too, and whoever reads those reads these.
+What was decided are decision records (``recording.records.decisions``) with what those leave out, so that the very
+command can be made of them again: ``serial``; of a request the locality hints and every change by itself; of kills and
+decommissions the profile and the facts of each id; doubles that JSON has no word for. A record of a recording is
+therefore a decision record too, and whoever reads those reads these.
 
 Nothing is taken on trust: every line is decoded against the types of the domain, unknown names and fields are refused,
 and what only fits together (pods that are ``same``, lists of equal length) is checked. All complaints are ``Unreadable``.

@@ -1,9 +1,9 @@
 """Reading a recording: a stream of steps, each as what went in and what came out, in bounded memory.
 
-Lines come through the same reader as those of event logs (``log_source``), so a recording may lie where a log may lie and
-be compressed as one. Every line is checked before anything of it is handed on: its JSON and types, the order of
-the lines, that time does not fall, that what refers to earlier pods finds them, and at every full snapshot that
-the pods read so far are those that the writer knew. What does not fit raises RecordingError with the line.
+Lines come through the same reader as those of event logs (``eventlog.bytes.source``), so a recording may lie where a log
+may lie and be compressed as one. Every line is checked before anything of it is handed on: its JSON and types, the order
+of the lines, that time does not fall, that what refers to earlier pods finds them, and at every full snapshot that the
+pods read so far are those that the writer knew. What does not fit raises RecordingError with the line.
 
 A recording may end anywhere: the process died, the disk was full, it is still being written. Whatever follows the last
 whole line is passed over, and so is a step of several lines that are not all there; ``cut`` then says where it ends. Of

@@ -1,10 +1,10 @@
 """Maps and sets with many entries that are cheap to step forward: a step costs what it changed, whatever is in them.
 
 To their users they are persistent: ``set``, ``remove``, ``add`` and so on return the next version, and an older one still
-answers as before. Versions that follow each other share a *book*: a plain dict as the newest of them has it, and a journal
-of what each step changed. An older version that is asked or gone on from makes a book of its own, from a copy and the
-journal (Baker's trick, as in ``versions``). So going forward costs a tenth of what a persistent map costs, and as much for
-fifty thousand entries as for ten; going back, which only a fork does, costs one copy.
+answers as before. Versions that follow each other share a *book*: a plain dict as the newest of them has it, and a
+journal of what each step changed. An older version that is asked or gone on from makes a book of its own, from a copy and
+the journal (Baker's trick, as in ``base.versioned``). So going forward costs a tenth of what a persistent map costs, and
+as much for fifty thousand entries as for ten; going back, which only a fork does, costs one copy.
 
 When a journal is longer than what it tells of, the newest version begins a new book, which knows nothing of the old one:
 what no older version can ask for any more is forgotten with the last of them.

@@ -1,9 +1,9 @@
 """The configuration keys that executor allocation knows, one row each, and how to find them.
 
-The rows are facts of Spark 4.3.0's ConfigEntry registrations; defaults that moved between releases from 2.4 on are
-those of Spark's migration guides ("Upgrading from Core ..."). ``Use.DECIDES`` marks what allocation, removal and
-failure handling read. The rows of Kubernetes stand in ``confkeys_kubernetes``, those of YARN in ``confkeys_yarn``; here are
-all others, the whole table ``KEYS`` and what tells an unknown key from a known one.
+The rows are facts of Spark 4.3.0's ConfigEntry registrations; defaults that moved between releases from 2.4 on are those
+of Spark's migration guides ("Upgrading from Core ..."). ``Use.DECIDES`` marks what allocation, removal and failure
+handling read. The rows of Kubernetes stand in ``conf.entries_kubernetes``, those of YARN in ``conf.entries_yarn``; here
+are all others, the whole table ``KEYS`` and what tells an unknown key from a known one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configuration keys of Kubernetes: rows of the table in ``confkeys``, which see.
+"""The configuration keys of Kubernetes: rows of the table in ``conf.entries``, which see.
 
 ``KUBERNETES_NAMES`` are the other spark.kubernetes keys of Spark 4.3.0 and those that earlier releases had:
 nothing here reads them, but they are no mistakes.

@@ -1,4 +1,4 @@
-"""The configuration keys of YARN and of what excludes nodes there: rows of the table in ``confkeys``, which see.
+"""The configuration keys of YARN and of what excludes nodes there: rows of the table in ``conf.entries``, which see.
 
 ``YARN_NAMES`` are the other spark.yarn keys of Spark 4.3.0 and those that earlier releases had: nothing here reads them, but
 they are no mistakes. Distributions add keys of their own to this family.

@@ -2,8 +2,8 @@
 
 Spark reads these keys at different moments: the plugins first, then KubernetesClusterManager makes the lifecycle manager,
 the pods allocator, the sources and the backend; others are read when something starts, a pod is built, an executor is let
-go. ``kubernetes_config`` reads all of them in that order, section by section (``kubernetes_reads``), so that the first
-failure (``KubernetesRefused.construct``) is the one that an application would meet first, and collects them all.
+go. ``kubernetes_config`` reads all of them in that order, section by section (``conf.kubernetes_sections``), so that the
+first failure (``KubernetesRefused.construct``) is the one that an application would meet first, and collects them all.
 
 ``oracle_config_for`` gives the config of a conformance scenario: what the judge's driver of that kind sets before the
 scenario's own settings, and only the failures that its classes would meet.

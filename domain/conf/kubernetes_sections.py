@@ -1,7 +1,8 @@
 """One section of the KubernetesConfig at a time, read as the class that uses it reads its keys.
 
 Each function walks its class's keys in that class's order and leaves what cannot be used in ``Reads.errors``. What YARN's
-classes read as well stands in ``cluster_reads``. The values are *effective* ones, which is where a rule is easily got wrong:
+classes read as well stands in ``conf.backend_config``. The values are *effective* ones, which is where a rule is easily
+got wrong:
 
 - the creation timeout is at least five times the batch delay;
 - claims are limited by maxExecutors under dynamic allocation, by spark.executor.instances (2 when unset) without;

@@ -5,7 +5,7 @@ the Spark version whose defaults fill the gaps. ``layered`` puts one source over
 
 ``read`` is ConfigEntry.readFrom: the key's own text, or one under another name that Spark still accepts, or the
 default, or the value of the key that this one falls back to; references ``${spark.other.key}`` in it are replaced,
-again and again; then it is converted and checked by the key's row (``confkeys``). A failure is a ``ConfError``: key,
+again and again; then it is converted and checked by the key's row (``conf.entries``). A failure is a ``ConfError``: key,
 value, origin, what was expected, and what Spark would have thrown, to the letter. Nothing fails unless it is read,
 as in Spark; ``check`` reads everything that is set and collects all failures.
 
@@ -133,7 +133,7 @@ def layered(*confs: SparkConf) -> SparkConf:
 
 
 def read(conf: SparkConf, name: str) -> Result[Reading, ConfError]:
-    """The value of a key of the table (``confkeys.KEYS``; KeyError for any other), as ConfigEntry.readFrom does."""
+    """The value of a key of the table (``conf.entries.KEYS``; KeyError for any other), as ConfigEntry.readFrom does."""
     row = KEYS[name]
     found = conf.setting(name)
     if found is not None:

@@ -2,7 +2,7 @@
 
 Spark reads these keys in two processes: the driver makes the default resource profile and its scheduler backend, the client
 submits, and the application master makes its reporter thread and the allocator. ``yarn_config`` reads all of them in that
-order, section by section (``yarn_reads``), so that the first failure (``YarnRefused.construct``) is the one that an
+order, section by section (``conf.yarn_sections``), so that the first failure (``YarnRefused.construct``) is the one that an
 application would meet first, and collects them all.
 
 ``oracle_yarn_config`` gives the config of a conformance scenario: only what the allocator's constructor reads.

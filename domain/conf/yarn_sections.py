@@ -1,7 +1,7 @@
 """One section of the YarnConfig at a time, read as the class that uses it reads its keys.
 
 Each function walks its class's keys in that class's order and leaves what cannot be used in ``Reads.errors``; what Spark
-reads under any cluster manager stands in ``cluster_reads``. Rules that are easily got wrong:
+reads under any cluster manager stands in ``conf.backend_config``. Rules that are easily got wrong:
 
 - the heartbeat is at most half of the resource manager's expiry (spark.hadoop.yarn.am.liveness-monitor.expiry-interval-ms,
   600000 in Hadoop's defaults), and the first one at most the heartbeat;

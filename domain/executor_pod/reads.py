@@ -1,6 +1,6 @@
 """Reading what the pod builder reads of a SparkConf, each setting the way Spark reads it, and in Spark's order.
 
-Three ways: keys of the table through ``confreads.Reads`` (references replaced, converted, checked); entries that the table
+Three ways: keys of the table through ``conf.reader.Reads`` (references replaced, converted, checked); entries that the table
 lacks, as texts with references replaced (``entry_text``); and settings that Spark takes raw, by name or by prefix
 (``raw``, ``family``), as they were written.
 

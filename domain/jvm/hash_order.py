@@ -2,7 +2,7 @@
 
 Three kinds of table, each a function from hash codes: the immutable HashMap and HashSet (``trie_order``), the mutable ones
 (``bucket_order``) and Java's ConcurrentHashMap (``concurrent_order``). ``long_hash`` is the code of a Long key; an Int's is
-the number itself, a string's ``javavalues.string_hash``; a case class and a tuple have ``product_hash``, a map
+the number itself, a string's ``jvm.values.string_hash``; a case class and a tuple have ``product_hash``, a map
 ``map_hash``.
 
 A mutable HashMap with Int keys is also walked while it changes. ExecutorAllocationManager keeps the target of each profile

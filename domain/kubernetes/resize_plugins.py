@@ -1,6 +1,6 @@
 """Growing what executors outgrow: ExecutorResizePlugin (memory) and ExecutorPVCResizePlugin (volume claims).
 
-Two machines that share nothing but their shape: a timer at a fixed rate (``sampling``) whose run looks at measurements
+Two machines that share nothing but their shape: a timer at a fixed rate (``plugin_timer``) whose run looks at measurements
 that the sensor hands in when ``wants_memory`` or ``wants_claims`` says so.
 
 *Memory*: a Spark container that uses more than threshold times its limit gets a limit (and request) larger by the factor.

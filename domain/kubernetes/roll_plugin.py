@@ -18,7 +18,7 @@ equal, and sums are rounded at every step. ``float32`` and ``float_of_long`` do 
 An executor that never reported its memory has a peak heap of -1 in Spark and a peak off-heap of 0 (ExecutorMetrics
 marks empty figures in the first of them, which is the heap): the sensor should say so.
 
-The sensor hands in ``ExecutorsSummarized`` when ``wants_summary`` says so (``sampling`` tells how a run and a summary
+The sensor hands in ``ExecutorsSummarized`` when ``wants_summary`` says so (``plugin_timer`` tells how a run and a summary
 meet). ``Roll`` is no effect: the engine hands its ``request`` to the backend.
 """
 

@@ -10,7 +10,7 @@ of this machine are the stimuli of the engine: nothing else acts upon them.
 The order within a look is Spark's as far as it can be known: profiles before who uses them; lost connections, then
 registrations; tasks end, stages complete, jobs end; jobs start, stages are submitted, tasks start; cached blocks and
 shuffle data; and which executors are busy, for kills without force. How single tasks are told apart is
-``driver_view_tasks``' to say, who holds which shuffle ``driver_view_shuffles``'. Counts that no driver would show
+``live.driver_tasks``' to say, who holds which shuffle ``live.driver_shuffles``'. Counts that no driver would show
 (negative, falling, absurdly large) cost bounded time and are taken for the nearest that one would.
 
 A first look at an application in its middle is a look like any other, from nothing: executors register in the order in

@@ -1,6 +1,6 @@
 """What the scheduler backend hears and what it tells other machines, beside the shared words for the outside.
 
-Inputs are those of ``pod_stimuli`` and a few of the driver's own: requests by dynamic allocation, losses that the
+Inputs are those of ``protocol.pod_stimuli`` and a few of the driver's own: requests by dynamic allocation, losses that the
 lifecycle manager reports, what the allocator deleted. What the backend says to other machines are values too, which
 the engine routes:
 

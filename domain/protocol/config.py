@@ -1,6 +1,6 @@
 """The configuration of each machine: one frozen field per Spark key, in the core's units.
 
-Nothing here reads text: ``sparkconf`` parses, checks and fills these records. A record is what a decision is
+Nothing here reads text: ``conf.spark_conf`` parses, checks and fills these records. A record is what a decision is
 given beside state, snapshots and time, so two configs can be compared, stored and swapped like any value.
 """
 
@@ -252,7 +252,7 @@ class ExclusionConfig:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRules:
-    """What containers are made of, as far as the application's conf decides it; ``container_specs`` does the sums.
+    """What containers are made of, as far as the application's conf decides it; ``yarn.container_specs`` does the sums.
 
     Memory in MiB. ``overhead_mib``: the default profile's; a share of *its* heap, whatever heap another profile has.
     ``off_heap_enabled``: another profile's off-heap memory counts. ``python_mib``: of the Python workers, if ``python``.

@@ -1,7 +1,7 @@
 """Commands about pods: create, delete, notify; each with its reasons.
 
-A command with a ``serial`` may be answered by a ``pod_stimuli.Outcome`` of that serial. A machine that has to know how a
-call ended waits for it; for the others the outcome is optional (Spark logs the error and goes on).
+A command with a ``serial`` may be answered by a ``protocol.pod_stimuli.Outcome`` of that serial. A machine that has to
+know how a call ended waits for it; for the others the outcome is optional (Spark logs the error and goes on).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 This is what a what-if runs again. It says what the work *is* (which task takes how long, what must be there before what),
 kept apart from how it went on the executors that happened to be there: waiting for a slot, the slow first task of a fresh
 executor and the tasks that died with their executor are taken out, or told apart, when the log is read
-(``recorded_reading``). Sizes: a stage costs eight bytes for each of its tasks, and no task is an object.
+(``recorded.reading``). Sizes: a stage costs eight bytes for each of its tasks, and no task is an object.
 
 Times are epoch milliseconds as in the log; durations are milliseconds. Ids are Spark's.
 

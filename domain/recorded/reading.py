@@ -12,7 +12,7 @@ Rules that no event states:
 - *Lags*. A stage was ready when its job had been submitted and the parents that it ran in this log were complete; what
   passed until its submission is the driver's. What passed from submission to the first launch is the driver's too, but only
   where a slot was free on an executor that was there; elsewhere the median of those stages is taken.
-- *Lengths* of tasks are finish minus launch, less what a fresh executor added (``recorded_reading_fresh``).
+- *Lengths* of tasks are finish minus launch, less what a fresh executor added (``recorded.executors``).
 
 A failure counts as the task's own only if it ended in an exception of its own: a lost executor, a failed fetch, a denied
 commit or a kill say nothing of the task.

@@ -2,7 +2,7 @@
 
 A what-if changes what is asked for, not where it is asked: how long an executor takes from request to registration, what its
 first tasks take longer, how long it stays after it was told to go, and which executors were taken away are kept as they
-were. ``behaviour_fitting`` finds them; each is a sample in the order in which it was seen, so that running the recorded
+were. ``whatif.fit_behaviour`` finds them; each is a sample in the order in which it was seen, so that running the recorded
 config again meets the recorded luck, and every other config the same luck as far as it goes.
 
 Starting executors get in one another's way where they share a machine. ``StartUp`` is processor sharing: each start is an

@@ -1,7 +1,7 @@
 """Where the containers of a rerun on YARN are: a cluster that was given, or the place that the log knows.
 
-``Given`` (``rerun_beats``) is the world as it is. ``AsLogged`` is a world in which nothing takes time, with what the log
-knows laid over it:
+``Given`` (``rerun.heartbeats``) is the world as it is. ``AsLogged`` is a world in which nothing takes time, with what the
+log knows laid over it:
 
 - An executor registers when its start-up is over (``startup.Starts``: the log's latencies in the order of launches, and
   starts that share a machine slow one another down). The world's executor, which is up at once, is kept waiting outside.

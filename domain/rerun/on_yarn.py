@@ -1,15 +1,16 @@
 """Where the executors of a rerun come from on YARN: the production YARN allocator and a fake resource manager.
 
 ``Yarn`` steps the engine of a whole application (``engine.advance``: dynamic allocation, scheduler backend, allocator and
-the reporter thread with its heartbeats) and a world (``yarn_world``) beside the tasks. What the engine commands goes to the
-world, what the world says to the engine, both at the moment at which it happens. An executor is paid for from the moment at
-which the application master has its container to the moment at which the driver knows that it is gone: a request that waits
-costs nothing on YARN.
+the reporter thread with its heartbeats) and a world (``fakes.yarn.cluster``) beside the tasks. What the engine commands
+goes to the world, what the world says to the engine, both at the moment at which it happens. An executor is paid for from
+the moment at which the application master has its container to the moment at which the driver knows that it is gone: a
+request that waits costs nothing on YARN.
 
 Two kinds of place (``plans.Plan.hadoop``):
 
 - A cluster that was given: its nodes, queue, latencies and faults are the world's.
-- None: containers come and go as they did in the log (``rerun_places``). The resource manager has room up to the bound that
+- None: containers come and go as they did in the log (``rerun.logged_cluster``). The resource manager has room up to the
+  bound that
   was seen and answers at once; what the log knows of start-ups, stops and losses is played here, in the log's order, so that
   the same luck is met again.
 """

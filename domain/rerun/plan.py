@@ -1,6 +1,6 @@
 """What a user asks to change (a ``Variant``), and the same settled into configs in the units of the simulation (a ``Plan``).
 
-A ``Plan`` is made by ``planning.plan`` from the log's conf and a ``Variant``. It holds the production configs of the
+A ``Plan`` is made by ``whatif.planning.plan`` from the log's conf and a ``Variant``. It holds the production configs of the
 machines that decide (``dynamic``, ``kubernetes``, ``yarn``), and what the task scheduler needs to know of the conf.
 """
 

@@ -1,10 +1,10 @@
 """Run an application again, as recorded but under another plan, on virtual time: the clockwork of a what-if.
 
-Three parties step through time together: the application's tasks (``rerun_tasks``), whoever gives executors
-(``rerun_manager``, ``rerun_pods``, ``rerun_yarn``), and the books (``ledger``). The tasks live up to the next moment at
-which a decision can be, then the manager takes what they said and decides with the production core, and so on to the
-application's end. The same arguments give the same outcome, on every machine; ``seed`` 0 meets the luck that the log
-recorded.
+Three parties step through time together: the application's tasks (``rerun.tasks``), whoever gives executors
+(``rerun.plain_manager``, ``rerun.on_kubernetes``, ``rerun.on_yarn``), and the books (``ledger``). The tasks live up to
+the next moment at which a decision can be, then the manager takes what they said and decides with the production core,
+and so on to the application's end. The same arguments give the same outcome, on every machine; ``seed`` 0 meets the luck
+that the log recorded.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``Tracker`` holds what ExecutorMonitor.Tracker holds. ``IdlenessBooks`` holds all trackers, the cached list of
 timed-out executors, shuffles and jobs, and keeps every change of them in a journal, so that an older version can
-be rebuilt (see ``versions``). Which event changes what is told in ``idleness``; here is how a change is made, and
+be rebuilt (see ``base.versioned``). Which event changes what is told in ``idleness``; here is how a change is made, and
 everything that would cost a walk over the fleet is kept up to date instead: counts per profile, who holds which
 shuffle and which RDD, which executors were touched since somebody looked.
 """

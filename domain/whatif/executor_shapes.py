@@ -1,10 +1,10 @@
 """What an executor of each resource profile is, under a conf: how many tasks it takes at once, and what of it is paid for.
 
-Slots are Spark's own arithmetic (``profiles.tasks_per_executor``), memory is that of ``executor_pod_resources``: heap,
-overhead, off-heap memory, Python's. Two things the conf does not tell. Where nobody set spark.executor.cores, an executor
-of a standalone or local master has all cores of its worker: the log's executors say how many those were. And platforms
-start executors of another shape than the conf's: as long as the variant leaves the shape alone, the cores that were logged
-count, because tasks did run on them. What is billed are the executor's cores and all of its memory, in MiB.
+Slots are Spark's own arithmetic (``profiles.tasks_per_executor``), memory is that of ``executor_pod.builder.resources``:
+heap, overhead, off-heap memory, Python's. Two things the conf does not tell. Where nobody set spark.executor.cores, an
+executor of a standalone or local master has all cores of its worker: the log's executors say how many those were. And
+platforms start executors of another shape than the conf's: as long as the variant leaves the shape alone, the cores that
+were logged count, because tasks did run on them. What is billed are the executor's cores and all of its memory, in MiB.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a what-if keeps of the place where an application ran, found in its log: ``fit`` makes a ``Behaviour``.
 
 - Start-ups: latencies from request to registration, freed of what starts on one machine do to one another
-  (``startup_fitting``). All executors on one host are one machine; the driver is on it too where it names the same host,
+  (``whatif.fit_start_up``). All executors on one host are one machine; the driver is on it too where it names the same host,
   and then its own start-up shares the machine as well. Executors of several hosts do not disturb one another here.
 - Request times come with the application: logged, or found by replaying the log through the core. Where there are none
   (a static count), the first executors were asked for when the driver was up, and each later one when the one before it
@@ -12,7 +12,7 @@
   timeout had passed, so what is left of the time since its last task is the lag - where data kept it longer it is not,
   hence only values near to what its platform does are believed, and that is the default.
 - Losses are repeated as they were, counted by registration.
-- On YARN, what is left of start-ups and removals without the heartbeats (``container_fitting``).
+- On YARN, what is left of start-ups and removals without the heartbeats (``whatif.fit_containers``).
 - Capacity: a bound is believed in only where tasks wanted more than what was there and allowed for long, and nothing came.
 
 Pure, O(n log n) in executors and stages for a fixed number of tries of ``parallel``.

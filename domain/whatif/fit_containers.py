@@ -10,8 +10,8 @@ its hands. What is left until the registration is the start-up.
 
 How long the resource manager takes to place a container is in no log. A node is given containers when it reports, once a
 second by default, so of many nodes one is always about to: a container is taken to be placed as good as at once
-(``planning_yarn.GRANT_MS``). That is an assumption, and makes no difference to what is answered about the log's own config,
-since what is taken from one part is left to the other.
+(``whatif.planning_yarn.GRANT_MS``). That is an assumption, and makes no difference to what is answered about the log's
+own config, since what is taken from one part is left to the other.
 
 An executor that is told to go stands until its release is sent with the next beat, and its container is stopped. What is
 left of a removal's time when half a beat is taken off is the stop; ten seconds of it are Docker's grace where containers are

@@ -17,10 +17,10 @@ Rules worth knowing:
 - The cores that were logged count as long as the variant changes neither spark.executor.cores nor the cluster manager.
 - No task starts before 80 % of the first executors are there on YARN and Kubernetes; elsewhere Spark does not wait.
 - With YARN's master they are part of the plan as well (``Plan.yarn``), with a cluster only if one was given
-  (``planning_yarn``).
+  (``whatif.planning_yarn``).
 - With a Kubernetes master the production configs of all its machines are part of the plan (``Plan.kubernetes``), and the
   cluster that was given or, without one, one that starts executors as the log's did. Faults are built into that cluster
-  (``planning_cluster.beset``); whoever plays it has nothing to do for them.
+  (``rerun.assumed_kubernetes.beset``); whoever plays it has nothing to do for them.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def plan(
     """The plan of a variant over ``conf`` (``recorded_conf``'s), or what the variant gets wrong: key, value, expected.
 
     ``cluster``: where variants on Kubernetes, or on YARN, run. Without one for Kubernetes it is made from ``behaviour``, and
-    without both it is the default cluster of ``world_description``.
+    without both it is the default cluster of ``fakes.kubernetes.description``.
     """
     origin = f"variant {variant.name}"
     after, errors = _changed(conf, variant, origin)

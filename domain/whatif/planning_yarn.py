@@ -8,7 +8,7 @@ is taken out of the config there, since it would find nothing: node labels, cust
 What may go wrong besides (``variants.Faults``) is built into a cluster that was given: a quota is a queue of so many of the
 default profile's containers, an interruption is a preemption of a running executor (exit status -102), a slow start is
 time between the container's files and the executor's registration. Without a cluster whoever plays the plan does the same
-(``rerun_yarn``), from the moment at which an executor registers.
+(``rerun.on_yarn``), from the moment at which an executor registers.
 
 Whatever cluster it is, the containers of the default profile are what the plan's executors are: platforms start executors of
 another shape than the conf's.

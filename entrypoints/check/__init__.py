@@ -1,1 +1,1 @@
-"""."""
+"""``podtide conf``, ``pod`` and ``conform``: answers without running an application."""

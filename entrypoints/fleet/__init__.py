@@ -1,1 +1,1 @@
-"""."""
+"""``podtide fleet``: a table over very many logs."""

@@ -128,7 +128,7 @@ def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> 
 def run_fleet(asked: Asked, options: Options, engine: Engine, assess: Assess | None = None) -> int:
     """The command once its options are understood. Raises Refusal.
 
-    ``assess``: what is done for a log (``fleet_assess.assess``), found by workers by its name in its module.
+    ``assess``: what is done for a log (``fleet.assess.assess``), found by workers by its name in its module.
     """
     work = _assess() if assess is None else assess
     if sys.stdout is None:

@@ -1,7 +1,7 @@
 """A worker's work on one log of a fleet: a request in bytes, whatever assesses a log, and the row in bytes.
 
 ``answer`` is what worker processes and Spark executors run. It knows nothing of what-ifs: how a log is assessed is handed to
-it (``Assess``; ``fleet_assess.assess``, or what a test has instead) and found by its name in its module. What it adds is
+it (``Assess``; ``fleet.assess.assess``, or what a test has instead) and found by its name in its module. What it adds is
 what is the same for all: whether what was found in a folder is a log at all, what becomes of a log that cannot be read or
 of a fault of podtide's own, how long it took, and by what the log is known. Nothing here knows how many logs there are or
 where their rows go; everything that is needed comes with the request and the options, which can be pickled.
@@ -36,7 +36,7 @@ SEEDS: Final = 1
 class Options:
     """What is asked about every log; two runs with equal options give equal rows.
 
-    ``variants``: the settings to try; None for the default ones (``fleet_settings``). ``tune``: search instead.
+    ``variants``: the settings to try; None for the default ones (``fleet.candidates``). ``tune``: search instead.
     """
 
     variants: tuple[Variant, ...] | None = None

@@ -1,12 +1,12 @@
 """The loop's surroundings on a real cluster: what threads heard goes in, what was decided goes to the hands.
 
-There is one loop (``app_loop``) and one thread that decides. Sensor, actuator, driver poller and target source have threads
-of their own; whatever they have to say they leave in the ``Inbox``, and the loop takes it out at one moment, all of it in
-order, stamped with that moment. A timer that is due runs in the same step, after what was heard, so that a cluster that
-never falls silent does not keep the timers from running.
+There is one loop (``common.app_loop``) and one thread that decides. Sensor, actuator, driver poller and target source
+have threads of their own; whatever they have to say they leave in the ``Inbox``, and the loop takes it out at one moment,
+all of it in order, stamped with that moment. A timer that is due runs in the same step, after what was heard, so that a
+cluster that never falls silent does not keep the timers from running.
 
 Between the inbox and the engine stand *lenses*: pure machines that change what is seen because of what it is seen for. The
-shadow's holds Spark's pods back until it has decided for itself (``shadowing``); that of a run without a driver makes
+shadow's holds Spark's pods back until it has decided for itself (``live.shadow``); that of a run without a driver makes
 registrations of running pods (``headless``). What they say is an ordinary stimulus and is recorded as one.
 
 ``Hands`` carry commands out. Acting, that is the actuator behind a lease; a shadow reads and writes nothing.

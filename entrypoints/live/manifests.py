@@ -70,7 +70,7 @@ class LiveManifests:
     """What the actuator sends. ``learn`` makes another resource profile known."""
 
     def __init__(self, made: ExecutorManifests, profiles: dict[ProfileId, ResourceProfile]) -> None:
-        """Use ``live_manifests``."""
+        """Use ``live.manifests``."""
         self._made = made
         self._profiles = profiles
 

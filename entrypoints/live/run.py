@@ -3,7 +3,7 @@
 The order of a start is what makes a restart safe. The lease comes first: from then on nobody else acts. It remembers the
 executor ids that were given out and the prefix of pod names. Then the pods are listed, and only then the core is started,
 so that its first decision knows every pod that is there. A recording of an earlier run is decided again before that, and
-what it had asked for and never heard of is asked for again (``live_resume``).
+what it had asked for and never heard of is asked for again (``live.resume``).
 
 The end goes the other way: the core stops deciding, calls on their way are waited for, then the lease is given back. With
 ``--on-exit delete`` the core's own end comes in between (KubernetesClusterSchedulerBackend.stop), and a sweep that goes on

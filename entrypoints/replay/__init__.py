@@ -1,1 +1,1 @@
-"""."""
+"""``podtide replay`` and ``explain``: a log or a recording decided again."""

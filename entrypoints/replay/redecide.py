@@ -1,8 +1,8 @@
 """A recording decided again: the same engine takes what was recorded, step by step; its commands go nowhere.
 
-``Rerun`` is a loop like any other (``app_loop``) whose surroundings are a recording. As long as every step is decided as it
-was, it takes the recorded steps as they are: the same stimuli at the same time, wakes and outcomes included. So a recording
-that was made by this code is decided again to the letter.
+``Rerun`` is a loop like any other (``common.app_loop``) whose surroundings are a recording. As long as every step is
+decided as it was, it takes the recorded steps as they are: the same stimuli at the same time, wakes and outcomes
+included. So a recording that was made by this code is decided again to the letter.
 
 Where a step is decided otherwise - another configuration, another policy, another podtide - what was recorded no longer
 answers what is decided. From there on (``_Past``):
@@ -12,7 +12,7 @@ answers what is decided. From there on (``_Past``):
 - a call that was made then too gets the answer that it got, as soon as that is known: calls are matched by what they ask
   for, not by their serial;
 - a call that was not made then is taken to succeed at once, and shows no pod, because none was recorded; what becomes of
-  heartbeats and launches on YARN, ``recording_past_yarn`` says.
+  heartbeats and launches on YARN, ``replay.redecide_yarn`` says.
 
 That says what would be decided given what was seen. What would have become of it, a simulation says.
 """

@@ -1,1 +1,1 @@
-"""."""
+"""``podtide simulate`` and ``fit``: fake clusters in virtual time."""

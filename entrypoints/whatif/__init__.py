@@ -1,1 +1,1 @@
-"""."""
+"""``podtide whatif``, ``tune`` and ``diff``: recorded applications under other configurations."""

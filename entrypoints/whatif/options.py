@@ -1,7 +1,7 @@
 """What the commands that run applications again have in common: options, what can be refused at once, the report.
 
 ``whatif``, ``tune``, ``diff`` and ``fleet`` take the same prices, clusters, seeds and own errors, and say the same about
-them in ``--help``. What is wrong with an option is a refusal of the command (``command_output``), before a log is read.
+them in ``--help``. What is wrong with an option is a refusal of the command (``common.output``), before a log is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """From the name of a log to the application in it, for every command that runs applications again.
 
-The log is opened and read once, to its end; on a terminal a line on standard error says how far it is. Notes are those that
-matter to somebody who runs the application again: what is odd about the log's lines. What a *replay* would have to say
-about the conf (an application without dynamic allocation is replayed as if it had it) is left out: ``planning`` has its own.
+The log is opened and read once, to its end; on a terminal a line on standard error says how far it is. Notes are those
+that matter to somebody who runs the application again: what is odd about the log's lines. What a *replay* would have to
+say about the conf (an application without dynamic allocation is replayed as if it had it) is left out:
+``whatif.planning`` has its own.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def read_application(
     strict: bool = False,
     progress: Callable[[], None] | None = None,
 ) -> Recorded:
-    """Read a log that was opened (``log_source.open_log``); it is read to its end, and closing it is the caller's.
+    """Read a log that was opened (``open_log``); it is read to its end, and closing it is the caller's.
 
     ``overrides``: settings over the log's own that the replay decides with, where the log's are known to be incomplete;
     ``spark_version``: whose defaults apply, the log's own if None; ``progress`` is called now and then. Raises LogError for

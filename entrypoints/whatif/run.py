@@ -2,7 +2,7 @@
 
 This is what ``whatif``, ``tune``, ``diff`` and ``fleet`` stand on. In order:
 
-1. ``read_application`` (``recorded_log``) and ``planning.recorded_conf`` say what ran, and under which conf.
+1. ``read_application`` (``whatif.recorded_log``) and ``whatif.planning.recorded_conf`` say what ran, and under which conf.
 2. ``study`` fits the behaviour of the place where it ran, runs the log's own config again and compares: the own error.
 3. ``refusal`` says why the model does not fit, if it does not; whoever asks on has been told.
 4. ``ask`` answers for a variant: its figures over the seeds, with ranges. ``evaluate`` is the part of it that costs time.
@@ -78,7 +78,7 @@ def evaluate(
     """Run an application again under a plan, once for each seed, in their order.
 
     ``seeds``: whole numbers from 0; 0 is the recorded luck. ``watch``: also fill curve, stages and decisions of the
-    *typical* run (``whatif_summary.typical``), the one that is shown; the others go without, which is cheaper.
+    *typical* run (``whatif.summary.typical``), the one that is shown; the others go without, which is cheaper.
     """
     if watch and len(seeds) == 1:
         return (rerun(application, behaviour, plan, seeds[0], watch=True),)
@@ -101,8 +101,8 @@ def study(
 ) -> Result[Study, tuple[ConfError, ...]]:
     """Make an application ready: settle its conf, fit its behaviour, run it again as it was and compare.
 
-    ``overrides``, ``spark_version``: what the user knows better than the log (``planning.recorded_conf``). ``behaviour``:
-    instead of the fitted one. ``seeds``: how many. Errors are those of ``overrides``.
+    ``overrides``, ``spark_version``: what the user knows better than the log (``whatif.planning.recorded_conf``).
+    ``behaviour``: instead of the fitted one. ``seeds``: how many. Errors are those of ``overrides``.
     """
     assert seeds >= 1
     settled = recorded_conf(application, overrides, spark_version)

@@ -3,8 +3,8 @@
 What is minimised besides time is a *measure*: money where prices are given; otherwise executor-seconds, as long as every
 config has executors of the shape that ran, and core-hours where shapes differ, since an executor of four cores is not one
 of two. The search itself is ``domain.search``; here its candidates become plans, its trials simulations, its floors what
-``search_bounds`` says in the measure's unit. Runs are put into an order of their own (by application, start and name), so
-that the order in which logs are given makes no difference.
+``whatif.search.bounds`` says in the measure's unit. Runs are put into an order of their own (by application, start and
+name), so that the order in which logs are given makes no difference.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ the program, and names what disagrees with its numbers.
 The limits are those of the *books*: the pods that the driver knows of. Pods that the cluster has and the driver has not seen
 (the answer to their creation was lost, a stale list did not show them) are beyond what a decision can know.
 
-Source: what the machines say of themselves (``fleet``, ``lifecycle_books``, ``registry``, ``load``); the limits are those
-of spec/allocation.md of the conformance kit, sections 4.7 to 4.9 and 6.
+Source: what the machines say of themselves (``fleet``, ``kubernetes.lifecycle.books``, ``registry``, ``load``); the
+limits are those of spec/allocation.md of the conformance kit, sections 4.7 to 4.9 and 6.
 """
 
 from __future__ import annotations

@@ -4,18 +4,18 @@
 Nothing is ever raised into the loop, and no Outcome is lost: what is refused, cancelled or given up is an Outcome with a
 failure that says so.
 
-Two policies. ``ONE_AT_A_TIME`` is Spark's way: one worker, in the order asked. ``CONCURRENT`` makes creations side by side
-(``workers`` of them) and everything else in a lane beside them (``others``), so that a delete does not wait behind a
+Two policies. ``ONE_AT_A_TIME`` is Spark's way: one worker, in the order asked. ``CONCURRENT`` makes creations side by
+side (``workers`` of them) and everything else in a lane beside them (``others``), so that a delete does not wait behind a
 thousand creations, nor behind a server that asks for fewer of them. What has to wait for what is said in
-``kubernetes_orders``: what concerns the same executor, claim or set happens in the order asked; a delete of all waits for
-the creations under way, cancels those that have not begun and refuses those that come later.
+``kubernetes.apply.ordering``: what concerns the same executor, claim or set happens in the order asked; a delete of all
+waits for the creations under way, cancels those that have not begun and refuses those that come later.
 
-Creations are paced (``pacing``): a rate of our own, if one is set, and what the server asks for by 429 and 503, which slows
-down the whole lane. What makes calls safe to repeat is said in ``kubernetes_calls``.
+Creations are paced (``ratelimit``): a rate of our own, if one is set, and what the server asks for by 429 and 503, which
+slows down the whole lane. What makes calls safe to repeat is said in ``kubernetes.calls``.
 
 Commands without a call: ``RemoveExecutor``, ``AnswerRegistration`` and ``StopApplication`` are said to the driver, which
 is not here; ``StopSource`` is answered at once. ``ListPods`` is the sensor's. ``DecommissionExecutors`` drains the pods
-(``kubernetes_changes``), unless ``drain`` is off.
+(``kubernetes.apply.update``), unless ``drain`` is off.
 """
 
 from __future__ import annotations

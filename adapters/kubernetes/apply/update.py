@@ -1,6 +1,6 @@
 """Commands that delete, ask and mark: what each becomes on a real API server, and what its Outcome carries.
 
-Deletes by label go by lists and single deletes (``kubernetes_cleanup``); ids are asked for 200 at a time. A pod that is
+Deletes by label go by lists and single deletes (``kubernetes.apply.delete``); ids are asked for 200 at a time. A pod that is
 not there is deleted: a 404 is success for a delete by name, as for Spark's client. Marks are patches, one after the other;
 the first that fails ends them (KubernetesClusterSchedulerBackend). A set is scaled through its scale subresource with the
 resource version that was read, and read again when somebody else was faster.

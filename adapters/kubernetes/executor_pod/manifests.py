@@ -21,8 +21,8 @@ __all__ = ["CannotBuild", "ExecutorManifests", "Owner"]
 class ExecutorManifests:
     """The manifests of one application, as JSON. Thread-safe.
 
-    ``conf_files``: the files of SPARK_CONF_DIR by name (``executor_conf_files``). ``now``: the time of day in milliseconds,
-    for the date in the config map; without, there is none.
+    ``conf_files``: the files of SPARK_CONF_DIR by name (``kubernetes.executor_pod.spark_conf_dir``). ``now``: the time of
+    day in milliseconds, for the date in the config map; without, there is none.
     """
 
     def __init__(

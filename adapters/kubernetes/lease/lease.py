@@ -5,11 +5,12 @@ A Lease (coordination.k8s.io/v1) beside the pods does two jobs.
 **Mutual exclusion**, as client-go's leader election does it. Every write carries the version that was read, so of two
 writers one gets a conflict. A lease held by somebody else is taken only when it was released; or when it was seen
 unchanged for as long as its holder said that it lasts, by our own monotonic clock from when we first saw it so (clocks of
-two machines are never compared); or when its holder is provably dead (``process_identity``), so that a restart on the same
-machine costs no waiting. Whoever holds it renews it; whoever could not renew it for nearly as long as it lasts can no longer
-be sure, and writes nothing until it could (``valid``). The moment that counts is the one *before* the renewal was sent.
-A call that was sent while the lease was valid should take no longer than the margin, so that it ends before somebody
-else may begin. A lease that somebody else took, or that was deleted, is lost for good: there may have been other holders.
+two machines are never compared); or when its holder is provably dead (``kubernetes.lease.identity``), so that a restart
+on the same machine costs no waiting. Whoever holds it renews it; whoever could not renew it for nearly as long as it
+lasts can no longer be sure, and writes nothing until it could (``valid``). The moment that counts is the one *before* the
+renewal was sent. A call that was sent while the lease was valid should take no longer than the margin, so that it ends
+before somebody else may begin. A lease that somebody else took, or that was deleted, is lost for good: there may have
+been other holders.
 
 **Memory**. The highest executor id that may have been used stands in an annotation. It is written ahead, in blocks: a pod
 with id n is asked for only when the mark on the cluster is at least n, so that an id is never used twice, whenever we are

@@ -5,7 +5,7 @@ version of that list; what arrives together is heard as one ``PodsUpdated``. A w
 bookmarks included, without a list. It is begun anew with a list only when its place in the history is gone (410, a version
 of the future, another history) or when it said something that cannot be read. The other thread answers the core's periodic
 lists (``request_list``). Both put what they see into one ``Known``, under one lock, and what comes of it is heard before
-the lock is left: whoever listens never sees a pod turn back, see ``kubernetes_lists``.
+the lock is left: whoever listens never sees a pod turn back, see ``kubernetes.watch.lists``.
 
 Spark takes a DELETED event for what its object shows, so a pod that was deleted while Running runs on until the next full
 list, and the executor is missed half a minute after that. ``faithful`` passes events on like that. Otherwise a deleted pod,

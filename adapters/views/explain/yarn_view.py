@@ -1,6 +1,6 @@
 """What happened to an executor's container, and how the YARN side stood at a moment, in rows for people.
 
-The part of ``explain_view`` that speaks of containers; made of the documents that ``podtide explain --json`` prints.
+The part of ``views.explain.view`` that speaks of containers; made of the documents that ``podtide explain --json`` prints.
 """
 
 from __future__ import annotations

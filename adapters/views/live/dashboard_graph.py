@@ -1,6 +1,6 @@
 """The last minutes of a live run in a few rows of characters: executors that run as an area, the target as a line over it.
 
-``terminal_plot`` draws a whole run at the height that its numbers ask for; a live view has the height that is left, from
+``text.plot`` draws a whole run at the height that its numbers ask for; a live view has the height that is left, from
 one row up, and time that moves. Row ``k`` of ``rows`` ends at ``(k + 1) / rows`` of the top. With eighths of a block the
 area is exact to an eighth of a row; without colours or Unicode it is whole characters.
 """

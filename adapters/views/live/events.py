@@ -3,7 +3,7 @@
 A step may hold hundreds of commands that say the same about other executors. ``told`` puts them together: one ``Line`` for
 each kind of decision, cause and profile, with the executors as ranges (``101-600``). Lines of later steps that say the same
 may be joined to it (``Line.join``), which is how a view keeps a ramp of fifty batches on one line. The words are those of
-``decision_words``, so a decision reads the same live, in a recording and in a file.
+``views.timeline.decisions``, so a decision reads the same live, in a recording and in a file.
 
 Targets are told too, though a target that somebody else sets is no command: ``Targets`` watches what the allocator is told
 and says what moved, and who moved it.

@@ -1,13 +1,14 @@
 """What people want to know of a live run, kept up to date as it happens: an observer of the loop with bounded memory.
 
 It is told three kinds of things. The loop shows every step (``step``), and when it begins to work and to wait (``roused``,
-``resting``). Adapters tell news from their own threads (``tell``, a ``live_news.Tell``), and every call to the API server is
-seen when it has ended (``seen``, a ``kubernetes_api.Watcher``). Whoever draws, counts or answers for the run's health takes
+``resting``). Adapters tell news from their own threads (``tell``, a ``notices.Tell``), and every call to the API server is
+seen when it has ended (``seen``, a ``kubernetes.api.Watcher``). Whoever draws, counts or answers for the run's health takes
 a ``LiveSnapshot`` from any thread.
 
 What a step costs is what it says: pods are counted when they change, registered executors when they come and go. Only a
-full list costs a pass over all pods, as it does everywhere. What people read is put together (``live_words``): a ramp of
-fifty batches is one line that grows, five hundred refusals are one piece of news that happened five hundred times.
+full list costs a pass over all pods, as it does everywhere. What people read is put together (``views.live.events``): a
+ramp of fifty batches is one line that grows, five hundred refusals are one piece of news that happened five hundred
+times.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from podtide.adapters.views.whatif.figures import at, executors, signed
 from podtide.adapters.views.whatif.model import Decision
 
 _TIMES: Final = re.compile(r"(\d[dhm]) (\d+[hms])\b")
-"""Times of a replay's words, which are written as one word beside figures (``report_figures.took``)."""
+"""Times of a replay's words, which are written as one word beside figures (``views.whatif.figures.took``)."""
 
 MARKS: Final = 100
 """Marks beside a chart."""

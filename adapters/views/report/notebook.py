@@ -39,7 +39,7 @@ _OWN: Final = (
 class WhatIf:
     """The document of ``podtide whatif --json`` or ``podtide tune --json``, to look at.
 
-    Raises ``report_document.DocumentError`` if it is none. ``document``: the records, for whoever computes with them.
+    Raises ``views.whatif.model.DocumentError`` if it is none. ``document``: the records, for whoever computes with them.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 It answers in the order in which people ask: what happened, what it cost, why, what to change, and how sure that is; the
 answers stand together at the top, with the model's own error, and each is a link to what it is made of. The page loads
 nothing: its style and its script are inside and named by hash in its content security policy, which forbids everything
-else. Texts from the log are escaped wherever they go (``report_markup``); the figures that the script needs are JSON
+else. Texts from the log are escaped wherever they go (``views.report.markup``); the figures that the script needs are JSON
 that nothing runs.
 
 Size: the drawings depend on the width of a screen, not on the run, and tables are cut, so a report of a hundred

@@ -1,6 +1,6 @@
 """The first parts of a report: the answer in short, what happened, what it cost, and why.
 
-Each part opens with its sentence (``report_headlines``), then shows what the sentence is made of, as a drawing and as a
+Each part opens with its sentence (``views.whatif.findings``), then shows what the sentence is made of, as a drawing and as a
 table. Lists are cut to what a person can read and a page can hold; what was left out is said where it is missing.
 """
 

@@ -26,13 +26,13 @@ CAUSE_COLOURS: Final = (
     ("blue", ""), ("red", "a"), ("amber", ""), ("amber", "a"), ("purple", ""), ("purple", "a"), ("purple", "b"),
     ("teal", ""), ("teal", "a"), ("slate", ""), ("slate", "a"), ("grey", ""),
 )  # fmt: skip
-"""Hue and hatching of the causes, in the order of ``report_figures.CAUSES``."""
+"""Hue and hatching of the causes, in the order of ``views.whatif.figures.CAUSES``."""
 
 LIMIT_COLOURS: Final = (
     ("teal", ""), ("teal", "a"), ("purple", ""), ("purple", "a"), ("amber", ""), ("amber", "a"), ("slate", ""),
     ("slate", "a"), ("purple", "b"), ("blue", ""), ("red", "a"), ("grey", ""),
 )  # fmt: skip
-"""Of the limits, in the order of ``report_figures.LIMITS``."""
+"""Of the limits, in the order of ``views.whatif.figures.LIMITS``."""
 
 HATCHED: Final = tuple(dict.fromkeys(pair for pair in (*CAUSE_COLOURS, *LIMIT_COLOURS, ("amber", "a")) if pair[1]))
 

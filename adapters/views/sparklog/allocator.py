@@ -5,8 +5,8 @@ where Spark speaks as it calls the API (excess pods, volume claims); everything 
 the line and whose facts are the numbers in it. An exception that ends a round is logged by whoever ran it: the snapshots
 store.
 
-Lines with an exception (a pod that cannot be created) are followed by its text in Spark's log; ``spark_words.throwable``
-has it where the core knows it.
+Lines with an exception (a pod that cannot be created) are followed by its text in Spark's log;
+``views.sparklog.log.throwable`` has it where the core knows it.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Pattern(Enum):
     SPARK = "%d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex"
     """Spark's own default (log4j2-defaults.properties)."""
     MILLIS = "%d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex"
-    """With the date in full and milliseconds; what ``driver_log`` reads."""
+    """With the date in full and milliseconds; what ``scripts.driver_log`` reads."""
 
 
 _CYCLE_YEARS: Final = 400

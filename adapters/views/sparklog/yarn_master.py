@@ -1,8 +1,9 @@
 """What is said in Spark's log between driver and application master: the two endpoints, and the reporter thread.
 
-``lines`` takes one remark of ``yarn_backend`` or ``reporter``, or the end of the application, and gives what Spark 4.3.0
-logs for it. What YarnClusterSchedulerBackend and its driver endpoint share with every backend is ``words_backend``'s.
-The application master's address is not known here, so where Spark would show its host and port stands the driver's name.
+``lines`` takes one remark of ``yarn.scheduler_backend`` or ``reporter``, or the end of the application, and gives what
+Spark 4.3.0 logs for it. What YarnClusterSchedulerBackend and its driver endpoint share with every backend is
+``views.sparklog.backend``'s. The application master's address is not known here, so where Spark would show its host and
+port stands the driver's name.
 """
 
 from __future__ import annotations

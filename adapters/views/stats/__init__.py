@@ -1,1 +1,1 @@
-"""."""
+"""An application counted as it runs, in bounded memory: the figures below a simulation and a recording."""

@@ -1,8 +1,9 @@
 """What every story of an application counts, whatever its executors run in: targets, bounds, time.
 
-A target is a goal from the moment it is raised until so many executors are there, or until it is changed. Bounds hold pods
-or containers back (``missing``) or keep executors that could have gone (``executors``); each is summed as time, and as time
-multiplied by how many. ``app_story`` (pods) and ``yarn_story`` (containers) add what their side says and does.
+A target is a goal from the moment it is raised until so many executors are there, or until it is changed. Bounds hold
+pods or containers back (``missing``) or keep executors that could have gone (``executors``); each is summed as time, and
+as time multiplied by how many. ``views.stats.kubernetes`` (pods) and ``views.stats.yarn`` (containers) add what their
+side says and does.
 """
 
 from __future__ import annotations

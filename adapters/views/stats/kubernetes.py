@@ -10,7 +10,7 @@ calls, how many pods were for nothing, and how long which limit held pods back. 
 - a pod is *wasted* if it was created and is gone without its executor ever registering; pods still on their way at the end
   are not. So created = registered + wasted + on the way, but for executors whose creation was never answered.
 
-What every story counts - targets, bounds, time - is in ``story_books``.
+What every story counts - targets, bounds, time - is in ``views.stats.base``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an application on YARN went through, counted as it happens: an observer of the loop with bounded memory.
 
-The counterpart of ``app_story`` for containers, seen from the driver and its application master:
+The counterpart of ``views.stats.kubernetes`` for containers, seen from the driver and its application master:
 
 - a container is *requested* when a request enters the AM client's table, and *cancelled* when it leaves it unanswered;
 - it is *allocated* when the resource manager hands it out; what no request wants goes back as *surplus*;
@@ -11,7 +11,7 @@ The counterpart of ``app_story`` for containers, seen from the driver and its ap
 
 ``matched`` says how near to its wish a container was: on a host of its request, on a rack of it, anywhere. ``exits`` counts
 what ended containers in which executors had been started, by YARN's exit status; containers that were given back count as
-such, whatever their status. What every story counts - targets, bounds, time - is in ``story_books``.
+such, whatever their status. What every story counts - targets, bounds, time - is in ``views.stats.base``.
 """
 
 from __future__ import annotations

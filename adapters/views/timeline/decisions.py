@@ -1,8 +1,9 @@
 """Decisions about pods and containers, and what entered a step, in words: one row each, for people who read in a terminal.
 
-A row is when, a mark for the view to colour, what in a few words and why in parts with the numbers - the same ``Row`` that
-the timeline of an event log is made of; decisions of dynamic allocation are told by that timeline's own rows. What is told
-here is made of records (``decision_records``), so that decisions read from a file and decisions just taken read alike.
+A row is when, a mark for the view to colour, what in a few words and why in parts with the numbers - the same ``Row``
+that the timeline of an event log is made of; decisions of dynamic allocation are told by that timeline's own rows. What
+is told here is made of records (``recording.records.decisions``), so that decisions read from a file and decisions just
+taken read alike.
 
 Names of pods, claims, nodes and the API's messages come from a stranger and are escaped and cut; the page escapes again.
 """

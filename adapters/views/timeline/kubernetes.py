@@ -1,9 +1,9 @@
 """What an application on a cluster went through, told as moments: runs merged, the middle left out, memory bounded.
 
-An observer of the loop, like ``app_story``, which counts; this one tells in order of time. What belongs together is one
-moment: pods asked for in batch after batch for the same target, executors gone for the same reason shortly after each
-other, a target that moves step by step for one cause, a bound from when it began to hold until it let go. Of many moments
-the first and the last are kept, and how many lie between.
+An observer of the loop, like ``views.stats.kubernetes``, which counts; this one tells in order of time. What belongs
+together is one moment: pods asked for in batch after batch for the same target, executors gone for the same reason
+shortly after each other, a target that moves step by step for one cause, a bound from when it began to hold until it let
+go. Of many moments the first and the last are kept, and how many lie between.
 """
 
 from __future__ import annotations

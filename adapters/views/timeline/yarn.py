@@ -1,4 +1,4 @@
-"""What an application on YARN went through, told as moments: ``pod_timeline`` where executors run in containers.
+"""What an application on YARN went through, as moments: ``views.timeline.kubernetes`` where executors run in containers.
 
 Targets, kills, executors that are gone and bounds are told as there. Besides: containers asked for, where they are wished
 and on which hosts they came; requests cancelled, because the target fell or to ask anew near the data; containers given

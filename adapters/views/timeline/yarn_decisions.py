@@ -1,4 +1,4 @@
-"""Decisions about containers, and what entered a step on YARN, in words: a row each, as ``decision_words`` tells of pods.
+"""Decisions about containers, and what entered a step on YARN, in words: a row each, as in ``views.timeline.decisions``.
 
 What is told here is made of records, so that decisions read from a file and decisions just taken read alike. Names of hosts,
 containers and what YARN said of an end come from a stranger and are escaped and cut; the page escapes again.

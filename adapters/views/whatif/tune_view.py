@@ -30,7 +30,7 @@ VALUES_SHOWN: Final = 12
 
 
 class TuneView:
-    """Prints a tune. ``document``: what ``podtide tune --json`` prints. Raises ``report_document.DocumentError``."""
+    """Prints a tune. ``document``: what ``podtide tune --json`` prints. Raises ``views.whatif.model.DocumentError``."""
 
     def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
         self.page = page

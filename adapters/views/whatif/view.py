@@ -3,7 +3,7 @@
 In the order in which the questions come: what happened and what it cost; how sure the model is of itself; what each variant
 would have been, beside the log's own config run again; where the executor-seconds went; what tasks waited for; what cannot
 be known. The view is given the document that ``--json`` prints and knows nothing else; figures and sentences are those of
-the report (``report_figures``, ``report_headlines``).
+the report (``views.whatif.figures``, ``views.whatif.findings``).
 
 Variants stand side by side, so many at once as the terminal is wide. Differences are to the log's own config *run again*,
 like with like, not to the record: what the model gets wrong it gets wrong on both sides. One whose range reaches over the
@@ -71,7 +71,7 @@ class _Figure(NamedTuple):
 
 
 class WhatIfView:
-    """Prints a what-if. ``document``: what ``podtide whatif --json`` prints. Raises ``report_document.DocumentError``."""
+    """Prints a what-if. ``document``: what ``podtide whatif --json`` prints. Raises ``views.whatif.model.DocumentError``."""
 
     def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
         self.page = page

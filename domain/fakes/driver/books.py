@@ -1,9 +1,9 @@
 """The inside of a driver: rows in tables, outputs in arrays, a queue of what lies ahead, and indexes that follow from them.
 
-The books are those of ``versions``: one mutable inside that the newest version owns, with a journal by which an older one
-can be rebuilt. ``Table`` notes what a step overwrites; ``Arrays`` does the same for who holds which partition, a list for
-each stage's output, because a stage may have a million. All else is derived: the heap of times, the executors with free
-slots, the task sets with tasks that wait, what runs on whom and who holds what.
+The books are those of ``base.versioned``: one mutable inside that the newest version owns, with a journal by which an
+older one can be rebuilt. ``Table`` notes what a step overwrites; ``Arrays`` does the same for who holds which partition,
+a list for each stage's output, because a stage may have a million. All else is derived: the heap of times, the executors
+with free slots, the task sets with tasks that wait, what runs on whom and who holds what.
 """
 
 from __future__ import annotations

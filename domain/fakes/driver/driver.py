@@ -6,14 +6,14 @@ targets, or the listener events of jobs, stages and tasks, as the engine takes t
 next, ``done`` whether all jobs have ended. Nothing reads a clock; all chance comes from the seed, and every task has luck of
 its own, so that two runs under different settings stay comparable.
 
-It stands beside a cluster (``world``) in the same way as the driver's scheduler stands beside Spark's backend: jump to the
-earliest of ``due(workload)``, the cluster's and the engine's, ``advance`` to it, hand what comes to the engine, and let the
-workload ``hear`` what the engine commands, and what executors tell the driver, at that same time. What cannot matter to it
-is not heard, so everything may be told.
+It stands beside a cluster (``fakes.kubernetes.cluster``) in the same way as the driver's scheduler stands beside Spark's
+backend: jump to the earliest of ``due(workload)``, the cluster's and the engine's, ``advance`` to it, hand what comes to
+the engine, and let the workload ``hear`` what the engine commands, and what executors tell the driver, at that same time.
+What cannot matter to it is not heard, so everything may be told.
 
-A state is immutable for whoever holds it, and an older one can be gone on from (see ``versions``). Going forward costs what
-happens: a task about ten microseconds, whatever the number of executors. ``task_scheduler`` and ``stage_scheduler`` have
-the rules; docs/workload.md says what of Spark they leave out.
+A state is immutable for whoever holds it, and an older one can be gone on from (see ``base.versioned``). Going forward costs
+what happens: a task about ten microseconds, whatever the number of executors. ``fakes.driver.task_scheduler`` and
+``fakes.driver.dag_scheduler`` have the rules; docs/workload.md says what of Spark they leave out.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ State: TypeAlias = Playing | Asking
 def begin(workload: Workload, seed: int, now: Millis, rules: ProfileRules | None = None) -> State:
     """A workload at its beginning. ``rules``: what executors are like by the application's conf (default: Spark's).
 
-    Raises ValueError for a workload that has ``problems`` (``workload_checks``).
+    Raises ValueError for a workload that has ``problems`` (``fakes.driver.checks``).
     """
     rules = rules or ProfileRules()
     found = problems(workload, rules)

@@ -4,7 +4,7 @@ A job has a stage for everything in its lineage, ancestors first. A stage that w
 long as a job that uses it runs, the next one shares it, and a later job has a stage of its own for the same shuffle, which
 is skipped if the output is still there. Output is forgotten when no job of the script can read it any more.
 
-What becomes of the stages in between is told in ``stage_scheduler``.
+What becomes of the stages in between is told in ``fakes.driver.dag_scheduler``.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ A small TaskSchedulerImpl with its TaskSetManagers, in FIFO mode. Rules, as Spar
 - A task reads its shuffle input when it starts. If a part of it is gone then, it finds out ``FETCH_FAILS_MS`` later; those
   that run already have read theirs.
 
-What the DAG scheduler makes of an ended task is none of this module's business (``stage_scheduler``).
+What the DAG scheduler makes of an ended task is none of this module's business (``fakes.driver.dag_scheduler``).
 """
 
 from __future__ import annotations

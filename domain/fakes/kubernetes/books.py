@@ -1,7 +1,7 @@
 """The inside of a world: tables of immutable rows, what lies ahead in time, and indexes over both.
 
 A ``World`` owns mutable books and hands them on to its successor with a journal, as every large value here does
-(``versions``). That is affordable because nothing but ``Table`` is ever written to: the first time a step touches a
+(``base.versioned``). That is affordable because nothing but ``Table`` is ever written to: the first time a step touches a
 key the table keeps what was there, so the journal of a step is as large as what the step touched, and going back is
 putting the old rows back. All that is derived (the heap of times, the indexes, the counts) is made anew from the
 tables then. The alternative, to refuse an older world, would be cheaper by a tenth and forbid the one thing that a

@@ -6,7 +6,7 @@ says when something happens next, so that nobody has to wait for it. Nothing her
 part of the world, so the same description, seed and commands at the same times give the same story to the byte.
 
 A world is immutable for whoever holds it: every step returns another, and an older one can be gone on from (it rebuilds
-itself; see ``versions`` and ``world_books``). Going forward costs what happens, not what the cluster holds.
+itself; see ``base.versioned`` and ``fakes.kubernetes.books``). Going forward costs what happens, not what the cluster holds.
 
 How to use it: jump to the earlier of ``due(world)`` and the time at which the driver does something of its own,
 ``advance`` to it, hand what comes to the driver, and ``apply`` what it asks, at that same time. Whoever advances past

@@ -1,9 +1,10 @@
 """The life of a pod: how it begins, how it goes from state to state, and what the API shows of it.
 
 A pod is in one state of ``Life`` and has at most one timer: the stage that ends the state. Entering a state draws the
-stage and its time (``world_description``); the driver's words and deletions take it elsewhere before that. What the
-API shows changes only where Kubernetes' would: created, bound or found unschedulable, container started, ended, marked
-for deletion, deleted. What the process in it says and hears is ``world_executors``', how a pod ends ``world_endings``'.
+stage and its time (``fakes.kubernetes.description``); the driver's words and deletions take it elsewhere before that.
+What the API shows changes only where Kubernetes' would: created, bound or found unschedulable, container started, ended,
+marked for deletion, deleted. What the process in it says and hears is ``fakes.kubernetes.executors``', how a pod ends
+``fakes.kubernetes.pod_endings``'.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The inside of a YARN cluster: tables of immutable rows, what lies ahead in time, and indexes over both.
 
-As in ``world_books``: nothing but a ``Table`` is written to, so a step's journal is as large as what it touched, and
-an older cluster rebuilds itself. What is derived is made anew from the tables then.
+As in ``fakes.kubernetes.books``: nothing but a ``Table`` is written to, so a step's journal is as large as what it
+touched, and an older cluster rebuilds itself. What is derived is made anew from the tables then.
 
 Nodes have slots, in the order in which their heartbeats come within a second (each beats at a phase of its own, for ever).
 So "which node with room beats next" is a question about an integer: ``fitting`` keeps for each shape of container the slots

@@ -1,16 +1,16 @@
 """A YARN cluster as a value: what an application asks goes in, what it hears comes out, and time passes when told to.
 
-The counterpart of ``world``, with the same five functions: ``begin`` makes a cluster of a description and a seed,
-``apply`` takes what the application asks for, ``advance`` lets time pass and returns everything that reaches it up to
-then, in order, each with the moment at which it does; ``due`` says when something happens next, ``tally`` counts what
-has happened. Nothing here reads a clock; the generator's state is part of the cluster, so the same description, seed
+The counterpart of ``fakes.kubernetes.cluster``, with the same five functions: ``begin`` makes a cluster of a description
+and a seed, ``apply`` takes what the application asks for, ``advance`` lets time pass and returns everything that reaches
+it up to then, in order, each with the moment at which it does; ``due`` says when something happens next, ``tally`` counts
+what has happened. Nothing here reads a clock; the generator's state is part of the cluster, so the same description, seed
 and commands at the same times give the same story to the byte.
 
 The cluster is what stands behind the application master and the driver: a resource manager with a queue and a
 scheduler, the nodes with their NodeManagers, containers, and executors that come up in them, register, listen and
 die. The application's own side, the AM client's table of requests included, is asked for with commands; the table is
 kept here because what goes over the wire, and so what the resource manager believes, follows from it
-(``yarn_world_asks``).
+(``fakes.yarn.resource_requests``).
 
 A cluster is immutable for whoever holds it: every step returns another, and an older one can be gone on from. Going forward
 costs what happens, not what the cluster holds: a heartbeat of a node is an event only if a container may come of it.

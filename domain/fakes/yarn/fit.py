@@ -1,7 +1,7 @@
 """A YARN cluster's description from what was seen of it: nodes, queue, latencies, failures, each with how much it rests on.
 
-The counterpart of ``fitting``: what entered and left the application, in order, is all there is to go by. Distributions are
-the samples' own quantiles; what cannot be seen stays at its default and is named with 0 observations:
+The counterpart of ``fakes.kubernetes.fit``: what entered and left the application, in order, is all there is to go by.
+Distributions are the samples' own quantiles; what cannot be seen stays at its default and is named with 0 observations:
 
 - Nodes are those that containers ran on and those whose racks are known, a row for each rack; what else the resource manager
   counted is there without a name. How large a node is nobody says: the default, or what was seen on it at once.

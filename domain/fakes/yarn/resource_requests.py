@@ -6,9 +6,9 @@ before, the number as it is in the client's table now. Between calls the resourc
 at a location that a call says nothing of, its own number stays. Both facts together are why a resource manager gives
 more than is wanted: what it gave while a call was on its way is counted as wanted once more by that call.
 
-Requests are kept in runs (``request_table``) and never counted out: the number at a location is computed from the runs when
-somebody asks, and what the resource manager gave since is kept beside it, for as few locations as there were gifts.
-Source: AMRMClientImpl and AppSchedulingInfo of Hadoop 3.
+Requests are kept in runs (``protocol.container_requests``) and never counted out: the number at a location is computed
+from the runs when somebody asks, and what the resource manager gave since is kept beside it, for as few locations as
+there were gifts. Source: AMRMClientImpl and AppSchedulingInfo of Hadoop 3.
 """
 
 from __future__ import annotations

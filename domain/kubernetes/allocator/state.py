@@ -1,4 +1,4 @@
-"""What the pods allocator remembers, hears and says: the types that ``allocation`` and ``rounds`` share.
+"""What the pods allocator remembers, hears and says: the types that ``allocator`` and ``round`` share.
 
 A round that stands still keeps its place here as a value: which call it waits for (``Wait``) and what it had counted until
 then (``Round``), so that a state can be stored, compared and gone on from at any moment.
@@ -144,7 +144,7 @@ class Round:
     ``fresh``: the delivery held a snapshot. ``vanished``: claims of pods that only earlier snapshots of it had.
     ``shares`` are None until the survey is over; ``turn``: the consumer that is served, ``batch``: pods it gets, ``left``:
     those that it still gets. ``serial``: the last one before the round; ``asked``: pods asked for in it. ``probing``: it is
-    one that asks for a probe only (``backoff``).
+    one that asks for a probe only (``back_off``).
     """
 
     at: Millis

@@ -9,7 +9,7 @@ it. Here a snapshot is folded in as what changed, and what a round has to look a
 - ``uncounted``: failed pods that are no failure yet, because no round got to the snapshot that shows them;
 - ``absent``: registered executors without a pod in the last snapshot, of whom some may be lost.
 
-Every change is noted in a journal, so that an older version can be rebuilt (see ``versions``).
+Every change is noted in a journal, so that an older version can be rebuilt (see ``base.versioned``).
 
 The ids that ever counted as failed grow for ever, as in Spark; they are kept as bits, 512 ids to a number.
 """

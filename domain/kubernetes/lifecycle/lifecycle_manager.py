@@ -21,7 +21,7 @@ answer counts at the round's end is known when it comes. Deletes are not waited 
 looks again in the next round.
 
 Pods are looked at by number. In Spark the order is that of a Scala map, which shows when a round throws half way: then,
-and only then, that order is worked out (``lifecycle_books.map_order``).
+and only then, that order is worked out (``kubernetes.lifecycle.books.map_order``).
 
 A round costs what changed, plus the pods that failed or succeeded and are still there (spec: snapshots, section 6).
 """
@@ -85,7 +85,7 @@ LifecycleCommand: TypeAlias = RemoveExecutor | DeletePod | MarkInactive | StopAp
 
 
 class LifecycleState(Versioned[LifecycleBooks]):
-    """All that the manager remembers. Immutable: an older state answers as before (see ``versions``)."""
+    """All that the manager remembers. Immutable: an older state answers as before (see ``base.versioned``)."""
 
     __slots__ = ()
 
