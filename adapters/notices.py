@@ -1,6 +1,6 @@
-"""What adapters of a live run have to tell people: one record, printed, counted and drawn by whoever listens.
+"""A notice: what an adapter of a live run has to say to people, as one record that is printed, counted and drawn.
 
-Decisions are not news of this kind: the loop's observers see those. News is about the way there and back: a watch that
+Decisions are no notices: the observers of the loop see those. A notice is about the way there and back: a watch that
 broke and was repaired, a call that was refused, a lease that was lost, a driver that does not answer. ``topic`` is one of
 the closed list below, so that it can be counted; ``text`` is a sentence, without secrets and without a line break.
 """
@@ -12,6 +12,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from podtide.domain.base.units import Millis
+from podtide.domain.conf.redaction import Redactor
 from podtide.domain.protocol.reasons import Fact
 
 
@@ -24,7 +25,7 @@ class Level(Enum):
 
 
 class Topic(Enum):
-    """What the news is about."""
+    """What a notice is about."""
 
     STARTED = "started"
     STOPPING = "stopping"
@@ -50,8 +51,8 @@ class Topic(Enum):
     CLEANED_UP = "cleaned up"
 
 
-class News(NamedTuple):
-    """One piece of news. ``at``: epoch milliseconds. ``facts``: its numbers, by name."""
+class Notice(NamedTuple):
+    """One notice. ``at``: epoch milliseconds. ``facts``: its numbers, by name."""
 
     at: Millis
     level: Level
@@ -59,6 +60,11 @@ class News(NamedTuple):
     text: str
     facts: tuple[tuple[str, Fact], ...] = ()
 
+    def redacted(self, redactor: Redactor) -> Notice:
+        """The notice without secrets."""
+        facts = tuple((key, redactor.value(key, value)) for key, value in self.facts)
+        return self._replace(text=redactor.text(self.text), facts=facts)
 
-Tell: TypeAlias = Callable[[News], None]
-"""Who is told. May be called from any thread; must not block for long and must not raise."""
+
+Notify: TypeAlias = Callable[[Notice], None]
+"""Takes each notice. May be called from any thread; must not block for long and must not raise."""

@@ -23,7 +23,7 @@ from podtide.adapters.clock import Clock
 from podtide.adapters.driver import driver_models as shapes
 from podtide.adapters.driver.driver_client import Get, NoAnswer, Reply
 from podtide.adapters.driver.driver_models import Unreadable, decode
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.redaction import REDACTED
 from podtide.domain.live import driver_view
@@ -112,7 +112,7 @@ class DriverSensor:
         app_id: str | None,
         hear: Callable[[Heard], None],
         clock: Clock,
-        tell: Tell,
+        notify: Notify,
         settings: DriverSettings,
         jitter: Callable[[], float],
     ) -> None:
@@ -121,7 +121,7 @@ class DriverSensor:
         self.ended: Final = threading.Event()
         self.looked_at: float | None = None
         self.looks = 0
-        self._get, self._hear, self._clock, self._tell = get, hear, clock, tell
+        self._get, self._hear, self._clock, self._notify = get, hear, clock, notify
         self._settings, self._jitter = settings, jitter
         self._view: ViewState = driver_view.empty()
         self._last: DriverSnapshot | None = None
@@ -286,4 +286,4 @@ class DriverSensor:
         self.ended.set()
 
     def _say(self, level: Level, topic: Topic, text: str, *facts: tuple[str, float]) -> None:
-        self._tell(News(self._clock.now(), level, topic, text.replace("\n", " ")[:500], facts))
+        self._notify(Notice(self._clock.now(), level, topic, text.replace("\n", " ")[:500], facts))

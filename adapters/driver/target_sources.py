@@ -4,8 +4,8 @@ Each source has ``initial``, the default profile's executors that the applicatio
 ``start`` and ``stop``, and says what it has to say as domain stimuli through ``hear``, from a thread of its own. A
 ``TargetsSet`` always names every profile that has a target so far: that is what requestTotalExecutors means.
 
-A schedule is played by the clock from ``start`` on. Lines are acted upon one by one; one that means nothing is told as
-news, with its number and what was expected, and ends nothing. Reading waits for the file descriptor, never in it, so
+A schedule is played by the clock from ``start`` on. Lines are acted upon one by one; one that means nothing becomes a
+notice, with its number and what was expected, and ends nothing. Reading waits for the file descriptor, never in it, so
 that it can be ended, and leaves the descriptor's mode alone, which is shared with whoever started us.
 """
 
@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeAlias
 from podtide.adapters.clock import Clock
 from podtide.adapters.driver.line_protocol import Refused, Status, Stop, Target, understand
 from podtide.adapters.driver.schedule import EXECUTORS_MAX, TargetError, read_schedule
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.fakes.driver.script import Targets
 from podtide.domain.protocol.pod_stimuli import DecommissionRequested, KillRequested, TargetsSet
@@ -76,9 +76,9 @@ class NumberSource:
 class ScheduleSource:
     """Plays a schedule from ``start`` on. ``done``: its last step was said."""
 
-    def __init__(self, schedule: Targets, hear: Hear, clock: Clock, tell: Tell) -> None:
+    def __init__(self, schedule: Targets, hear: Hear, clock: Clock, notify: Notify) -> None:
         self._steps = schedule.steps
-        self._hear, self._clock, self._tell = hear, clock, tell
+        self._hear, self._clock, self._notify = hear, clock, notify
         self._wanted: dict[ProfileId, int] = {}
         at_once = {profile: executors for at, step in self._steps if at <= 0 for profile, executors in step}
         self.initial: int | None = at_once.get(DEFAULT_PROFILE)
@@ -127,7 +127,7 @@ class ScheduleSource:
         if self._place >= len(self._steps):
             self.done.set()
             text = f"the schedule is over after {len(self._steps)} steps; its last targets stay"
-            self._tell(News(self._clock.now(), Level.INFO, Topic.STATUS, text))
+            self._notify(Notice(self._clock.now(), Level.INFO, Topic.STATUS, text))
             return 0.0
         return (self._steps[self._place][0] - passed) / 1000
 
@@ -146,7 +146,7 @@ class LineSource:
         descriptor: int,
         hear: Hear,
         clock: Clock,
-        tell: Tell,
+        notify: Notify,
         on_stop: Callable[[], None],
         on_status: Callable[[], None],
         *,
@@ -154,7 +154,7 @@ class LineSource:
     ) -> None:
         self.ended: Final = threading.Event()
         self._descriptor = descriptor
-        self._hear, self._clock, self._tell = hear, clock, tell
+        self._hear, self._clock, self._notify = hear, clock, notify
         self._on_stop, self._on_status = on_stop, on_status
         self._stop_at_end = stop_at_end
         self._targets: dict[ProfileId, int] = {}
@@ -290,7 +290,7 @@ class LineSource:
 
     def _over(self) -> None:
         text = "the input is at its end" + ("" if self._stop_at_end else "; the last targets stay")
-        self._tell(News(self._clock.now(), Level.INFO, Topic.STOPPING if self._stop_at_end else Topic.STATUS, text))
+        self._notify(Notice(self._clock.now(), Level.INFO, Topic.STOPPING if self._stop_at_end else Topic.STATUS, text))
         if self._stop_at_end:
             self._on_stop()
 
@@ -299,7 +299,7 @@ class LineSource:
 
     def _refuse(self, text: str, level: Level = Level.WARNING) -> None:
         facts = (("line", self._number),)
-        self._tell(News(self._clock.now(), level, Topic.INPUT_REFUSED, _printable(text), facts))
+        self._notify(Notice(self._clock.now(), level, Topic.INPUT_REFUSED, _printable(text), facts))
 
 
 def _printable(text: str) -> str:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import JSON, Answer, Query, Unreachable
 from podtide.adapters.kubernetes.status import ApiStatus, call_failure, message_of, no_answer, read_status
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.protocol.pod_stimuli import CallFailure
 from podtide.domain.protocol.reasons import Fact
@@ -162,8 +162,8 @@ def _said(answer: Answer) -> tuple[str, str]:
 class Complaints:
     """Tells people what was refused, once a sort. Thread-safe."""
 
-    def __init__(self, clock: Clock, tell: Tell) -> None:
-        self._clock, self._tell = clock, tell
+    def __init__(self, clock: Clock, notify: Notify) -> None:
+        self._clock, self._notify = clock, notify
         self._lock = threading.Lock()
         self._last: dict[tuple[str, ...], tuple[float, int]] = {}
         self._down_since: float | None = None
@@ -204,7 +204,7 @@ class Complaints:
             self._last[key] = (now, 0)
         if since:
             text = f"{text} (and {since} like it since this was last said)"
-        self._tell(News(self._clock.now(), level, topic, text, (*facts, ("count", since + 1))))
+        self._notify(Notice(self._clock.now(), level, topic, text, (*facts, ("count", since + 1))))
 
     def flush(self) -> None:
         """Say what was counted and not told yet."""
@@ -217,7 +217,7 @@ class Complaints:
             text = f"{verb} {resource}: {count} more {what}, {sort} (status {status})"
             facts = (("refusal", sort), ("verb", verb), ("resource", resource), ("count", count))
             level = Level.WARNING if what == "refused" else Level.INFO
-            self._tell(News(self._clock.now(), level, topic, text, facts))
+            self._notify(Notice(self._clock.now(), level, topic, text, facts))
 
     def lost(self, why: str) -> None:
         """No answer came."""
@@ -226,7 +226,7 @@ class Complaints:
                 return
             self._down_since = self._clock.monotonic()
         text = f"calls do not reach the API server: {escaped(why, MESSAGE_MAX)}"
-        self._tell(News(self._clock.now(), Level.WARNING, Topic.API_UNREACHABLE, text))
+        self._notify(Notice(self._clock.now(), Level.WARNING, Topic.API_UNREACHABLE, text))
 
     def answered(self) -> None:
         """An answer came, whatever it says."""
@@ -238,7 +238,7 @@ class Complaints:
             return
         lasted = self._clock.monotonic() - since
         text = f"calls reach the API server again, after {lasted:.1f} s"
-        self._tell(News(self._clock.now(), Level.INFO, Topic.API_BACK, text, (("lasted_ms", int(lasted * 1000)),)))
+        self._notify(Notice(self._clock.now(), Level.INFO, Topic.API_BACK, text, (("lasted_ms", int(lasted * 1000)),)))
 
 
 def _subject(request: Request) -> str:

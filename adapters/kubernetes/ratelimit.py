@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 
 Wait = Callable[[float], bool]
 """Lets seconds pass and answers False; True, perhaps early: nobody waits any more, give up (``Event.wait`` is one)."""
@@ -91,7 +91,7 @@ class Lane:
         self,
         name: str,
         clock: Clock,
-        tell: Tell,
+        notify: Notify,
         *,
         jitter: Jitter,
         wait: Wait,
@@ -102,7 +102,7 @@ class Lane:
         assert rate.per_second is None or rate.per_second > 0.0
         assert rate.burst >= 1
         self.name = name
-        self._clock, self._tell, self._jitter, self._wait = clock, tell, jitter, wait
+        self._clock, self._notify, self._jitter, self._wait = clock, notify, jitter, wait
         self._throttle = throttle
         self._interval: Final = 0.0 if rate.per_second is None else 1.0 / rate.per_second
         self._tolerance: Final = self._interval * (rate.burst - 1)
@@ -157,7 +157,7 @@ class Lane:
             self._spacing, self._began = 0.0, None
         facts = (("refusals", count), ("lasted_ms", int(lasted * 1000)))
         text = f"the API server takes {self.name} at full speed again, {lasted:.1f} s after it asked for less"
-        self._tell(News(self._clock.now(), Level.INFO, Topic.THROTTLED, text, facts))
+        self._notify(Notice(self._clock.now(), Level.INFO, Topic.THROTTLED, text, facts))
 
     def throttled(self, turn: Turn, retry_after_s: float | None) -> None:
         """The call of this turn was answered with 429 or 503."""
@@ -180,4 +180,4 @@ class Lane:
         if begins:
             facts = (("pause_ms", int(pause * 1000)),)
             text = f"the API server asks for fewer calls; {self.name} wait {pause:.1f} s and come slower then"
-            self._tell(News(self._clock.now(), Level.WARNING, Topic.THROTTLED, text, facts))
+            self._notify(Notice(self._clock.now(), Level.WARNING, Topic.THROTTLED, text, facts))

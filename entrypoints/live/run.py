@@ -49,7 +49,7 @@ from podtide.adapters.kubernetes.lease.lease import (
 )
 from podtide.adapters.kubernetes.ratelimit import Lane, Rate
 from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.recording import RecordingError, RecordingHeader, RecordingWriter, header_of, open_recording
 from podtide.adapters.recording.recorder import Recorder
 from podtide.adapters.text.format import lasting
@@ -303,7 +303,7 @@ class Running:
         wanted, story = self.wanted, self.story
         assert story is not None
         self.observers: list[Observer] = [story]
-        self.tellers: list[Tell] = [story.tell]
+        self.tellers: list[Notify] = [story.notify]
         if wanted.metrics_port is not None:
             try:
                 metrics = LiveMetrics(story.snapshot)
@@ -321,7 +321,7 @@ class Running:
             resources.callback(self._let_go, lines)
             resources.enter_context(lines)
             self.observers.append(lines)
-            self.tellers.append(lines.tell)
+            self.tellers.append(lines.notify)
 
     def _unread(self) -> None:
         """Nobody reads the lines any more. A run that does nothing but print has nothing left to do."""
@@ -333,14 +333,14 @@ class Running:
         if lines.gone:
             silence()  # nobody reads; what is buffered would be refused again when the process ends
 
-    def tell(self, news: News) -> None:
+    def notify(self, notice: Notice) -> None:
         """Tell everybody."""
         for teller in self.tellers:
-            teller(news)
+            teller(notice)
 
     def say(self, level: Level, topic: Topic, text: str) -> None:
         """Tell everybody something that has no numbers."""
-        self.tell(News(self.clock.now(), level, topic, text))
+        self.notify(Notice(self.clock.now(), level, topic, text))
 
     def _say_notices(self, settings: AppSettings) -> None:
         for notice in settings.notices:
@@ -354,7 +354,7 @@ class Running:
             return None
         terms = lease_terms(wanted.lease_ms)
         lease = ApplicationLease(
-            api, self.namespace, wanted.app_id, own_identity(), self.clock, self.tell, terms, jitter=random.random,
+            api, self.namespace, wanted.app_id, own_identity(), self.clock, self.notify, terms, jitter=random.random,
             on_lost=self._lost,
         )  # fmt: skip
         taken = lease.acquire(wanted.lease_wait_ms / 1000)
@@ -382,7 +382,7 @@ class Running:
         wanted, config = self.wanted, self.settings.config
         app_id, hear = wanted.app_id, self.inbox.hear
         self.sensor = PodSensor(
-            api, self.namespace, app_id, hear, self.clock, self.tell,
+            api, self.namespace, app_id, hear, self.clock, self.notify,
             SensorSettings(faithful=not wanted.acting), random.random,
         )  # fmt: skip
         self.lease = lease
@@ -396,7 +396,7 @@ class Running:
         if isinstance(manifests, LiveManifests):
             self.manifests = manifests
         self.actuator = KubernetesActuator(
-            guarded, self.namespace, app_id, manifests, hear, self.clock, self.tell,
+            guarded, self.namespace, app_id, manifests, hear, self.clock, self.notify,
             ActuatorSettings(
                 policy=Policy.ONE_AT_A_TIME if wanted.one_at_a_time or not wanted.acting else Policy.CONCURRENT,
                 workers=wanted.workers, rate=Rate(wanted.create_rate), drain=wanted.drain,
@@ -475,14 +475,14 @@ class Running:
             if wanted.target is not None:
                 return NumberSource(wanted.target, hear)
             if wanted.schedule is not None:
-                return ScheduleSource(read_schedule(wanted.schedule), hear, self.clock, self.tell)
+                return ScheduleSource(read_schedule(wanted.schedule), hear, self.clock, self.notify)
         except TargetError as problem:
             raise Misused(str(problem)) from None
         if wanted.lines:
             if sys.stdin is None:
                 raise Misused("--lines: standard input is closed")
             return LineSource(
-                sys.stdin.fileno(), hear, self.clock, self.tell, self._stop_asked, self._status,
+                sys.stdin.fileno(), hear, self.clock, self.notify, self._stop_asked, self._status,
                 stop_at_end=wanted.stop_at_end_of_input,
             )  # fmt: skip
         return None
@@ -522,7 +522,7 @@ class Running:
         except DriverSilent as problem:
             raise ClusterRefused(f"--driver {wanted.driver}: {problem}") from None
         sensor = DriverSensor(
-            get, wanted.app_id, self._said_by_driver, self.clock, self.tell, DriverSettings(), random.random
+            get, wanted.app_id, self._said_by_driver, self.clock, self.notify, DriverSettings(), random.random
         )
         self.driver = sensor
 
@@ -722,8 +722,8 @@ class Running:
                 break
         deadline = self.clock.monotonic() + SWEEP_S
         pause = threading.Event().wait
-        lane = Lane("sweep", self.clock, self.tell, jitter=random.random, wait=pause)
-        complaints = Complaints(self.clock, self.tell)
+        lane = Lane("sweep", self.clock, self.notify, jitter=random.random, wait=pause)
+        complaints = Complaints(self.clock, self.notify)
         caller = Caller(self.writing, lane, self.clock, complaints, Counts(), jitter=random.random, wait=pause)
         sweep = Leftovers(caller, Cleaner(caller, self.namespace), self.namespace, self.wanted.app_id, deadline)
         made = self.settings.config.kubernetes.backend.allocator

@@ -22,7 +22,7 @@ from podtide.adapters.kubernetes.calls import Caller, Counts
 from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, Unknown
 from podtide.adapters.kubernetes.errors import Complaints
 from podtide.adapters.kubernetes.ratelimit import Lane
-from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
 from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed
@@ -148,8 +148,8 @@ def stop(
 
 def _leftovers(api: Any, namespace: str, app_id: str, timeout: float) -> Leftovers:
     clock, chance, never = SystemClock(), random.Random(), threading.Event()  # noqa: S311 - jitter of back-offs
-    lane = Lane("calls", clock, _tell, jitter=chance.random, wait=never.wait)
-    complaints = Complaints(clock, _tell)
+    lane = Lane("calls", clock, _notify, jitter=chance.random, wait=never.wait)
+    complaints = Complaints(clock, _notify)
     caller = Caller(api, lane, clock, complaints, Counts(), jitter=chance.random, wait=never.wait)
     return Leftovers(caller, Cleaner(caller, namespace), namespace, app_id, caller.deadline(timeout))
 
@@ -164,10 +164,10 @@ def _check_use(leftovers: Leftovers, app_id: str, kinds: Sequence[str]) -> None:
         raise Misused(f"{app_id} is running: {'; '.join(use)}", "nothing was deleted; --force deletes all the same")
 
 
-def _tell(news: News) -> None:
+def _notify(notice: Notice) -> None:
     """Refusals are said at the end, with their kind; what makes it slow is said at once."""
-    if news.topic in _TOLD and news.level is not Level.INFO:
-        click.echo(f"podtide: {escaped(news.text, 2_000)}", err=True)
+    if notice.topic in _TOLD and notice.level is not Level.INFO:
+        click.echo(f"podtide: {escaped(notice.text, 2_000)}", err=True)
 
 
 def _progress(quiet: bool) -> Any:

@@ -20,7 +20,7 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import Answer, Api, KubernetesApi, Query, Stream, connect
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator, Policy
 from podtide.adapters.kubernetes.calls import CallSettings
-from podtide.adapters.notices import News, Topic
+from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.commands import Command
@@ -111,7 +111,7 @@ class Acting:
         self._changed = threading.Condition()
         self._missing: set[int] = set()
         self.outcomes: dict[int, Outcome] = {}
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
         self.actuator = KubernetesActuator(
             api,
             namespace,
@@ -119,7 +119,7 @@ class Acting:
             manifests,
             self._hear,
             SystemClock(),
-            self.news.append,
+            self.notices.append,
             settings,
             jitter=random.Random(1).random,
         )
@@ -147,7 +147,7 @@ class Acting:
         return self.all([command], timeout_s)[0]
 
     def refusals(self) -> str:
-        return "\n".join(news.text for news in self.news if news.topic is Topic.CALL_REFUSED)
+        return "\n".join(notice.text for notice in self.notices if notice.topic is Topic.CALL_REFUSED)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from podtide.adapters.driver.driver_client import Access, DriverHttp
 from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, ask_conf
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.sensor import EventLogSensor
-from podtide.adapters.notices import News, Topic
+from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.live.driver_view import UNSEEN
 from podtide.domain.protocol.config import ScalingConfig
@@ -125,12 +125,12 @@ class Looking:
         self.clock = SystemClock()
         self.books = Books()
         self.heard: list[Any] = []
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
         self.ids: dict[str, ExecutorId] = {}
         self.batch: list[Any] = []
         get = DriverHttp(url, Access(timeout_s=60.0), self.clock, {})
         settings = DriverSettings(interval_s=0.1, gone_s=1.0)
-        self.sensor = DriverSensor(get, None, self.batch.append, self.clock, self.news.append, settings, lambda: 0.0)
+        self.sensor = DriverSensor(get, None, self.batch.append, self.clock, self.notices.append, settings, lambda: 0.0)
         self.halt = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
 
@@ -221,7 +221,7 @@ def test_what_is_seen_is_what_happened(spark: tuple[subprocess.Popen[str], dict[
     looking.thread.join(60)
     assert looking.sensor.ended.is_set(), "it knows that the application is over"
     assert process.wait(60) == 0
-    assert looking.news[-1].topic is Topic.STOPPING
+    assert looking.notices[-1].topic is Topic.STOPPING
     assert looking.sensor.app_id == up["app"]
 
     books, events = truth(folder)

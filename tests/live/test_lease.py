@@ -12,7 +12,7 @@ import pytest
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.lease.identity import Identity, own_identity
 from podtide.adapters.kubernetes.lease.lease import Acquired, ApplicationLease, HeldBy, LeaseRefused, LeaseSettings
-from podtide.adapters.notices import News, Topic
+from podtide.adapters.notices import Notice, Topic
 from tests.live.cluster import Cluster, until
 from tests.support.project import PROJECT
 
@@ -28,12 +28,12 @@ def lease_of(
     cluster: Cluster,
     namespace: str,
     identity: Identity,
-    news: list[News] | None = None,
+    notices: list[Notice] | None = None,
     settings: LeaseSettings = QUICK,
     who: str = "admin",
 ) -> ApplicationLease:
-    tell = (lambda _: None) if news is None else news.append
-    return ApplicationLease(cluster.api(who), namespace, APP, identity, SystemClock(), tell, settings)
+    notify = (lambda _: None) if notices is None else notices.append
+    return ApplicationLease(cluster.api(who), namespace, APP, identity, SystemClock(), notify, settings)
 
 
 def _renewed(cluster: Cluster, namespace: str, lease: ApplicationLease) -> str:
@@ -158,13 +158,13 @@ def test_a_namespace_that_does_not_exist_is_said(cluster: Cluster) -> None:
 
 
 def test_a_lease_that_somebody_deleted_is_lost_and_not_made_again(cluster: Cluster, namespace: str) -> None:
-    news: list[News] = []
-    lease = lease_of(cluster, namespace, own_identity(), news)
+    notices: list[Notice] = []
+    lease = lease_of(cluster, namespace, own_identity(), notices)
     lease.acquire()
     lease.start()
     cluster.must("delete", "leases", path_of(namespace, lease))
     assert lease.lost.wait(10)
-    assert news[-1].topic is Topic.LEASE_LOST
+    assert notices[-1].topic is Topic.LEASE_LOST
     assert cluster.call("get", "leases", path_of(namespace, lease)).status == 404
     lease.stop()
 
@@ -185,8 +185,8 @@ def test_what_others_write_into_it_stays(cluster: Cluster, namespace: str) -> No
 def test_while_the_server_is_away_nothing_is_valid_and_afterwards_it_is_again(
     own_cluster: Cluster, namespace: str
 ) -> None:
-    news: list[News] = []
-    lease = lease_of(own_cluster, namespace, own_identity(), news)
+    notices: list[Notice] = []
+    lease = lease_of(own_cluster, namespace, own_identity(), notices)
     lease.acquire()
     lease.start()
     with own_cluster.apiserver_down():
@@ -195,7 +195,7 @@ def test_while_the_server_is_away_nothing_is_valid_and_afterwards_it_is_again(
     until(lease.valid, 20, "the renewal")
     assert not lease.lost.is_set()
     assert lease.reserve(5)
-    assert Topic.LEASE_RENEWED_LATE in {one.topic for one in news}
+    assert Topic.LEASE_RENEWED_LATE in {one.topic for one in notices}
     assert lease.release() is None
 
 

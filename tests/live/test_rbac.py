@@ -22,7 +22,7 @@ from podtide.adapters.kubernetes.lease.identity import own_identity
 from podtide.adapters.kubernetes.lease.lease import Acquired, ApplicationLease
 from podtide.adapters.kubernetes.ratelimit import Lane
 from podtide.adapters.kubernetes.watch.sensor import PodSensor
-from podtide.adapters.notices import News
+from podtide.adapters.notices import Notice
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.pod_commands import (
@@ -133,14 +133,14 @@ class Driver:
     def _seen(self, call: CallSeen) -> None:
         self.called.add((call.verb, call.resource))
 
-    def tell(self, news: News) -> None:
-        self.said.append(news.text)
+    def notify(self, notice: Notice) -> None:
+        self.said.append(notice.text)
 
     # what there is of uses
 
     def watch(self) -> None:
         heard: list[object] = []
-        sensor = PodSensor(self.api, self.namespace, APP, heard.append, self.clock, self.tell)
+        sensor = PodSensor(self.api, self.namespace, APP, heard.append, self.clock, self.notify)
         sensor.start()
         try:
             until(lambda: sensor.watching or sensor.failure is not None, 10, "a watch or a refusal")
@@ -150,7 +150,7 @@ class Driver:
             sensor.stop()
 
     def lease(self) -> None:
-        lease = ApplicationLease(self.api, self.namespace, APP, own_identity(), self.clock, self.tell)
+        lease = ApplicationLease(self.api, self.namespace, APP, own_identity(), self.clock, self.notify)
         found = lease.acquire()
         if not isinstance(found, Acquired):
             self.said.append(str(found))
@@ -163,7 +163,7 @@ class Driver:
         settings = ActuatorSettings(create_deadline_s=5, deadline_s=5, sweep_deadline_s=5, driver_pod="driver")
         hear: Callable[[Outcome], None] = lambda outcome: self.outcomes.__setitem__(outcome.serial, outcome)  # noqa: E731
         actuator = KubernetesActuator(
-            self.api, self.namespace, APP, Manifests(), hear, self.clock, self.tell, settings, jitter=lambda: 0.5
+            self.api, self.namespace, APP, Manifests(), hear, self.clock, self.notify, settings, jitter=lambda: 0.5
         )
         for command in commands:
             actuator.apply(command)
@@ -177,9 +177,9 @@ class Driver:
     def stop(self, kinds: Sequence[str] = KINDS) -> None:
         """What ``podtide stop`` does, or the end of a run that leaves nothing."""
         wait = lambda _seconds: False  # noqa: E731
-        lane = Lane("calls", self.clock, self.tell, jitter=lambda: 0.5, wait=wait)
+        lane = Lane("calls", self.clock, self.notify, jitter=lambda: 0.5, wait=wait)
         caller = Caller(
-            self.api, lane, self.clock, Complaints(self.clock, self.tell), Counts(), jitter=lambda: 0.5, wait=wait
+            self.api, lane, self.clock, Complaints(self.clock, self.notify), Counts(), jitter=lambda: 0.5, wait=wait
         )
         leftovers = Leftovers(caller, Cleaner(caller, self.namespace), self.namespace, APP, caller.deadline(20))
         if kinds is KINDS:

@@ -15,7 +15,7 @@ import pytest
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import MERGE_PATCH, KubernetesApi, Unreachable
 from podtide.adapters.kubernetes.watch.sensor import Heard, PodSensor, SensorSettings
-from podtide.adapters.notices import News, Topic
+from podtide.adapters.notices import Notice, Topic
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
@@ -48,7 +48,7 @@ class Watcher:
     """A sensor, and what it makes of the cluster: the view that the core would have."""
 
     def __init__(self, api: KubernetesApi, namespace: str, settings: SensorSettings) -> None:
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
         self.view = snapshots.empty()
         self.heard: list[Heard] = []
         self.outcomes: list[Outcome] = []
@@ -56,7 +56,7 @@ class Watcher:
         self._versions: dict[str, int] = {}
         self._api = api
         self._lock = threading.Lock()
-        self.sensor = PodSensor(api, namespace, APP, self._hear, SystemClock(), self.news.append, settings)
+        self.sensor = PodSensor(api, namespace, APP, self._hear, SystemClock(), self.notices.append, settings)
 
     def _hear(self, stimulus: Heard) -> None:
         with self._lock:
@@ -90,7 +90,7 @@ class Watcher:
         return found[0].state if found else None
 
     def topics(self) -> list[Topic]:
-        return [news.topic for news in self.news]
+        return [notice.topic for notice in self.notices]
 
     def lists(self) -> int:
         return sum(isinstance(stimulus, PodsReplaced) for stimulus in self.heard)
@@ -279,7 +279,7 @@ def test_a_permission_that_is_missing_is_named_and_may_come_late(cluster: Cluste
         cluster.role(namespace, [rule("list", "watch")])
         until(lambda: watcher.sensor.watching, 15, "a watch")
         assert watcher.sensor.failure is None
-        refused = [news.text for news in watcher.news if news.topic is Topic.CALL_REFUSED]
+        refused = [notice.text for notice in watcher.notices if notice.topic is Topic.CALL_REFUSED]
         assert ["may not list pods" in refused[0], "may not watch pods" in refused[-1]] == [True, True]
     finally:
         assert watcher.sensor.stop(10)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from podtide.adapters.kubernetes.api import JSON, Answer, Query, Stream, Unreachable
-from podtide.adapters.notices import News, Topic
+from podtide.adapters.notices import Notice, Topic
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
 from podtide.domain.protocol.pod_stimuli import Outcome
@@ -309,21 +309,21 @@ class FakeManifests:
 
 
 class Heard:
-    """Outcomes and news, as they come."""
+    """Outcomes and notices, as they come."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self.outcomes: list[Outcome] = []
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
 
     def hear(self, outcome: Outcome) -> None:
         with self._changed:
             self.outcomes.append(outcome)
             self._changed.notify_all()
 
-    def tell(self, news: News) -> None:
+    def notify(self, notice: Notice) -> None:
         with self._changed:
-            self.news.append(news)
+            self.notices.append(notice)
 
     def wait_for(self, serial: int) -> Outcome:
         """The outcome with this serial."""
@@ -342,4 +342,4 @@ class Heard:
             return [one.serial for one in self.outcomes]
 
     def about(self, topic: Topic) -> Iterator[str]:
-        return (one.text for one in self.news if one.topic is topic)
+        return (one.text for one in self.notices if one.topic is topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.views.live.status import About
 from podtide.adapters.views.live.tracker import LiveStory
 from podtide.domain.engine import AnyStimulus
@@ -62,7 +62,7 @@ def story(clock: HandClock | None = None, about: About = ABOUT) -> LiveStory:
     return LiveStory(about, clock or HandClock())
 
 
-def news(
+def notice(
     topic: Topic = Topic.CALL_REFUSED, text: str = "no", level: Level = Level.WARNING, at: int = START, **facts: Any
-) -> News:
-    return News(at, level, topic, text, tuple(facts.items()))
+) -> Notice:
+    return Notice(at, level, topic, text, tuple(facts.items()))

@@ -35,7 +35,7 @@ from podtide.adapters.kubernetes.apply.update import Changes
 from podtide.adapters.kubernetes.calls import Caller, CallSettings, Counts
 from podtide.adapters.kubernetes.errors import Complaints, Refused
 from podtide.adapters.kubernetes.ratelimit import Jitter, Lane, Rate, Throttle, Wait
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
@@ -137,7 +137,7 @@ class KubernetesActuator:
         manifests: Manifests,
         hear: Callable[[Outcome], None],
         clock: Clock,
-        tell: Tell,
+        notify: Notify,
         settings: ActuatorSettings = ActuatorSettings(),  # noqa: B008 - a value
         *,
         jitter: Jitter,
@@ -146,14 +146,14 @@ class KubernetesActuator:
         """Nothing is called before a command comes."""
         assert settings.workers >= 1
         assert settings.others >= 1
-        self._hear, self._clock, self._tell, self._settings = hear, clock, tell, settings
+        self._hear, self._clock, self._notify, self._settings = hear, clock, notify, settings
         self._ended = threading.Event()
         self._stopping = threading.Event()
         waits: Wait = self._ended.wait if wait is None else wait
         # A creation that waits for its turn has not been made: there is no point in it once everything is deleted.
         turns: Wait = self._stopping.wait if wait is None else self._turned(waits)
         in_order = settings.policy is Policy.ONE_AT_A_TIME
-        self._complaints = Complaints(clock, tell)
+        self._complaints = Complaints(clock, notify)
         self._counts = Counts()
 
         def caller(lane: Lane) -> Caller:
@@ -169,8 +169,8 @@ class KubernetesActuator:
             )
 
         throttle = settings.throttle
-        creations = Lane("creations", clock, tell, jitter=jitter, wait=turns, rate=settings.rate, throttle=throttle)
-        others = Lane("other calls", clock, tell, jitter=jitter, wait=waits, throttle=throttle)
+        creations = Lane("creations", clock, notify, jitter=jitter, wait=turns, rate=settings.rate, throttle=throttle)
+        others = Lane("other calls", clock, notify, jitter=jitter, wait=waits, throttle=throttle)
         uids = Uids(settings.driver_pod)
         # Every worker may stand in line for a turn of our own rate; that time is not the server's.
         in_line_s = settings.workers / settings.rate.per_second if settings.rate.per_second else 0.0
@@ -185,7 +185,7 @@ class KubernetesActuator:
             namespace,
             app_id,
             uids,
-            tell,
+            notify,
             deadline_s=settings.deadline_s,
             sweep_s=settings.sweep_deadline_s,
         )
@@ -400,7 +400,7 @@ class KubernetesActuator:
         return wait
 
     def _say(self, level: Level, topic: Topic, text: str, **facts: int) -> None:
-        self._tell(News(self._clock.now(), level, topic, text, tuple(facts.items())))
+        self._notify(Notice(self._clock.now(), level, topic, text, tuple(facts.items())))
 
 
 def _name(command: Called) -> str:

@@ -26,7 +26,7 @@ from podtide.adapters.kubernetes.apply.delete import PASSING, Cleaner, Deleted, 
 from podtide.adapters.kubernetes.calls import ABSENT, UNREADABLE, Caller, Named, SeenPod, decoded, path_of, selector
 from podtide.adapters.kubernetes.errors import Refusal, Refused, Request
 from podtide.adapters.kubernetes.ratelimit import Backoff
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.protocol.pod_commands import (
     AssignExecutorId,
     AwaitDriverReady,
@@ -104,7 +104,7 @@ class Changes:
         namespace: str,
         app_id: str,
         uids: Uids,
-        tell: Tell,
+        notify: Notify,
         *,
         deadline_s: float,
         sweep_s: float,
@@ -114,7 +114,7 @@ class Changes:
         self._namespace = namespace
         self._app_id = app_id
         self._uids = uids
-        self._tell = tell
+        self._notify = notify
         self._deadline_s = deadline_s
         self._sweep_s = sweep_s
 
@@ -396,7 +396,7 @@ class Changes:
             yield [("labelSelector", selector(self._app_id, role=EXECUTOR_ROLE, executors=some))]
 
     def _say(self, level: Level, topic: Topic, text: str, **facts: int) -> None:
-        self._tell(News(self._caller.clock.now(), level, topic, text, tuple(facts.items())))
+        self._notify(Notice(self._caller.clock.now(), level, topic, text, tuple(facts.items())))
 
 
 _CONFLICTS: Final = frozenset({Refusal.CONFLICT})

@@ -43,7 +43,7 @@ from podtide.adapters.kubernetes.lease.record import (
     UnreadableLease,
     lease_name,
 )
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.protocol.reasons import Fact
 
 CALL_TIMEOUT_S: Final = 5.0
@@ -72,7 +72,7 @@ class ApplicationLease:
         app_id: str,
         identity: Identity,
         clock: Clock,
-        tell: Tell,
+        notify: Notify,
         settings: LeaseSettings | None = None,
         *,
         jitter: Callable[[], float] = lambda: 0.0,
@@ -89,7 +89,7 @@ class ApplicationLease:
         self._app_id = app_id
         self._identity = identity
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._settings: Final = terms
         self._jitter = jitter
         self._on_lost = on_lost
@@ -458,7 +458,7 @@ class ApplicationLease:
         return LeaseRefused(f"lease {self.name}: {verb} refused{status}: {what.text}", answer.status, not_now)
 
     def _say(self, level: Level, topic: Topic, text: str, **facts: Fact) -> None:
-        self._tell(News(self._clock.now(), level, topic, text, tuple(facts.items())))
+        self._notify(Notice(self._clock.now(), level, topic, text, tuple(facts.items())))
 
     def _stamp(self) -> str:
         now = datetime.fromtimestamp(self._clock.now() / 1000, UTC)

@@ -19,7 +19,7 @@ from podtide.adapters.kubernetes.api import Answer, Unreachable
 from podtide.adapters.kubernetes.errors import Complaints, Refusal, Refused, Request, refused
 from podtide.adapters.kubernetes.ratelimit import RETRY_AFTER_MAX_S, Backoff, Jitter
 from podtide.adapters.kubernetes.status import message_of
-from podtide.adapters.notices import Level, News, Tell, Topic
+from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.pod_stimuli import CallFailure
@@ -52,8 +52,8 @@ class Trouble(NamedTuple):
 class Troubles:
     """The troubles of one watch."""
 
-    def __init__(self, clock: Clock, tell: Tell, complaints: Complaints, backoff: Backoff, jitter: Jitter) -> None:
-        self._clock, self._tell, self._complaints = clock, tell, complaints
+    def __init__(self, clock: Clock, notify: Notify, complaints: Complaints, backoff: Backoff, jitter: Jitter) -> None:
+        self._clock, self._notify, self._complaints = clock, notify, complaints
         self._backoff, self._jitter = backoff, jitter
         self._in_a_row = 0  # since a watch lived for a while
         self._refused: dict[str, CallFailure] = {}
@@ -151,7 +151,7 @@ class Troubles:
 
     def say(self, level: Level, topic: Topic, text: str, *facts: tuple[str, Fact]) -> None:
         """Tell people."""
-        self._tell(News(self._clock.now(), level, topic, escaped(text, _TEXT_MAX), facts))
+        self._notify(Notice(self._clock.now(), level, topic, escaped(text, _TEXT_MAX), facts))
 
 
 def _is_placeless(answer: Answer) -> bool:

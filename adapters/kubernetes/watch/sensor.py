@@ -36,7 +36,7 @@ from podtide.adapters.kubernetes.status import Unreadable, no_answer
 from podtide.adapters.kubernetes.watch.backoff import GONE, Trouble, Troubles
 from podtide.adapters.kubernetes.watch.lists import Known, Listed, as_deleted, executors_selector, list_pods, pods_path
 from podtide.adapters.kubernetes.watch.stream import LINE_MAX, WatchReader
-from podtide.adapters.notices import Level, Tell, Topic
+from podtide.adapters.notices import Level, Notify, Topic
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import INACTIVE_LABEL, PodManifest
@@ -103,18 +103,18 @@ class PodSensor:
         app_id: str,
         hear: Hear,
         clock: Clock,
-        tell: Tell,
+        notify: Notify,
         settings: SensorSettings = SensorSettings(),  # noqa: B008 - a value
         jitter: Jitter = random.random,
         *,
         wait: Wait | None = None,
         complaints: Complaints | None = None,
     ) -> None:
-        self._api, self._hear, self._clock, self._tell = api, hear, clock, tell
+        self._api, self._hear, self._clock, self._notify = api, hear, clock, notify
         self._namespace, self._settings, self._jitter = namespace, settings, jitter
         self._path, self._selector = pods_path(namespace), executors_selector(app_id)
-        self._complaints = complaints or Complaints(clock, tell)
-        self._troubles = Troubles(clock, tell, self._complaints, settings.backoff, jitter)
+        self._complaints = complaints or Complaints(clock, notify)
+        self._troubles = Troubles(clock, notify, self._complaints, settings.backoff, jitter)
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait
         self._lock = threading.RLock()  # what is known, what is heard, the counters and the stream

@@ -3,7 +3,7 @@
 In the order in which an operator asks: what is this, and is anything wrong; where do targets and executors stand; how did
 they get there; what holds back; what was decided, and why; how is the API server; what else happened. Sections shrink
 before they go: the header, what is wrong and the executors are always there, then what holds back and the API, and what
-rows are left go to the graph, the decisions and the news. Every line is cut to the width; none is ever longer.
+rows are left go to the graph, the decisions and the notices. Every line is cut to the width; none is ever longer.
 
 Colours are the terminal's own and say nothing that the characters do not say: bars and graph have a character for each
 thing, what is wrong begins with ``!``. The cost follows the size of the terminal, never the pods.
@@ -98,13 +98,13 @@ class Frame:
         left = height - len(head) - len(executors) - len(held) - len(api) - 5 * len(gap)
         graph = self._graph(snapshot, min(GRAPH_ROWS_MAX, (left - 4) // 3)) if left >= 7 else []
         left -= len(graph) + (len(gap) if graph else 0)
-        news_rows = min(len(snapshot.news) or 1, max(1, left * 2 // 5 - 1))
-        decision_rows = max(0, left - news_rows - 2)
+        notice_rows = min(len(snapshot.notices) or 1, max(1, left * 2 // 5 - 1))
+        decision_rows = max(0, left - notice_rows - 2)
         wanted = len(snapshot.decisions) * (1 if width >= NARROW else 2)
         if (spare := decision_rows - max(1, wanted)) > 0:
-            decision_rows, news_rows = decision_rows - spare, news_rows + spare
+            decision_rows, notice_rows = decision_rows - spare, notice_rows + spare
         sections = [head, executors, graph, held, self._decisions(snapshot, decision_rows), api]
-        sections.append(self._news(snapshot, news_rows))
+        sections.append(self._notices(snapshot, notice_rows))
         lines: list[Text] = []
         for section in sections:
             if section:
@@ -301,12 +301,12 @@ class Frame:
             lines.append(self._row(f"{snapshot.steps:>7,}", "", "steps of the loop", told))
         return lines
 
-    def _news(self, snapshot: LiveSnapshot, rows: int) -> list[Text]:
+    def _notices(self, snapshot: LiveSnapshot, rows: int) -> list[Text]:
         page = self._page
         lines = [page.text("News", "title")]
-        if not snapshot.news:
+        if not snapshot.notices:
             return [Text.assemble(lines[0], page.text("  none", "dim"))]
-        for one in snapshot.news[-rows:] if rows > 0 else ():
+        for one in snapshot.notices[-rows:] if rows > 0 else ():
             often = [f"{one.times:,} times"] if one.times > 1 else []
             lines.append(self._row(stamp(one.end)[11:19], _NEWS_STYLES[one.level], one.topic.value, [*often, one.text]))
         return lines

@@ -5,11 +5,11 @@ Plain lines have fixed columns - the time in UTC to the millisecond, the level, 
 creates are one line. JSON lines hold every decision and report as its record (docs/formats.md) behind ``at_ms``, ``level``
 and ``kind``; values under keys that Spark redacts are redacted in both, and nothing in a line can steer a terminal.
 
-Nothing here delays a decision. Steps and news are put into a queue as they are; a thread formats and writes them. When the
-reader is slower than the run for long, the queue is full: lines are dropped, and how many is said as soon as there is room.
-A reader that has gone (``| head``) or a disk that is full ends nothing: a run in charge of executors goes on without
-anybody who reads. It says so once on standard error; a full disk is tried again with every line. What else a reader that
-has gone means - a shadow that only prints may as well end - is for ``on_gone``.
+Nothing here delays a decision. Steps and notices are put into a queue as they are; a thread formats and writes them. When
+the reader is slower than the run for long, the queue is full: lines are dropped, and the number of dropped lines is written
+as soon as there is room. A reader that has gone (``| head``) or a disk that is full ends nothing: a run in charge of
+executors goes on without anybody who reads. It says so once on standard error; a full disk is tried again with every line.
+What else a reader that has gone means - a shadow that only prints may as well end - is for ``on_gone``.
 
 Every ``status_ms`` a status line says where things stand, unless nothing has happened since the last one.
 """
@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import IO, Any, Final, NamedTuple, Self, TypeAlias
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.recording.records.decisions import command_record, report_record
 from podtide.adapters.recording.records.jsonl import encoded
 from podtide.adapters.text.format import lasting
@@ -48,12 +48,11 @@ from podtide.adapters.views.live.events import (
     stamp,
     told,
 )
-from podtide.adapters.views.live.redaction import Veil
 from podtide.adapters.views.live.status import REQUESTED, LiveSnapshot, alarms
 from podtide.adapters.views.live.tracker import LiveStory
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.redaction import Redaction
+from podtide.domain.conf.redaction import Redaction, Redactor
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol.commands import Command, Report, Step
 from podtide.domain.protocol.reasons import Fact
@@ -62,10 +61,10 @@ STATUS_MS: Final[Millis] = 30_000
 """How often a status line is due."""
 
 QUEUE_MAX: Final = 10_000
-"""Steps and news that wait to be written; the next ones are dropped."""
+"""Steps and notices that wait to be written; the next ones are dropped."""
 
 AT_ONCE_MAX: Final = 5
-"""News of one topic and level that are written one by one of what is written at once; the others are counted."""
+"""Notices of one topic and level that are written one by one of what is written at once; the others are counted."""
 
 TEXT_MAX: Final = 2_000
 """Characters of one plain line."""
@@ -89,11 +88,11 @@ class _Stepped(NamedTuple):
     moves: tuple[Move, ...]
 
 
-_Item: TypeAlias = _Stepped | News
+_Item: TypeAlias = _Stepped | Notice
 
 
 class LiveLines:
-    """An observer of the loop and a ``Tell`` that writes lines; a context manager around the run.
+    """An observer of the loop and a ``Notify`` that writes lines; a context manager around the run.
 
     ``as_json``: JSON lines instead of plain ones. ``level``: the lowest that is written (``debug``, ``info``, ``warning``,
     ``error``). ``complain``: where it is said once that nothing can be written (standard error). ``on_gone``: called once,
@@ -121,7 +120,7 @@ class LiveLines:
         self._clock = clock
         self._as_json = as_json
         self._lowest = LEVELS.index(level)
-        self._veil = Veil(redaction)
+        self._redactor = Redactor(redaction)
         self._status_ms = status_ms
         self._next_status = clock.now() + status_ms
         self._status_change = -1
@@ -143,11 +142,11 @@ class LiveLines:
         """See one step of the loop."""
         moves = tuple(self._targets.moved(now, stimuli, taken))
         if taken.commands or taken.reports or moves:
-            self._put(_Stepped(now, tuple(map(self._veil.command, taken.commands)), taken.reports, moves))
+            self._put(_Stepped(now, tuple(map(self._redactor.command, taken.commands)), taken.reports, moves))
 
-    def tell(self, news: News) -> None:
-        """Take a piece of news."""
-        self._put(self._veil.news(news))
+    def notify(self, notice: Notice) -> None:
+        """Take a notice."""
+        self._put(notice.redacted(self._redactor))
 
     def _put(self, item: _Item) -> None:
         if self.gone:
@@ -278,14 +277,14 @@ class LiveLines:
             return None
         name = escaped("-".join(line.name.split()), 60) or "-"
         words = " · ".join([line.what, *(part for part in line.parts if part)])
-        text = f"{stamp(line.at)} {line.level:<7} {line.kind:<8} {name:<22} {self._veil.text(words)}"
+        text = f"{stamp(line.at)} {line.level:<7} {line.kind:<8} {name:<22} {self._redactor.text(words)}"
         return self._page.plain(escaped(text, TEXT_MAX).rstrip())
 
     def _json(self, level: str, kind: str, record: Mapping[str, Any]) -> str | None:
         if not self._is_wanted(level):
             return None
         line = {"at_ms": record["at_ms"], "level": level, "kind": kind}
-        for name, value in self._veil.record(record).items():
+        for name, value in self._redactor.record(record).items():
             line["of" if name == "kind" else name] = value  # commands about sets and owned objects have a kind, too
         return encoded(line).decode().rstrip("\n")
 
@@ -353,7 +352,7 @@ class _Out:
 
 
 def _said_line(at: Millis, level: str, name: str, text: str, facts: tuple[tuple[str, Fact], ...] = ()) -> Line:
-    """News in a line: its text may have several, and braces that mean nothing."""
+    """A notice in a line: its text may have several, and braces that mean nothing."""
     numbers = [f"{key} {value}" for key, value in facts if value is not None]
     return Line((), at, at, level, "", name, " ".join(text.split()), why=numbers, kind=NEWS)
 

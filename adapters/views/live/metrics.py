@@ -117,7 +117,7 @@ def samples(snapshot: LiveSnapshot) -> dict[str, list[Sample]]:
     put("podtide_lease_held", snapshot.lease is Lease.HELD if snapshot.acting else None)
     put("podtide_driver_reachable", snapshot.driver)
     put("podtide_differences_total", None if snapshot.acting else snapshot.differences)
-    for topic, number in sorted(snapshot.news_counts.items()):
+    for topic, number in sorted(snapshot.notice_counts.items()):
         put("podtide_news_total", number, topic)
     return found
 

@@ -140,8 +140,8 @@ class HeldNow:
 
 
 @dataclass(frozen=True, slots=True)
-class NewsTold:
-    """News as it was told last, ``times`` times since ``at``."""
+class RepeatedNotice:
+    """A notice as it came last, ``times`` times since ``at``."""
 
     at: Millis
     end: Millis
@@ -155,7 +155,7 @@ class NewsTold:
 class LiveSnapshot:
     """A live run at ``at``; ``change`` grows whenever something else than time is different.
 
-    ``recent``: one ``Point`` for every ``recent_width_ms``, the newest last. ``decisions`` and ``news``: the last ones,
+    ``recent``: one ``Point`` for every ``recent_width_ms``, the newest last. ``decisions`` and ``notices``: the last ones,
     the newest last. ``counts``: commands since the start, by name and cause. ``threw``: rounds that ended in an exception,
     by machine. ``seen_ms``: since the cluster last showed that what we know is so; None before the first list.
     ``beat_s``: since the loop last turned; None if nobody says. ``step_last_s``: how long the last step took.
@@ -173,8 +173,8 @@ class LiveSnapshot:
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     held: tuple[HeldNow, ...] = ()
     threw: Mapping[str, int] = field(default_factory=dict)
-    news: tuple[NewsTold, ...] = ()
-    news_counts: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[RepeatedNotice, ...] = ()
+    notice_counts: Mapping[str, int] = field(default_factory=dict)
     calls: CallFigures = field(default_factory=lambda: CallFigures({}, {}, ()))
     listed: bool = False
     watch: Watch = Watch.NONE

@@ -1,13 +1,13 @@
 """What people want to know of a live run, kept up to date as it happens: an observer of the loop with bounded memory.
 
 It is told three kinds of things. The loop shows every step (``step``), and when it begins to work and to wait (``roused``,
-``resting``). Adapters tell news from their own threads (``tell``, a ``notices.Tell``), and every call to the API server is
+``resting``). Adapters notify from their own threads (``notify``, a ``notices.Notify``), and every call to the API server is
 seen when it has ended (``seen``, a ``kubernetes.api.Watcher``). Whoever draws, counts or answers for the run's health takes
 a ``LiveSnapshot`` from any thread.
 
 What a step costs is what it says: pods are counted when they change, registered executors when they come and go. Only a
 full list costs a pass over all pods, as it does everywhere. What people read is put together (``views.live.events``): a
-ramp of fifty batches is one line that grows, five hundred refusals are one piece of news that happened five hundred
+ramp of fifty batches is one line that grows, five hundred refusals are one notice that happened five hundred
 times.
 """
 
@@ -22,17 +22,26 @@ from typing import Final
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import CallSeen
-from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
 from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, command_name, held_words, told
 from podtide.adapters.views.live.pods import Pods
-from podtide.adapters.views.live.redaction import Veil
-from podtide.adapters.views.live.status import About, HeldNow, Lease, LiveSnapshot, NewsTold, Point, Stage, Told, Watch
+from podtide.adapters.views.live.status import (
+    About,
+    HeldNow,
+    Lease,
+    LiveSnapshot,
+    Point,
+    RepeatedNotice,
+    Stage,
+    Told,
+    Watch,
+)
 from podtide.adapters.views.stats.base import hold_size
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.redaction import Redaction
+from podtide.domain.conf.redaction import Redaction, Redactor
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Command, ScheduleThrew, Step
@@ -74,7 +83,7 @@ class LiveStory:
     def __init__(
         self, about: About, clock: Clock, start: Millis | None = None, redaction: Redaction | None = None
     ) -> None:
-        self._veil = Veil(redaction)
+        self._redactor = Redactor(redaction)
         self._lock = threading.Lock()
         self._clock = clock
         self._about = about
@@ -92,8 +101,8 @@ class LiveStory:
         self._keepers: dict[str, tuple[str, int]] = {}
         self._exit_code: int | None = None
         # what was told
-        self._news: deque[tuple[object, NewsTold]] = deque(maxlen=NEWS_KEPT)
-        self._news_counts: Counter[str] = Counter()
+        self._notices: deque[tuple[object, RepeatedNotice]] = deque(maxlen=NEWS_KEPT)
+        self._notice_counts: Counter[str] = Counter()
         self._calls = Calls(clock)
         self._listed = False
         self._watch = Watch.NONE
@@ -183,14 +192,14 @@ class LiveStory:
             self._change += 1
             self._stage = Stage.STOPPING
 
-    def tell(self, news: News) -> None:
-        """Take a piece of news (a ``Tell``)."""
-        news = self._veil.news(news)
+    def notify(self, notice: Notice) -> None:
+        """Take a notice (a ``Notify``)."""
+        notice = notice.redacted(self._redactor)
         with self._lock:
             self._change += 1
-            self._news_counts[news.topic.value] += 1
-            self._take(news)
-            self._remember(news)
+            self._notice_counts[notice.topic.value] += 1
+            self._take(notice)
+            self._remember(notice)
 
     # ------------------------------------------------------------------------------------------------------ to others
 
@@ -214,8 +223,8 @@ class LiveStory:
                 counts=dict(self._counts),
                 held=tuple(sorted(self._held.values(), key=lambda hold: (hold.since, hold.profile, hold.bound))),
                 threw=dict(self._threw),
-                news=tuple(one for _, one in self._news),
-                news_counts=dict(self._news_counts),
+                notices=tuple(one for _, one in self._notices),
+                notice_counts=dict(self._notice_counts),
                 calls=self._calls.figures(),
                 listed=self._listed,
                 watch=self._watch,
@@ -257,7 +266,7 @@ class LiveStory:
         if taken.commands or taken.reports:
             # What holds is told as what holds now: round by round it would push all else out.
             reports = [report for report in taken.reports if not isinstance(report, Held)]
-            for line in told(now, tuple(map(self._veil.command, taken.commands)), reports):
+            for line in told(now, tuple(map(self._redactor.command, taken.commands)), reports):
                 if line.level != DEBUG:
                     self._tell(line)
 
@@ -328,53 +337,55 @@ class LiveStory:
                 break
         return tuple(reversed(points))
 
-    # ------------------------------------------------------------------------------------------------------------ news
+    # ------------------------------------------------------------------------------------------------------------ notices
 
-    def _take(self, news: News) -> None:
-        """What news says about how things stand."""
-        match news.topic:
+    def _take(self, notice: Notice) -> None:
+        """What a notice says about how things stand."""
+        match notice.topic:
             case Topic.LISTED:
                 self._listed = True
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCHING | Topic.WATCH_REPAIRED:
-                self._watch, self._watch_since = Watch.ALIVE, news.at
+                self._watch, self._watch_since = Watch.ALIVE, notice.at
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCH_BROKEN:
                 self._watch_breaks += 1
                 if self._watch is not Watch.BROKEN:
-                    self._watch, self._watch_since = Watch.BROKEN, news.at
+                    self._watch, self._watch_since = Watch.BROKEN, notice.at
             case Topic.API_UNREACHABLE:
-                self._unreachable_since = news.at if self._unreachable_since is None else self._unreachable_since
+                self._unreachable_since = notice.at if self._unreachable_since is None else self._unreachable_since
             case Topic.API_BACK:
                 self._unreachable_since = None
             case Topic.THROTTLED:
-                self._throttled_at = news.at
+                self._throttled_at = notice.at
             case Topic.LEASE_TAKEN:
-                self._lease, self._lease_since, self._lease_late_at = Lease.HELD, news.at, None
+                self._lease, self._lease_since, self._lease_late_at = Lease.HELD, notice.at, None
             case Topic.LEASE_RENEWED_LATE:
-                self._lease_late_at = news.at
+                self._lease_late_at = notice.at
             case Topic.LEASE_LOST:
-                self._lease, self._lease_since = Lease.LOST, news.at
+                self._lease, self._lease_since = Lease.LOST, notice.at
             case Topic.DRIVER_UNREACHABLE | Topic.DRIVER_BACK:
-                self._driver = news.topic is Topic.DRIVER_BACK
+                self._driver = notice.topic is Topic.DRIVER_BACK
             case Topic.DIFFERENCE:
                 self._differences += 1
-            case Topic.STOPPED if news.level is Level.INFO:
+            case Topic.STOPPED if notice.level is Level.INFO:
                 self._stage = Stage.STOPPED
             case _:
                 pass
 
-    def _remember(self, news: News) -> None:
+    def _remember(self, notice: Notice) -> None:
         """Keep it; what says the same but for its numbers is told once, with how often."""
-        text = escaped(" ".join(news.text[: 4 * TEXT_MAX].split()), TEXT_MAX)
-        key = (news.topic, news.level, _NUMBERS.sub("#", text))
-        for place in range(len(self._news) - 1, max(-1, len(self._news) - 1 - JOINED_LINES), -1):
-            known_key, known = self._news[place]
-            if known_key == key and news.at - known.end <= NEWS_JOINED_MS:
-                del self._news[place]
-                self._news.append((key, replace(known, end=max(known.end, news.at), text=text, times=known.times + 1)))
+        text = escaped(" ".join(notice.text[: 4 * TEXT_MAX].split()), TEXT_MAX)
+        key = (notice.topic, notice.level, _NUMBERS.sub("#", text))
+        for place in range(len(self._notices) - 1, max(-1, len(self._notices) - 1 - JOINED_LINES), -1):
+            known_key, known = self._notices[place]
+            if known_key == key and notice.at - known.end <= NEWS_JOINED_MS:
+                del self._notices[place]
+                self._notices.append(
+                    (key, replace(known, end=max(known.end, notice.at), text=text, times=known.times + 1))
+                )
                 return
-        self._news.append((key, NewsTold(news.at, news.at, news.level, news.topic, text)))
+        self._notices.append((key, RepeatedNotice(notice.at, notice.at, notice.level, notice.topic, text)))
 
 
 def _nobody() -> None:

@@ -17,7 +17,7 @@ from podtide.adapters.driver import driver_client as http
 from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused, NoAnswer, Reply
 from podtide.adapters.driver.driver_models import Job, Unreadable, decode, moment
 from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, DriverSilent, ask_conf
-from podtide.adapters.notices import News, Topic
+from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.live.driver_view import UNSEEN
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
@@ -82,9 +82,9 @@ class Listening:
         self.driver = FakeDriver()
         self.clock = Ticking()
         self.heard: list[Any] = []
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
         self.sensor = DriverSensor(
-            get or self.driver, app_id, self.heard.append, self.clock, self.news.append, settings or DriverSettings(),
+            get or self.driver, app_id, self.heard.append, self.clock, self.notices.append, settings or DriverSettings(),
             lambda: 1.0,
         )  # fmt: skip
 
@@ -96,7 +96,7 @@ class Listening:
 
     @property
     def topics(self) -> list[Topic]:
-        return [one.topic for one in self.news]
+        return [one.topic for one in self.notices]
 
 
 def executor(number: int, **changes: Any) -> dict[str, Any]:
@@ -298,7 +298,7 @@ def test_a_driver_that_is_away_for_a_while() -> None:
     listening.driver.trouble = None
     listening.turn()
     assert listening.topics == [Topic.STARTED, Topic.DRIVER_UNREACHABLE, Topic.DRIVER_BACK]
-    assert dict(listening.news[-1].facts) == {"seconds": 180.0}
+    assert dict(listening.notices[-1].facts) == {"seconds": 180.0}
     assert not listening.sensor.ended.is_set(), "a network that is down is no end"
 
 
@@ -334,7 +334,7 @@ def test_an_application_that_says_it_is_over() -> None:
     listening.clock.seconds += 5
     assert listening.turn() == []
     assert listening.sensor.ended.is_set()
-    assert listening.news[-1].text == "the application has completed"
+    assert listening.notices[-1].text == "the application has completed"
 
 
 def test_the_application_is_found_where_it_is_the_only_one() -> None:
@@ -349,7 +349,7 @@ def test_the_application_is_found_where_it_is_the_only_one() -> None:
         other.driver.answers["applications"] = none
         other.turn()
         assert other.topics == [Topic.DRIVER_UNREACHABLE]
-        assert f"found {len(none)}" in other.news[0].text
+        assert f"found {len(none)}" in other.notices[0].text
 
 
 @pytest.mark.parametrize(
@@ -372,9 +372,9 @@ def test_answers_that_are_none(path: str, answer: Any, said: str) -> None:
     listening.driver.answers[path] = answer
     assert listening.turn() == []
     assert listening.topics == [Topic.DRIVER_UNREACHABLE]
-    assert said in listening.news[0].text
-    assert len(listening.news[0].text) < 400
-    assert "\n" not in listening.news[0].text
+    assert said in listening.notices[0].text
+    assert len(listening.notices[0].text) < 400
+    assert "\n" not in listening.notices[0].text
 
 
 def test_a_slow_driver_is_not_asked_all_the_time() -> None:
@@ -386,7 +386,7 @@ def test_a_slow_driver_is_not_asked_all_the_time() -> None:
         return answers(path)
 
     sensor = DriverSensor(
-        slow, APP, listening.heard.append, listening.clock, listening.news.append, DriverSettings(), lambda: 1.0
+        slow, APP, listening.heard.append, listening.clock, listening.notices.append, DriverSettings(), lambda: 1.0
     )
     assert sensor.turn() == pytest.approx(0.5), "five requests of 100 ms each"
     assert sensor.turn() == pytest.approx(0.3), "three of them: the next look begins 600 ms after this one"

@@ -20,7 +20,7 @@ from podtide.adapters.driver import (
 from podtide.adapters.driver.line_protocol import Refused, understand
 from podtide.adapters.driver.schedule import understand_schedule
 from podtide.adapters.driver.target_sources import LineSource, NumberSource, ScheduleSource, TargetError, read_schedule
-from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.notices import Level, Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver.script import Targets
 from podtide.domain.protocol.pod_stimuli import DecommissionRequested, KillRequested, TargetsSet
@@ -142,9 +142,9 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_schedule_is_played_by_the_clock() -> None:
-    clock, heard, news = Ticking(), list[Any](), list[News]()
+    clock, heard, notices = Ticking(), list[Any](), list[Notice]()
     schedule = steps((0, {0: 10}), (0, {1: 2}), (60, {0: 50}), (300, {0: 0, 1: 1}))
-    source = ScheduleSource(schedule, heard.append, clock, news.append)
+    source = ScheduleSource(schedule, heard.append, clock, notices.append)
     assert source.initial == 10
     assert source.turn() == 60
     assert heard == [wanted(p0=10, p1=2)]
@@ -154,12 +154,12 @@ def test_a_schedule_is_played_by_the_clock() -> None:
     clock.seconds += 1
     assert source.turn() == 240
     assert heard[1:] == [wanted(p0=50, p1=2)], "a profile that is not named keeps its target"
-    assert not news
+    assert not notices
     clock.seconds += 1_000
     assert source.turn() == 0
     assert heard[2:] == [wanted(p0=0, p1=1)]
     assert source.done.is_set()
-    assert [one.topic for one in news] == [Topic.STATUS]
+    assert [one.topic for one in notices] == [Topic.STATUS]
 
 
 def test_steps_that_were_slept_through_are_one() -> None:
@@ -254,12 +254,12 @@ class Reading:
         reading, self.writing = os.pipe()
         self.open = [reading, self.writing]
         self.heard: list[Any] = []
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
         self.stops = 0
         self.statuses = 0
         self.changed = threading.Semaphore(0)
         self.source = LineSource(
-            reading if descriptor is None else descriptor, self.hear, Ticking(), self.tell, self.stop, self.status,
+            reading if descriptor is None else descriptor, self.hear, Ticking(), self.notify, self.stop, self.status,
             stop_at_end=stop_at_end,
         )  # fmt: skip
 
@@ -267,8 +267,8 @@ class Reading:
         self.heard.append(stimulus)
         self.changed.release()
 
-    def tell(self, news: News) -> None:
-        self.news.append(news)
+    def notify(self, notice: Notice) -> None:
+        self.notices.append(notice)
         self.changed.release()
 
     def stop(self) -> None:
@@ -320,10 +320,10 @@ def test_a_line_that_means_nothing_is_told_and_ends_nothing(reading: Reading) ->
     reading.write("target 5\nfaster\x1b[2J\ntarget 6\n")
     reading.wait(3)
     assert reading.heard == [wanted(p0=5), wanted(p0=6)]
-    (news,) = reading.news
-    assert (news.topic, news.level, news.facts) == (Topic.INPUT_REFUSED, Level.WARNING, (("line", 2),))
-    assert news.text.startswith("line 2: expected target N")
-    assert news.text.isprintable()
+    (notice,) = reading.notices
+    assert (notice.topic, notice.level, notice.facts) == (Topic.INPUT_REFUSED, Level.WARNING, (("line", 2),))
+    assert notice.text.startswith("line 2: expected target N")
+    assert notice.text.isprintable()
 
 
 @pytest.mark.parametrize("stop_at_end", [False, True])
@@ -335,7 +335,7 @@ def test_the_end_of_the_input(stop_at_end: bool) -> None:
     assert reading.source.ended.wait(10)
     assert reading.heard == [wanted(p0=5), wanted(p0=6)], "the last line needs no line break"
     assert reading.stops == stop_at_end
-    assert reading.news[-1].topic is (Topic.STOPPING if stop_at_end else Topic.STATUS)
+    assert reading.notices[-1].topic is (Topic.STOPPING if stop_at_end else Topic.STATUS)
     reading.close()
 
 
@@ -345,7 +345,7 @@ def test_stop_is_the_last_line_that_is_read(reading: Reading) -> None:
     assert reading.source.ended.wait(10)
     assert reading.heard == [wanted(p0=5)]
     assert reading.stops == 1
-    assert not reading.news
+    assert not reading.notices
 
 
 def test_it_ends_while_it_waits(reading: Reading) -> None:
@@ -353,7 +353,7 @@ def test_it_ends_while_it_waits(reading: Reading) -> None:
     assert reading.source.stop(10)
     assert reading.source.ended.is_set()
     assert reading.source.stop(10), "twice does no harm"
-    assert not reading.news
+    assert not reading.notices
 
 
 def test_it_may_be_stopped_from_what_it_calls() -> None:
@@ -362,7 +362,7 @@ def test_it_may_be_stopped_from_what_it_calls() -> None:
     def end() -> None:
         source.stop()
 
-    source = LineSource(reading.open[0], reading.hear, Ticking(), reading.tell, reading.stop, end)
+    source = LineSource(reading.open[0], reading.hear, Ticking(), reading.notify, reading.stop, end)
     source.start()
     reading.write("status\n")
     assert source.ended.wait(10)
@@ -398,10 +398,10 @@ def test_a_descriptor_that_is_none() -> None:
     reading = Reading()
     gone = os.dup(reading.open[0])
     os.close(gone)
-    source = LineSource(gone, reading.hear, Ticking(), reading.tell, reading.stop, reading.status)
+    source = LineSource(gone, reading.hear, Ticking(), reading.notify, reading.stop, reading.status)
     source.start()
     assert source.ended.wait(10)
-    assert [one.topic for one in reading.news] == [Topic.INPUT_REFUSED, Topic.STATUS]
+    assert [one.topic for one in reading.notices] == [Topic.INPUT_REFUSED, Topic.STATUS]
     reading.close()
 
 
@@ -412,20 +412,20 @@ def test_lines_without_end_are_passed_over(reading: Reading, monkeypatch: pytest
         source.feed(piece)
     source.feed(b"\n")
     assert reading.heard == [wanted(p0=1), wanted(p0=3), wanted(p0=4)]
-    assert [one.text for one in reading.news] == [f"line {n}: longer than 20 bytes" for n in (2, 4)]
+    assert [one.text for one in reading.notices] == [f"line {n}: longer than 20 bytes" for n in (2, 4)]
 
 
 def test_bytes_that_are_no_text(reading: Reading) -> None:
     reading.source.feed(b"\xef\xbb\xbftarget 1\n\xff\n")
     assert reading.heard == [wanted(p0=1)]
-    assert reading.news[0].text == "line 2: expected UTF-8 text"
+    assert reading.notices[0].text == "line 2: expected UTF-8 text"
 
 
 def test_profiles_are_bounded(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_source, "PROFILES_MAX", 2)
     reading.source.feed(b"target 1 1\ntarget 2 2\ntarget 3 3\ntarget 1 4\n")
     assert reading.heard == [wanted(p1=1), wanted(p1=1, p2=2), wanted(p1=4, p2=2)]
-    assert "more than 2 profiles" in reading.news[0].text
+    assert "more than 2 profiles" in reading.notices[0].text
 
 
 @settings(max_examples=100, deadline=None)
@@ -441,7 +441,7 @@ def test_however_bytes_are_cut_the_same_is_heard(data: bytes, cuts: list[int]) -
             rest = rest[cut:]
         pieces.source.feed(rest)
         assert pieces.heard == whole.heard
-        assert [one.text for one in pieces.news] == [one.text for one in whole.news]
+        assert [one.text for one in pieces.notices] == [one.text for one in whole.notices]
     finally:
         whole.close()
         pieces.close()

@@ -72,7 +72,7 @@ class Play:
             self.manifests,
             self.heard.hear,
             self.clock,
-            self.heard.tell,
+            self.heard.notify,
             settings._replace(call=QUICK),
             jitter=lambda: 0.0,
             wait=wait or self.clock.wait,
@@ -825,7 +825,7 @@ def test_a_manifest_that_cannot_be_made_is_a_failure_and_no_secret_is_told() -> 
         assert first.message == "spark.executor.cores: 0 is not positive"
         assert first.exception_class == "java.lang.IllegalArgumentException"
         assert "RuntimeError" in second.message
-        assert "hunter2" not in f"{second}{stage.heard.news}"
+        assert "hunter2" not in f"{second}{stage.heard.notices}"
 
 
 def test_at_the_end_what_is_under_way_is_waited_for_and_what_is_left_is_named() -> None:

@@ -19,8 +19,8 @@ FORBIDDEN = 'pods is forbidden: User "u" cannot delete resource "pods" in API gr
 
 def caller_of(api: FakeApi) -> Caller:
     heard, clock = Heard(), api.clock
-    lane = Lane("calls", clock, heard.tell, jitter=lambda: 0.0, wait=clock.wait)
-    complaints = Complaints(clock, heard.tell)
+    lane = Lane("calls", clock, heard.notify, jitter=lambda: 0.0, wait=clock.wait)
+    complaints = Complaints(clock, heard.notify)
     settings = CallSettings(repeats_max=2, backoff=Backoff(0.1, 1.0))
     return Caller(api, lane, clock, complaints, Counts(), jitter=lambda: 0.0, wait=clock.wait, settings=settings)
 

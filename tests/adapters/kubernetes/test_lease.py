@@ -24,7 +24,7 @@ from podtide.adapters.kubernetes.lease.lease import (
     lease_name,
 )
 from podtide.adapters.kubernetes.lease.record import ID_MAX, LeaseRecord, UnreadableLease
-from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.notices import Level, Notice, Topic
 
 APP = "spark-0123456789abcdef"
 NAME = f"podtide-{APP}"
@@ -145,7 +145,7 @@ class Party:
     """An instance: its lease and what it was told."""
 
     def __init__(self, api: Leases, clock: MovedClock, identity: Identity, **terms: Any) -> None:
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
         self.lost: list[str] = []
         self.lease = ApplicationLease(
             api,
@@ -153,14 +153,14 @@ class Party:
             APP,
             identity,
             clock,
-            self.news.append,
+            self.notices.append,
             LeaseSettings(**terms),
             on_lost=self.lost.append,
             pause=clock.move,
         )
 
     def told(self, topic: Topic) -> list[Level]:
-        return [one.level for one in self.news if one.topic is topic]
+        return [one.level for one in self.notices if one.topic is topic]
 
 
 @pytest.fixture
@@ -465,7 +465,7 @@ def test_a_renewal_that_fails_is_tried_again_soon_and_told(api: Leases, a: Party
     assert 39 < a.lease.tick() <= 40
     assert a.lease.valid()
     assert a.told(Topic.LEASE_RENEWED_LATE) == [Level.WARNING, Level.WARNING]
-    assert "2 failures" in a.news[-1].text
+    assert "2 failures" in a.notices[-1].text
 
 
 def test_while_it_cannot_be_renewed_it_is_not_valid_and_afterwards_it_is_again(

@@ -14,9 +14,9 @@ FAR = 1e9
 
 
 def lane(clock: ManualClock, rate: Rate | None = None, heard: Heard | None = None, jitter: float = 0.0) -> Lane:
-    tell = (heard or Heard()).tell
+    notify = (heard or Heard()).notify
     return Lane(
-        "creations", clock, tell, jitter=lambda: jitter, wait=clock.wait, rate=rate or Rate(), throttle=Throttle()
+        "creations", clock, notify, jitter=lambda: jitter, wait=clock.wait, rate=rate or Rate(), throttle=Throttle()
     )
 
 
@@ -76,7 +76,7 @@ def test_sixteen_refusals_of_calls_under_way_are_one_and_none_of_their_successes
     for turn in turns[10:]:
         one.eased(turn)
     assert moments(one, clock, 2) == [0.25, 1.25]  # the first back-off, without jitter: not doubled ten times
-    assert len(heard.news) == 1
+    assert len(heard.notices) == 1
     assert one.refusals == 10
 
 
@@ -106,13 +106,13 @@ def test_an_episode_is_told_once_at_both_ends() -> None:
     for _ in range(3):
         one.throttled(entered(one), 1.0)
     moments(one, clock, 10, eased=True)
-    assert [(news.topic, news.level) for news in heard.news] == [
+    assert [(notice.topic, notice.level) for notice in heard.notices] == [
         (Topic.THROTTLED, Level.WARNING),
         (Topic.THROTTLED, Level.INFO),
     ]
-    assert dict(heard.news[1].facts)["refusals"] == 3
+    assert dict(heard.notices[1].facts)["refusals"] == 3
     one.throttled(entered(one), 1.0)
-    assert len(heard.news) == 3
+    assert len(heard.notices) == 3
 
 
 @pytest.mark.parametrize(("deadline_in", "turn"), [(4.9, False), (5.1, True)])
@@ -128,7 +128,7 @@ def test_who_cannot_have_a_turn_in_time_does_not_wait_for_it(deadline_in: float,
 def test_nobody_waits_on_when_waiting_is_over() -> None:
     clock, over = ManualClock(), threading.Event()
     over.set()
-    one = Lane("x", clock, Heard().tell, jitter=lambda: 0.0, wait=over.wait)
+    one = Lane("x", clock, Heard().notify, jitter=lambda: 0.0, wait=over.wait)
     one.throttled(entered(one), 50.0)
     assert one.enter(FAR) is None
 

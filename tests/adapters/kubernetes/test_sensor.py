@@ -19,7 +19,7 @@ from podtide.adapters.kubernetes.codec import Event
 from podtide.adapters.kubernetes.watch.lists import Known, Listed, number_of
 from podtide.adapters.kubernetes.watch.sensor import Counters, Heard, PodSensor, SensorSettings
 from podtide.adapters.kubernetes.watch.stream import Lines, WatchReader
-from podtide.adapters.notices import News, Topic
+from podtide.adapters.notices import Notice, Topic
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
@@ -153,12 +153,12 @@ class Play:
         self.script = list(script)
         self.clock = FakeClock()
         self.heard: list[Heard] = []
-        self.news: list[News] = []
+        self.notices: list[Notice] = []
         self.waits: list[float] = []
         self.queries: list[dict[str, str]] = []
         self.streams: list[FakeStream] = []
         self.sensor = PodSensor(
-            self, "ns", "app", self.heard.append, self.clock, self.news.append, settings, lambda: 0.0, wait=self.wait
+            self, "ns", "app", self.heard.append, self.clock, self.notices.append, settings, lambda: 0.0, wait=self.wait
         )
 
     def run(self) -> Play:
@@ -220,7 +220,7 @@ class Play:
 
     @property
     def topics(self) -> list[Topic]:
-        return [news.topic for news in self.news]
+        return [notice.topic for notice in self.notices]
 
     @property
     def watched_from(self) -> list[str | None]:
@@ -385,7 +385,7 @@ def test_a_line_that_is_too_long_needs_a_fresh_list() -> None:
         *START, Watch((b"x" * 600, b"x" * 600)), *START, Watch(), settings=ACTING._replace(line_max=1_000)
     ).run()
     assert play.sensor.counters.lists == 2
-    assert "longer than 1000 bytes" in play.news[2].text
+    assert "longer than 1000 bytes" in play.notices[2].text
 
 
 def test_events_before_the_error_are_heard() -> None:
@@ -398,7 +398,7 @@ def test_an_api_server_that_was_restored_from_a_backup() -> None:
     """Versions went back; a fresh list is the truth all the same."""
     play = Play(*START, Watch((bookmark(4),)), Page(4, (pod(1, 2),)), Watch((modified(1, 5, "Failed"),))).run()
     assert play.brief[1:] == ["+ 2@:Deleted", "= 1@2:Running", "+ 1@5:Failed"]
-    assert any("history went back from version 10 to 4" in news.text for news in play.news)
+    assert any("history went back from version 10 to 4" in notice.text for notice in play.notices)
 
 
 # --------------------------------------------------------------------------------------------- broken connections
@@ -409,7 +409,7 @@ def test_a_broken_watch_goes_on_at_once_and_is_told_once() -> None:
     assert play.watched_from[:2] == ["10", "11"]
     assert play.waits == []
     assert play.topics == [Topic.LISTED, Topic.WATCHING, Topic.WATCH_BROKEN, Topic.WATCH_REPAIRED]
-    assert "cut off" in play.news[2].text
+    assert "cut off" in play.notices[2].text
     assert play.sensor.counters.lists == 1
 
 
@@ -419,7 +419,7 @@ def test_back_off_doubles_up_to_its_bound_and_begins_anew_after_a_good_watch() -
     assert play.waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.5, 2.5, 2.5, 0.05, 0.1]
     told = [Topic.WATCH_BROKEN, Topic.API_UNREACHABLE, Topic.API_BACK, Topic.WATCH_REPAIRED]
     assert play.topics == [Topic.LISTED, Topic.WATCHING, *told, *told]
-    assert play.news[5].facts == (("lasted_ms", 10_649),)
+    assert play.notices[5].facts == (("lasted_ms", 10_649),)
     assert play.sensor.counters.unreachable == 11
 
 
@@ -444,7 +444,7 @@ def test_watches_that_say_something_and_end_at_once_do_not_spin() -> None:
 def test_a_start_without_an_api_server() -> None:
     play = Play(Lost("no route"), Lost("no route"), *START, Watch()).run()
     assert play.topics == [Topic.API_UNREACHABLE, Topic.API_BACK, Topic.LISTED, Topic.WATCHING]
-    assert "no route" in play.news[0].text
+    assert "no route" in play.notices[0].text
     assert play.waits == [0.05]
 
 
@@ -461,8 +461,8 @@ def test_a_fault_of_our_own_does_not_end_the_watch() -> None:
     play.sensor._hear = hear_badly
     play.run()
     assert play.sensor.counters.lists == 2
-    assert "a fault of podtide itself, ZeroDivisionError" in play.news[2].text
-    assert "a bug" not in play.news[2].text
+    assert "a fault of podtide itself, ZeroDivisionError" in play.notices[2].text
+    assert "a bug" not in play.notices[2].text
 
 
 # ------------------------------------------------------------------------------------------------------- refusals
@@ -481,8 +481,8 @@ NO_WATCH = NO_LIST.replace("list", "watch")
 )
 def test_a_missing_permission_is_told_once_and_tried_again(refusals: list[Step], verb: str, says: str) -> None:
     play = Play(*refusals).run()
-    refused = [news for news in play.news if news.topic is Topic.CALL_REFUSED]
-    assert [says in news.text for news in refused] == [True]
+    refused = [notice for notice in play.notices if notice.topic is Topic.CALL_REFUSED]
+    assert [says in notice.text for notice in refused] == [True]
     failure = play.sensor.failure
     assert failure is not None
     assert failure.status in {401, 403}
@@ -662,10 +662,10 @@ def test_watching_is_said_while_a_watch_is_open() -> None:
     play = Play(*START, Watch((modified(1, 11),), breaks="cut off"), Lost(), Watch((modified(1, 12),)))
     seen: list[bool] = []
     play.sensor._hear = lambda _: seen.append(play.sensor.watching)
-    tell = play.news.append
+    notify = play.notices.append
     broken: list[bool] = []
-    play.sensor._troubles._tell = lambda news: (
-        broken.append(play.sensor.watching) if news.topic is Topic.WATCH_BROKEN else tell(news)
+    play.sensor._troubles._notify = lambda notice: (
+        broken.append(play.sensor.watching) if notice.topic is Topic.WATCH_BROKEN else notify(notice)
     )
     play.run()
     assert seen == [False, True, True]

@@ -22,7 +22,7 @@ from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_commands import MarkPods
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 from tests.support.engine_play import S, config
-from tests.support.live_play import START, HandClock, Seen, news, story
+from tests.support.live_play import START, HandClock, Seen, notice, story
 from tests.support.project import PROJECT
 
 SCHEMA = PROJECT / "docs" / "schema" / "record.json"
@@ -88,7 +88,7 @@ def test_bounds_are_told_when_they_begin_and_end() -> None:
 
 def test_news_and_its_numbers() -> None:
     run = Run()
-    run.lines.tell(news(Topic.CALL_REFUSED, "pods is\n forbidden {x}", Level.ERROR, status=403))
+    run.lines.notify(notice(Topic.CALL_REFUSED, "pods is\n forbidden {x}", Level.ERROR, status=403))
     (line,) = run.written()
     assert line == (
         "2026-11-21T10:00:00.000Z error   news     call-refused           pods is forbidden {x} · status 403"
@@ -98,7 +98,7 @@ def test_news_and_its_numbers() -> None:
 def test_a_flood_of_news_is_counted() -> None:
     run = Run()
     for number in range(500):
-        run.lines.tell(news(text=f"no {number}"))
+        run.lines.notify(notice(text=f"no {number}"))
     lines = run.written()
     assert len(lines) == AT_ONCE_MAX + 1
     assert lines[-1].endswith("call-refused           and 495 more like these at once")
@@ -107,16 +107,16 @@ def test_a_flood_of_news_is_counted() -> None:
 @pytest.mark.parametrize(("level", "seen"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_levels(level: str, seen: int) -> None:
     run = Run(level=level)
-    run.lines.tell(news(level=Level.INFO, text="i"))
-    run.lines.tell(news(level=Level.WARNING, text="w"))
-    run.lines.tell(news(level=Level.ERROR, text="e"))
+    run.lines.notify(notice(level=Level.INFO, text="i"))
+    run.lines.notify(notice(level=Level.WARNING, text="w"))
+    run.lines.notify(notice(level=Level.ERROR, text="e"))
     run.say(reports=(Held(run.clock.at, Phase.CHANGED, Bound.BATCH_SIZE, ProfileId(0), facts={"missing": 2}),))
     assert len([line for line in run.written() if "target" not in line and "createConfigMap" not in line]) == seen
 
 
 def test_nothing_in_a_line_can_steer_a_terminal() -> None:
     run = Run()
-    run.lines.tell(news(text="a\x1b[2Jb\u202ec\x7f" + "d" * 5_000))
+    run.lines.notify(notice(text="a\x1b[2Jb\u202ec\x7f" + "d" * 5_000))
     run.say(reports=(Threw(run.clock.at, "m\x1b", "x\r\ny"),))
     for line in run.written():
         assert line.isprintable()
@@ -127,7 +127,7 @@ def test_an_ascii_stream_gets_ascii() -> None:
     raw = io.BytesIO()
     run = Run(out=io.TextIOWrapper(raw, encoding="ascii"))
     run.play.want(2)
-    run.lines.tell(news(text="Köln"))
+    run.lines.notify(notice(text="Köln"))
     run.lines.pump()
     assert b"target 0 -> 2" in raw.getvalue()
     assert b"K\\xf6ln" in raw.getvalue()
@@ -164,7 +164,7 @@ def test_decisions_of_json_lines_are_valid_records() -> None:
 
 def test_json_news() -> None:
     run = Run(as_json=True)
-    run.lines.tell(news(Topic.THROTTLED, "wait\x1b", ms=7))
+    run.lines.notify(notice(Topic.THROTTLED, "wait\x1b", ms=7))
     assert run.records() == [
         {
             "at_ms": START,
@@ -175,7 +175,7 @@ def test_json_news() -> None:
             "facts": {"ms": 7},
         }
     ]
-    run.lines.tell(news(text="é\x1b\x7f"))
+    run.lines.notify(notice(text="é\x1b\x7f"))
     assert all(" " <= sign <= "~" for line in run.written() for sign in line)
 
 
@@ -188,7 +188,7 @@ def test_what_spark_redacts_is_redacted(as_json: bool) -> None:
     run = Run(as_json=as_json, redaction=redaction_of(conf))
     for key in ("my.password", "the.fjord", "harmless"):
         run.say(MarkPods(1, 1, (ExecutorId("1"),), "label", key, f"value-of-{key}", Why(Cause.DECOMMISSIONED)))
-    run.lines.tell(news(text="it said s3cret", access_token="hunter2", count=5, why="s3crot"))
+    run.lines.notify(notice(text="it said s3cret", access_token="hunter2", count=5, why="s3crot"))
     text = "\n".join(run.written())
     assert "value-of-harmless" in text
     for hidden in ("value-of-my.password", "value-of-the.fjord", "s3cret", "s3crot", "hunter2"):
@@ -198,7 +198,7 @@ def test_what_spark_redacts_is_redacted(as_json: bool) -> None:
 
 def test_a_refusal_that_names_secrets_stays_readable() -> None:
     run = Run()
-    run.lines.tell(news(text='cannot list resource "secrets" in API group ""', status=403))
+    run.lines.notify(notice(text='cannot list resource "secrets" in API group ""', status=403))
     assert 'cannot list resource "secrets"' in run.written()[-1]
 
 
@@ -230,7 +230,7 @@ def test_a_status_line_comes_every_thirty_seconds_if_something_changed() -> None
 def test_a_status_says_what_holds_back_and_what_is_wrong() -> None:
     run = Run(config(initial=0, allocation={"batch_size": 2}))
     run.play.want(9)
-    run.story.tell(news(Topic.WATCH_BROKEN))
+    run.story.notify(notice(Topic.WATCH_BROKEN))
     run.clock.at += 30_000
     (line,) = statuses(run)
     assert "holds back 7: allocation.batch.size for 30 s" in line
@@ -309,7 +309,7 @@ def test_a_full_disk_is_tried_again() -> None:
 def test_a_slow_reader_costs_lines_and_nothing_else() -> None:
     run = Run(queue_max=3)
     for number in range(10):
-        run.lines.tell(news(text=f"n{number}"))
+        run.lines.notify(notice(text=f"n{number}"))
     lines = run.written()
     assert lines[-1].endswith("steps or news were not written: the reader is slower than the run · dropped 7")
     assert run.written() == []
@@ -333,10 +333,10 @@ def test_a_reader_that_does_not_read_stops_no_step() -> None:
     out = Stuck()
     run = Run(out=out, queue_max=100)
     with run.lines:
-        run.lines.tell(news(text="first"))
+        run.lines.notify(notice(text="first"))
         assert out.reached.wait(20)
         for number in range(1_000):
-            run.lines.tell(news(text=f"{number}"))
+            run.lines.notify(notice(text=f"{number}"))
         run.play.want(3)
         out.let.set()
     assert "first" in out.getvalue()

@@ -20,7 +20,7 @@ from podtide.adapters.views.live.status import About, HeldNow, LiveSnapshot, Pro
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.reasons import Threw
 from tests.support.engine_play import config
-from tests.support.live_play import ABOUT, START, HandClock, Seen, news, story
+from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, story
 from tests.support.project import PROJECT
 
 DEPLOY = PROJECT / "deploy"
@@ -72,7 +72,7 @@ def busy(about: About = ABOUT) -> LiveSnapshot:
     ):
         told.seen(call)
     for topic in (Topic.WATCHING, Topic.WATCH_BROKEN, Topic.LEASE_TAKEN, Topic.DRIVER_UNREACHABLE, Topic.DIFFERENCE):
-        told.tell(news(topic))
+        told.notify(notice(topic))
     told.roused()
     told.step(clock.at, (), _step(play))
     clock.at += 20

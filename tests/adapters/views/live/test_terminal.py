@@ -28,9 +28,9 @@ from podtide.adapters.views.live.status import (
     HeldNow,
     Lease,
     LiveSnapshot,
-    NewsTold,
     Point,
     ProfileFigures,
+    RepeatedNotice,
     Stage,
     Told,
     TotalFigures,
@@ -39,7 +39,7 @@ from podtide.adapters.views.live.status import (
 from podtide.adapters.views.live.terminal import LiveTerminal, is_drawable
 from podtide.adapters.views.live.tracker import LiveStory
 from tests.support.engine_play import config
-from tests.support.live_play import ABOUT, START, HandClock, Seen, news, story
+from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, story
 from tests.support.project import PROJECT
 
 FIGURES = ProfileFigures(0, 600, {"running": 412, "pending": 88, "requested": 60, "failed": 2}, 409, 3)
@@ -62,7 +62,7 @@ BUSY = LiveSnapshot(
     held=(
         HeldNow("batch size", 0, START + 700_000, 40, False, ("held 40 back", "by allocation.batch.size", "batch 20")),
     ),
-    news=tuple(NewsTold(START + n, START + n, Level.WARNING, Topic.THROTTLED, f"news {n}") for n in range(30)),
+    notices=tuple(RepeatedNotice(START + n, START + n, Level.WARNING, Topic.THROTTLED, f"news {n}") for n in range(30)),
     listed=True,
     watch=Watch.ALIVE,
     seen_ms=2_400,
@@ -159,7 +159,7 @@ def test_what_is_wrong_is_said_at_the_top(changed: dict[str, Any], alarm: str) -
         ({}, ["lease held", "watching", "pods seen 2 s ago", "up 12:35", "10:12:35 UTC", "target: a number"]),
         ({"held": ()}, ["Held back now  nothing"]),
         ({"decisions": ()}, ["none yet"]),
-        ({"news": ()}, ["News  none"]),
+        ({"notices": ()}, ["News  none"]),
         ({"profiles": ()}, ["none, and none wanted"]),
     ],
 )  # fmt: skip
@@ -201,7 +201,7 @@ def test_strange_names_cannot_steer_the_terminal() -> None:
         about=About(evil, evil, evil, evil, evil, evil),
         decisions=(Told(START, START, "info", "raised", evil, evil, (evil,)),),
         held=(HeldNow(evil, 0, START, 1, False, (evil,)),),
-        news=(NewsTold(START, START, Level.ERROR, Topic.CALL_REFUSED, evil),),
+        notices=(RepeatedNotice(START, START, Level.ERROR, Topic.CALL_REFUSED, evil),),
     )
     for line in drawn(snapshot, 120, 40):
         assert line.isprintable()
@@ -276,7 +276,7 @@ def test_it_is_drawn_again_only_if_something_is_different(terminal: Terminal) ->
     assert not view.refresh()
     clock.at += 300
     assert not view.refresh(), "nothing but part of a second has passed"
-    told.tell(news())
+    told.notify(notice())
     assert view.refresh()
     clock.at += 1_000
     assert view.refresh(), "the clock of the view has moved"
@@ -308,7 +308,7 @@ def test_colours_are_left_out_when_nobody_wants_them(terminal: Terminal, monkeyp
     monkeypatch.setenv("NO_COLOR", "1")
     told = story()
     told.seen(CallSeen("create", "pods", 500, 0.1, 1, 1))
-    told.tell(news(level=Level.ERROR))
+    told.notify(notice(level=Level.ERROR))
     with LiveTerminal(told, terminal):
         pass
     assert not any(f"\x1b[{colour}" in terminal.getvalue() for colour in ("31", "32", "33", "34", "35", "36", "1;31"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as some
 
 from podtide.adapters.kubernetes.api import CallSeen
-from podtide.adapters.notices import Level, News, Topic
+from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.views.live.status import (
     ACT,
     REQUESTED,
@@ -34,7 +34,7 @@ from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorD
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 from tests.support.engine_play import Answers, S, config
-from tests.support.live_play import ABOUT, START, HandClock, Seen, news, story
+from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, story
 from tests.support.pods_play import manifest
 
 
@@ -292,7 +292,7 @@ def after(*topics: Topic) -> LiveSnapshot:
     told = story(clock, About("a", "n", ACT, "1", driver=True))
     for topic in topics:
         clock.at += 1_000
-        told.tell(News(clock.at, Level.INFO, topic, topic.value))
+        told.notify(Notice(clock.at, Level.INFO, topic, topic.value))
     return told.snapshot()
 
 
@@ -324,16 +324,16 @@ def test_news_says_how_things_stand(topics: tuple[Topic, ...], field: str, value
 def test_news_that_differs_in_numbers_alone_is_told_once() -> None:
     told = story()
     for number in range(500):
-        told.tell(news(text=f"create pod {number}: 403 exceeded quota", at=START + number))
-    (one,) = told.snapshot().news
+        told.notify(notice(text=f"create pod {number}: 403 exceeded quota", at=START + number))
+    (one,) = told.snapshot().notices
     assert (one.times, one.text, one.at, one.end) == (500, "create pod 499: 403 exceeded quota", START, START + 499)
-    assert told.snapshot().news_counts == {"call refused": 500}
+    assert told.snapshot().notice_counts == {"call refused": 500}
 
 
 def test_news_is_one_printable_line() -> None:
     told = story()
-    told.tell(news(text="a\nb\x1b[31m" + "c" * 10_000))
-    (one,) = told.snapshot().news
+    told.notify(notice(text="a\nb\x1b[31m" + "c" * 10_000))
+    (one,) = told.snapshot().notices
     assert one.text.isprintable()
     assert len(one.text) <= 400
 
@@ -419,10 +419,10 @@ def test_memory_is_bounded() -> None:
         why = Why(Cause.BELOW_TARGET)
         create = CreatePod(clock.at, number, PodNumber(number), ProfileId(number % 7), why)
         told.step(clock.at, (), Step(play.state, (create,)))
-        told.tell(news(text=f"{'x' * (number % 40)}", at=clock.at))
+        told.notify(notice(text=f"{'x' * (number % 40)}", at=clock.at))
     snapshot = told.snapshot()
     assert len(snapshot.decisions) == DECISIONS_KEPT
-    assert len(snapshot.news) == NEWS_KEPT
+    assert len(snapshot.notices) == NEWS_KEPT
     assert len(snapshot.recent) <= POINTS_MAX
 
 
@@ -455,7 +455,7 @@ def test_any_thread_may_tell_and_look() -> None:
     def busy(number: int) -> None:
         try:
             for turn in range(200):
-                told.tell(news(text=f"{number} {turn}"))
+                told.notify(notice(text=f"{number} {turn}"))
                 told.seen(CallSeen("create", "pods", 201, 0.01, 1, 1))
                 told.snapshot()
         except BaseException as problem:
@@ -471,7 +471,7 @@ def test_any_thread_may_tell_and_look() -> None:
         thread.join()
     assert problems == []
     snapshot = told.snapshot()
-    assert (snapshot.calls.calls, sum(snapshot.news_counts.values())) == (800, 800)
+    assert (snapshot.calls.calls, sum(snapshot.notice_counts.values())) == (800, 800)
 
 
 def test_an_answer_that_never_comes_costs_no_memory_of_the_story() -> None:
