@@ -15,7 +15,6 @@ from typing import Any, Final, Self, cast
 from pyrsistent import PMap
 
 from podtide.domain.base.randomness import Stream, split
-from podtide.domain.base.tables import Table
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned import JournalEntry
 from podtide.domain.fakes.driver.checks import Index, Node, slots_by_profile
@@ -33,6 +32,7 @@ from podtide.domain.fakes.driver.rows import (
     attempt_key,
 )
 from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Profile, Stage
+from podtide.domain.fakes.tables import Table
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.stimuli import Stimulus
 

@@ -19,7 +19,6 @@ from collections.abc import Hashable, Iterator
 from typing import Any, Self, TypeVar, cast
 
 from podtide.domain.base.randomness import Stream, split
-from podtide.domain.base.tables import Table
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.base.versioned import JournalEntry
 from podtide.domain.fakes.kubernetes.description import Description, Life, Shape, Stage
@@ -34,6 +33,7 @@ from podtide.domain.fakes.kubernetes.rows import (
     PodRow,
     SetRow,
 )
+from podtide.domain.fakes.tables import Table
 from podtide.domain.protocol.config import SourcesConfig
 from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR, PodManifest

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self, cast
 
 from podtide.domain.base.randomness import Stream, split
-from podtide.domain.base.tables import Table
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.base.versioned import JournalEntry
+from podtide.domain.fakes.tables import Table
 from podtide.domain.fakes.yarn.description import YarnDescription, places
 from podtide.domain.fakes.yarn.rows import (
     AskRow,
