@@ -6,7 +6,8 @@ something is answered by an ``Answer`` with its ``serial``. ``scaling_config`` m
 """
 
 from podtide.domain.base.units import ALWAYS, DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.conf.scaling_config import Refused, ScalingSettings, scaling_config
+from podtide.domain.conf.scaling_config import ScalingSettings, scaling_config
+from podtide.domain.conf.settings import Refused
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.engine import State, due, start, step

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 from podtide.adapters.conformance.manifests import ShapeError, manifest
+from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.conf.kubernetes_config import oracle_config_for
-from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import format_instant, parse_instant
 from podtide.domain.kubernetes import snapshots
@@ -131,7 +131,7 @@ class Runner:
         created_at = str(options.get("pvcCreationTimestamp", "1970-01-01T00:00:00Z"))
         self.api = ScriptedApi(created_at, bool(options.get("driverPod", True)))
         self.state: AllocatorState | None = None
-        config = oracle_config_for("pods", header["conf"], options)
+        config = kubernetes_scenario("pods", header["conf"], options)
         if isinstance(config, ConstructFailure):
             self.lines.append({"error": f"construct: {config}"})
             return

@@ -16,12 +16,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text, manifest
+from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
 from podtide.domain.backend.state import DIRECT, Phase
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
-from podtide.domain.conf.kubernetes_config import oracle_config_for
-from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.protocol.backend_messages import (
     Decommissioned,
     Excluded,
@@ -121,7 +121,7 @@ class _Runner:
         self.threw = False
         self.recovery: str | None = None
         self.state: BackendState | None = None
-        config = oracle_config_for("backend", header["conf"], {**options, "appId": self.app_id})
+        config = kubernetes_scenario("backend", header["conf"], {**options, "appId": self.app_id})
         if isinstance(config, ConstructFailure):
             self.lines.append({"error": f"construct: {config}"})
             return

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from podtide.adapters.conformance.manifests import ShapeError, java_int, java_text, manifest
+from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.kubernetes_config import oracle_config_for
-from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.hash_order import SMALL
 from podtide.domain.kubernetes import snapshots
@@ -129,7 +129,7 @@ class Runner:
         self._active: set[PodNumber] = set()
         self._exits = 0
         self.lines: list[Line] = []
-        found = oracle_config_for("lifecycle", _object(header, "conf"), {"appId": self._app_id})
+        found = kubernetes_scenario("lifecycle", _object(header, "conf"), {"appId": self._app_id})
         self._state = None if isinstance(found, ConstructFailure) else lifecycle.empty()
         if isinstance(found, ConstructFailure):
             self.lines.append({"error": f"construct: {found}"})

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, assert_never
 
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
 from podtide.adapters.conformance.replicas_templates import mini, real, set_labels
+from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.conf.kubernetes_config import oracle_config_for
-from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.kubernetes.allocator import replicas_allocator as replicas
 from podtide.domain.kubernetes.allocator.replicas_allocator import (
@@ -57,7 +57,7 @@ class _Runner:
         self.sets: dict[str, int] = {}
         self.state = replicas.begin()
         self.config: ReplicasConfig | None = None
-        config = oracle_config_for("scale", header["conf"], {**options, "appId": self.app_id})
+        config = kubernetes_scenario("scale", header["conf"], {**options, "appId": self.app_id})
         if isinstance(config, ConstructFailure):
             self.lines.append({"error": f"construct: {config}"})
             return

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from podtide.adapters.conformance.manifests import ShapeError
+from podtide.adapters.conformance.scenario_configs import scaling_scenario
 from podtide.adapters.eventlog import events as spark_events
 from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, java_order
-from podtide.domain.conf.scaling_config import ConstructFailure, oracle_config
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.engine import State
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScalingCommand, ScheduleThrew, Step
@@ -83,7 +84,7 @@ class Runner:
         self.state: State | None = None
         active = self.cluster.apply(header.get("client", {}), self.now)
         reliable = bool(header.get("options", {}).get("reliableShuffleStorage", False))
-        config = oracle_config(header["conf"], reliable_shuffle_storage=reliable)
+        config = scaling_scenario(header["conf"], reliable_shuffle_storage=reliable)
         if isinstance(config, ConstructFailure):
             self.lines.append({"error": f"construct: {config}"})
             return

@@ -13,9 +13,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text, manifest
+from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.kubernetes_config import oracle_config_for
-from podtide.domain.conf.scaling_config import ConstructFailure
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.kubernetes import snapshots_store as store
 from podtide.domain.kubernetes.snapshots import NUMBER_FORMAT
@@ -45,7 +45,7 @@ Line = dict[str, Any]
 
 def config(kind: str, header: Line) -> KubernetesConfig:
     """The configuration of a scenario. Raises ShapeError where Spark would refuse the conf."""
-    found = oracle_config_for(kind, header["conf"], {})
+    found = kubernetes_scenario(kind, header["conf"], {})
     if isinstance(found, ConstructFailure):
         raise ShapeError(f"Spark refuses the conf: {found}")
     return found

@@ -19,11 +19,11 @@ import msgspec
 
 from podtide.adapters.conformance.detect import YarnAnswer, YarnGiven, YarnOptions
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
+from podtide.adapters.conformance.scenario_configs import yarn_scenario
 from podtide.adapters.conformance.yarn_client import AmClient, places
 from podtide.adapters.views.sparklog import yarn as words_yarn
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
-from podtide.domain.conf.scaling_config import ConstructFailure
-from podtide.domain.conf.yarn_config import oracle_yarn_config
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
 from podtide.domain.jvm.hash_order import SMALL, immutable_map_order
 from podtide.domain.jvm.values import parse_size, to_int
@@ -118,7 +118,7 @@ class _Runner:
         self.heard: list[tuple[int, Said]] = []
         self.config: NegotiationConfig | None = None
         queued = self.options.launch == "queued"
-        answer = oracle_yarn_config(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
+        answer = yarn_scenario(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
         if isinstance(answer, ConstructFailure):
             said = str(answer) if answer.message else answer.exception_class
             self.lines.said.append({"error": f"construct: {said}"})

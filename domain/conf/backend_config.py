@@ -17,17 +17,10 @@ from typing import Final
 
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.scaling_config import (
-    INSTANCES,
-    MAX,
-    MIN,
-    ConstructFailure,
-    Notice,
-    dynamic_allocation_enabled,
-    first_executors,
-)
+from podtide.domain.conf.scaling_config import INSTANCES, MAX, MIN, dynamic_allocation_enabled, first_executors
+from podtide.domain.conf.settings import Notice
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT
 from podtide.domain.jvm.values import INT_MAX, to_long
 
 RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
@@ -100,11 +93,3 @@ def app_id_of(conf: SparkConf) -> str:
     """spark.app.id; Spark makes up another where nobody set one, which only a record of the run knows."""
     setting = conf.setting("spark.app.id")
     return setting.value if setting else ""
-
-
-def first_raised(reads: Reads) -> ConstructFailure:
-    """The exception of the first failure; there is at least one."""
-    raised: SparkFault | None = next((error.raised for error in reads.errors if error.raised is not None), None)
-    if raised is None:
-        return ConstructFailure(ILLEGAL_ARGUMENT, str(reads.errors[0]))
-    return ConstructFailure(raised.exception_class, raised.message)

@@ -28,7 +28,8 @@ from podtide.domain.conf.backend_config import (
     text_of,
 )
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.scaling_config import DECOMMISSION, INSTANCES, MAX, Level, Notice, dynamic_allocation_enabled
+from podtide.domain.conf.scaling_config import DECOMMISSION, INSTANCES, MAX, dynamic_allocation_enabled
+from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.volumes import claim_templates, executor_volumes
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION

@@ -13,7 +13,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.conf.entries import KEYS, RENAMED, suspect
 from podtide.domain.conf.redaction import redaction_of
-from podtide.domain.conf.scaling_config import Level, Notice
+from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, read, unresolved
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.jvm.values import INT_MAX

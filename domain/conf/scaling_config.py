@@ -19,21 +19,18 @@ Rules that are easily got wrong:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
-from returns.pipeline import is_successful
-from returns.result import Failure, Result, Success
+from returns.result import Result
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads, master_of
-from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping
-from podtide.domain.conf.spark_versions import SparkVersion
+from podtide.domain.conf.settings import Level, Notice, Refused, Settings, result_of
+from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
-from podtide.domain.jvm.values import LONG_MAX, double_text
+from podtide.domain.jvm.values import LONG_MAX
 from podtide.domain.protocol.config import ScalingConfig
 
 ENABLED: Final = "spark.dynamicAllocation.enabled"
@@ -64,56 +61,16 @@ BOTH_MECHANISMS: Final = (
 )
 
 
-class Level(Enum):
-    """How much a notice matters."""
-
-    INFO = "info"
-    WARNING = "warning"
-
-
-class Notice(NamedTuple):
-    """Something to say about a conf that is no error. ``spark``: these are the words of Spark's own log."""
-
-    level: Level
-    text: str
-    spark: bool = False
-
-
 @dataclass(frozen=True, slots=True)
-class ScalingSettings:
-    """What the conf amounts to.
+class ScalingSettings(Settings[ScalingConfig]):
+    """What the conf amounts to. ``backend_fault``: what the scheduler backend of YARN or Kubernetes throws at its start."""
 
-    ``enabled``: Spark would allocate executors dynamically (switched on, and not with a local master). ``notices``:
-    what Spark logs on the way. ``backend_fault``: what the scheduler backend of YARN or Kubernetes throws at its start.
-    """
-
-    config: ScalingConfig
-    enabled: bool
-    version: SparkVersion
-    notices: tuple[Notice, ...] = ()
     backend_fault: SparkFault | None = None
 
 
-class ConstructFailure(NamedTuple):
-    """The exception in which constructing ExecutorAllocationManager ends."""
-
-    exception_class: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.exception_class}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Spark would not start with this conf. ``errors`` in Spark's order, at least one; ``settings``: the best guess."""
-
-    errors: tuple[ConfError, ...]
-    construct: ConstructFailure
-    settings: ScalingSettings
-
-
-def scaling_config(conf: SparkConf, *, reliable_shuffle_storage: bool = False) -> Result[ScalingSettings, Refused]:
+def scaling_config(
+    conf: SparkConf, *, reliable_shuffle_storage: bool = False
+) -> Result[ScalingSettings, Refused[ScalingSettings]]:
     """The configuration of dynamic allocation. ``reliable_shuffle_storage``: the shuffle plugin says that it is.
 
     Executor allocation is assumed to be wanted even where spark.dynamicAllocation.enabled is false.
@@ -159,37 +116,7 @@ def scaling_config(conf: SparkConf, *, reliable_shuffle_storage: bool = False) -
         profile_rules=rules,
     )
     settings = ScalingSettings(config, enabled, conf.version, tuple(notices), _backend_fault(conf, config))
-    if not reads.errors:
-        return Success(settings)
-    raised = next(error.raised for error in reads.errors if error.raised is not None)
-    construct = ConstructFailure(raised.exception_class, raised.message)
-    return Failure(Refused(tuple(reads.errors), construct, settings))
-
-
-def oracle_config(
-    conf: Mapping[str, object], *, reliable_shuffle_storage: bool = False
-) -> ScalingConfig | ConstructFailure:
-    """The config of a conformance scenario: Spark 4.3.0 on Kubernetes with dynamic allocation, unless it says other.
-
-    Values are of JSON and become text as the judge's JSON library writes them.
-    """
-    given = {"spark.master": "k8s://http://oracle", ENABLED: "true"}
-    given.update({name: json_text(value) for name, value in conf.items()})
-    result = scaling_config(from_mapping(given, "scenario"), reliable_shuffle_storage=reliable_shuffle_storage)
-    return result.unwrap().config if is_successful(result) else result.failure().construct
-
-
-def json_text(value: object) -> str:
-    """A JSON value as a setting's text, as the judge's JSON library writes it."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return double_text(value)
-        case None:
-            return "null"
-        case _:
-            return str(value)
+    return result_of(reads, settings)
 
 
 def dynamic_allocation_enabled(reads: Reads) -> bool:

@@ -20,7 +20,7 @@ from returns.result import Failure, Result, Success
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.conf.kubernetes_sections import K
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.scaling_config import Level, Notice
+from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.conf.volumes import CLAIM, PREFIX, Volume
 from podtide.domain.executor_pod.blueprint import Blueprint, Filling, pod_name

@@ -25,7 +25,8 @@ from returns.pipeline import is_successful
 from podtide.domain.conf.backend_config import text_of
 from podtide.domain.conf.kubernetes_sections import ALLOCATOR, CONTAINER_NAME, DIRECT, PREFIX, derived_prefix
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.scaling_config import DECOMMISSION, Level, Notice
+from podtide.domain.conf.scaling_config import DECOMMISSION
+from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.volumes import CLAIM, PREFIX as VOLUMES_PREFIX, Volume, claim_templates, executor_volumes
 from podtide.domain.executor_pod.blueprint import Text, command_words, substituted
 from podtide.domain.executor_pod.facts import PodFacts

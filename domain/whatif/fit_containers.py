@@ -25,9 +25,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from returns.pipeline import is_successful
-
 from podtide.domain.base.units import NEVER, Millis, ProfileId
+from podtide.domain.conf.settings import settled
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.protocol.completions import PREEMPTED
@@ -148,9 +147,7 @@ def fit_containers(
 
 def _config(conf: SparkConf) -> YarnConfig:
     """The YARN side under a conf, with defaults in the place of what cannot be read."""
-    result = yarn_config(conf)
-    settings = result.unwrap() if is_successful(result) else result.failure().settings
-    return settings.config
+    return settled(yarn_config(conf))[0].config
 
 
 def stops(removal_ms: Sequence[Millis], reporter: ReporterConfig) -> tuple[Millis, ...]:

@@ -34,7 +34,7 @@ from returns.result import Failure, Result, Success
 
 from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.conf.entries import KEYS, RENAMED, suspect
-from podtide.domain.conf.kubernetes_config import KubernetesRefused, KubernetesSettings, kubernetes_config
+from podtide.domain.conf.kubernetes_config import KubernetesSettings, kubernetes_config
 from podtide.domain.conf.kubernetes_sections import ALLOCATOR, DIRECT, REPLICA_KINDS
 from podtide.domain.conf.reader import Reads, master_of
 from podtide.domain.conf.scaling_config import (
@@ -44,11 +44,10 @@ from podtide.domain.conf.scaling_config import (
     INSTANCES,
     REQUIRED_CONDITIONS,
     SERVICE,
-    Level,
-    Refused,
     ScalingSettings,
     scaling_config,
 )
+from podtide.domain.conf.settings import Level, settled
 from podtide.domain.conf.spark_conf import EVENT_LOG, ConfError, Setting, SparkConf, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.fakes.kubernetes.description import KIND, Description
@@ -220,7 +219,7 @@ def plan(
         settings, wrong, said = _kubernetes(conf, after)
         errors += [error for error in wrong if not _among(error, errors)]
         notes += said
-        kubernetes = EngineConfig(scaling.settings.config, settings.config, settings.dynamic)
+        kubernetes = EngineConfig(scaling.settings.config, settings.config, settings.enabled)
         if not isinstance(cluster, Description):
             cluster = KIND if behaviour is None else assumed_cluster(behaviour)
         where = fitted_to(beset(cluster, variant.faults), after, made, decommission=reads.flag(DECOMMISSION))
@@ -334,25 +333,18 @@ class _Scaling(NamedTuple):
 
 def _scaling(conf: SparkConf, *, reliable: bool = False) -> _Scaling:
     """What dynamic allocation makes of the conf, with the best guess where it refuses, and why it does."""
-    result = scaling_config(conf, reliable_shuffle_storage=reliable)
-    if is_successful(result):
-        return _Scaling(result.unwrap(), ())
-    refused: Refused = result.failure()
-    if refused.settings.enabled:
-        return _Scaling(refused.settings, refused.errors)
-    # That shuffle data outlives executors is asked for where there is dynamic allocation, and nowhere else.
-    asked = tuple(e for e in refused.errors if e.raised is None or e.raised.message != REQUIRED_CONDITIONS)
-    return _Scaling(refused.settings, asked)
+    settings, errors = settled(scaling_config(conf, reliable_shuffle_storage=reliable))
+    if not settings.enabled:
+        # That shuffle data outlives executors is asked for where there is dynamic allocation, and nowhere else.
+        errors = tuple(e for e in errors if e.raised is None or e.raised.message != REQUIRED_CONDITIONS)
+    return _Scaling(settings, errors)
 
 
 def _ran_without_keeping(conf: SparkConf) -> bool:
     """Whether Spark would have refused the log's conf for want of anything that keeps shuffle data; and yet it ran."""
-    result = scaling_config(conf)
-    if is_successful(result):
-        return False
-    refused: Refused = result.failure()
-    return refused.settings.enabled and any(
-        error.raised is not None and error.raised.message == REQUIRED_CONDITIONS for error in refused.errors
+    settings, errors = settled(scaling_config(conf))
+    return settings.enabled and any(
+        error.raised is not None and error.raised.message == REQUIRED_CONDITIONS for error in errors
     )
 
 
@@ -361,8 +353,8 @@ def _kubernetes(before: SparkConf, after: SparkConf) -> tuple[KubernetesSettings
     notes = []
     assumed = from_mapping(_FOR_KUBERNETES, ASSUMED, after.version)
     conf = layered(assumed, after)
-    settings, errors = _kubernetes_settings(conf)
-    known = _kubernetes_settings(layered(assumed, before))[1]
+    settings, errors = settled(kubernetes_config(conf))
+    known = settled(kubernetes_config(layered(assumed, before)))[1]
     new = [error for error in errors if error not in known]
     allocator = settings.config.backend.allocator
     if allocator not in (DIRECT, *REPLICA_KINDS):
@@ -372,16 +364,8 @@ def _kubernetes(before: SparkConf, after: SparkConf) -> tuple[KubernetesSettings
             expected = f"one of {', '.join((DIRECT, *REPLICA_KINDS))}; what a class decides is not known"
             new.append(ConfError(ALLOCATOR, allocator, origin, expected))
         notes.append("The application had a pods allocator of its own: simulated with Spark's direct one.")
-        settings, _ = _kubernetes_settings(layered(conf, from_mapping({ALLOCATOR: DIRECT}, ASSUMED)))
+        settings, _ = settled(kubernetes_config(layered(conf, from_mapping({ALLOCATOR: DIRECT}, ASSUMED))))
     return settings, new, notes
-
-
-def _kubernetes_settings(conf: SparkConf) -> tuple[KubernetesSettings, tuple[ConfError, ...]]:
-    result = kubernetes_config(conf)
-    if is_successful(result):
-        return result.unwrap(), ()
-    refused: KubernetesRefused = result.failure()
-    return refused.settings, refused.errors
 
 
 def _static(

@@ -20,11 +20,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from returns.pipeline import is_successful
-
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.conf.settings import settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
-from podtide.domain.conf.yarn_config import YarnRefused, YarnSettings, yarn_config
+from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.fakes.yarn.description import Death, Manager, Phase, YarnDescription, racks
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.config import EngineConfig, ScalingConfig, YarnConfig
@@ -61,8 +60,8 @@ def on_yarn(
     ``cluster``: None for one that is not known.
     """
     places = {} if cluster is None else racks(cluster)
-    settings, errors = _settings(after, places)
-    known = _settings(before, places)[1]
+    settings, errors = settled(yarn_config(after, racks=places))
+    known = settled(yarn_config(before, racks=places))[1]
     config = with_shape(settings.config, shapes[DEFAULT_PROFILE])
     notes: list[str] = []
     if cluster is None:
@@ -70,15 +69,7 @@ def on_yarn(
     else:
         cluster = beset(cluster, faults, config.allocator.containers.resource)
     new = tuple(error for error in errors if error not in known)
-    return OnYarn(EngineConfig(scaling, dynamic=settings.dynamic, yarn=config), cluster, new, tuple(notes))
-
-
-def _settings(conf: SparkConf, places: Mapping[str, str]) -> tuple[YarnSettings, tuple[ConfError, ...]]:
-    result = yarn_config(conf, racks=places)
-    if is_successful(result):
-        return result.unwrap(), ()
-    refused: YarnRefused = result.failure()
-    return refused.settings, refused.errors
+    return OnYarn(EngineConfig(scaling, dynamic=settings.enabled, yarn=config), cluster, new, tuple(notes))
 
 
 def with_shape(config: YarnConfig, shape: plans.Shape) -> YarnConfig:

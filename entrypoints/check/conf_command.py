@@ -24,7 +24,8 @@ from podtide.domain.conf.entries import KEYS, RENAMED
 from podtide.domain.conf.entry_types import LIST, REGEX, STRING, Key, Use
 from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.review import conflicts, review
-from podtide.domain.conf.scaling_config import INITIAL, Level, Notice, ScalingSettings, scaling_config
+from podtide.domain.conf.scaling_config import INITIAL, ScalingSettings, scaling_config
+from podtide.domain.conf.settings import Level, Notice, settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, check, from_arguments, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import DEFAULT_VERSION, SparkVersion, parse_version
 from podtide.domain.conf.yarn_config import yarn_config
@@ -158,11 +159,9 @@ def _report(
 
 def _yarn(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -> YarnConfig:
     """What the application master makes of the conf; what it would refuse joins the errors, once."""
-    result = yarn_config(conf)
-    refused = None if is_successful(result) else result.failure()
-    settings = refused.settings if refused is not None else result.unwrap()
+    settings, refused = settled(yarn_config(conf))
     known = {(error.key, error.value) for error in errors}
-    errors += [] if refused is None else [one for one in refused.errors if (one.key, one.value) not in known]
+    errors += [one for one in refused if (one.key, one.value) not in known]
     notices += [notice for notice in settings.notices if notice not in notices]
     return settings.config
 
@@ -192,14 +191,12 @@ def _give_up(ctx: click.Context, message: str) -> NoReturn:
 
 def _settings(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -> ScalingSettings:
     """What dynamic allocation makes of the conf. While it is off, Spark does not check how its keys go together."""
-    result = scaling_config(conf)
-    refused = None if is_successful(result) else result.failure()
-    settings = refused.settings if refused is not None else result.unwrap()
+    settings, refused = settled(scaling_config(conf))
     if not settings.enabled:
         notices.append(Notice(Level.INFO, "Dynamic allocation is off: this is what would be in force with it."))
     notices += settings.notices
     unreadable = set(check(conf))
-    for error in refused.errors if refused is not None else ():
+    for error in refused:
         if settings.enabled or error in unreadable or not error.key.startswith("spark.dynamicAllocation."):
             errors.append(error)
         else:

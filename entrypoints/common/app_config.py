@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from returns.pipeline import is_successful
-
-from podtide.domain.conf.kubernetes_config import KubernetesRefused, KubernetesSettings, kubernetes_config
-from podtide.domain.conf.scaling_config import Notice, Refused, scaling_config
+from podtide.domain.conf.kubernetes_config import KubernetesSettings, kubernetes_config
+from podtide.domain.conf.scaling_config import scaling_config
+from podtide.domain.conf.settings import Notice, settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping, layered
-from podtide.domain.conf.yarn_config import NO_RACKS, YarnRefused, YarnSettings, yarn_config
+from podtide.domain.conf.yarn_config import NO_RACKS, YarnSettings, yarn_config
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, BackOff, Policies
 from podtide.domain.protocol.config import BackendConfig, EngineConfig
 from podtide.entrypoints.common.log_config import SettingsError
@@ -86,38 +85,28 @@ def app_settings(
     if conf.setting(MASTER_KEY) is None:
         conf = layered(from_mapping({MASTER_KEY: MASTER}, ASSUMED, conf.version), conf)
     errors: list[ConfError] = []
-    scaled = scaling_config(conf)
-    if is_successful(scaled):
-        scaling = scaled.unwrap()
-    else:
-        refused: Refused = scaled.failure()
-        scaling = refused.settings
-        if scaling.enabled:  # what dynamic allocation would refuse is of no interest while it is off
-            errors.extend(refused.errors)
+    scaling, refused = settled(scaling_config(conf))
+    if scaling.enabled:  # what dynamic allocation would refuse is of no interest while it is off
+        errors.extend(refused)
     allocation = replace(scaling.config, repair_pending=policies.repair_pending)
     side: KubernetesSettings | YarnSettings
     if on_yarn(conf):
         side = _yarn(conf, racks, errors, remarks=remarks)
-        config = EngineConfig(allocation, dynamic=side.dynamic, yarn=side.config)
+        config = EngineConfig(allocation, dynamic=side.enabled, yarn=side.config)
     else:
         side = _kubernetes(conf, policies, errors, remarks=remarks)
-        config = EngineConfig(allocation, side.config, side.dynamic)
+        config = EngineConfig(allocation, side.config, side.enabled)
     if errors:
         raise SettingsError(errors)
     # What dynamic allocation would say is of no interest while it is off; what both say is said once.
-    notices = (*(scaling.notices if side.dynamic else ()), *side.notices)
+    notices = (*(scaling.notices if side.enabled else ()), *side.notices)
     return AppSettings(config, conf, policies, tuple(dict.fromkeys(notices)))
 
 
 def _kubernetes(conf: SparkConf, policies: Policies, errors: list[ConfError], *, remarks: bool) -> KubernetesSettings:
     """The Kubernetes side; what is wrong with it joins the errors."""
-    sided = kubernetes_config(conf, policies=policies, remarks=remarks)
-    if is_successful(sided):
-        kubernetes = sided.unwrap()
-    else:
-        fault: KubernetesRefused = sided.failure()
-        kubernetes = fault.settings
-        _join(errors, fault.errors)
+    kubernetes, refused = settled(kubernetes_config(conf, policies=policies, remarks=remarks))
+    _join(errors, refused)
     allocator = kubernetes.config.backend.allocator
     if allocator not in ALLOCATORS:
         setting = conf.setting(ALLOCATOR_KEY)
@@ -129,12 +118,9 @@ def _kubernetes(conf: SparkConf, policies: Policies, errors: list[ConfError], *,
 
 def _yarn(conf: SparkConf, racks: Mapping[str, str], errors: list[ConfError], *, remarks: bool) -> YarnSettings:
     """The YARN side; what is wrong with it joins the errors."""
-    sided = yarn_config(conf, racks=racks, remarks=remarks)
-    if is_successful(sided):
-        return sided.unwrap()
-    fault: YarnRefused = sided.failure()
-    _join(errors, fault.errors)
-    return fault.settings
+    settings, refused = settled(yarn_config(conf, racks=racks, remarks=remarks))
+    _join(errors, refused)
+    return settings
 
 
 def _join(errors: list[ConfError], more: Sequence[ConfError]) -> None:

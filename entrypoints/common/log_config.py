@@ -15,7 +15,6 @@ from typing import Any, Final
 from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.sensor import Application
-from podtide.domain.conf import scaling_config as scaling_settings
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import Redaction, redaction_of
@@ -24,10 +23,10 @@ from podtide.domain.conf.scaling_config import (
     REQUIRED_CONDITIONS,
     SERVICE,
     TRACKING,
-    Refused,
     ScalingSettings,
     scaling_config,
 )
+from podtide.domain.conf.settings import Level, settled
 from podtide.domain.conf.spark_conf import EVENT_LOG, ConfError, SparkConf, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import SparkVersion, parse_version
 from podtide.domain.protocol.config import ScalingConfig
@@ -117,7 +116,7 @@ def settle(application: Application, overrides: Sequence[SparkConf] = (), spark_
     notes.extend(
         notice.text
         for notice in settings.notices
-        if notice.level is scaling_settings.Level.WARNING
+        if notice.level is Level.WARNING
         # Spark warns of unset instances too, as soon as there is a minimum.
         and not (notice.text.startswith(INSTANCES) and conf.setting(INSTANCES) is None)
     )
@@ -147,7 +146,7 @@ def _settings(own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str
             return result.unwrap(), conf
         refused = result.failure()
     if overridden:
-        before = _errors(scaling_config(own))
+        before = settled(scaling_config(own))[1]
         new = [error for error in refused.errors if error not in before]
         if new:
             redaction = redaction_of(conf)
@@ -157,13 +156,6 @@ def _settings(own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str
         f"In the log's configuration: {_shown(error, redaction)}; replayed without it." for error in refused.errors
     )
     return refused.settings, conf
-
-
-def _errors(result: Any) -> tuple[ConfError, ...]:
-    if is_successful(result):
-        return ()
-    refused: Refused = result.failure()
-    return refused.errors
 
 
 def _platform(properties: dict[str, str], version: str | None, notes: list[str]) -> str | None:

@@ -63,7 +63,7 @@ from podtide.adapters.views.live.tracker import LiveStory
 from podtide.domain.backend.state import Phase as BackendPhase
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.conf.redaction import Redaction, redaction_of
-from podtide.domain.conf.scaling_config import Level as NoticeLevel
+from podtide.domain.conf.settings import Level as NoticeLevel
 from podtide.domain.conf.spark_conf import SparkConf, layered
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.kubernetes import side as kubernetes_side

@@ -36,7 +36,7 @@ from podtide.adapters.views.timeline.kubernetes import PodTimeline
 from podtide.adapters.views.timeline.yarn import YarnTimeline
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.redaction import redaction_of
-from podtide.domain.conf.scaling_config import Level
+from podtide.domain.conf.settings import Level
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping, layered
 from podtide.domain.fakes.driver.script import Jobs, Targets, Workload
 from podtide.domain.fakes.kubernetes.description import KIND

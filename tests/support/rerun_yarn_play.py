@@ -26,7 +26,7 @@ def containers(conf: dict[str, str], **more: Any) -> Plan:
     settled = from_mapping({f"spark.{key}": value for key, value in keys.items()}, "a test")
     settings = yarn_config(settled, racks=more.pop("racks", {})).unwrap()
     scaling = scaling_config(settled).unwrap()
-    config = EngineConfig(scaling.config, dynamic=settings.dynamic, yarn=settings.config)
+    config = EngineConfig(scaling.config, dynamic=settings.enabled, yarn=settings.config)
     return Plan(
         "containers",
         settled,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from podtide.adapters.views.sparklog.line import Level, SparkLine
-from podtide.domain.conf import scaling_config as settings
-from podtide.domain.conf.scaling_config import Notice
+from podtide.domain.conf import settings
+from podtide.domain.conf.settings import Notice
 from podtide.domain.jvm.values import double_text
 from podtide.domain.kubernetes import resize_plugins as resizing, roll_plugin as rolling
 from podtide.domain.kubernetes.roll_plugin import Roll

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from returns.pipeline import is_successful
 
-from podtide.domain.conf.kubernetes_config import (
-    KubernetesRefused,
-    KubernetesSettings,
-    kubernetes_config,
-    oracle_allocation_config,
-    oracle_config_for,
-)
+from podtide.domain.conf.kubernetes_config import KubernetesSettings, kubernetes_config
 from podtide.domain.conf.kubernetes_sections import CLAIM_RESIZE_PLUGIN, RESIZE_PLUGIN, ROLL_PLUGIN
-from podtide.domain.conf.scaling_config import ConstructFailure, Notice
+from podtide.domain.conf.settings import Notice, Refused
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
@@ -49,7 +40,7 @@ def read(settings: dict[str, str], version: str = "4.3.0") -> KubernetesSettings
     return kubernetes_config(from_mapping({**MASTER, **settings}, "test", parse_version(version))).unwrap()
 
 
-def refused(settings: dict[str, str]) -> KubernetesRefused:
+def refused(settings: dict[str, str]) -> Refused[KubernetesSettings]:
     result = kubernetes_config(from_mapping({**MASTER, **settings}, "test"))
     assert not is_successful(result)
     return result.failure()
@@ -361,80 +352,3 @@ def test_p2_intervals(text: str, interval: int | None) -> None:
 def test_p2_intervals_that_are_refused(text: str) -> None:
     key = K + "executor.pvc.resizeInterval"
     assert [e.key for e in refused({"spark.plugins": CLAIM_RESIZE_PLUGIN, key: text}).errors] == [key]
-
-
-# ------------------------------------------------------------------------------------------------------------- scenarios
-
-
-def config_of(kind: str, conf: dict[str, Any] | None = None, **options: object) -> KubernetesConfig:
-    config = oracle_config_for(kind, conf or {}, options)
-    assert isinstance(config, KubernetesConfig)
-    return config
-
-
-def test_the_pods_driver() -> None:
-    config = config_of("pods", {**CLAIM_SETTINGS, K + "allocation.batch.size": 7})
-    assert config.pods == PodRules(check_all_containers=False)
-    assert config.allocation == AllocationConfig(batch_size=7)  # dynamic, prefix exec; bare pods mount nothing
-    real = oracle_allocation_config(CLAIM_SETTINGS, {"builder": "real"})
-    assert isinstance(real, AllocationConfig)
-    assert real.claims == (ClaimTemplate("data", "OnDemand", 0, "gp", "10Gi"),)
-
-
-def test_the_other_drivers() -> None:
-    assert config_of("lifecycle", {"spark.executor.instances": 4}).lifecycle.failures_max == 8
-    assert config_of("store").pods == PodRules()
-    assert config_of("poll", {K + "executor.apiPollingInterval": "5s"}).sources.poll_interval_ms == 5_000
-    backend = config_of("backend", {K + "allocation.batch.size": 0}, appId="app-7").backend
-    assert (backend.app_id, backend.allocator) == ("app-7", "direct")
-    scale = config_of("scale", CLAIM_SETTINGS, allocator="deployment", builder="real").replicas
-    claims = (ClaimTemplate("data", "OnDemand", 0, "gp", "10Gi"),)
-    assert scale == ReplicasConfig("deployment", "app-1", driver_pod="driver", wait_for_driver=False, claims=claims)
-    assert config_of("podstates", checkAllContainers=False, sparkContainerName="c").pods == PodRules(False, "c")
-    with pytest.raises(ValueError, match="expected one of pods"):
-        oracle_config_for("yarn", {}, {})
-
-
-NO_DRIVER = (
-    "org.apache.spark.SparkException: No pod was found named driver in the cluster in the namespace default (this was "
-    "supposed to be the driver pod.)."
-)
-
-
-@pytest.mark.parametrize(
-    ("kind", "conf", "options", "construct"),
-    [
-        ("scale", {}, {"driverMissing": True}, NO_DRIVER),
-        ("pods", {K + "driver.pod.name": "driver"}, {"driverPod": False}, NO_DRIVER),
-        ("pods", {K + "allocation.maxPendingPodsPerRp": 9, K + "allocation.maxPendingPods": 4}, {}, PENDING_TEXT),
-        (
-            "backend",
-            {K + "allocation.maxPendingPodsPerRp": 9, K + "allocation.maxPendingPods": 4},
-            {"allocator": "direct"},
-            PENDING_TEXT,
-        ),
-    ],
-)
-def test_drivers_that_cannot_be_made(
-    kind: str, conf: dict[str, object], options: dict[str, object], construct: str
-) -> None:
-    failure = oracle_config_for(kind, conf, options)
-    assert isinstance(failure, ConstructFailure)
-    assert str(failure) == construct
-
-
-@pytest.mark.skipif(not CONFORMANCE.is_dir(), reason="no recorded answers beside the project")
-@pytest.mark.parametrize("kind", ["pods", "pods-pvc", "lifecycle", "store", "poll", "scale", "backend"])
-def test_recorded_headers(kind: str) -> None:
-    """Constructing fails exactly where the judge's driver failed, with its words."""
-    for path in sorted((CONFORMANCE / kind).glob("*.jsonl.gz")):
-        if ".expect." in path.name:
-            continue
-        with gzip.open(path, "rt") as scenario, gzip.open(f"{str(path)[:-9]}.expect.jsonl.gz", "rt") as answers:
-            header, first = json.loads(scenario.readline()), json.loads(answers.readline())
-        config = oracle_config_for(kind, header["conf"], header.get("options", {}))
-        failure = f"construct: {config}" if isinstance(config, ConstructFailure) else None
-        assert first.get("error") == failure, path.name
-        if kind == "lifecycle" and isinstance(config, KubernetesConfig):
-            found = config.lifecycle.interval_ms, config.lifecycle.failures_max
-            assert found == (first["interval"], first["maxNumExecutorFailures"]), path.name

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, strategies as st
 from returns.pipeline import is_successful
 
+from podtide.adapters.conformance.scenario_configs import scaling_scenario
 from podtide.domain.base.units import NEVER
 from podtide.domain.conf.entries import KEYS, is_known, suspect
 from podtide.domain.conf.entry_types import release
 from podtide.domain.conf.review import conflicts, review
-from podtide.domain.conf.scaling_config import ConstructFailure, Level, oracle_config, scaling_config
+from podtide.domain.conf.scaling_config import scaling_config
+from podtide.domain.conf.settings import ConstructFailure, Level
 from podtide.domain.conf.spark_conf import (
     COMMAND_LINE,
     EVENT_LOG,
@@ -94,7 +96,7 @@ def test_the_table_is_sparks(row: list[Any]) -> None:
 @pytest.mark.parametrize("row", CONSTRUCTED, ids=range(len(CONSTRUCTED)))
 def test_constructs_the_manager_as_spark_does(row: list[Any]) -> None:
     settings, reliable, answer = row
-    config = oracle_config(settings, reliable_shuffle_storage=reliable)
+    config = scaling_scenario(settings, reliable_shuffle_storage=reliable)
     if isinstance(config, ConstructFailure):
         assert str(config) == answer
     else:
@@ -413,9 +415,3 @@ def test_backends_refuse_an_initial_target_beyond_the_maximum(master: str, fault
 def test_a_local_master_allocates_nothing(master: str, on: bool) -> None:
     settings = {"spark.master": master, DA + "enabled": "true"}
     assert scaling_config(conf_of(settings)).unwrap().enabled is on
-
-
-def test_a_scenario_may_hold_json_values() -> None:
-    config = oracle_config({DA + "minExecutors": 2, DA + "executorAllocationRatio": 0.5, DA + "testing": True})
-    assert not isinstance(config, ConstructFailure)
-    assert (config.executors_min, config.ratio, config.testing) == (2, 0.5, True)

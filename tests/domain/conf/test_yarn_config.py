@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from returns.pipeline import is_successful
 
-from podtide.domain.conf.scaling_config import ConstructFailure, Level
+from podtide.domain.conf.settings import ConstructFailure, Level, Refused
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.conf.yarn_config import OracleYarn, YarnRefused, YarnSettings, oracle_yarn_config, yarn_config
+from podtide.domain.conf.yarn_config import YarnSettings, yarn_config
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
 from podtide.domain.protocol.config import ExclusionConfig, ReporterConfig, YarnConfig
 from podtide.domain.protocol.containers import Resource
@@ -30,7 +30,7 @@ def config_of(**conf: str) -> YarnConfig:
     return settings_of({f"spark.{name.replace('_', '.')}": value for name, value in conf.items()}).config
 
 
-def refused(conf: dict[str, str]) -> YarnRefused:
+def refused(conf: dict[str, str]) -> Refused[YarnSettings]:
     return yarn_config(from_mapping({"spark.master": "yarn", **conf}, "test")).failure()
 
 
@@ -40,7 +40,7 @@ def test_defaults() -> None:
     assert config == YarnConfig(
         allocator=config.allocator, backend=config.backend
     )  # the reporter's are those of the record
-    assert not settings.dynamic
+    assert not settings.enabled
     assert settings.notices == ()
     assert config.backend.allocator == "yarn"
     assert config.backend.registered_ratio == 0.8
@@ -214,19 +214,6 @@ def test_racks_and_remarks_are_the_callers() -> None:
     assert config.allocator.racks == {"h": "/r"}
     assert (config.allocator.remarks, config.reporter.remarks, config.backend.remarks) == (True, True, True)
     assert config.allocator.launches_awaited
-
-
-def test_a_scenario_reads_only_what_the_allocator_reads() -> None:
-    answer = oracle_yarn_config({HEARTBEAT: "x", "spark.executor.cores": 3}, {}, awaited=True, remarks=False)
-    assert isinstance(answer, OracleYarn)
-    assert answer.config.containers.cores == 3
-    assert answer.config.launches_awaited
-    refusal = oracle_yarn_config({"spark.executor.instances": "x"}, {}, awaited=True, remarks=False)
-    assert isinstance(refusal, ConstructFailure)
-    assert "spark.executor.instances" in refusal.message
-    dropped = oracle_yarn_config({RESOURCE + "q.amount": "3x"}, {}, awaited=False, remarks=False)
-    assert isinstance(dropped, OracleYarn)
-    assert dropped.config.containers.resource.custom == ()
 
 
 def test_the_conf_is_told_apart_from_mistakes() -> None:

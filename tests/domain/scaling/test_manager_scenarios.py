@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from podtide.domain.conf.scaling_config import ConstructFailure, oracle_config
+from podtide.adapters.conformance.scenario_configs import scaling_scenario
+from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.protocol.commands import Kill
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.stimuli import TaskOutcome, UnschedulableTaskSetAdded, UnschedulableTaskSetRemoved
@@ -50,7 +51,7 @@ def test_n1_invalid_bounds(low: int, high: int) -> None:
         key + "minExecutors": str(low),
         key + "maxExecutors": str(high),
     }
-    config = oracle_config(conf)
+    config = scaling_scenario(conf)
     assert isinstance(config, ConstructFailure)
 
 

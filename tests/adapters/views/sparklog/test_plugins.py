@@ -8,7 +8,7 @@ from pyrsistent import pmap
 from podtide.adapters.views.sparklog.line import SparkLine
 from podtide.adapters.views.sparklog.plugins import lines
 from podtide.domain.base.units import ExecutorId
-from podtide.domain.conf.scaling_config import Level, Notice
+from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.kubernetes.resize_plugins import resize_claims, resize_pods, start_claims, start_pods
 from podtide.domain.kubernetes.roll_plugin import Roll, roll, start
 from podtide.domain.protocol.config import ResizeConfig, RollConfig

@@ -1,0 +1,97 @@
+"""What a machine's config reads out of a conf: its settings with Spark's notices, or a refusal with Spark's exception.
+
+A refusal still carries the settings with defaults in the place of what cannot be read, because an application that ran
+is worth looking at whatever Spark 4.3.0 thinks of its conf (``settled``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from returns.pipeline import is_successful
+from returns.result import Failure, Result, Success
+
+from podtide.domain.conf.reader import Reads
+from podtide.domain.conf.spark_conf import ConfError
+from podtide.domain.conf.spark_versions import SparkVersion
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT
+
+C = TypeVar("C")
+S = TypeVar("S", bound="Settings[Any]")
+
+
+class Level(Enum):
+    """How much a notice matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+
+
+class Notice(NamedTuple):
+    """Something to say about a conf that is no error. ``spark``: these are the words of Spark's own log."""
+
+    level: Level
+    text: str
+    spark: bool = False
+
+
+class ConstructFailure(NamedTuple):
+    """The exception in which constructing a class of Spark's ends."""
+
+    exception_class: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.exception_class}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Generic[C]):
+    """What the conf amounts to.
+
+    ``enabled``: Spark would allocate executors dynamically (switched on, and not with a local master). ``notices``:
+    what Spark logs on the way.
+    """
+
+    config: C
+    enabled: bool
+    version: SparkVersion
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Generic[S]):
+    """Spark would fail with this conf, at its start or when it first reads the setting.
+
+    ``errors`` in the order in which Spark would meet them, at least one; ``construct``: the exception of the first
+    that Spark would throw; ``settings``: the best guess, with defaults in the place of what cannot be read.
+    """
+
+    errors: tuple[ConfError, ...]
+    construct: ConstructFailure
+    settings: S
+
+
+def result_of(reads: Reads, settings: S) -> Result[S, Refused[S]]:
+    """The settings, or a refusal if any key could not be read or used."""
+    if not reads.errors:
+        return Success(settings)
+    return Failure(Refused(tuple(reads.errors), first_raised(reads), settings))
+
+
+def settled(result: Result[S, Refused[S]]) -> tuple[S, tuple[ConfError, ...]]:
+    """The settings, with the best guess where Spark refuses them, and why it does."""
+    if is_successful(result):
+        return result.unwrap(), ()
+    refused = result.failure()
+    return refused.settings, refused.errors
+
+
+def first_raised(reads: Reads) -> ConstructFailure:
+    """The exception of the first failure; there is at least one."""
+    raised = next((error.raised for error in reads.errors if error.raised is not None), None)
+    if raised is None:
+        return ConstructFailure(ILLEGAL_ARGUMENT, str(reads.errors[0]))
+    return ConstructFailure(raised.exception_class, raised.message)
