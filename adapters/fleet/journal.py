@@ -1,74 +1,80 @@
-"""What is done of a fleet, kept beside the table until the table is whole, so that an interrupted run goes on.
+"""The logs of a fleet and the rows that are done, in SQLite: kept on disk, so that an interrupted run goes on.
 
-``FILE.partial`` is text, one record a line: eight hexadecimal digits of CRC-32, a blank, and a JSON object
-``{"key": ..., "limits": ..., "row": ...}``. ``key`` is a digest of where the log lies, of its stamp and of everything that
-was asked about it (variants, prices, seeds, podtide's version ...): another question, or a log that has grown, has another
-key and is computed. ``limits`` is a digest of the limits of time and memory, which only matter to rows that failed: with
-other limits they are tried again.
+``FILE.partial`` is a database with one table, ``rows``: ``key``, ``limits``, ``row`` (JSON). ``key`` is a digest of where
+the log lies, of its stamp and of everything that was asked about it (variants, prices, seeds, podtide's version ...):
+another question, or a log that has grown, has another key and is computed. ``limits`` is a digest of the limits of time
+and memory, which only matter to rows that failed: with other limits they are tried again. Rows are only ever added; of two
+with one key the later counts.
 
-The file is only ever appended to, each record by one ``write``; nothing is kept in a buffer of this process, so a
-``kill -9`` loses at most the record that was being written. A record that is torn or damaged fails its checksum: a torn
-end is cut off before anything is appended, damage in between is passed over and counted; its logs are computed again. Every
-few seconds the file is also forced to the disk, against a loss of power. Two runs cannot write one journal: the file is
-locked for as long as it is open, and the lock goes with the process.
+Each row is a transaction of its own in a write-ahead log (``FILE.partial-wal``), so a ``kill -9`` loses at most the row
+that was being written; SQLite forces the log to the disk at its checkpoints, against a loss of power. The database is
+locked for as long as it is open, so two runs cannot write one journal; the lock goes with the process.
+
+A fleet may have a million logs; their paths do not belong in memory either. They are in a temporary table (a file without
+a name, gone with the process), with a bounded cache, and are found anew by every run. The order of the table is the order
+of what was given, and within that by path, byte by byte. A log that is found twice stays where it was found first.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import time
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import sqlite3
+from collections.abc import Container, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-import msgspec
-
-from podtide.adapters.fleet.rows import Row, Stamp, row_bytes
+from podtide.adapters.fleet.discovery import Found
+from podtide.adapters.fleet.rows import Row, Stamp, Status, row_bytes, row_of
 from podtide.adapters.text.safe import cause, display
-
-try:
-    import fcntl
-except ImportError:  # no such locks on Windows: there two runs on one table are the user's own care
-    fcntl = None  # type: ignore[assignment]
 
 ENDING: Final = ".partial"
 
-RECORD_MAX: Final = 256 * 1024
-"""Bytes of the longest record that is believed; rows take one or two thousand."""
+CACHE_KIB: Final = 32 * 1024
+"""Memory that SQLite may use for pages of the temporary table."""
 
-SYNC_S: Final = 5.0
-"""Seconds between two times that the file is forced to the disk."""
+PAGE: Final = 500
+"""Logs that are taken out at once."""
 
-_HEAD: Final = 9
+_SETUP: Final = f"""
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA temp.cache_size = -{CACHE_KIB};
+PRAGMA temp.journal_mode = OFF;
+BEGIN EXCLUSIVE;
+CREATE TABLE IF NOT EXISTS main.rows (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL, limits TEXT NOT NULL, status TEXT NOT NULL, row BLOB NOT NULL);
+CREATE TABLE temp.logs (
+  argument INTEGER NOT NULL, place BLOB NOT NULL UNIQUE, named INTEGER NOT NULL, problem TEXT, key TEXT NOT NULL,
+  size INTEGER, modified INTEGER, etag TEXT, PRIMARY KEY (argument, place)) WITHOUT ROWID;
+CREATE TABLE temp.done (key TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;
+COMMIT;
+"""
+
+_ADD: Final = "INSERT OR IGNORE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+_TODO: Final = """
+SELECT argument, place, named, problem, key, size, modified, etag FROM logs LEFT JOIN done USING (key)
+WHERE (argument, place) > (?, ?) AND done.key IS NULL ORDER BY argument, place LIMIT ?
+"""
+
+_ROWS: Final = """
+SELECT row FROM logs JOIN done USING (key) JOIN rows USING (id) ORDER BY argument, place
+"""
 
 
 class JournalError(Exception):
     """The journal cannot be read, written or locked; the message is one printable line that names it."""
 
 
-class Record(msgspec.Struct, frozen=True):
-    """One line of the journal."""
+class Log(NamedTuple):
+    """A log of the fleet, with its key in the journal."""
 
+    found: Found
     key: str
-    limits: str
-    row: Row
-
-
-class Kept(NamedTuple):
-    """Where a record lies in the file, and enough of it to know whether it counts."""
-
-    key: str
-    limits: str
-    row: Row
-    at: int
-    size: int
-
-
-_decode: Final = msgspec.json.Decoder(Record).decode
 
 
 def digest(*parts: object) -> str:
@@ -82,93 +88,86 @@ def key_of(place: str, stamp: Stamp, question: str) -> str:
 
 
 class Journal:
-    """The journal of one table; a context manager. ``damaged``: records that were passed over."""
+    """The journal of one table; a context manager. ``found``: logs entered; ``duplicates``: entered more than once."""
 
-    def __init__(self, table: str, *, fresh: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, table: str, *, fresh: bool = False) -> None:
         """Open or begin ``<table>.partial``. ``fresh``: forget what is in it. Raises ``JournalError``."""
         self.path = Path(os.path.realpath(table) + ENDING)
-        self.damaged = 0
-        self._clock = clock
-        self._synced = clock()
+        self.found = self.duplicates = 0
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o666)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666))  # the system's own words for what is wrong
         except OSError as problem:
             raise self._failed("cannot be opened", problem) from None
         try:
-            self._lock()
-            if fresh:
-                os.ftruncate(self._file, 0)
-            self._end = os.fstat(self._file).st_size
-        except OSError as problem:
-            os.close(self._file)
-            raise self._failed("cannot be used", problem) from None
-        except JournalError:
-            os.close(self._file)
-            raise
+            self._base = self._opened()
+        except sqlite3.DatabaseError as problem:
+            if problem.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise self._failed("another run is writing it; wait, or give another --out") from None
+            if problem.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise self._failed("cannot be used", problem) from None
+            if not fresh:
+                raise self._failed("is damaged, or of an older podtide; --fresh starts over") from None
+            self._unlink()
+            self._base = self._opened()
+        if fresh:
+            self._run("cannot be used", "DELETE FROM rows")
 
-    def records(self) -> Iterator[Kept]:
-        """Everything that is kept, in the order in which it was written; then a torn end is cut off. Streams."""
-        at = whole = 0
+    def add(self, argument: int, found: Found, key: str) -> None:
+        """Enter a log that the ``argument``-th argument led to; one that is there already is counted as a duplicate."""
+        stamp = found.stamp
+        log = (
+            argument, _stored(found.place), found.named, found.problem, key, stamp.size, stamp.modified_ms, stamp.etag,
+        )  # fmt: skip
+        if self._run("cannot keep the list of logs", _ADD, log).rowcount:
+            self.found += 1
+        else:
+            self.duplicates += 1
+
+    def reuse(self, limits: str, unwanted: Container[Status] = ()) -> int:
+        """Take the rows that count as done; how many logs have one. Not those of a status that is ``unwanted``."""
+        statuses = [status.value for status in Status if status not in unwanted]
+        self._run(
+            "cannot be read",
+            f"INSERT OR REPLACE INTO done SELECT key, id FROM rows WHERE status IN ({', '.join('?' * len(statuses))}) "  # noqa: S608 - marks
+            "AND (status <> ? OR limits = ?) ORDER BY id",
+            (*statuses, Status.FAILED.value, limits),
+        )
+        count: int = self._run("cannot be read", "SELECT count(*) FROM logs JOIN done USING (key)").fetchone()[0]
+        return count
+
+    def keep(self, key: str, limits: str, row: Row) -> None:
+        """Keep the row of a key; it is done. Raises ``JournalError``."""
+        values = (key, limits, row.status.value, row_bytes(row))
+        kept = self._run(
+            "cannot be written", "INSERT INTO rows (key, limits, status, row) VALUES (?, ?, ?, ?)", values
+        ).lastrowid
+        self._run("cannot keep the list of logs", "INSERT OR REPLACE INTO done VALUES (?, ?)", (key, kept))
+
+    def todo(self) -> Iterator[Log]:
+        """The logs without a row, in order. Rows may be kept meanwhile: each log comes once."""
+        last: tuple[int, bytes] = (-1, b"")
+        while page := self._run("cannot be read", _TODO, (*last, PAGE)).fetchall():
+            for argument, place, named, problem, key, size, modified, etag in page:
+                last = argument, place
+                yield Log(Found(_given(place), Stamp(size, modified, etag), bool(named), problem), key)
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of all logs that have one, in order. Streams."""
         try:
-            with os.fdopen(os.dup(self._file), "rb") as reader:
-                reader.seek(0)
-                while line := reader.readline(RECORD_MAX):
-                    if (kept := _kept(line, at)) is not None:
-                        yield kept
-                        whole = at + len(line)
-                    elif line.endswith(b"\n"):
-                        self.damaged += 1
-                        whole = at + len(line)
-                    at += len(line)
-            if whole < at:
-                self.damaged += 1
-                os.ftruncate(self._file, whole)
-                self._end = whole
-        except OSError as problem:
+            for (row,) in self._run("cannot be read", _ROWS):
+                yield row_of(row)
+        except sqlite3.Error as problem:
             raise self._failed("cannot be read", problem) from None
-
-    def append(self, key: str, limits: str, row: Row) -> tuple[int, int]:
-        """Keep a row; returns where its record begins and how long it is. Raises ``JournalError``."""
-        body = b'{"key":"%s","limits":"%s","row":%s}' % (key.encode(), limits.encode(), row_bytes(row))
-        line = b"%08x %s\n" % (zlib.crc32(body), body)
-        at = self._end
-        try:
-            left = memoryview(line)
-            while left:
-                written = os.write(self._file, left)
-                left = left[written:]
-            self._end += len(line)
-            if self._clock() - self._synced >= SYNC_S:
-                os.fsync(self._file)
-                self._synced = self._clock()
-        except OSError as problem:
-            with suppress(OSError):  # half a record before a full disk; the next reader would cut it off as well
-                os.ftruncate(self._file, at)
-            raise self._failed("cannot be written", problem) from None
-        return at, len(line)
-
-    def row_at(self, at: int, size: int) -> Row:
-        """The row of the record at a place that ``records`` or ``append`` named. Raises ``JournalError``."""
-        try:
-            line = os.pread(self._file, size, at)
-        except OSError as problem:
-            raise self._failed("cannot be read", problem) from None
-        kept = _kept(line, at)
-        if kept is None:
-            raise JournalError(f"{display(str(self.path))}: the record at byte {at:,} has changed while it was used")
-        return kept.row
 
     def remove(self) -> None:
         """The table is in its place: the journal is not needed any more."""
-        with suppress(OSError):
-            os.ftruncate(self._file, 0)
+        self._unlink()
 
     def close(self) -> None:
-        """Let go of the file and its lock; one in which nothing is kept goes."""
-        with suppress(OSError):
-            if not os.fstat(self._file).st_size:
-                self.path.unlink(missing_ok=True)
-            os.close(self._file)
+        """Let go of the database and its lock; one in which nothing is kept goes."""
+        with closing(self._base), suppress(sqlite3.Error):
+            if self._base.execute("SELECT 1 FROM rows LIMIT 1").fetchone() is None:
+                self._unlink()
 
     def __enter__(self) -> Self:
         return self
@@ -178,33 +177,35 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
+    def _opened(self) -> sqlite3.Connection:
+        base = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise JournalError(
-                f"{display(str(self.path))}: another run is writing it; wait, or give another --out"
-            ) from None
-        except OSError:  # a file system without locks
-            return
-        if not self.path.exists() or not os.path.samestat(os.fstat(self._file), self.path.stat()):
-            raise JournalError(f"{display(str(self.path))}: another run has this moment ended with it; start again")
+            base.executescript(_SETUP)
+        except BaseException:
+            base.close()
+            raise
+        return base
 
-    def _failed(self, what: str, problem: OSError) -> JournalError:
-        return JournalError(f"{display(str(self.path))}: {what}: {cause(problem)}")
+    def _unlink(self) -> None:
+        """Remove the files while the lock is held, the database last: no file of a run that begins now is touched."""
+        for name in (f"{self.path}-wal", self.path):
+            with suppress(OSError):
+                Path(name).unlink()
+
+    def _run(self, failure: str, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self._base.execute(statement, values)
+        except sqlite3.Error as problem:
+            raise self._failed(failure, problem) from None
+
+    def _failed(self, what: str, problem: Exception | None = None) -> JournalError:
+        return JournalError(f"{display(str(self.path))}: {what}{'' if problem is None else f': {cause(problem)}'}")
 
 
-def _kept(line: bytes, at: int) -> Kept | None:
-    """The record in a line, None if the line is not whole."""
-    if not line.endswith(b"\n") or len(line) <= _HEAD + 1 or line[_HEAD - 1 : _HEAD] != b" ":
-        return None
-    body = line[_HEAD:-1]
-    if line[: _HEAD - 1] != b"%08x" % zlib.crc32(body):
-        return None
-    try:
-        record = _decode(body)
-    except msgspec.DecodeError:  # a record of another podtide
-        return None
-    return Kept(record.key, record.limits, record.row, at, len(line))
+def _stored(place: str) -> bytes:
+    """A path as bytes: file names need not be text."""
+    return place.encode("utf-8", "surrogateescape")
+
+
+def _given(place: bytes) -> str:
+    return place.decode("utf-8", "surrogateescape")

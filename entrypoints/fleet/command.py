@@ -19,7 +19,6 @@ import click
 from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.fleet.catalogue import CatalogueError
 from podtide.adapters.fleet.discovery import Finder, Found, ListError, paths_in
 from podtide.adapters.fleet.journal import ENDING, JournalError
 from podtide.adapters.fleet.progress import FleetProgress
@@ -143,7 +142,7 @@ def run_fleet(asked: Asked, options: Options, engine: Engine, assess: Assess | N
         check_table(out)
         with FleetProgress(sys.stderr, plain=asked.plain) as progress, _goes_on(tally, out):
             document = survey(lambda finder: _find(asked, finder), options, asked.terms, engine, progress, tally, work)
-    except (TableError, JournalError, CatalogueError, WorkersError) as refused:
+    except (TableError, JournalError, WorkersError) as refused:
         raise Misused(str(refused)) from None
     except sqlite3.Error as refused:
         raise Misused(f"temporary files cannot be written: {cause(refused)}") from None
@@ -192,8 +191,6 @@ def _remarks(tally: Tally) -> None:
         click.echo(f"podtide: {count(tally.duplicates, 'log')} found more than once, and counted once", err=True)
     if tally.links:
         click.echo(f"podtide: {count(tally.links, 'link')} to folders not followed", err=True)
-    if tally.damaged:
-        click.echo(f"podtide: {count(tally.damaged, 'damaged record')} of the interrupted run computed again", err=True)
 
 
 def _find(asked: Asked, finder: Finder) -> Iterator[tuple[int, Found]]:

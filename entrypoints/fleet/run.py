@@ -2,11 +2,11 @@
 
 The order of events is what makes an interruption cheap and a table trustworthy:
 
-1. the logs are found and entered into the catalogue (on disk, sorted, without duplicates), each with its key;
-2. the journal beside the table tells which keys have a row already;
+1. the logs are found and entered into the journal beside the table (on disk, sorted, without duplicates), each with its key;
+2. the journal tells which keys have a row already;
 3. an engine (processes here, or a Spark cluster) answers the rest in any order; each row is in the journal before the next
    is looked at;
-4. once every log has a row, the rows are read back in the catalogue's order into the table, which takes its place at once;
+4. once every log has a row, the rows are read back in the logs' order into the table, which takes its place at once;
 5. only then the journal goes.
 
 Whatever ends the run between 1 and 5 leaves the journal, and the same command goes on from it.
@@ -24,9 +24,8 @@ from typing import Any, Final, Protocol, Self, TypeAlias
 import msgspec
 
 from podtide import __version__
-from podtide.adapters.fleet.catalogue import Catalogue, Log
 from podtide.adapters.fleet.discovery import Finder, Found
-from podtide.adapters.fleet.journal import Journal, digest, key_of
+from podtide.adapters.fleet.journal import Journal, Log, digest, key_of
 from podtide.adapters.fleet.listing import is_url
 from podtide.adapters.fleet.progress import FleetProgress
 from podtide.adapters.fleet.rows import Row, Status, row_of, shown_place
@@ -81,7 +80,6 @@ class Tally:
     duplicates: int = 0
     passed_over: int = 0
     links: int = 0
-    damaged: int = 0
     finished: bool = False
 
 
@@ -97,42 +95,37 @@ def survey(
     """Run over a fleet and write its table; the summary as a document, None (and no table) where no log was found.
 
     ``find``: enters what was given, as (number of the argument, log). ``assess`` is found by name in its module by every
-    worker. Raises JournalError, TableError, CatalogueError, WorkersError and what ``find`` and the engine raise.
+    worker. Raises JournalError, TableError, WorkersError and what ``find`` and the engine raise.
     """
     question = digest(SCHEMA, __version__, options)
     limits = digest(terms.limits)
-    with Journal(terms.out, fresh=terms.fresh) as journal, Catalogue() as catalogue:
+    with Journal(terms.out, fresh=terms.fresh) as journal:
         finder = Finder()
         for number, found in find(finder):
-            catalogue.add(number, found, key_of(found.place, found.stamp, question))
-            progress.finding(catalogue.found)
-        tally.total, tally.duplicates = catalogue.found, catalogue.duplicates
+            journal.add(number, found, key_of(found.place, found.stamp, question))
+            progress.finding(journal.found)
+        tally.total, tally.duplicates = journal.found, journal.duplicates
         tally.passed_over, tally.links = finder.passed_over, finder.links
-        if not catalogue.found:
+        if not journal.found:
             return None
         unwanted = {Status.FAILED, Status.UNREADABLE} if terms.again else frozenset[Status]()
-        for kept in journal.records():
-            if kept.row.status in unwanted or (kept.row.status is Status.FAILED and kept.limits != limits):
-                continue
-            catalogue.done(kept.key, kept.at, kept.size)
-        tally.damaged = journal.damaged
-        tally.reused = tally.done = catalogue.count_done()
+        tally.reused = tally.done = journal.reuse(limits, unwanted)
 
         def keep(log: Log, row: Row) -> None:
-            catalogue.done(log.key, *journal.append(log.key, limits, row))
+            journal.keep(log.key, limits, row)
             tally.done += 1
             progress.done(row.status, tally.total, tally.reused)
 
         progress.begin()
         with engine(partial(answer, assess, options)) as answers:
-            for log, said in answers.run(_requests(catalogue, keep)):
+            for log, said in answers.run(_requests(journal, keep)):
                 keep(log, _row(log, said))
-        return _written(terms.out, catalogue, journal, options, tally)
+        return _written(terms.out, journal, options, tally)
 
 
-def _requests(catalogue: Catalogue, keep: Callable[[Log, Row], None]) -> Iterator[tuple[Log, bytes]]:
+def _requests(journal: Journal, keep: Callable[[Log, Row], None]) -> Iterator[tuple[Log, bytes]]:
     """What is to be done; a log whose fault is known already has its row at once."""
-    for log in catalogue.todo():
+    for log in journal.todo():
         if log.found.problem is not None:
             keep(log, failed(log.found, log.found.problem, Status.UNREADABLE))
         else:
@@ -153,15 +146,12 @@ def _row(log: Log, said: bytes | Ended) -> Row:
     return msgspec.structs.replace(row, log=shown_place(log.found.place), podtide=__version__)
 
 
-def _written(out: str, catalogue: Catalogue, journal: Journal, options: Options, tally: Tally) -> dict[str, Any]:
+def _written(out: str, journal: Journal, options: Options, tally: Tally) -> dict[str, Any]:
     """Write the table in its order and sum it up; then the journal goes."""
     prices = options.prices
     with Summary(priced=prices is not None, currency=None if prices is None else prices.currency) as summary:
         with open_table(out) as table:
-            for _place, at, size in catalogue.rows():
-                assert at is not None
-                assert size is not None
-                row = journal.row_at(at, size)
+            for row in journal.rows():
                 summary.add(row)
                 if row.status is not Status.SKIPPED:
                     table.put(row)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.fleet.catalogue import Catalogue
 from podtide.adapters.fleet.discovery import Finder, Found, ListError, begins_like_log, paths_in
 from podtide.adapters.fleet.listing import is_url
 from podtide.adapters.fleet.rows import Stamp, shown_place, stamp_of_all
@@ -202,19 +201,3 @@ def test_a_stamp_of_several_files_does_not_depend_on_their_order() -> None:
     assert (both.size, both.modified_ms) == (3, 5)
     assert both.etag != stamp_of_all({"a": two, "b": one}).etag
     assert stamp_of_all({"a": Stamp()}).size is None
-
-
-def test_the_catalogue_is_in_order_without_duplicates_and_knows_what_is_done() -> None:
-    with Catalogue() as catalogue:
-        for number, place in ((1, "b"), (0, "z"), (1, "a\udcff"), (0, "b"), (1, "z")):
-            catalogue.add(number, Found(place, Stamp(1), True), f"key {place[0]}")
-        assert (catalogue.found, catalogue.duplicates) == (3, 2)
-        catalogue.done("key z", 5, 6)
-        catalogue.done("key of nothing", 5, 6)
-        assert catalogue.count_done() == 1
-        left = []
-        for log in catalogue.todo():
-            left.append(log.found.place)
-            catalogue.done(log.key, 7, 8)
-        assert left == ["a\udcff", "b"]
-        assert [(place, at) for place, at, _ in catalogue.rows()] == [("z", 5), ("a\udcff", 7), ("b", 7)]

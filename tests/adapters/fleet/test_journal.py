@@ -1,67 +1,118 @@
-"""The journal: whatever is torn off or damaged, what is whole is kept, and appending goes on behind it."""
+"""The journal: whatever is torn off, what is whole is kept, and the run goes on; the list of logs is in order."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from podtide.adapters.fleet.discovery import Found
 from podtide.adapters.fleet.journal import Journal, JournalError, digest, key_of
 from podtide.adapters.fleet.rows import Row, Stamp, Status
+from tests.support.project import PROJECT
+
+KILLED = """
+import os, signal, sys
+from podtide.adapters.fleet.journal import Journal
+from podtide.adapters.fleet.rows import Row, Status
+journal = Journal(sys.argv[1])
+for number in range(6):
+    journal.keep(f"key-{number}", "limits", Row(log=f"log-{number}", status=Status.OK))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
-def row(number: int, name: str = "job") -> Row:
-    return Row(log=f"log-{number}", status=Status.OK, app_name=name, runtime_s=number / 7, ledger={"running": 1.5})
+def row(number: int, name: str = "job", status: Status = Status.OK) -> Row:
+    return Row(log=f"log-{number}", status=status, app_name=name, runtime_s=number / 7, ledger={"running": 1.5})
 
 
-def written(table: Path, rows: int) -> bytes:
-    with Journal(str(table), fresh=True) as journal:
-        for number in range(rows):
-            journal.append(f"key-{number}", "limits", row(number))
-    return Path(f"{table}.partial").read_bytes()
+def with_logs(table: Path, logs: int, *, fresh: bool = False) -> Journal:
+    journal = Journal(str(table), fresh=fresh)
+    for number in range(logs):
+        journal.add(0, Found(f"log-{number}", Stamp(1), True), f"key-{number}")
+    return journal
 
 
-def test_what_was_appended_is_read_again_and_found_by_its_place(tmp_path: Path) -> None:
-    with Journal(str(tmp_path / "t.csv")) as journal:
-        places = [journal.append(f"key-{n}", "limits", row(n, "=ünï\n")) for n in range(5)]
-        kept = list(journal.records())
-        assert [(one.at, one.size) for one in kept] == places
-        assert [one.row for one in kept] == [row(n, "=ünï\n") for n in range(5)]
-        assert journal.row_at(*places[3]) == row(3, "=ünï\n")
-        assert journal.damaged == 0
+def kept(table: Path, logs: int = 10) -> list[str]:
+    with with_logs(table, logs) as journal:
+        journal.reuse("limits")
+        return [one.log for one in journal.rows()]
+
+
+def test_what_was_kept_is_read_again_in_order(tmp_path: Path) -> None:
+    with with_logs(tmp_path / "t.csv", 5) as journal:
+        for number in (3, 1, 4, 0, 2):
+            journal.keep(f"key-{number}", "limits", row(number, "=ünï\n"))
+    with with_logs(tmp_path / "t.csv", 7) as journal:
+        assert journal.reuse("limits") == 5
+        assert [log.key for log in journal.todo()] == ["key-5", "key-6"]
+        assert list(journal.rows()) == [row(number, "=ünï\n") for number in range(5)]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A journal of six rows whose process was killed."""
+    table = tmp_path_factory.mktemp("killed") / "t.csv"
+    subprocess.run([sys.executable, "-c", KILLED, table], env={"PYTHONPATH": str(PROJECT / ".typing")}, check=False)
+    return table
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(data=st.data())
-def test_cut_anywhere_what_is_whole_is_kept_and_appending_goes_on(tmp_path: Path, data: st.DataObject) -> None:
+def test_cut_anywhere_what_is_whole_is_kept_and_the_run_goes_on(
+    tmp_path: Path, killed: Path, data: st.DataObject
+) -> None:
     table = tmp_path / "t.csv"
-    whole = written(table, 6)
+    shutil.copy(f"{killed}.partial", f"{table}.partial")
+    whole = Path(f"{killed}.partial-wal").read_bytes()
     cut = data.draw(st.integers(1, len(whole)))
-    garbage = data.draw(st.binary(max_size=40))
-    Path(f"{table}.partial").write_bytes(whole[:cut] + garbage)
-    complete = whole[:cut].count(b"\n")
+    Path(f"{table}.partial-wal").write_bytes(whole[:cut] + data.draw(st.binary(max_size=40)))
+    rows = kept(table)
+    assert rows == [f"log-{number}" for number in range(len(rows))]
+    assert len(rows) == 6 or cut < len(whole)
     with Journal(str(table)) as journal:
-        kept = [one.row for one in journal.records()]
-        assert kept[:complete] == [row(number) for number in range(complete)]
-        assert len(kept) <= complete + 1  # the garbage may be the very newline that was cut off
-        at, size = journal.append("more", "limits", row(99))
-        assert journal.row_at(at, size) == row(99)
-        assert [one.row for one in journal.records()] == [*kept, row(99)]
+        journal.keep("key-9", "limits", row(9))
+    assert kept(table) == [*rows, "log-9"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-@given(at=st.integers(0, 10_000), sign=st.integers(0, 255))
-def test_damage_in_between_costs_only_what_it_touches(tmp_path: Path, at: int, sign: int) -> None:
-    table = tmp_path / "t.csv"
-    whole = bytearray(written(table, 6))
-    whole[at % len(whole)] = sign
-    Path(f"{table}.partial").write_bytes(whole)
-    with Journal(str(table)) as journal:
-        kept = [one.row.log for one in journal.records()]
-    assert set(kept) <= {f"log-{n}" for n in range(6)}
-    assert len(kept) >= 4  # a newline that is damaged takes two
+def test_what_failed_over_other_limits_or_is_unwanted_does_not_count(tmp_path: Path) -> None:
+    with with_logs(tmp_path / "t.csv", 3) as journal:
+        for number, status in enumerate((Status.OK, Status.FAILED, Status.UNREADABLE)):
+            journal.keep(f"key-{number}", "limits", row(number, status=status))
+    for limits, unwanted, done in (
+        ("limits", set[Status](), 3), ("other", set[Status](), 2), ("limits", {Status.UNREADABLE}, 2),
+        ("other", {Status.FAILED, Status.UNREADABLE}, 1),
+    ):  # fmt: skip
+        with with_logs(tmp_path / "t.csv", 3) as journal:
+            assert journal.reuse(limits, unwanted) == done
+
+
+def test_of_two_rows_the_later_counts(tmp_path: Path) -> None:
+    with with_logs(tmp_path / "t.csv", 1) as journal:
+        journal.keep("key-0", "other", row(1))
+        journal.keep("key-0", "limits", row(2))
+    assert kept(tmp_path / "t.csv") == ["log-2"]
+
+
+def test_the_logs_are_in_order_without_duplicates(tmp_path: Path) -> None:
+    with Journal(str(tmp_path / "t.csv")) as journal:
+        for number, place in ((1, "b"), (0, "z"), (1, "a\udcff"), (0, "b"), (1, "z")):
+            journal.add(number, Found(place, Stamp(1), True), f"key {place[0]}")
+        assert (journal.found, journal.duplicates) == (3, 2)
+        journal.keep("key z", "limits", row(5))
+        journal.keep("key of nothing", "limits", row(5))
+        left = []
+        for log in journal.todo():
+            left.append(log.found.place)
+            journal.keep(log.key, "limits", row(7))
+        assert left == ["a\udcff", "b"]
+        assert list(journal.rows()) == [row(5), row(7), row(7)]
 
 
 def test_a_key_knows_the_log_and_the_question() -> None:
@@ -76,22 +127,48 @@ def test_a_key_knows_the_log_and_the_question() -> None:
     assert re.fullmatch("[0-9a-f]{32}", digest("\udcff"))
 
 
-def test_one_run_at_a_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fresh", [False, True])
+def test_one_run_at_a_time(tmp_path: Path, fresh: bool) -> None:
     with Journal(str(tmp_path / "t.csv")) as journal:
-        journal.append("key", "limits", row(1))
+        journal.keep("key-0", "limits", row(0))
         with pytest.raises(JournalError, match="another run is writing it"):
-            Journal(str(tmp_path / "t.csv"))
-    with Journal(str(tmp_path / "t.csv")) as journal:
-        assert len(list(journal.records())) == 1
+            Journal(str(tmp_path / "t.csv"), fresh=fresh)
+    assert kept(tmp_path / "t.csv") == ["log-0"]
 
 
 def test_an_empty_journal_leaves_nothing_behind(tmp_path: Path) -> None:
     with Journal(str(tmp_path / "t.csv")):
         pass
     with Journal(str(tmp_path / "t.csv")) as journal:
-        journal.append("key", "limits", row(1))
+        journal.keep("key", "limits", row(1))
         journal.remove()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_journal_of_the_old_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv.partial").write_text('0f1e2d3c {"key":"k","limits":"l","row":{"log":"a","status":"ok"}}\n')
+    with pytest.raises(JournalError, match=r"t\.csv\.partial: is damaged, or of an older podtide; --fresh starts over"):
+        Journal(str(tmp_path / "t.csv"))
+    with with_logs(tmp_path / "t.csv", 1, fresh=True) as journal:
+        journal.keep("key-0", "limits", row(0))
+    assert kept(tmp_path / "t.csv") == ["log-0"]
+
+
+def test_a_journal_that_is_damaged_is_refused_in_one_line(tmp_path: Path) -> None:
+    with with_logs(tmp_path / "t.csv", 1) as journal:
+        journal.keep("key-0", "limits", row(0))
+    path = tmp_path / "t.csv.partial"
+    path.write_bytes(path.read_bytes()[:4096] + b"\x07" * 4096)
+    with pytest.raises(JournalError, match=r"^[^\n]*t\.csv\.partial: [^\n]*$"):
+        kept(tmp_path / "t.csv")
+
+
+def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "t.csv.partial") as base:
+        base.execute("CREATE TABLE rows (x)")
+    base.close()
+    with pytest.raises(JournalError, match=r"t\.csv\.partial: cannot be read: no such column"):
+        kept(tmp_path / "t.csv")
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
