@@ -25,7 +25,7 @@ from podtide.adapters.recording import RecordingWriter, header_of
 from podtide.adapters.recording.recorder import Recorder
 from podtide.adapters.views.live.log_lines import LiveLines
 from podtide.adapters.views.live.status import ACT, About
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.live.headless import HeadlessConfig
@@ -174,14 +174,14 @@ class Run:
     def __init__(self, pods: int, folder: Path, lines: IO[str]) -> None:
         self.clock, self.inbox, self.pods = HandClock(), Inbox(), pods
         settings = settings_for(pods)
-        self.story = LiveStory(About(APP, NAMESPACE, ACT, "1", "https://10.0.0.1", "a number", False), self.clock)
-        self.lines = LiveLines(self.story, lines, self.clock, as_json=True)
+        self.tracker = LiveTracker(About(APP, NAMESPACE, ACT, "1", "https://10.0.0.1", "a number", False), self.clock)
+        self.lines = LiveLines(self.tracker, lines, self.clock, as_json=True)
         header = header_of(APP, settings.conf, self.clock.now(), "live")
         self.writer = RecordingWriter(str(folder / f"{pods}.jsonl"), header)
         self.surroundings = LiveSurroundings(
-            self.inbox, self.clock, Agreeable(self.inbox), self.story, [HeadlessLens(HeadlessConfig())]
+            self.inbox, self.clock, Agreeable(self.inbox), self.tracker, [HeadlessLens(HeadlessConfig())]
         )
-        observers: list[Observer] = [Recorder(self.writer), self.story, self.lines]
+        observers: list[Observer] = [Recorder(self.writer), self.tracker, self.lines]
         self.loop = AppLoop(settings.config, self.clock.now(), self.surroundings, observers)
         self._version, self._place = 1, 0
         self.loop.launch()
@@ -190,7 +190,7 @@ class Run:
         self.inbox.hear(TargetsSet(0, ((DEFAULT_PROFILE, pods),)))
         for _ in range(5):
             self.turn()
-        assert self.story.snapshot().total.pods["running"] == pods
+        assert self.tracker.snapshot().total.pods["running"] == pods
 
     def _pod(self, number: int) -> PodManifest:
         labels = {

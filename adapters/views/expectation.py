@@ -23,10 +23,10 @@ def verdict(view: ReplayView, expectation: Expectation, document: Mapping[str, A
         view.page.say(f"As expected: {count(expectation.compared, 'decision')}, each as in {name}.", "good")
         return
     view.header()
-    _story(view, expectation.difference, name, expectation.compared, document["app"]["first_ms"])
+    _difference(view, expectation.difference, name, expectation.compared, document["app"]["first_ms"])
 
 
-def _story(view: ReplayView, difference: Difference, name: str, compared: int, start: int) -> None:
+def _difference(view: ReplayView, difference: Difference, name: str, compared: int, start: int) -> None:
     expected, decided = difference.expected, difference.decided
     first = decided if decided is not None else expected
     assert first is not None

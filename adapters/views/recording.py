@@ -204,10 +204,10 @@ def verdict(
         for more in told[1:]:
             page.say(more, "held")
         return
-    _story(page, divergence, agreement, name, start)
+    _difference(page, divergence, agreement, name, start)
 
 
-def _story(page: Page, divergence: Divergence, agreement: Agreement, name: str, start: Millis) -> None:
+def _difference(page: Page, divergence: Divergence, agreement: Agreement, name: str, start: Millis) -> None:
     step = divergence.step
     telling = Telling(page, start, step.at - start)
     before = f"after {count(agreement.decisions, 'decision')} in {count(agreement.steps, 'step')} as recorded"

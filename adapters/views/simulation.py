@@ -296,7 +296,7 @@ _NEAR: Final = {"host": "on a wished host", "rack": "on a wished rack", "anywher
 
 
 def container_costs(document: Mapping[str, Any]) -> list[Cost]:
-    """The figures of ``views.stats.yarn.YarnStory.document``."""
+    """The figures of ``views.stats.yarn.YarnStats.document``."""
     boxes = document["containers"]
     cancelled = f"{boxes['cancelled']:,} cancelled" if boxes["cancelled"] else ""
     pending = f"{boxes['pending']:,} still waiting" if boxes["pending"] else ""

@@ -59,7 +59,7 @@ from podtide.adapters.views.live.log_lines import LiveLines, status_words
 from podtide.adapters.views.live.metrics import LiveMetrics, MetricsMissing
 from podtide.adapters.views.live.status import ACT, SHADOW, About
 from podtide.adapters.views.live.terminal import LiveTerminal
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.backend.state import Phase as BackendPhase
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.conf.redaction import Redaction, redaction_of
@@ -174,7 +174,7 @@ class Running:
         self.same = self.differences = 0
         self.manifests: LiveManifests | None = None
         self.driver: DriverSensor | None = None
-        self.story: LiveStory | None = None
+        self.tracker: LiveTracker | None = None
         self.surroundings: LiveSurroundings | None = None
         self.begin: list[Callable[[], object]] = []
         self.ends: list[Callable[[], object]] = []
@@ -207,7 +207,7 @@ class Running:
         named = layered(*layers).setting("spark.kubernetes.namespace") if layers else None
         self.namespace = wanted.namespace or (named.value if named is not None else api.namespace) or "default"
         self.redaction = redaction_of(layered(*layers)) if layers else Redaction()
-        self.story = LiveStory(self._about(api), self.clock, redaction=self.redaction)
+        self.tracker = LiveTracker(self._about(api), self.clock, redaction=self.redaction)
         self._watch(resources)
         driver_conf = self._asked_driver()
         self._nothing_hidden(layers)
@@ -281,8 +281,8 @@ class Running:
         return api
 
     def _seen(self, call: CallSeen) -> None:
-        if self.story is not None:
-            self.story.seen(call)
+        if self.tracker is not None:
+            self.tracker.seen(call)
 
     def _about(self, api: KubernetesApi) -> About:
         wanted = self.wanted
@@ -300,28 +300,28 @@ class Running:
 
     def _watch(self, resources: ExitStack) -> None:
         """What people and machines see of the run: a live view or lines, metrics and health."""
-        wanted, story = self.wanted, self.story
-        assert story is not None
-        self.observers: list[Observer] = [story]
-        self.tellers: list[Notify] = [story.notify]
+        wanted, tracker = self.wanted, self.tracker
+        assert tracker is not None
+        self.observers: list[Observer] = [tracker]
+        self.notifiers: list[Notify] = [tracker.notify]
         if wanted.metrics_port is not None:
             try:
-                metrics = LiveMetrics(story.snapshot)
-                server = LiveHttp(story.snapshot, metrics, port=wanted.metrics_port, address=wanted.metrics_address)
+                metrics = LiveMetrics(tracker.snapshot)
+                server = LiveHttp(tracker.snapshot, metrics, port=wanted.metrics_port, address=wanted.metrics_address)
             except (CannotServe, MetricsMissing) as problem:
                 raise Misused(str(problem)) from None
             resources.enter_context(server)
         if wanted.view:
-            resources.enter_context(LiveTerminal(story, sys.stdout))
+            resources.enter_context(LiveTerminal(tracker, sys.stdout))
         else:
             lines = LiveLines(
-                story, sys.stdout, self.clock, as_json=wanted.log_format == "json", redaction=self.redaction,
+                tracker, sys.stdout, self.clock, as_json=wanted.log_format == "json", redaction=self.redaction,
                 on_gone=self._unread,
             )  # fmt: skip
             resources.callback(self._let_go, lines)
             resources.enter_context(lines)
             self.observers.append(lines)
-            self.tellers.append(lines.notify)
+            self.notifiers.append(lines.notify)
 
     def _unread(self) -> None:
         """Nobody reads the lines any more. A run that does nothing but print has nothing left to do."""
@@ -335,8 +335,8 @@ class Running:
 
     def notify(self, notice: Notice) -> None:
         """Tell everybody."""
-        for teller in self.tellers:
-            teller(notice)
+        for notifier in self.notifiers:
+            notifier(notice)
 
     def say(self, level: Level, topic: Topic, text: str) -> None:
         """Tell everybody something that has no numbers."""
@@ -427,14 +427,14 @@ class Running:
             self.headless = HeadlessLens(HeadlessConfig(config.kubernetes.pods.spark_container))
             self.gone = GoneLens(app_id)
             self.lenses += [self.gone, self.headless]
-        assert self.story is not None
+        assert self.tracker is not None
         ends_at = NEVER if wanted.duration_ms is None else self.clock.now() + wanted.duration_ms
         driver = self.driver
         self.surroundings = LiveSurroundings(
-            self.inbox, self.clock, hands, self.story, self.lenses, ends_at,
+            self.inbox, self.clock, hands, self.tracker, self.lenses, ends_at,
             (lambda: False) if driver is None else (lambda: driver.silent and not driver.ended.is_set()),
         )  # fmt: skip
-        self.story.ask_when_heard(lambda: self.sensor.last_heard)
+        self.tracker.ask_when_heard(lambda: self.sensor.last_heard)
         resources.callback(self.sensor.stop)
 
     def _manifests(self, api: Api) -> LiveManifests:
@@ -505,8 +505,8 @@ class Running:
             self.surroundings.stop()
 
     def _status(self) -> None:
-        assert self.story is not None
-        self.say(Level.INFO, Topic.STATUS, " · ".join(status_words(self.story.snapshot())))
+        assert self.tracker is not None
+        self.say(Level.INFO, Topic.STATUS, " · ".join(status_words(self.tracker.snapshot())))
 
     def _asked_driver(self) -> dict[str, str]:
         """Begin to ask the driver, if there is one to be asked; its conf."""
@@ -680,8 +680,8 @@ class Running:
     def _end(self, loop: AppLoop, lease: ApplicationLease | None) -> bool:
         """Stop in order; whether something is left that should not be."""
         wanted = self.wanted
-        assert self.story is not None
-        self.story.ending()
+        assert self.tracker is not None
+        self.tracker.ending()
         in_charge = lease is not None and not lease.lost.is_set()
         self.say(Level.INFO, Topic.STOPPING, "stopping" if not wanted.acting else self._parting(in_charge))
         for end in self.ends:
@@ -738,18 +738,18 @@ class Running:
 
     def _hear_out(self, loop: AppLoop) -> None:
         """Let the books hear of the last pods' ends, which are on their way: what is said at the end shall be so."""
-        assert self.story is not None
+        assert self.tracker is not None
         until = self.clock.monotonic() + HEAR_OUT_S
         while self.clock.monotonic() < until:
-            pods = self.story.snapshot().total.pods
+            pods = self.tracker.snapshot().total.pods
             if not any(count for state, count in pods.items() if state != "deleted"):
                 return
             loop.run(self.clock.now() + HEAR_OUT_TURN_MS)
 
     def _pods_seen(self) -> str:
         """The pods on the cluster, as far as was seen."""
-        assert self.story is not None
-        return ", ".join(f"{count} {state}" for state, count in self.story.snapshot().total.pods.items() if count)
+        assert self.tracker is not None
+        return ", ".join(f"{count} {state}" for state, count in self.tracker.snapshot().total.pods.items() if count)
 
     def _comparison(self) -> str:
         if self.wanted.acting:

@@ -21,9 +21,9 @@ from podtide.adapters.recording import RecordedStep, Recording, RecordingError, 
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.text.format import moment
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.explain.container import ContainerStory
-from podtide.adapters.views.explain.executor import ExecutorStory
-from podtide.adapters.views.explain.moment import MomentStory
+from podtide.adapters.views.explain.container import ContainerHistory
+from podtide.adapters.views.explain.executor import ExecutorHistory
+from podtide.adapters.views.explain.moment import MomentHistory
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import State
 from podtide.entrypoints.common.output import Misused, Unreadable, print_object, printed
@@ -103,47 +103,47 @@ class _Telling:
         """The story of an executor. Raises Misused where there is none."""
         config = self.terms.settings.config
         on_yarn = config.yarn is not None
-        story = ContainerStory(executor) if on_yarn else ExecutorStory(executor, config.kubernetes.pods)
+        history = ContainerHistory(executor) if on_yarn else ExecutorHistory(executor, config.kubernetes.pods)
         for step, state in self._steps():
-            story.step(step, state)
-        story.finish(self.last)
-        if not story.found:
-            known = f"it {story.made} no executors"
-            if story.known is not None:
-                first, last = story.known
+            history.step(step, state)
+        history.finish(self.last)
+        if not history.found:
+            known = f"it {history.made} no executors"
+            if history.known is not None:
+                first, last = history.known
                 many = f"executor {first}" if first == last else f"executors {first} to {last}"
-                known = f"it {story.made} {many}"
+                known = f"it {history.made} {many}"
             raise Misused(f"{self.recording.name}: nothing is recorded of an executor {escaped(executor, 60)}; {known}")
-        return {**self._document("executor"), "story": story.document()}
+        return {**self._document("executor"), "story": history.document()}
 
     def moment(self, text: str) -> dict[str, Any]:
         """A moment. Raises Misused where the recording does not have it."""
         steps = self._steps()
         config = self.terms.settings.config
-        story: MomentStory | None = None
+        history: MomentHistory | None = None
         before: tuple[RecordedStep, State | None] | None = None
         for step, state in steps:
-            if story is None:
-                story = MomentStory(moment_of(text, step.at))
-                if story.at < step.at:
+            if history is None:
+                history = MomentHistory(moment_of(text, step.at))
+                if history.at < step.at:
                     raise self._outside(text, step.at, None)
-            if step.at <= story.at:
-                story.step(step)
+            if step.at <= history.at:
+                history.step(step)
                 before = step, state
                 continue
-            if not story.passed and before is not None:
+            if not history.passed and before is not None:
                 # The state of the step before: an older version of the books still answers.
-                story.settle(*before, config)
-            story.after(step)
-            if story.complete:
+                history.settle(*before, config)
+            history.after(step)
+            if history.complete:
                 break
-        if story is None or before is None:
+        if history is None or before is None:
             raise Unreadable(f"{self.recording.name}: no step is recorded; there is nothing to tell")
-        if not story.passed:
-            if story.at > self.last:
+        if not history.passed:
+            if history.at > self.last:
                 raise self._outside(text, self.first, self.last)
-            story.settle(*before, config)
-        return {**self._document("moment"), "moment": story.document()}
+            history.settle(*before, config)
+        return {**self._document("moment"), "moment": history.document()}
 
     def _steps(self) -> Iterator[tuple[RecordedStep, State | None]]:
         """Every recorded step and the state after it; None from the first that is decided otherwise on."""

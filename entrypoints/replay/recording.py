@@ -30,9 +30,9 @@ from podtide.adapters.recording.records.spool import RecordSpool
 from podtide.adapters.text.format import count
 from podtide.adapters.views.sparklog.line import Level
 from podtide.adapters.views.sparklog.log import Pattern, SparkLog
-from podtide.adapters.views.sparklog.observer import SparkTeller
-from podtide.adapters.views.stats.kubernetes import Story
-from podtide.adapters.views.stats.yarn import YarnStory
+from podtide.adapters.views.sparklog.observer import SparkLogObserver
+from podtide.adapters.views.stats.kubernetes import KubernetesStats
+from podtide.adapters.views.stats.yarn import YarnStats
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
 from podtide.adapters.views.timeline.yarn import YarnTimeline
 from podtide.domain.base.units import Millis
@@ -163,10 +163,10 @@ class _Run:
         self.terms = settled_terms(self.recording, wishes)
         self.on_yarn = self.terms.settings.config.yarn is not None
         began = self.recording.header.started_at
-        self.story: Story | YarnStory = YarnStory(began) if self.on_yarn else Story(began)
+        self.stats: KubernetesStats | YarnStats = YarnStats(began) if self.on_yarn else KubernetesStats(began)
         self.timeline = YarnTimeline() if self.on_yarn else PodTimeline()
         if not options.check:
-            self._observers += [self.story, self.timeline]
+            self._observers += [self.stats, self.timeline]
         if self._sinks:
             self._observers.append(_Records(self._sinks))
 
@@ -185,7 +185,7 @@ class _Run:
             raise Misused(f"decided under these settings, time stands still: {stuck}") from None
         if not rerun.recorded_steps:
             raise Unreadable(f"{recording.name}: no step is recorded; there is nothing to decide")
-        self.story.finish(rerun.last)
+        self.stats.finish(rerun.last)
         self.timeline.finish(rerun.last)
         for writer in (self.writer, self.said):
             if writer is not None:
@@ -211,7 +211,7 @@ class _Run:
             with misused():
                 self.said = resources.enter_context(DecisionWriter(options.spark_log))
             pattern = Pattern.MILLIS if options.spark_log_millis else Pattern.SPARK
-            self._observers.append(SparkTeller(SparkLog(_lines_to(self.said), options.spark_log_level, pattern)))
+            self._observers.append(SparkLogObserver(SparkLog(_lines_to(self.said), options.spark_log_level, pattern)))
         if options.as_json and not options.check:
             self.decided = resources.enter_context(RecordSpool())
             self.reported = resources.enter_context(RecordSpool())
@@ -275,7 +275,7 @@ class _Run:
             "defaults": f"Spark {terms.settings.conf.version.name}",
             "changed": list(terms.changed),
             "check": rerun.agreement.document(),
-            "summary": self.story.document(),
+            "summary": self.stats.document(),
             "notes": [*self.options.remarks, *terms.notes, *self._notes(rerun)],
         }
 

@@ -29,9 +29,9 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.recording import Telling
 from podtide.adapters.views.simulation import SimulationView
 from podtide.adapters.views.sparklog.log import SparkLog
-from podtide.adapters.views.sparklog.observer import SparkTeller
-from podtide.adapters.views.stats.kubernetes import Story
-from podtide.adapters.views.stats.yarn import YarnStory
+from podtide.adapters.views.sparklog.observer import SparkLogObserver
+from podtide.adapters.views.stats.kubernetes import KubernetesStats
+from podtide.adapters.views.stats.yarn import YarnStats
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
 from podtide.adapters.views.timeline.yarn import YarnTimeline
 from podtide.domain.base.units import Millis
@@ -259,9 +259,9 @@ class _Run:
         containers = None if yarn_side is None else yarn_side.allocator.containers
         self.script: Script = WorkloadScript(wanted, self.seed, START, rules, containers)
         self.conf = layered(*given) if given else None
-        self.story: Story | YarnStory = YarnStory(START) if yarn else Story(START)
+        self.stats: KubernetesStats | YarnStats = YarnStats(START) if yarn else KubernetesStats(START)
         self.timeline = YarnTimeline() if yarn else PodTimeline()
-        self.observers: list[Observer] = [self.story, self.timeline]
+        self.observers: list[Observer] = [self.stats, self.timeline]
 
     def observe(self, record: str | None, overwrite: bool, spark_log: str | None) -> None:
         """Open the outputs. Raises RecordingError, DecisionFileError."""
@@ -276,7 +276,7 @@ class _Run:
         if spark_log is not None:
             self.settings = app_settings(settings.conf, self.policies, remarks=True, racks=self.racks)
             self.lines = self.resources.enter_context(DecisionWriter(spark_log))
-            self.observers.append(SparkTeller(SparkLog(self.lines.write)))
+            self.observers.append(SparkLogObserver(SparkLog(self.lines.write)))
 
     def go(self) -> None:
         """Simulate."""
@@ -284,7 +284,7 @@ class _Run:
         setup = Setup(config, self.description, self.seed, START, START + self.until, self.settings.backend.app_id)
         self.simulation = Simulation(setup, self.script, self.observers)
         end = self.simulation.run()
-        self.story.finish(end)
+        self.stats.finish(end)
         self.timeline.finish(end)
         if self.lines is not None:
             self.lines.commit()
@@ -300,7 +300,7 @@ class _Run:
             waited = lasting(self.simulation.setup.patience_ms)
             self.notes.append(f"Given up {waited} after the last demand: the target was not reached.")
         config = self.settings.config
-        if not config.dynamic and config.kubernetes.replicas is None and (above := self.story.above_target):
+        if not config.dynamic and config.kubernetes.replicas is None and (above := self.stats.above_target):
             lowers = "cancel requests that wait" if config.yarn else "delete pods that have not started"
             who = "application master" if config.yarn else "pods allocator"
             self.notes.append(
@@ -334,7 +334,7 @@ class _Run:
             "conf": {key: redaction.shown(key, setting.value) for key, setting in sorted(conf.items())},
             "fixes": self.fixes,
             "notes": self.notes,
-            **self.story.document(),
+            **self.stats.document(),
             "cluster_tally": self.simulation.tally,
             "workload": self.script.summary(),
         }

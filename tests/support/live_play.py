@@ -7,7 +7,7 @@ from typing import Any
 
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.views.live.status import About
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.engine import AnyStimulus
 from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_stimuli import Starting
@@ -58,8 +58,8 @@ class Seen(AppPlay):
         super()._keep(step)
 
 
-def story(clock: HandClock | None = None, about: About = ABOUT) -> LiveStory:
-    return LiveStory(about, clock or HandClock())
+def tracker(clock: HandClock | None = None, about: About = ABOUT) -> LiveTracker:
+    return LiveTracker(about, clock or HandClock())
 
 
 def notice(

@@ -1,1 +1,1 @@
-"""The whole story of one executor or one moment, from a recording."""
+"""The history of one executor, or the state at one moment, from a recording."""

@@ -1,4 +1,4 @@
-"""The whole story of one executor on YARN, and of the container in which it ran, gathered from a recording.
+"""The history of one executor on YARN, and of the container in which it ran, gathered from a recording.
 
 What belongs to it is kept, in order: that containers were asked for, why, where and as one of how many; when the resource
 manager gave this one, on which host; which request it took, and whether by host, by rack or anywhere; its launch; that the
@@ -8,7 +8,7 @@ allocator and of the driver.
 
 An executor has an id from the moment its container is matched, so what came before is remembered of every container on its
 way until it is launched or given back. Instead of the executor its container may be named; a container that was given back
-without an executor has a story, too.
+without an executor has a history, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from podtide.adapters.recording import AnyStimulus, RecordedStep, decided_record
 from podtide.adapters.recording.records.codec import Plain
-from podtide.adapters.views.explain.executor import GONE, LEAVING, REGISTERED, ExecutorStory, registry_words
+from podtide.adapters.views.explain.executor import GONE, LEAVING, REGISTERED, ExecutorHistory, registry_words
 from podtide.adapters.views.stats.yarn import nearness
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.engine import State
@@ -91,7 +91,7 @@ class Given(NamedTuple):
     others: int
 
 
-class ContainerStory(ExecutorStory):
+class ContainerHistory(ExecutorHistory):
     """Watches the steps of a recording for one executor on YARN, or for the one of a container."""
 
     made = "launched"
@@ -112,7 +112,7 @@ class ContainerStory(ExecutorStory):
         self._said: str | None = None
 
     def document(self) -> Plain:
-        """The story as plain data; times in milliseconds since the epoch."""
+        """The history as plain data; times in milliseconds since the epoch."""
         return {**super().document(), "container": self.container, "host": self.host}
 
     def step(self, step: RecordedStep, state: State | None) -> None:

@@ -1,4 +1,4 @@
-"""The whole story of one executor, gathered from a recording as its steps go by.
+"""The history of one executor, gathered from a recording as its steps go by.
 
 What belongs to the executor is kept, in order: that it was asked for, why and as which one of a batch, what was holding its
 profile back then; every call about it and how that went; every state its pod was seen in; that it registered, was let
@@ -86,7 +86,7 @@ _ABOUT_SOME: Final = (pc.DeletePods, pc.MarkPods, pc.DecommissionExecutors)
 _OVER: Final = (PodState.FAILED, PodState.SUCCEEDED, PodState.DELETED)
 
 
-class ExecutorStory:
+class ExecutorHistory:
     """Watches the steps of a recording for one executor. ``rules``: by which its pods are read.
 
     ``found``: whether anything was about it. ``known``: the lowest and the highest number of an executor that was created.
@@ -155,7 +155,7 @@ class ExecutorStory:
         return self._head, self.entries_total - len(self._head) - len(self._tail), list(self._tail)
 
     def document(self) -> Plain:
-        """The story as plain data; times in milliseconds since the epoch."""
+        """The history as plain data; times in milliseconds since the epoch."""
         head, left, tail = self.entries()
         return {
             "executor": self.executor,

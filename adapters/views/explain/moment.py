@@ -1,6 +1,6 @@
 """A moment of a recording: targets, pods, what was held and by what, calls under way, the last and the next decisions.
 
-``MomentStory`` is given every step up to the moment and some after it, and keeps of them only what the moment needs: which
+``MomentHistory`` is given every step up to the moment and some after it, and keeps of them only what the moment needs: which
 bounds are in force, which calls are not answered yet, the last decisions. How the pods are counted it reads from the state
 that the steps lead to when they are decided again (``state`` None: nothing is said of them).
 """
@@ -44,7 +44,7 @@ LAUNCH: Final = "launch"
 """Calls by what answers them, because each family counts its own serials."""
 
 
-class MomentStory:
+class MomentHistory:
     """Watches the steps of a recording for the moment ``at``; ``complete`` once nothing more is needed."""
 
     def __init__(self, at: Millis) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 from podtide.adapters.text.format import count, ids, lasting, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.explain import yarn_view as container_explained
+from podtide.adapters.views.explain import yarn_view
 from podtide.adapters.views.explain.container import CONTAINER_WAITS
 from podtide.adapters.views.explain.executor import WAITS
 from podtide.adapters.views.recording import Telling
@@ -61,23 +61,25 @@ class ExplainView:
 
     def executor(self) -> None:
         """The whole story of an executor."""
-        page, story = self.page, self.document["story"]
-        self.header(f"Executor {escaped(story['executor'], 60)}")
-        if story.get("container") is not None and story["container"] != story["executor"]:
-            page.say(f"in {escaped(story['container'], 80)} on {escaped(story['host'] or 'no known host', 60)}", "dim")
-        self._stages(story["stages"])
+        page, document = self.page, self.document["story"]
+        self.header(f"Executor {escaped(document['executor'], 60)}")
+        if document.get("container") is not None and document["container"] != document["executor"]:
+            page.say(
+                f"in {escaped(document['container'], 80)} on {escaped(document['host'] or 'no known host', 60)}", "dim"
+            )
+        self._stages(document["stages"])
         page.title("What happened", "times since the start")
         last: Millis | None = None
-        entries = story["entries"]
-        head = len(entries) // 2 if story["left_out"] else len(entries)
+        entries = document["entries"]
+        head = len(entries) // 2 if document["left_out"] else len(entries)
         for place, entry in enumerate(entries):
-            if place == head and story["left_out"]:
-                page.say(f"      {page.plain('⋯')} {count(story['left_out'], 'entry', 'entries')} more", "dim")
+            if place == head and document["left_out"]:
+                page.say(f"      {page.plain('⋯')} {count(document['left_out'], 'entry', 'entries')} more", "dim")
             if last is not None and entry["at_ms"] - last >= PAUSE_MIN:
                 page.say(f"         {page.plain('⋯')} {lasting(entry['at_ms'] - last)}", "dim")
             last = entry["at_ms"]
             page.lines([line for row in self._rows(entry) for line in self.telling.row(row)])
-        self._end(story)
+        self._end(document)
 
     def _stages(self, stages: Iterable[Mapping[str, Any]]) -> None:
         page = self.page
@@ -105,15 +107,15 @@ class ExplainView:
         if not listed:
             page.say("  none: it was heard of, and neither created nor registered", "dim")
 
-    def _end(self, story: Mapping[str, Any]) -> None:
+    def _end(self, document: Mapping[str, Any]) -> None:
         page = self.page
         page.title("In the end")
-        books = [f"{who}: {escaped(text, TEXT_MAX)}" for who, text in story["books"].items()]
+        books = [f"{who}: {escaped(text, TEXT_MAX)}" for who, text in document["books"].items()]
         if self.document["books_told"]:
             page.lines(
                 list(page.packed(page.text("  books  ", "dim"), map(page.text, books or ["nobody knows it any more"])))
             )
-        tasks = story["tasks"]
+        tasks = document["tasks"]
         if tasks["started"] or tasks["ended"]:
             ran = f"{tasks['started']:,} started, {tasks['ended']:,} ended"
             if tasks["last_ended_ms"] is not None:
@@ -122,7 +124,7 @@ class ExplainView:
 
     def _rows(self, entry: Mapping[str, Any]) -> list[Row]:
         at = entry["at_ms"]
-        of_container = container_explained.entry_rows(entry, self.telling.clock)
+        of_container = yarn_view.entry_rows(entry, self.telling.clock)
         if of_container is not None:
             return of_container
         match entry["what"]:
@@ -211,92 +213,94 @@ class ExplainView:
 
     def moment(self) -> None:
         """How things stood at a moment."""
-        page, story = self.page, self.document["moment"]
-        at = story["at_ms"]
+        page, document = self.page, self.document["moment"]
+        at = document["at_ms"]
         self.header(f"At {self.telling.clock(at)}, {moment(at)}")
-        step = story["step"]
+        step = document["step"]
         ago = lasting(at - step["at_ms"])
         page.say(f"The last step before it is that of line {step['line']}, {ago} earlier ({step['at_ms']} ms).", "dim")
-        self._profiles(story)
-        self._held(story, at)
-        self._calls(story, at)
+        self._profiles(document)
+        self._held(document, at)
+        self._calls(document, at)
         for title, key in (("The last decisions", "last"), ("The next decisions", "next")):
             page.title(title)
-            if not story[key]:
+            if not document[key]:
                 page.say("  none", "dim")
-            for told in story[key]:
+            for told in document[key]:
                 self.telling.records(told["decided"][:3])
                 if told["commands"] > 3:
                     page.say(f"      and {count(told['commands'] - 3, 'more command')} of this step", "dim")
 
-    def _profiles(self, story: Mapping[str, Any]) -> None:
+    def _profiles(self, document: Mapping[str, Any]) -> None:
         page = self.page
-        if "hosts" in story:
-            self._containers(story)
+        if "hosts" in document:
+            self._containers(document)
             return
         page.title("Targets and pods", "as the allocator counts them")
-        if "profiles" not in story:
-            asked = ", ".join(f"profile {profile}: {target:,}" for profile, target in story["asked"].items())
+        if "profiles" not in document:
+            asked = ", ".join(f"profile {profile}: {target:,}" for profile, target in document["asked"].items())
             page.say(f"  asked for: {asked or 'nothing yet'}")
             return
         heads = ("profile", "target", "counted", "running", "pending", "known pending", "created", "known created")
         keys = ("target", "counted", "running", "pending", "known_pending", "created", "joined")
         rows = [[page.text(head, "dim") for head in heads]]
-        for profile, told in story["profiles"].items():
+        for profile, told in document["profiles"].items():
             rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in keys)])
         if len(rows) > 1:
             page.lines(page.table(rows, (True,) * len(heads)))
         else:
             page.say("  no target was set yet", "dim")
-        seen = [f"{entry['pods']:,} {escaped(entry['state'], 40)}" + _of(entry["profile"]) for entry in story["seen"]]
+        seen = [
+            f"{entry['pods']:,} {escaped(entry['state'], 40)}" + _of(entry["profile"]) for entry in document["seen"]
+        ]
         page.lines(list(page.packed(page.text("  pods seen  ", "dim"), map(page.text, seen or ["none"]))))
-        told = [f"{number:,} {name.replace('_', ' ')}" for name, number in story["executors"].items() if number]
+        told = [f"{number:,} {name.replace('_', ' ')}" for name, number in document["executors"].items() if number]
         page.lines(list(page.packed(page.text("  executors  ", "dim"), map(page.text, told or ["none registered"]))))
-        if story["failures"]:
+        if document["failures"]:
             page.lines(
-                list(page.packed(page.text("  failures   ", "dim"), [page.text(f"{story['failures']:,} count")]))
+                list(page.packed(page.text("  failures   ", "dim"), [page.text(f"{document['failures']:,} count")]))
             )
-        if "round" in story:
-            current = story["round"]
+        if "round" in document:
+            current = document["round"]
             since = self.telling.clock(current["since_ms"])
             told = [f"began at {since}", f"{current['asked']:,} pods asked for", "waits for calls to come back"]
             page.lines(list(page.packed(page.text("  a round    ", "dim"), map(page.text, told))))
-        self._timer(story)
+        self._timer(document)
 
-    def _containers(self, story: Mapping[str, Any]) -> None:
+    def _containers(self, document: Mapping[str, Any]) -> None:
         page = self.page
         page.title("Targets and containers", "as the application master counts them")
-        rows = [[page.text(head, "dim") for head in container_explained.HEADS]]
-        for profile, told in story["profiles"].items():
-            rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in container_explained.KEYS)])
-        page.lines(page.table(rows, (True,) * len(container_explained.HEADS)))
-        for label, parts in container_explained.standing_words(story):
+        rows = [[page.text(head, "dim") for head in yarn_view.HEADS]]
+        for profile, told in document["profiles"].items():
+            rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in yarn_view.KEYS)])
+        page.lines(page.table(rows, (True,) * len(yarn_view.HEADS)))
+        for label, parts in yarn_view.standing_words(document):
             page.lines(list(page.packed(page.text(f"  {label:<10} ", "dim"), map(page.text, parts))))
-        self._timer(story)
+        self._timer(document)
 
-    def _timer(self, story: Mapping[str, Any]) -> None:
-        page, timer = self.page, story["next_timer_ms"]
+    def _timer(self, document: Mapping[str, Any]) -> None:
+        page, timer = self.page, document["next_timer_ms"]
         when = "none: only news can change anything" if timer is None else f"at {self.telling.clock(timer)}"
         page.lines(list(page.packed(page.text("  next timer ", "dim"), [page.text(when)])))
 
-    def _held(self, story: Mapping[str, Any], at: Millis) -> None:
+    def _held(self, document: Mapping[str, Any], at: Millis) -> None:
         page = self.page
         page.title("What was held, and by what")
-        if not story["held"]:
+        if not document["held"]:
             page.say("  nothing", "dim")
-        for hold in story["held"]:
+        for hold in document["held"]:
             if "facts" in hold:
                 page.say(f"  {hold_words(hold, at, self.telling.clock(hold['since_ms']))}", "held")
             else:
                 by = bound_words(hold["bound"])
                 page.say(f"  {count(hold['executors'], 'executor')} kept by {by}, profile {hold['profile']}", "held")
 
-    def _calls(self, story: Mapping[str, Any], at: Millis) -> None:
+    def _calls(self, document: Mapping[str, Any], at: Millis) -> None:
         page = self.page
         page.title("Calls under way")
-        if not story["calls"]:
+        if not document["calls"]:
             page.say("  none", "dim")
-        for call in story["calls"][:CALLS_SHOWN]:
+        for call in document["calls"][:CALLS_SHOWN]:
             since = self.telling.clock(call["since_ms"])
             page.say(f"  {call['calls']:,} {call['call']}, the oldest since {since} ({lasting(at - call['since_ms'])})")
 

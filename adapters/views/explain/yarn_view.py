@@ -24,7 +24,7 @@ EXCLUDED_SHOWN: Final = 8
 
 
 def entry_rows(entry: Mapping[str, Any], clock: Clock) -> list[Row] | None:
-    """An entry of a container's story; None for what stories of pods have, too."""
+    """An entry of a container's history; None for what histories of pods have, too."""
     at = entry["at_ms"]
     match entry["what"]:
         case "requested":
@@ -142,25 +142,25 @@ KEYS: Final = ("target", "running", "starting", "pending", "local", "stale", "an
 """Columns of the table of a moment, and where they stand in its document."""
 
 
-def standing_words(story: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+def standing_words(document: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """How the rest of the YARN side stands: labels, and what there is to say."""
     told: list[tuple[str, list[str]]] = []
-    hosts = [f"{entry['containers']:,} on {text(entry['host'])}" for entry in story["hosts"]]
-    more = story["hosts_total"] - len(hosts)
+    hosts = [f"{entry['containers']:,} on {text(entry['host'])}" for entry in document["hosts"]]
+    more = document["hosts_total"] - len(hosts)
     told.append(("containers", [*hosts, *([f"and {count(more, 'more host')}"] if more > 0 else [])] or ["none"]))
-    executors = [f"{number:,} {name.replace('_', ' ')}" for name, number in story["executors"].items() if number]
+    executors = [f"{number:,} {name.replace('_', ' ')}" for name, number in document["executors"].items() if number]
     told.append(("executors", executors or ["none registered"]))
-    failures = story["failures"]
+    failures = document["failures"]
     if failures["counted"]:
         counted, maximum = failures["counted"], failures["maximum"]
         ends = (
             "no number of them ends the application" if maximum >= INT_MAX else f"at {maximum:,} the application ends"
         )
         told.append(("failures", [f"{counted:,} that {'counts' if counted == 1 else 'count'}", ends]))
-    if story["excluded"]:
-        shown = [text(host) for host in story["excluded"][:EXCLUDED_SHOWN]]
-        left = story["excluded_total"] - len(shown)
+    if document["excluded"]:
+        shown = [text(host) for host in document["excluded"][:EXCLUDED_SHOWN]]
+        left = document["excluded_total"] - len(shown)
         told.append(("excluded", [*shown, *([f"and {left:,} more"] if left > 0 else [])]))
-    if story["released"]:
-        told.append(("given back", [f"{count(story['released'], 'container')} whose end is not reported yet"]))
+    if document["released"]:
+        told.append(("given back", [f"{count(document['released'], 'container')} whose end is not reported yet"]))
     return told

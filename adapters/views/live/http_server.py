@@ -67,7 +67,7 @@ class Reply(NamedTuple):
 
 
 class LiveHttp:
-    """A server over ``snapshot`` (``LiveStory.snapshot``) and ``metrics`` until it is closed; a context manager.
+    """A server over ``snapshot`` (``LiveTracker.snapshot``) and ``metrics`` until it is closed; a context manager.
 
     Without metrics there is health alone. ``address``: an IP address or a name of this machine; ``port`` 0: any that is
     free. Raises CannotServe.

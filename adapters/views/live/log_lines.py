@@ -49,7 +49,7 @@ from podtide.adapters.views.live.events import (
     told,
 )
 from podtide.adapters.views.live.status import REQUESTED, LiveSnapshot, alarms
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.redaction import Redaction, Redactor
@@ -101,7 +101,7 @@ class LiveLines:
 
     def __init__(
         self,
-        story: LiveStory,
+        tracker: LiveTracker,
         stream: IO[str],
         clock: Clock,
         *,
@@ -114,7 +114,7 @@ class LiveLines:
         on_gone: Callable[[], None] | None = None,
     ) -> None:
         assert level in LEVELS
-        self._story = story
+        self._tracker = tracker
         self._out = _Out(stream)
         self._page = Page(stream)
         self._clock = clock
@@ -200,8 +200,8 @@ class LiveLines:
             self._write(self._said(now, WARNING, "lines dropped", text, (("dropped", dropped),)))
         if ended or now >= self._next_status:
             self._next_status = now + self._status_ms
-            if ended or self._status_change != self._story.change:
-                snapshot = self._story.snapshot()
+            if ended or self._status_change != self._tracker.change:
+                snapshot = self._tracker.snapshot()
                 essence = _essence(snapshot)
                 if ended or essence != self._status_told:
                     self._write(self._status(snapshot))

@@ -1,6 +1,6 @@
 """A live run as Prometheus metrics: what a snapshot holds, in Prometheus' names and units, computed when somebody asks.
 
-Nothing is counted here: the story counts, and a scrape reads a snapshot of it. So metrics cost the loop nothing, and what
+Nothing is counted here: the tracker counts, and a scrape reads a snapshot of it. So metrics cost the loop nothing, and what
 they say is what the view says. Labels have few values - profiles, states, bounds, causes, verbs, resources, status codes -
 and never the name of a pod or an executor; profiles beyond those that a snapshot tells one by one share the label ``other``.
 
@@ -147,7 +147,7 @@ def _label(profile: int) -> str:
 
 
 class LiveMetrics:
-    """A registry of its own over ``snapshot``, which is asked at every scrape (``LiveStory.snapshot``).
+    """A registry of its own over ``snapshot``, which is asked at every scrape (``LiveTracker.snapshot``).
 
     Raises MetricsMissing where prometheus-client is not installed.
     """

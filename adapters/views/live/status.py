@@ -1,7 +1,7 @@
 """A live run at a moment, as a value: all that a view, a log line, a metric or a health check says of it.
 
 Views are functions of this value alone, so they are tested without threads, clocks or a cluster. It is made by
-``views.live.tracker.LiveStory.snapshot`` and its size is bounded: it follows the profiles, the kinds of decisions and
+``views.live.tracker.LiveTracker.snapshot`` and its size is bounded: it follows the profiles, the kinds of decisions and
 calls, and the last lines that are kept, never the pods.
 """
 

@@ -21,7 +21,7 @@ from rich.text import Text
 from podtide.adapters.text.page import Page
 from podtide.adapters.views.live.dashboard import Frame
 from podtide.adapters.views.live.status import LiveSnapshot
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
 
 EVERY_S: Final = 0.25
 """Seconds between two drawings, at least."""
@@ -54,8 +54,10 @@ class LiveTerminal:
     ``alternate``: on the alternate screen, else below what is there. ``every_s``: seconds between two drawings, at least.
     """
 
-    def __init__(self, story: LiveStory, stream: IO[str], *, alternate: bool = True, every_s: float = EVERY_S) -> None:
-        self._story = story
+    def __init__(
+        self, tracker: LiveTracker, stream: IO[str], *, alternate: bool = True, every_s: float = EVERY_S
+    ) -> None:
+        self._tracker = tracker
         self._alternate = alternate
         self._every = max(EVERY_S, every_s)
         self._console = _Console(file=stream, markup=False, highlight=False, emoji=False)
@@ -76,11 +78,11 @@ class LiveTerminal:
         if self.gone:
             return False
         size = self._console.size
-        snapshot = None if self._shown is None else self._story.change
+        snapshot = None if self._shown is None else self._tracker.change
         seen = (snapshot, size, self._second())
         if seen == self._shown:
             return False
-        taken = self._story.snapshot()
+        taken = self._tracker.snapshot()
         self._shown = (taken.change, size, taken.at // 1000)
         height = size.height if self._alternate else size.height - 1
         lines = self._frame.draw(taken, size.width, height)
@@ -91,7 +93,7 @@ class LiveTerminal:
         return not self.gone
 
     def _second(self) -> int:
-        return self._story.now() // 1000
+        return self._tracker.now() // 1000
 
     def _run(self) -> None:
         while not self._end.wait(self._every) and not self.gone:
@@ -124,7 +126,7 @@ class LiveTerminal:
         with suppress(OSError, ValueError):
             self._live.stop()
             if not self.gone and self._alternate:
-                self._farewell(self._story.snapshot())
+                self._farewell(self._tracker.snapshot())
 
     def _farewell(self, snapshot: LiveSnapshot) -> None:
         if not snapshot.steps:

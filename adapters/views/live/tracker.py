@@ -77,7 +77,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 _MACHINES_MAX: Final = 20
 
 
-class LiveStory:
+class LiveTracker:
     """Watches a live run. Thread-safe. ``start``: epoch milliseconds at which it began."""
 
     def __init__(

@@ -10,7 +10,7 @@ from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol.commands import Command, Step
 
 
-class SparkTeller:
+class SparkLogObserver:
     """Says every decision in Spark's words."""
 
     def __init__(self, log: SparkLog) -> None:

@@ -1,4 +1,4 @@
-"""What every story of an application counts, whatever its executors run in: targets, bounds, time.
+"""The counters of an application, whatever its executors run in: targets, bounds, time.
 
 A target is a goal from the moment it is raised until so many executors are there, or until it is changed. Bounds hold
 pods or containers back (``missing``) or keep executors that could have gone (``executors``); each is summed as time, and
@@ -65,8 +65,8 @@ class Hold:
     keeps: bool
 
 
-class StoryBooks:
-    """The books of a story that begins at ``start``. ``unit``: what executors run in, in the names of sums."""
+class StatsBase:
+    """The counters of an application that begins at ``start``. ``unit``: what executors run in, in the names of sums."""
 
     unit: ClassVar[str] = "pod"
 
@@ -123,7 +123,7 @@ class StoryBooks:
         return {"held": self._bounds(keeps=False), "kept": self._bounds(keeps=True)}
 
     def _close_holds(self, now: Millis) -> None:
-        """The story is over: bounds still in force held until now."""
+        """The application has ended: bounds still in force held until now."""
         for key, hold in self._holds.items():
             self._count_hold(key, hold, now)
         self._holds = {}

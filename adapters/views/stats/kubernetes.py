@@ -10,7 +10,7 @@ calls, how many pods were for nothing, and how long which limit held pods back. 
 - a pod is *wasted* if it was created and is gone without its executor ever registering; pods still on their way at the end
   are not. So created = registered + wasted + on the way, but for executors whose creation was never answered.
 
-What every story counts - targets, bounds, time - is in ``views.stats.base``.
+What every platform counts - targets, bounds, time - is in ``views.stats.base``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from podtide.adapters.views.stats.base import StoryBooks
+from podtide.adapters.views.stats.base import StatsBase
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.kubernetes.allocator.state import AllocatorState
@@ -61,7 +61,7 @@ VERBS: Final[dict[type, str]] = {
 """The API calls that commands are. A command for several pods counts as one, though the client makes several of it."""
 
 
-class Story(StoryBooks):
+class KubernetesStats(StatsBase):
     """Watches the steps of an application; ``document`` says what it was. ``start``: when it began."""
 
     def __init__(self, start: Millis) -> None:
@@ -79,7 +79,7 @@ class Story(StoryBooks):
             if isinstance(stimulus, Outcome):
                 self._answered(stimulus)
         side = taken.state.kubernetes
-        assert side is not None, "a story is of an application on a cluster"
+        assert side is not None, "these statistics are of an application on Kubernetes"
         self._side = side
         for command in taken.commands:
             self._command(now, command, side)
@@ -91,7 +91,7 @@ class Story(StoryBooks):
         self._look(now, side)
 
     def finish(self, now: Millis) -> None:
-        """The story is over."""
+        """The application has ended."""
         self._pass(now)
         self._close_holds(now)
         if self._side is not None:

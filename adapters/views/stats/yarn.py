@@ -11,7 +11,7 @@ The counterpart of ``views.stats.kubernetes`` for containers, seen from the driv
 
 ``matched`` says how near to its wish a container was: on a host of its request, on a rack of it, anywhere. ``exits`` counts
 what ended containers in which executors had been started, by YARN's exit status; containers that were given back count as
-such, whatever their status. What every story counts - targets, bounds, time - is in ``views.stats.base``.
+such, whatever their status. What every platform counts - targets, bounds, time - is in ``views.stats.base``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from podtide.adapters.views.stats.base import StoryBooks
+from podtide.adapters.views.stats.base import StatsBase
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol.commands import Command, Step
@@ -86,7 +86,7 @@ def gone_words(command: RemoveExecutor) -> str:
     return command.why.cause.value if reason.exit_code is None else status_words(reason.exit_code)
 
 
-class YarnStory(StoryBooks):
+class YarnStats(StatsBase):
     """Watches the steps of an application; ``document`` says what it was. ``start``: when it began."""
 
     unit: ClassVar[str] = "container"
@@ -126,7 +126,7 @@ class YarnStory(StoryBooks):
                 case _:
                     pass
         side = taken.state.yarn
-        assert side is not None, "this story is of an application on YARN"
+        assert side is not None, "these statistics are of an application on YARN"
         registered = side.backend.registry.executors
         for command in taken.commands:
             match command:
@@ -148,7 +148,7 @@ class YarnStory(StoryBooks):
         self._look(now, side.allocator)
 
     def finish(self, now: Millis) -> None:
-        """The story is over."""
+        """The application has ended."""
         self._pass(now)
         self._close_holds(now)
 

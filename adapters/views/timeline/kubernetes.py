@@ -113,7 +113,7 @@ class PodTimeline:
                 self._threw(now, report.machine if isinstance(report, Threw) else "schedule()", report.what)
 
     def finish(self, end: Millis) -> None:
-        """The story is over."""
+        """The application has ended."""
         for told in self._open.values():
             if told.held:
                 told.end = max(end, told.at)

@@ -7,7 +7,7 @@ from typing import Any
 from pyrsistent import pmap
 
 from podtide.adapters.recording import RecordedStep
-from podtide.adapters.views.explain.executor import HEAD, STAGES_MAX, TAIL, ExecutorStory
+from podtide.adapters.views.explain.executor import HEAD, STAGES_MAX, TAIL, ExecutorHistory
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, ContainerState, PodManifest, PodNumber, PodRules
@@ -26,8 +26,8 @@ def create(number: int) -> pc.CreatePod:
     return pc.CreatePod(0, 8 * number, PodNumber(number), ProfileId(0), Why(Cause.BELOW_TARGET, pmap({"missing": 3})))
 
 
-def told(*steps: tuple[int, list[Any], list[Any]], executor: str = "7") -> ExecutorStory:
-    story = ExecutorStory(executor, PodRules())
+def told(*steps: tuple[int, list[Any], list[Any]], executor: str = "7") -> ExecutorHistory:
+    story = ExecutorHistory(executor, PodRules())
     end = 0
     for line, (at, stimuli, items) in enumerate(steps, start=2):
         commands = tuple(item for item in items if not isinstance(item, Held))
@@ -38,12 +38,12 @@ def told(*steps: tuple[int, list[Any], list[Any]], executor: str = "7") -> Execu
     return story
 
 
-def whats(story: ExecutorStory) -> list[str]:
+def whats(story: ExecutorHistory) -> list[str]:
     head, _, tail = story.entries()
     return [entry["what"] for entry in (*head, *tail)]
 
 
-def stages(story: ExecutorStory) -> list[tuple[str, int]]:
+def stages(story: ExecutorHistory) -> list[tuple[str, int]]:
     return [(stage["stage"], stage["lasted_ms"]) for stage in story.stages]
 
 

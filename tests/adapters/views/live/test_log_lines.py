@@ -13,7 +13,7 @@ import pytest
 from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Level, Topic
 from podtide.adapters.views.live.log_lines import AT_ONCE_MAX, LiveLines
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import from_mapping
@@ -22,7 +22,7 @@ from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_commands import MarkPods
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 from tests.support.engine_play import S, config
-from tests.support.live_play import START, HandClock, Seen, notice, story
+from tests.support.live_play import START, HandClock, Seen, notice, tracker
 from tests.support.project import PROJECT
 
 SCHEMA = PROJECT / "docs" / "schema" / "record.json"
@@ -33,11 +33,11 @@ class Run:
 
     def __init__(self, settings: EngineConfig | None = None, out: Any = None, **how: Any) -> None:
         self.clock = HandClock()
-        self.story: LiveStory = story(self.clock)
+        self.tracker: LiveTracker = tracker(self.clock)
         self.out = io.StringIO() if out is None else out
         self.complaints: list[str] = []
-        self.lines = LiveLines(self.story, self.out, self.clock, complain=self.complaints.append, **how)
-        self.play = Seen(settings or config(initial=0), self.clock, self.story, self.lines)
+        self.lines = LiveLines(self.tracker, self.out, self.clock, complain=self.complaints.append, **how)
+        self.play = Seen(settings or config(initial=0), self.clock, self.tracker, self.lines)
 
     def written(self) -> list[str]:
         self.lines.pump()
@@ -219,7 +219,7 @@ def test_a_status_line_comes_every_thirty_seconds_if_something_changed() -> None
         "target 3 · running 0 · asked for 3 · registered 0 · calls 0"
     )
     run.clock.at += 30_000
-    run.story.seen(CallSeen("list", "pods", 200, 0.1, 0, 0))
+    run.tracker.seen(CallSeen("list", "pods", 200, 0.1, 0, 0))
     assert statuses(run) == [], "a list by the clock is no change"
     run.play.show("Running", 1)
     assert statuses(run) == [], "too early"
@@ -230,7 +230,7 @@ def test_a_status_line_comes_every_thirty_seconds_if_something_changed() -> None
 def test_a_status_says_what_holds_back_and_what_is_wrong() -> None:
     run = Run(config(initial=0, allocation={"batch_size": 2}))
     run.play.want(9)
-    run.story.notify(notice(Topic.WATCH_BROKEN))
+    run.tracker.notify(notice(Topic.WATCH_BROKEN))
     run.clock.at += 30_000
     (line,) = statuses(run)
     assert "holds back 7: allocation.batch.size for 30 s" in line

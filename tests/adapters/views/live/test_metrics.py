@@ -20,7 +20,7 @@ from podtide.adapters.views.live.status import About, HeldNow, LiveSnapshot, Pro
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.reasons import Threw
 from tests.support.engine_play import config
-from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, story
+from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, tracker
 from tests.support.project import PROJECT
 
 DEPLOY = PROJECT / "deploy"
@@ -60,7 +60,7 @@ def value(values: Values, name: str, **labels: str) -> float | None:
 def busy(about: About = ABOUT) -> LiveSnapshot:
     """A run of which everything is known."""
     clock = HandClock()
-    told = story(clock, about)
+    told = tracker(clock, about)
     play = Seen(config(initial=0, allocation={"batch_size": 2}), clock, told)
     play.want(5, 1)
     play.show("Running", 1)

@@ -37,9 +37,9 @@ from podtide.adapters.views.live.status import (
     Watch,
 )
 from podtide.adapters.views.live.terminal import LiveTerminal, is_drawable
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
 from tests.support.engine_play import config
-from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, story
+from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, tracker
 from tests.support.project import PROJECT
 
 FIGURES = ProfileFigures(0, 600, {"running": 412, "pending": 88, "requested": 60, "failed": 2}, 409, 3)
@@ -235,15 +235,15 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 ENTER, LEAVE, HIDE, SHOW = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?25h"
 
 
-def begun() -> LiveStory:
+def begun() -> LiveTracker:
     clock = HandClock()
-    told = story(clock)
+    told = tracker(clock)
     Seen(config(), clock, told)
     return told
 
 
 def test_a_run_that_never_began_leaves_nothing(terminal: Terminal) -> None:
-    with LiveTerminal(story(), terminal):
+    with LiveTerminal(tracker(), terminal):
         pass
     assert terminal.getvalue().endswith(LEAVE)
 
@@ -262,7 +262,7 @@ def test_the_terminal_is_given_back(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, RuntimeError, SystemExit])
 def test_the_terminal_is_given_back_whatever_happens(terminal: Terminal, problem: type[BaseException]) -> None:
-    with pytest.raises(problem), LiveTerminal(story(), terminal):
+    with pytest.raises(problem), LiveTerminal(tracker(), terminal):
         raise problem
     assert terminal.getvalue().count(ENTER) == terminal.getvalue().count(LEAVE) == 1
     assert terminal.getvalue().rindex(HIDE) < terminal.getvalue().rindex(SHOW)
@@ -270,7 +270,7 @@ def test_the_terminal_is_given_back_whatever_happens(terminal: Terminal, problem
 
 def test_it_is_drawn_again_only_if_something_is_different(terminal: Terminal) -> None:
     clock = HandClock()
-    told = story(clock)
+    told = tracker(clock)
     view = LiveTerminal(told, terminal)
     assert view.refresh()
     assert not view.refresh()
@@ -283,7 +283,7 @@ def test_it_is_drawn_again_only_if_something_is_different(terminal: Terminal) ->
 
 
 def test_a_new_size_is_drawn_at_once(terminal: Terminal) -> None:
-    view = LiveTerminal(story(), terminal)
+    view = LiveTerminal(tracker(), terminal)
     assert view.refresh()
     view._console.size = ConsoleDimensions(40, 20)
     assert view.refresh()
@@ -293,7 +293,7 @@ def test_a_new_size_is_drawn_at_once(terminal: Terminal) -> None:
 def test_a_terminal_that_is_gone_ends_the_view_and_nothing_else(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with LiveTerminal(story(), terminal) as view:
+    with LiveTerminal(tracker(), terminal) as view:
 
         def hang_up(_: str) -> int:
             raise OSError(5, "Input/output error")
@@ -306,7 +306,7 @@ def test_a_terminal_that_is_gone_ends_the_view_and_nothing_else(
 
 def test_colours_are_left_out_when_nobody_wants_them(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    told = story()
+    told = tracker()
     told.seen(CallSeen("create", "pods", 500, 0.1, 1, 1))
     told.notify(notice(level=Level.ERROR))
     with LiveTerminal(told, terminal):
@@ -331,10 +331,10 @@ import fcntl, sys, termios, threading
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.views.live.status import About
-from podtide.adapters.views.live.tracker import LiveStory
-from podtide.adapters.views.live.tracker import LiveStory
+from podtide.adapters.views.live.tracker import LiveTracker
+from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.adapters.views.live.terminal import LiveTerminal
-story = LiveStory(About("app", "ns", "act", "1"), SystemClock())
+story = LiveTracker(About("app", "ns", "act", "1"), SystemClock())
 with LiveTerminal(story, sys.stdout):
     sys.stderr.write("up")
     sys.stderr.flush()

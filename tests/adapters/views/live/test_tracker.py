@@ -24,7 +24,7 @@ from podtide.adapters.views.live.status import (
     unhealthy,
     unready,
 )
-from podtide.adapters.views.live.tracker import DECISIONS_KEPT, NEWS_KEPT, POINTS_MAX, LiveStory
+from podtide.adapters.views.live.tracker import DECISIONS_KEPT, NEWS_KEPT, POINTS_MAX, LiveTracker
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.engine import AnyStimulus
 from podtide.domain.kubernetes.allocator.executor_index import profile_of
@@ -34,13 +34,13 @@ from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorD
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 from tests.support.engine_play import Answers, S, config
-from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, story
+from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, tracker
 from tests.support.pods_play import manifest
 
 
-def playing(**settings_of: Any) -> tuple[LiveStory, Seen, HandClock]:
+def playing(**settings_of: Any) -> tuple[LiveTracker, Seen, HandClock]:
     clock = HandClock()
-    told = story(clock)
+    told = tracker(clock)
     play = Seen(config(**settings_of), clock, told)
     return told, play, clock
 
@@ -105,7 +105,7 @@ def test_leaving_is_asked_to_go_or_lost() -> None:
 def test_a_state_that_was_there_before_is_counted_at_the_first_step() -> None:
     _, play, clock = playing(initial=2)
     play.up(1, 2)
-    late = story(clock)
+    late = tracker(clock)
     late.step(play.now, (), Step(play.state))
     snapshot = late.snapshot()
     assert (snapshot.total.pods, snapshot.total.registered, snapshot.total.target) == ({"running": 2}, 2, 2)
@@ -268,7 +268,7 @@ def test_ten_minutes_are_remembered_and_gaps_are_filled() -> None:
 
 def test_steps_take_as_long_as_the_loop_is_roused() -> None:
     clock = HandClock()
-    told = story(clock)
+    told = tracker(clock)
     play = Seen(config(), clock)
     for took in (2, 3, 700):
         told.roused()
@@ -289,7 +289,7 @@ def test_steps_take_as_long_as_the_loop_is_roused() -> None:
 
 def after(*topics: Topic) -> LiveSnapshot:
     clock = HandClock()
-    told = story(clock, About("a", "n", ACT, "1", driver=True))
+    told = tracker(clock, About("a", "n", ACT, "1", driver=True))
     for topic in topics:
         clock.at += 1_000
         told.notify(Notice(clock.at, Level.INFO, topic, topic.value))
@@ -322,7 +322,7 @@ def test_news_says_how_things_stand(topics: tuple[Topic, ...], field: str, value
 
 
 def test_news_that_differs_in_numbers_alone_is_told_once() -> None:
-    told = story()
+    told = tracker()
     for number in range(500):
         told.notify(notice(text=f"create pod {number}: 403 exceeded quota", at=START + number))
     (one,) = told.snapshot().notices
@@ -331,7 +331,7 @@ def test_news_that_differs_in_numbers_alone_is_told_once() -> None:
 
 
 def test_news_is_one_printable_line() -> None:
-    told = story()
+    told = tracker()
     told.notify(notice(text="a\nb\x1b[31m" + "c" * 10_000))
     (one,) = told.snapshot().notices
     assert one.text.isprintable()
@@ -340,7 +340,7 @@ def test_news_is_one_printable_line() -> None:
 
 def test_a_listing_and_a_bookmark_say_that_what_is_known_is_so() -> None:
     clock = HandClock()
-    told = story(clock)
+    told = tracker(clock)
     assert told.snapshot().seen_ms is None
     told.seen(CallSeen("list", "pods", 200, 0.1, 0, 10))
     clock.at += 4_000
@@ -396,7 +396,7 @@ def test_a_run_that_ends_says_so() -> None:
     assert told.snapshot().stage is Stage.RUNNING
     play.feed(Stopping(play.now))
     assert told.snapshot().stage is Stage.STOPPING
-    other = story()
+    other = tracker()
     other.ending()
     assert other.snapshot().stage is Stage.STOPPING
 
@@ -476,7 +476,7 @@ def test_any_thread_may_tell_and_look() -> None:
 
 def test_an_answer_that_never_comes_costs_no_memory_of_the_story() -> None:
     clock = HandClock()
-    told = story(clock)
+    told = tracker(clock)
     play = Seen(config(initial=0), clock, told, answers=Answers(silent=(CreatePod,)))
     play.want(5)
     assert told.snapshot().total.pods == {REQUESTED: 5}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podtide.adapters.views.stats import base as story_books
-from podtide.adapters.views.stats.kubernetes import Story
+from podtide.adapters.views.stats.kubernetes import KubernetesStats
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
@@ -24,7 +24,7 @@ class Told(AppPlay):
     """An application whose story is told as it happens."""
 
     def __init__(self, settings: EngineConfig, answers: Answers | None = None, *, now: Millis = 0) -> None:
-        self.story = Story(now)
+        self.story = KubernetesStats(now)
         self._heard: Sequence[AnyStimulus] = (Starting(now),)
         super().__init__(settings, answers, now=now)
 
@@ -269,7 +269,7 @@ def test_executors_above_the_target() -> None:
 # ----------------------------------------------------------------------------------------------------------- bounds
 
 
-def said(story: Story, at: Millis, *reports: Report) -> None:
+def said(story: KubernetesStats, at: Millis, *reports: Report) -> None:
     """A step in which nothing but these reports was said."""
     state: State = engine.launch(config(initial=0), 0).state
     story.step(at, (), Step(state, (), reports))
@@ -279,7 +279,7 @@ def held(at: Millis, phase: Phase, bound: Bound, *of: str, profile: int = 0, **f
     return Held(at, phase, bound, ProfileId(profile), tuple(map(ExecutorId, of)), facts)
 
 
-def bounds(story: Story, end: Millis) -> dict[str, list[tuple[str, int, float, float]]]:
+def bounds(story: KubernetesStats, end: Millis) -> dict[str, list[tuple[str, int, float, float]]]:
     story.finish(end)
     document = story.document()
     return {
@@ -292,7 +292,7 @@ BEGAN, CHANGED, ENDED = Phase.BEGAN, Phase.CHANGED, Phase.ENDED
 
 
 def test_a_bound_counts_from_its_beginning_over_its_changes_to_its_end() -> None:
-    story = Story(0)
+    story = KubernetesStats(0)
     said(story, 1_000, held(1_000, BEGAN, Bound.PENDING_LIMIT, missing=10, slots=0))
     said(story, 3_000, held(3_000, CHANGED, Bound.PENDING_LIMIT, missing=4, slots=0))
     said(story, 5_000, held(5_000, ENDED, Bound.PENDING_LIMIT, missing=4, slots=0))
@@ -314,7 +314,7 @@ def test_a_bound_counts_from_its_beginning_over_its_changes_to_its_end() -> None
     ],
 )
 def test_how_many_pods_a_bound_holds_back(bound: Bound, facts: dict[str, int], number: int) -> None:
-    story = Story(0)
+    story = KubernetesStats(0)
     said(story, 0, held(0, BEGAN, bound, **facts))
     assert bounds(story, 2_000) == {"held": [(bound.value, 0, 2.0, 2.0 * number)], "kept": []}
 
@@ -329,13 +329,13 @@ def test_how_many_pods_a_bound_holds_back(bound: Bound, facts: dict[str, int], n
     ],
 )
 def test_how_many_executors_a_bound_keeps(bound: Bound, facts: dict[str, int], number: int) -> None:
-    story = Story(0)
+    story = KubernetesStats(0)
     said(story, 0, held(0, BEGAN, bound, **facts))
     assert bounds(story, 3_000) == {"held": [], "kept": [(bound.value, 0, 3.0, 3.0 * number)]}
 
 
 def test_bounds_of_single_executors_are_counted_in_and_out() -> None:
-    story = Story(0)
+    story = KubernetesStats(0)
     said(story, 0, held(0, BEGAN, Bound.CACHED_DATA, "1", "2"))
     said(story, 1_000, held(1_000, BEGAN, Bound.SHUFFLE_DATA, "2"))
     said(story, 2_000, held(2_000, BEGAN, Bound.CACHED_DATA, "3"))
@@ -346,7 +346,7 @@ def test_bounds_of_single_executors_are_counted_in_and_out() -> None:
 
 
 def test_the_heaviest_bound_comes_first() -> None:
-    story = Story(0)
+    story = KubernetesStats(0)
     said(
         story, 0, held(0, BEGAN, Bound.BATCH_SIZE, missing=1), held(0, BEGAN, Bound.PENDING_LIMIT, profile=1, missing=9),
         held(0, BEGAN, Bound.PENDING_LIMIT, missing=9),
@@ -357,7 +357,7 @@ def test_the_heaviest_bound_comes_first() -> None:
 
 
 def test_an_end_without_a_beginning_counts_nothing() -> None:
-    story = Story(0)
+    story = KubernetesStats(0)
     said(story, 500, held(500, ENDED, Bound.BATCH_SIZE, missing=3))
     assert bounds(story, 1_000) == {"held": [], "kept": []}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyrsistent import pmap
 
-from podtide.adapters.views.stats.yarn import GIVEN_BACK, YarnStory
+from podtide.adapters.views.stats.yarn import GIVEN_BACK, YarnStats
 from podtide.adapters.views.timeline.kubernetes import HEAD, TAIL
 from podtide.adapters.views.timeline.yarn import YarnTimeline
 from podtide.domain import engine
@@ -44,7 +44,7 @@ class Told:
 
     def __init__(self) -> None:
         self.timeline = YarnTimeline()
-        self.story = YarnStory(0)
+        self.story = YarnStats(0)
 
     def step(self, now: Millis, *items: Any, stimuli: Sequence[Any] = ()) -> None:
         reports = tuple(one for one in items if isinstance(one, Threw))
