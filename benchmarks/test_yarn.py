@@ -33,7 +33,7 @@ from podtide.domain.protocol.yarn_messages import (
     YarnInput,
 )
 from podtide.domain.yarn import allocator as yarn
-from podtide.domain.yarn.allocator_state import Said
+from podtide.domain.yarn.allocator_state import NegotiationCommand
 from podtide.domain.yarn.locality import Placement, Wish, place
 from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
@@ -109,7 +109,7 @@ class Application:
         self.containers = 0
         self.oldest = 0
 
-    def take(self, *items: YarnInput) -> tuple[Said, ...]:
+    def take(self, *items: YarnInput) -> tuple[NegotiationCommand, ...]:
         step = yarn.negotiate(self.state, items, CONFIG, self.now)
         self.state = step.state
         return step.commands
@@ -118,7 +118,7 @@ class Application:
         tasks = {DEFAULT_PROFILE: executors * TASKS_EACH}
         self.take(ContainersWanted(self.now, ((DEFAULT_PROFILE, executors),), tasks, {DEFAULT_PROFILE: hints(hosts)}))
 
-    def beat(self) -> tuple[Said, ...]:
+    def beat(self) -> tuple[NegotiationCommand, ...]:
         return self.take(Beat(self.now))
 
     def given(self, count: int, hosts: int = HOSTS) -> tuple[Container, ...]:

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, assert_never, cast, get_ar
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.kubernetes import side as kubernetes_side
+from podtide.domain.kubernetes.router import KubernetesRouter
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol import resource_profiles as profiles
 from podtide.domain.protocol.backend_messages import (
@@ -62,6 +63,7 @@ from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.manager import ScalingState
 from podtide.domain.yarn import side as yarn_side
 from podtide.domain.yarn.container_specs import container_spec
+from podtide.domain.yarn.router import YarnRouter
 from podtide.domain.yarn.side import News, YarnSideState, YarnStimulus
 
 _TURNS = frozenset({Tick, Answer, Reset, Stop})
@@ -221,14 +223,14 @@ class _Run:
         self.now = now
         self.load = state.load
         self.scaling = state.scaling
-        self.office = _office(state, config, now)
+        self.router = _router(state, config, now)
         self.tick_at = _rested(state, config, now)
         self.commands: list[Command] = []
         self.reports: list[Report] = []
-        self.mail: deque[_ToSide | _ToScaling] = deque()
+        self.queue: deque[_ToSide | _ToScaling] = deque()
 
     def step(self) -> Step[State, Command]:
-        stands = self.office.state()
+        stands = self.router.state()
         if isinstance(stands, YarnSideState):
             state = State(self.load, self.scaling, None, self.tick_at, stands)
         else:
@@ -265,7 +267,7 @@ class _Run:
         self.reports.extend(reports)
         for command in commands:
             self.commands.append(command)
-            self.mail.append(_ToSide(_asked(command)))
+            self.queue.append(_ToSide(_asked(command)))
         self._settle()
 
     def _tick(self) -> None:
@@ -276,24 +278,24 @@ class _Run:
             self._settle()
 
     def _settle(self) -> None:
-        while self.mail:
-            letter = self.mail.popleft()
-            if isinstance(letter, _ToSide):
-                self._to_side(letter.stimulus)
+        while self.queue:
+            message = self.queue.popleft()
+            if isinstance(message, _ToSide):
+                self._to_side(message.stimulus)
             else:
-                self._to_scaling(letter.events)
+                self._to_scaling(message.events)
 
     def _to_side(self, stimulus: _Stimulus) -> None:
-        office = self.office
-        office.take(cast(Any, stimulus))
-        said, office.commands = office.commands, []
-        self.reports.extend(office.reports)
-        office.reports = []
-        for command in said:
+        router = self.router
+        router.take(cast(Any, stimulus))
+        commands, router.commands = router.commands, []
+        self.reports.extend(router.reports)
+        router.reports = []
+        for command in commands:
             if isinstance(command, _NEWS):
                 heard = _heard(command)
                 if heard and self.config.dynamic:
-                    self.mail.append(_ToScaling(heard))
+                    self.queue.append(_ToScaling(heard))
             else:
                 self.commands.append(_outward(command))
 
@@ -306,15 +308,15 @@ class _Run:
         self.reports.extend(decided.reports)
         for command in decided.commands:
             self.commands.append(command)
-            self.mail.append(_ToSide(_asked(command)))
+            self.queue.append(_ToSide(_asked(command)))
 
 
-def _office(state: State, config: EngineConfig, now: Millis) -> kubernetes_side.Office | yarn_side.Office:
+def _router(state: State, config: EngineConfig, now: Millis) -> KubernetesRouter | YarnRouter:
     if config.yarn is not None:
         assert state.yarn is not None
-        return yarn_side.Office(state.yarn, config.yarn, now)
+        return YarnRouter(state.yarn, config.yarn, now)
     assert state.kubernetes is not None
-    return kubernetes_side.Office(state.kubernetes, config.kubernetes, now)
+    return KubernetesRouter(state.kubernetes, config.kubernetes, now)
 
 
 def _defined(event: ResourceProfileAdded, rules: ContainerRules) -> ProfilesDefined:

@@ -19,7 +19,7 @@ from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_i
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
-from podtide.domain.backend.state import DIRECT, Phase
+from podtide.domain.backend.state import DIRECT, BackendPhase
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
 from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.protocol.backend_messages import (
@@ -201,7 +201,7 @@ class _Runner:
         if not java_bool(line.get("stop")):
             return
         self.take(Stopping(self.now))
-        while self.current.phase is Phase.DRAINING:  # stop() waits, and moves the clock
+        while self.current.phase is BackendPhase.DRAINING:  # stop() waits, and moves the clock
             self.advance(backend.due(self.current, self.config))
 
     # time
@@ -326,7 +326,7 @@ class _Runner:
     def state_line(self) -> Line:
         state = self.current
         scheduled = sorted([*(at for at, _ in self.tasks), *(grace.due for grace in state.graces)])
-        shutdown = state.phase in (Phase.DRAINING, Phase.STOPPED)
+        shutdown = state.phase in (BackendPhase.DRAINING, BackendPhase.STOPPED)
         line: Line = {"scheduled": scheduled, "shutdown": shutdown}
         if self.recovery is not None:
             line["recoveryMode"] = self.recovery

@@ -20,13 +20,13 @@ from podtide.adapters.conformance.manifests import ShapeError, java_int, java_te
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.settings import ConstructFailure
-from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
 from podtide.domain.jvm.hash_order import SMALL
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.lifecycle.exit_reasons import UNKNOWN_EXIT_CODE
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import ActiveExecutors, Delivery, LifecycleInput
-from podtide.domain.kubernetes.snapshots import NULL_POINTER, View
+from podtide.domain.kubernetes.snapshots import View
 from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import INACTIVE_LABEL, Pod, PodManifest, PodNumber, Snapshot

@@ -16,9 +16,8 @@ from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_i
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.settings import ConstructFailure
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes import snapshots_store as store
-from podtide.domain.kubernetes.snapshots import NUMBER_FORMAT
 from podtide.domain.kubernetes.snapshots_store import StoreCommand, StoreConfig, StoreInput, StoreState
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.config import KubernetesConfig

@@ -58,7 +58,7 @@ from podtide.domain.protocol.yarn_messages import (
     YarnInput,
 )
 from podtide.domain.yarn import allocator as yarn
-from podtide.domain.yarn.allocator_state import MACHINE, TRACKER, Said, YarnState
+from podtide.domain.yarn.allocator_state import MACHINE, TRACKER, NegotiationCommand, YarnState
 from podtide.domain.yarn.container_specs import container_spec
 
 LAUNCH_FAILED: Final = "java.lang.RuntimeException: scripted: launch failed"
@@ -115,7 +115,7 @@ class _Runner:
         self.reply = YarnAnswer()
         self.acting = ""
         self.raw = self.options.sets == "raw"
-        self.heard: list[tuple[int, Said]] = []
+        self.heard: list[tuple[int, NegotiationCommand]] = []
         self.config: NegotiationConfig | None = None
         queued = self.options.launch == "queued"
         answer = yarn_scenario(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
@@ -283,13 +283,13 @@ class _Runner:
         if self.options.log:
             self.log += [f"{line.level} {line.text}" for line in words_yarn.lines(report) if line.level != "DEBUG"]
 
-    def carry_out(self, commands: Sequence[Said]) -> None:
+    def carry_out(self, commands: Sequence[NegotiationCommand]) -> None:
         for command in commands:
             answer = self.perform(command)
             if answer is not None:
                 self.take(answer)
 
-    def perform(self, command: Said) -> YarnInput | None:
+    def perform(self, command: NegotiationCommand) -> YarnInput | None:
         """Do what the allocator asks for and show it; what comes back at once is the answer."""
         match command:
             case CancelRequests():
@@ -345,7 +345,7 @@ class _Runner:
         on = list(dict.fromkeys(self.config.racks.get(host, DEFAULT_RACK) for host in names))
         return names, on if len(on) <= SMALL else immutable_map_order(on)
 
-    def show(self, command: Said) -> YarnInput | None:
+    def show(self, command: NegotiationCommand) -> YarnInput | None:
         match command:
             case TakeRequests():
                 self.client.take(command)

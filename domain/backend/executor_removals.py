@@ -21,12 +21,12 @@ from podtide.domain.backend.registry import KILLED, Leaving, Parked, Registry
 from podtide.domain.backend.state import (
     DIRECT,
     Asked,
+    BackendPhase,
     BackendState,
     Decommissioning,
     Grace,
     Killing,
     Patience,
-    Phase,
     Registering,
     ReplyTo,
     Rest,
@@ -149,7 +149,7 @@ class Departures(ABC):
     @property
     def pool_open(self) -> bool:
         """Whether the maintenance thread still takes work."""
-        return self.phase not in (Phase.DRAINING, Phase.STOPPED)
+        return self.phase not in (BackendPhase.DRAINING, BackendPhase.STOPPED)
 
     # -------------------------------------------------------------------------------------------------------- kills
 

@@ -35,11 +35,11 @@ from podtide.domain.backend.registry import Leaving, Registered, decommissioned
 from podtide.domain.backend.state import (
     DIRECT,
     Asked,
+    BackendPhase,
     BackendState,
     Decommissioning,
     Killing,
     KillSent,
-    Phase,
     Readiness,
     Registering,
     Rest,
@@ -114,7 +114,7 @@ MAINTENANCE_THREAD: Final = "kubernetes-executor-maintenance"
 STOPPING_THREAD: Final = "main"
 """Who calls stop(), as a rule: the application's own thread."""
 
-_OVER: Final = frozenset({Phase.STOPPING, Phase.DRAINING, Phase.STOPPED, Phase.ABANDONED})
+_OVER: Final = frozenset({BackendPhase.STOPPING, BackendPhase.DRAINING, BackendPhase.STOPPED, BackendPhase.ABANDONED})
 
 
 def manage(
@@ -173,7 +173,7 @@ class Backend(Departures):
             case HostsExcluded():
                 self.registry = replace(self.registry, excluded_hosts=item.hosts)
             case Starting():
-                if self.phase is Phase.CREATED:
+                if self.phase is BackendPhase.CREATED:
                     self.start()
             case Stopping():
                 self.stop()
@@ -248,16 +248,16 @@ class Backend(Departures):
         initial = ((DEFAULT_PROFILE, self.config.executors_initial),)
         if stage is not StartStage.TARGETS and self.forward(initial, StartStage.TARGETS):
             return
-        self.phase = Phase.RUNNING
+        self.phase = BackendPhase.RUNNING
         self.say(SourcesStarted(self.now))
 
     def stop(self) -> None:
-        if self.phase is Phase.DRAINING:
+        if self.phase is BackendPhase.DRAINING:
             return  # it stands in stop() already
         now, config, reason = self.now, self.config, why(Cause.STOPPED)
         self.stop_serial = self.serial
         if self.pool_open:
-            self.phase = Phase.STOPPING
+            self.phase = BackendPhase.STOPPING
         self.patience = pdeque()  # super.stop ends the thread of the force kills
         for what in ("scheduler", "store", "watch", "poll"):
             self.serial += 1
@@ -275,7 +275,7 @@ class Backend(Departures):
         """stop() goes on after the allocator's, which alone is not guarded."""
         if threw is not None:
             if self.pool_open:
-                self.phase = Phase.ABANDONED
+                self.phase = BackendPhase.ABANDONED
             self.threw(threw)
             return
         if self.config.config_map:
@@ -286,14 +286,14 @@ class Backend(Departures):
     def drain(self) -> None:
         """The maintenance thread takes no more work and ends what it has, for a while."""
         if self.graces:
-            self.phase = Phase.DRAINING
+            self.phase = BackendPhase.DRAINING
             self.stop_by = self.now + STOP_WAIT_MS
         else:
             self.stopped()
 
     def stopped(self) -> None:
         reason = why(Cause.STOPPED, deletions_dropped=len(self.graces))
-        self.phase, self.stop_by, self.graces = Phase.STOPPED, None, pdeque()
+        self.phase, self.stop_by, self.graces = BackendPhase.STOPPED, None, pdeque()
         self.call(lambda serial: StopSource(self.now, serial, "timers", reason))
         self.call(lambda serial: StopSource(self.now, serial, "client", reason))
 

@@ -23,7 +23,7 @@ DIRECT: Final = "direct"
 """The allocator that creates pods itself; the only one that cannot throw when it is told its targets."""
 
 
-class Phase(Enum):
+class BackendPhase(Enum):
     """Where the backend is in its life."""
 
     CREATED = "created"
@@ -132,7 +132,7 @@ class BackendState:
     patience: PDeque[Patience] = field(default_factory=pdeque)
     ids: int = 0
     serial: int = 0
-    phase: Phase = Phase.CREATED
+    phase: BackendPhase = BackendPhase.CREATED
     stop_by: Millis | None = None
     stop_serial: int | None = None
     recovery: bool = False

@@ -18,7 +18,7 @@ from typing import Final
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.reader import Reads, master_of
 from podtide.domain.conf.spark_conf import Setting, SparkConf
-from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.hash_order import concurrent_map_order, immutable_map_order
 from podtide.domain.jvm.values import BYTE_UNITS, LONG_MAX, double_text, parse_double, parse_int, parse_size, to_int
 from podtide.domain.protocol.config import ProfileRules
@@ -34,7 +34,6 @@ from podtide.domain.protocol.resource_profiles import (
 CORES_KEY: Final = "spark.executor.cores"
 MEMORY_KEY: Final = "spark.executor.memory"
 
-NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
 LONG_DIGITS: Final = 19
 
 

@@ -19,14 +19,13 @@ from typing import Final, NamedTuple, TypeVar
 from returns.result import Failure, Result, Success
 
 from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, NUMBER_FORMAT, SparkFault
 from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, map_hash, product_hash, trie_order
 from podtide.domain.jvm.values import LONG_MAX, parse_boolean, string_hash
 from podtide.domain.protocol.config import ClaimTemplate
 
 PREFIX: Final = "spark.kubernetes.executor.volumes."
 CLAIM: Final = "persistentVolumeClaim"
-NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"
 
 VOLUMES_MAX: Final = 1_000
 """Far more than Kubernetes takes in a pod; a conf with more of them is refused."""
@@ -170,7 +169,7 @@ def _check_size(key: str, size: str | None) -> None:
     if size is None or not all(sign.isdecimal() for sign in size):
         return
     if not size or len(size.lstrip("0")) > len(str(LONG_MAX)) or int(size) > LONG_MAX:
-        fault = SparkFault("java.lang.NumberFormatException", f'For input string: "{size}"')
+        fault = SparkFault(NUMBER_FORMAT, f'For input string: "{size}"')
         raise _Unusable(key, "a quantity such as 10Gi", fault)
     if int(size) < 1024:
         message = f"Volume size `{size}` is smaller than 1KiB. Missing units?"

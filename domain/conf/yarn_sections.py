@@ -31,13 +31,13 @@ from podtide.domain.conf.backend_config import (
     registered_ratio,
     text_of,
 )
-from podtide.domain.conf.default_profile import NUMBER_FORMAT, profile_rules
+from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.entries_yarn import EXECUTOR_RESOURCES
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION, SERVICE
 from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import Setting
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, to_int, trim
 from podtide.domain.protocol.config import (
     BackendConfig,

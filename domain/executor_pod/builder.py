@@ -29,7 +29,7 @@ from podtide.domain.executor_pod.feature_steps import build, container_missing
 from podtide.domain.executor_pod.reads import refused
 from podtide.domain.executor_pod.resources import Shape, executor_shape
 from podtide.domain.executor_pod.settings import BASIC, MOUNT_VOLUMES, TEMPLATE_KEY, PodSettings, pod_settings
-from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.kubernetes.allocator.replicas_allocator import CLAIMS_REFUSED, NO_DRIVER_POD
 from podtide.domain.protocol.config import ClaimTemplate, claim_name
@@ -172,7 +172,7 @@ class ExecutorPods:
             return found
         described = ResourceProfile(DEFAULT_PROFILE) if profile == DEFAULT_PROFILE else self.profiles.get(profile)
         if described is None:
-            fault = SparkFault("java.util.NoSuchElementException", f"key not found: {profile}")
+            fault = SparkFault(NO_SUCH_ELEMENT, f"key not found: {profile}")
             return ConfError(PROFILE_LABEL, str(profile), "unset", "a resource profile that is known", fault)
         vendors = self._facts.vendors.get(profile, {})
         shape = executor_shape(self._conf, self._settings.sizes, described, vendors)

@@ -18,11 +18,10 @@ from returns.pipeline import is_successful
 
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf, read
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
 from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, product_hash
 from podtide.domain.jvm.values import parse_int, string_hash
 
-NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
 _CARRIER: Final = "spark.executor.defaultExtraClassPath"
 
 

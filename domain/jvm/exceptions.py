@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
-
-
 ASSERTION_ERROR: Final = "java.lang.AssertionError"
-
-
 ILLEGAL_ARGUMENT: Final = "java.lang.IllegalArgumentException"
+NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
+NULL_POINTER: Final = "java.lang.NullPointerException"
+NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"
+REJECTED_EXECUTION: Final = "java.util.concurrent.RejectedExecutionException"
+"""What a pool of threads throws that is shut down."""
 
 
 @dataclass(frozen=True, slots=True)

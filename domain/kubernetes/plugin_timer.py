@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.protocol.pod_stimuli import Stopping, Wake
 
 S = TypeVar("S")
 
@@ -42,24 +43,26 @@ class Sampler(Generic[S]):
         """Whether a sample taken now would be used at once."""
         return now >= self.next_at
 
-    def heard(self, sample: S, at: Millis, interval_ms: Millis) -> tuple[Sampler[S], S | None]:
+    def after(self, item: S | Wake | Stopping, at: Millis, interval_ms: Millis) -> tuple[Sampler[S], S | None]:
+        """The sampler after a sample, a wake or the end of the application, and the sample of a run that takes place."""
+        if isinstance(item, Stopping):
+            return Sampler(NEVER), None
+        return self._woken(at, interval_ms) if isinstance(item, Wake) else self._heard(item, at, interval_ms)
+
+    def _heard(self, sample: S, at: Millis, interval_ms: Millis) -> tuple[Sampler[S], S | None]:
         """A sample arrived: the sampler after it, and the sample if the run takes place with it."""
         if at < self.next_at:
             return replace(self, sample=sample), None
-        return self._after(at, interval_ms), sample
+        return self._next(at, interval_ms), sample
 
-    def woken(self, at: Millis, interval_ms: Millis) -> tuple[Sampler[S], S | None]:
+    def _woken(self, at: Millis, interval_ms: Millis) -> tuple[Sampler[S], S | None]:
         """Time passed: the sampler after it, and the sample that the run takes place with, if it does."""
         if at < self.next_at or self.waiting:
             return self, None
         if self.sample is None:
             return replace(self, waiting=True), None
-        return self._after(at, interval_ms), self.sample
+        return self._next(at, interval_ms), self.sample
 
-    def stopped(self) -> Sampler[S]:
-        """No run takes place any more."""
-        return Sampler(NEVER)
-
-    def _after(self, at: Millis, interval_ms: Millis) -> Sampler[S]:
+    def _next(self, at: Millis, interval_ms: Millis) -> Sampler[S]:
         missed = (at - self.next_at) // interval_ms
         return Sampler(self.next_at + (missed + 1) * interval_ms)

@@ -17,8 +17,7 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from pyrsistent import pmap
 
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
-from podtide.domain.kubernetes.snapshots import NULL_POINTER, NUMBER_FORMAT
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NULL_POINTER, NUMBER_FORMAT, REJECTED_EXECUTION, SparkFault
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import SourcesConfig
 from podtide.domain.protocol.pod_commands import ListPods
@@ -34,7 +33,7 @@ _VERSION: Final = re.compile(r"\d+")
 _VERSION_DIGITS: Final = 20
 
 STARTED_TWICE: Final = SparkFault(ILLEGAL_ARGUMENT, "requirement failed: Cannot start polling more than once.")
-REJECTED: Final = SparkFault("java.util.concurrent.RejectedExecutionException", "shut down")
+REJECTED: Final = SparkFault(REJECTED_EXECUTION, "shut down")
 
 
 class PollingConfig(NamedTuple):

@@ -1,7 +1,7 @@
 """Growing what executors outgrow: ExecutorResizePlugin (memory) and ExecutorPVCResizePlugin (volume claims).
 
 Two machines that share nothing but their shape: a timer at a fixed rate (``plugin_timer``) whose run looks at measurements
-that the sensor hands in when ``wants_memory`` or ``wants_claims`` says so.
+that the sensor hands in when the timer ``wants`` them.
 
 *Memory*: a Spark container that uses more than threshold times its limit gets a limit (and request) larger by the factor.
 Nothing is remembered: as long as it uses too much it grows at every run, without bound; a refused resize is only logged.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias
 
 from pyrsistent import PMap, PSet, pmap, pset
 
@@ -94,16 +94,6 @@ def start_pods(config: ResizeConfig, now: Millis) -> PodSizes:
     return PodSizes(Sampler(now + config.interval_ms))
 
 
-def pods_due(state: PodSizes, config: ResizeConfig) -> Millis:  # noqa: ARG001 - every machine's ``due`` takes both
-    """When the next run is due; NEVER while one waits for its measurement."""
-    return state.timer.due
-
-
-def wants_memory(state: PodSizes, config: ResizeConfig, now: Millis) -> bool:  # noqa: ARG001 - as every ``wants``
-    """Whether the executors' memory should be measured now."""
-    return state.timer.wants(now)
-
-
 def resize_pods(
     state: PodSizes,
     snapshots: Sequence[MemoryStimulus],
@@ -114,18 +104,10 @@ def resize_pods(
     commands: list[ResizePod] = []
     talk = _Talk(MEMORY_MACHINE, wanted=config.remarks)
     for stimulus in snapshots:
-        match stimulus:
-            case MemoryMeasured():
-                timer, measured = state.timer.heard(stimulus, stimulus.at, config.interval_ms)
-            case Wake():
-                timer, measured = state.timer.woken(stimulus.at, config.interval_ms)
-            case Outcome():
-                state = _pod_answered(state, stimulus, talk)
-                continue
-            case Stopping():
-                timer, measured = state.timer.stopped(), None
-            case _:
-                assert_never(stimulus)
+        if isinstance(stimulus, Outcome):
+            state = _pod_answered(state, stimulus, talk)
+            continue
+        timer, measured = state.timer.after(stimulus, stimulus.at, config.interval_ms)
         state = replace(state, timer=timer)
         if measured is not None:
             state = _enlarge(state, measured.pods, config, stimulus.at, commands, talk)
@@ -199,16 +181,6 @@ def start_claims(config: ResizeConfig, now: Millis) -> ClaimSizes:
     return ClaimSizes(Sampler(now + config.interval_ms))
 
 
-def claims_due(state: ClaimSizes, config: ResizeConfig) -> Millis:  # noqa: ARG001 - every machine's ``due`` takes both
-    """When the next run is due; NEVER while one waits for its measurement."""
-    return state.timer.due
-
-
-def wants_claims(state: ClaimSizes, config: ResizeConfig, now: Millis) -> bool:  # noqa: ARG001 - as every ``wants``
-    """Whether the executors' claims should be looked up now."""
-    return state.timer.wants(now)
-
-
 def resize_claims(
     state: ClaimSizes,
     snapshots: Sequence[ClaimStimulus],
@@ -219,21 +191,13 @@ def resize_claims(
     commands: list[ResizeClaim] = []
     talk = _Talk(CLAIM_MACHINE, wanted=config.remarks)
     for stimulus in snapshots:
-        match stimulus:
-            case DiskReport():
-                state = replace(state, reports=state.reports.set(stimulus.executor, stimulus.ratio))
-                continue
-            case ClaimsMeasured():
-                timer, measured = state.timer.heard(stimulus, stimulus.at, config.interval_ms)
-            case Wake():
-                timer, measured = state.timer.woken(stimulus.at, config.interval_ms)
-            case Outcome():
-                state = _claim_answered(state, stimulus, talk)
-                continue
-            case Stopping():
-                timer, measured = state.timer.stopped(), None
-            case _:
-                assert_never(stimulus)
+        if isinstance(stimulus, Outcome):
+            state = _claim_answered(state, stimulus, talk)
+            continue
+        if isinstance(stimulus, DiskReport):
+            state = replace(state, reports=state.reports.set(stimulus.executor, stimulus.ratio))
+            continue
+        timer, measured = state.timer.after(stimulus, stimulus.at, config.interval_ms)
         state = replace(state, timer=timer)
         if measured is not None:
             state = _expand(state, measured.claims, config, stimulus.at, commands, talk)

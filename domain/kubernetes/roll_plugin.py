@@ -18,7 +18,7 @@ equal, and sums are rounded at every step. ``float32`` and ``float_of_long`` do 
 An executor that never reported its memory has a peak heap of -1 in Spark and a peak off-heap of 0 (ExecutorMetrics
 marks empty figures in the first of them, which is the heap): the sensor should say so.
 
-The sensor hands in ``ExecutorsSummarized`` when ``wants_summary`` says so (``plugin_timer`` tells how a run and a summary
+The sensor hands in ``ExecutorsSummarized`` when the timer ``wants`` it (``plugin_timer`` tells how a run and a summary
 meet). ``Roll`` is no effect: the engine hands its ``request`` to the backend.
 """
 
@@ -28,11 +28,12 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias
 
 from pyrsistent import pmap
 
 from podtide.domain.base.units import ExecutorId, Millis
+from podtide.domain.jvm.exceptions import NUMBER_FORMAT, SparkFault
 from podtide.domain.jvm.values import parse_int
 from podtide.domain.kubernetes.plugin_timer import Sampler
 from podtide.domain.protocol.commands import Report, Step
@@ -87,16 +88,6 @@ def start(config: RollConfig, now: Millis) -> RollState:
     return RollState(Sampler(now + config.interval_ms))
 
 
-def due(state: RollState, config: RollConfig) -> Millis:  # noqa: ARG001 - every machine's ``due`` takes both
-    """When the next run is due; NEVER while one waits for its summary."""
-    return state.timer.due
-
-
-def wants_summary(state: RollState, config: RollConfig, now: Millis) -> bool:  # noqa: ARG001 - as every ``wants``
-    """Whether the executors should be summarized now: a run is due, or waits."""
-    return state.timer.wants(now)
-
-
 def roll(
     state: RollState,
     snapshots: Sequence[RollStimulus],
@@ -108,24 +99,14 @@ def roll(
     reports: list[Report] = []
     timer = state.timer
     for stimulus in snapshots:
-        summary: ExecutorsSummarized | None = None
-        match stimulus:
-            case ExecutorsSummarized():
-                timer, summary = timer.heard(stimulus, stimulus.at, config.interval_ms)
-            case Wake():
-                timer, summary = timer.woken(stimulus.at, config.interval_ms)
-            case Stopping():
-                timer = timer.stopped()
-            case _:
-                assert_never(stimulus)
+        at = stimulus.at
+        timer, summary = timer.after(stimulus, at, config.interval_ms)
         if summary is None:
             continue
-        at = stimulus.at
         try:
             chosen = choose(summary.executors, config)
         except ValueError as problem:
-            what = f'java.lang.NumberFormatException: For input string: "{problem}"'
-            reports.append(Threw(at, MACHINE, what))
+            reports.append(Threw(at, MACHINE, str(SparkFault(NUMBER_FORMAT, f'For input string: "{problem}"'))))
             continue
         if chosen is not None:
             message = f"Rolling via {config.policy} at {at}"

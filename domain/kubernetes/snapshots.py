@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
 from podtide.domain.base.versioned import JournalEntry, Versioned
-from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFault
 from podtide.domain.jvm.values import LONG_MAX, LONG_MIN
 from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
@@ -40,9 +40,6 @@ from podtide.domain.protocol.pods import (
     PodState,
     Snapshot,
 )
-
-NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
-NULL_POINTER: Final = "java.lang.NullPointerException"
 
 _NUMBER: Final = re.compile(r"([+-]?)(\d+)")
 _LONG_DIGITS: Final = 19

@@ -35,9 +35,9 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from pyrsistent import PVector, pmap, pvector
 
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, REJECTED_EXECUTION, SparkFault
 from podtide.domain.kubernetes import snapshots as views
-from podtide.domain.kubernetes.snapshots import NUMBER_FORMAT, View
+from podtide.domain.kubernetes.snapshots import View
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
@@ -53,7 +53,7 @@ WATCH: Final = "ExecutorPodsWatchSnapshotSource"
 POLLING: Final = "ExecutorPodsPollingSnapshotSource"
 SNAPSHOT: Final = "ExecutorPodsSnapshot"
 
-REJECTED: Final = SparkFault("java.util.concurrent.RejectedExecutionException", "shut down")
+REJECTED: Final = SparkFault(REJECTED_EXECUTION, "shut down")
 """What the pool answers once it was shut down, without the addresses of objects that its own text has."""
 
 ILLEGAL_ARGUMENTS: Final = frozenset(

@@ -1,7 +1,8 @@
-"""What holds pods back in an allocation round, remembered so that it is reported once: when it begins, changes and ends.
+"""What holds executors back, remembered so that it is reported once: when it begins, changes and ends.
 
 A round says for each profile which bound keeps it from its target and by how much. ``settle`` compares this with what was
-said before and yields the difference as reports (ARCHITECTURE, law 4).
+said before and yields the difference as reports (ARCHITECTURE, law 4). A machine that remembers its bounds in another way
+makes each report with ``held``.
 """
 
 from __future__ import annotations
@@ -28,12 +29,19 @@ def settle(before: Holds, now_held: Mapping[HoldKey, Mapping[str, Fact]], at: Mi
     after = before
     for key in before:
         if key not in now_held:
-            reports.append(Held(at, Phase.ENDED, key[1], key[0], facts=before[key]))
+            reports.append(held(at, key, before[key], before=True, after=False))
             after = after.remove(key)
     for key, facts in now_held.items():
         known = before.get(key)
         if known is None or dict(known) != dict(facts):
             frozen = pmap(facts)
-            reports.append(Held(at, Phase.BEGAN if known is None else Phase.CHANGED, key[1], key[0], facts=frozen))
+            reports.append(held(at, key, frozen, before=known is not None, after=True))
             after = after.set(key, frozen)
     return after, tuple(reports)
+
+
+def held(at: Millis, key: HoldKey, facts: Mapping[str, Fact], *, before: bool, after: bool) -> Held:
+    """A bound began (``after``), changed (``before`` and ``after``) or ended (``before``)."""
+    profile, bound = key
+    phase = Phase.ENDED if not after else Phase.CHANGED if before else Phase.BEGAN
+    return Held(at, phase, bound, profile, facts=facts)

@@ -7,7 +7,7 @@ know how a call ended waits for it; for the others the outcome is optional (Spar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeGuard, get_args
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.pods import PodNumber, Snapshot
@@ -344,6 +344,18 @@ Notify: TypeAlias = (
 
 PodCommand: TypeAlias = Create | Delete | Ask | Notify
 """Everything that the Kubernetes side asks of the outside."""
+
+Call: TypeAlias = (
+    Create | Delete | Ask | MarkInactive | MarkPods | ScaleSet | AssignExecutorId | ResizePod | ResizeClaim | StopSource
+)
+"""Those with a serial, by which an Outcome answers them."""
+
+_CALLS: Final = frozenset(get_args(Call))
+
+
+def is_call(command: PodCommand) -> TypeGuard[Call]:
+    """Whether a command has a serial."""
+    return type(command) in _CALLS
 
 
 # What one machine tells another. The engine routes these and hands none of them out.

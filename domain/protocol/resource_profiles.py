@@ -20,7 +20,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final, TypeVar
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
-from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.hash_order import immutable_map_order, mutable_map_order
 from podtide.domain.jvm.values import (
     INT_MAX,
@@ -157,7 +157,7 @@ def _core_bound(profile: ResourceProfile, task: dict[str, float], rules: Profile
     if CPUS in task:
         amount = task[CPUS]
         if not math.isfinite(amount):
-            return SparkFault("java.lang.NumberFormatException", _not_a_decimal(amount))
+            return SparkFault(NUMBER_FORMAT, _not_a_decimal(amount))
         cpus = _nine_places(Decimal(repr(amount)))
     else:
         cpus = _nine_places(rules.task_cpus)

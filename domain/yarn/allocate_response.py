@@ -23,8 +23,9 @@ from podtide.domain.protocol.containers import (
     ContainerId,
     resource_text,
 )
+from podtide.domain.protocol.holds import held
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
-from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
+from podtide.domain.protocol.reasons import Bound, Cause, Threw, Why
 from podtide.domain.protocol.yarn_messages import (
     DecommissionHost,
     LaunchEnded,
@@ -83,10 +84,10 @@ class Answers(Books):
             before = self.held.get(profile, 0)
             if before == table.waiting:
                 continue
-            phase = Phase.ENDED if not table.waiting else Phase.CHANGED if before else Phase.BEGAN
             self.held = self.held.set(profile, table.waiting) if table.waiting else self.held.discard(profile)
             facts = pmap({"pending": table.waiting, "target": self.targets.get(profile, 0)})
-            self.reports.append(Held(self.now, phase, Bound.RESOURCE_MANAGER, profile, (), facts))
+            key = (profile, Bound.RESOURCE_MANAGER)
+            self.reports.append(held(self.now, key, facts, before=bool(before), after=bool(table.waiting)))
 
     def handle(self, allocated: tuple[Container, ...], completed: tuple[Completion, ...]) -> None:
         """handleAllocatedContainers, then processCompletedContainers."""

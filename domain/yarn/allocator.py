@@ -52,7 +52,7 @@ from podtide.domain.protocol.yarn_messages import (
     YarnInput,
 )
 from podtide.domain.yarn.allocate_response import Answers
-from podtide.domain.yarn.allocator_state import ENDPOINT, Said, YarnState
+from podtide.domain.yarn.allocator_state import ENDPOINT, NegotiationCommand, YarnState
 from podtide.domain.yarn.locality import Wish, place
 
 NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"
@@ -60,7 +60,7 @@ INVALID_REQUEST: Final = "org.apache.hadoop.yarn.client.api.InvalidContainerRequ
 TWO_LABELS: Final = "Cannot specify more than one node label in a single node label expression"
 
 
-def begin(config: NegotiationConfig, now: Millis, *, last_id: int = 0) -> Step[YarnState, Said]:
+def begin(config: NegotiationConfig, now: Millis, *, last_id: int = 0) -> Step[YarnState, NegotiationCommand]:
     """An allocator that was just made. ``last_id``: the driver's last executor id; a new master goes on from it."""
     state = YarnState(
         specs=pmap({DEFAULT_PROFILE: config.containers}),
@@ -79,7 +79,7 @@ def begin(config: NegotiationConfig, now: Millis, *, last_id: int = 0) -> Step[Y
 
 def negotiate(
     state: YarnState, snapshots: Sequence[YarnInput], config: NegotiationConfig, now: Millis
-) -> Step[YarnState, Said]:
+) -> Step[YarnState, NegotiationCommand]:
     """Take what came, in order: targets, kills, questions, beats and what the resource manager answered."""
     negotiation = _Negotiation(state, config, now)
     for item in snapshots:

@@ -36,7 +36,7 @@ SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
 DECOMMISSIONS_MAX: Final = 200
 """Hosts whose decommission is remembered; the first one goes first (decommissioningNodesCache)."""
 
-Said: TypeAlias = YarnCommand | TargetsTaken
+NegotiationCommand: TypeAlias = YarnCommand | TargetsTaken
 
 
 class Launch(NamedTuple):
@@ -119,10 +119,10 @@ class Books:
         self.health, self.decommissioning, self.ending = state.health, state.decommissioning, state.ending
         self.serial, self.waiting, self.rest, self.later = state.serial, state.waiting, state.rest, state.later
         self.held = state.held
-        self.commands: list[Said] = []
+        self.commands: list[NegotiationCommand] = []
         self.reports: list[Report] = []
 
-    def step(self) -> Step[YarnState, Said]:
+    def step(self) -> Step[YarnState, NegotiationCommand]:
         """What came of it."""
         state = YarnState(
             self.specs, self.targets, self.running, self.starting, self.tables, self.hosts, self.host_of, self.executor_of,
@@ -134,7 +134,7 @@ class Books:
 
     # ------------------------------------------------------------------------------------------------------ helpers
 
-    def say(self, command: Said) -> None:
+    def say(self, command: NegotiationCommand) -> None:
         """One command more."""
         self.commands.append(command)
 

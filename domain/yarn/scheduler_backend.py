@@ -39,11 +39,11 @@ from podtide.domain.backend.registry import Leaving, empty_registry
 from podtide.domain.backend.scheduler_backend import Backend
 from podtide.domain.backend.state import (
     Asked,
+    BackendPhase,
     BackendState,
     Decommissioning,
     KillSent,
     Patience,
-    Phase,
     Rest,
     StopStage,
 )
@@ -201,7 +201,7 @@ class _YarnBackend(Backend):
 
     def meet_master(self) -> None:
         """RegisterClusterManager, and what follows: reset()."""
-        if self.phase is Phase.STOPPED:
+        if self.phase is BackendPhase.STOPPED:
             return
         self.fail_asks()
         self.remark("master registered", SCHEDULER_ENDPOINT)
@@ -267,12 +267,12 @@ class _YarnBackend(Backend):
 
     def start(self) -> None:
         """Nothing is asked for: the application master begins with the initial number by itself."""
-        self.phase = Phase.RUNNING
+        self.phase = BackendPhase.RUNNING
 
     def stop(self) -> None:
-        if self.phase in (Phase.STOPPING, Phase.STOPPED):
+        if self.phase in (BackendPhase.STOPPING, BackendPhase.STOPPED):
             return
-        self.phase, self.stop_serial = Phase.STOPPING, self.serial
+        self.phase, self.stop_serial = BackendPhase.STOPPING, self.serial
         if self.master:
             self.say(MasterEnding(self.now))
         else:
@@ -283,7 +283,7 @@ class _YarnBackend(Backend):
 
     def stop_on(self, threw: str | None) -> None:
         """stop() goes on when the application master has answered; an exception leaves it."""
-        self.phase, self.patience = Phase.STOPPED, pdeque()
+        self.phase, self.patience = BackendPhase.STOPPED, pdeque()
         self.asked, self.questions = pmap(), pdeque()
         if threw is not None:
             self.threw(threw)
@@ -372,7 +372,7 @@ class _YarnBackend(Backend):
     def disconnect(self, address: str) -> None:
         """YarnDriverEndpoint.onDisconnected."""
         executor = self.registry.addresses.get(address)
-        if executor is None or self.phase is Phase.STOPPED or not self.disable(executor):
+        if executor is None or self.phase is BackendPhase.STOPPED or not self.disable(executor):
             return
         if not self.master:
             self.remark("loss before master", SCHEDULER_ENDPOINT)
@@ -403,7 +403,7 @@ class _YarnBackend(Backend):
 
     def lose(self, item: LossReported) -> None:
         """RemoveExecutor from the application master."""
-        if self.phase is not Phase.STOPPED:
+        if self.phase is not BackendPhase.STOPPED:
             self.remark("removal asked", SCHEDULER_ENDPOINT, executor=item.executor, what=item.reason.message)
             self.send_away(item.executor, item.reason, item.why or why(Cause.CONTAINER_COMPLETED))
 

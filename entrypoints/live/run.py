@@ -60,7 +60,7 @@ from podtide.adapters.views.live.metrics import LiveMetrics, MetricsMissing
 from podtide.adapters.views.live.status import ACT, SHADOW, About
 from podtide.adapters.views.live.terminal import LiveTerminal
 from podtide.adapters.views.live.tracker import LiveTracker
-from podtide.domain.backend.state import Phase as BackendPhase
+from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.settings import Level as NoticeLevel

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
-from podtide.domain.backend.state import Phase
+from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
@@ -189,7 +189,7 @@ def test_timers_come_to_an_end(story: list[tuple[Millis, BackendInput]], config:
     assert backend.due(world.state, config) == NEVER
     assert not world.state.graces
     if any(isinstance(item, Stopping) for _, item in story):
-        assert world.state.phase is Phase.STOPPED
+        assert world.state.phase is BackendPhase.STOPPED
 
 
 @given(story=STORIES, config=CONFIGS, cut=st.integers(0, 25))

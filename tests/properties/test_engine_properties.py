@@ -17,12 +17,7 @@ from podtide.domain import engine
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.kubernetes import (
-    polling_source as polling,
-    resize_plugins as resizing,
-    roll_plugin as rolling,
-    snapshots_store as store,
-)
+from podtide.domain.kubernetes import polling_source as polling, snapshots_store as store
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
 from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew
 from podtide.domain.protocol.config import (
@@ -238,11 +233,11 @@ class Run:
         assert side is not None
         times = [backend.due(side.backend, given.backend), polling.due(side.polling), store.due(side.store)]
         if side.roll is not None and given.roll is not None:
-            times.append(rolling.due(side.roll, given.roll))
+            times.append(side.roll.timer.due)
         if side.memory is not None and given.resize is not None:
-            times.append(resizing.pods_due(side.memory, given.resize))
+            times.append(side.memory.timer.due)
         if side.claims is not None and given.claim_resize is not None:
-            times.append(resizing.claims_due(side.claims, given.claim_resize))
+            times.append(side.claims.timer.due)
         if self.config.dynamic:
             times.append(self.state.tick_at)
         return min(times)

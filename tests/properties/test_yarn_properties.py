@@ -42,7 +42,7 @@ from podtide.domain.protocol.yarn_messages import (
     YarnInput,
 )
 from podtide.domain.yarn import allocator as yarn
-from podtide.domain.yarn.allocator_state import Said, YarnState
+from podtide.domain.yarn.allocator_state import NegotiationCommand, YarnState
 
 HOSTS = ("h1", "h2", "h3", "h4")
 RACKS = {"h1": "/a", "h2": "/a", "h3": "/b"}
@@ -71,7 +71,7 @@ class Heard:
     excluded: set[str] = field(default_factory=set)
     removed: set[ExecutorId] = field(default_factory=set)
 
-    def hear(self, command: Said) -> None:
+    def hear(self, command: NegotiationCommand) -> None:
         match command:
             case RequestContainers():
                 assert command.first == self.ever_requested[command.profile] + 1
@@ -142,7 +142,7 @@ class Negotiations(RuleBasedStateMachine):
         )
         self.now: Millis = 0
         self.heard = Heard()
-        self.kept: list[tuple[YarnState, tuple[YarnInput, ...], Millis, Step[YarnState, Said]]] = []
+        self.kept: list[tuple[YarnState, tuple[YarnInput, ...], Millis, Step[YarnState, NegotiationCommand]]] = []
         self.containers = 0
         self.all: list[ContainerId] = []
         self.ended: set[ContainerId] = set()
@@ -176,7 +176,7 @@ class Negotiations(RuleBasedStateMachine):
         if step.commands and isinstance(step.commands[-1], CallResourceManager):
             self.nothing_too_much_is_asked_for(step)
 
-    def nothing_too_much_is_asked_for(self, step: Step[YarnState, Said]) -> None:
+    def nothing_too_much_is_asked_for(self, step: Step[YarnState, NegotiationCommand]) -> None:
         """As a heartbeat begins, what waits, starts and runs is the target, or what starts and runs alone."""
         state = step.state
         for profile, target in state.targets.items():

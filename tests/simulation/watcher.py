@@ -30,7 +30,8 @@ from podtide.domain.fakes.kubernetes.cluster import World
 from podtide.domain.fakes.kubernetes.description import Life
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes.allocator.state import AllocatorState
-from podtide.domain.kubernetes.side import MACHINES, KubernetesState, Machine
+from podtide.domain.kubernetes.router import MACHINES, Machine
+from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_commands import (

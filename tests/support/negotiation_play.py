@@ -45,7 +45,7 @@ from podtide.domain.protocol.yarn_messages import (
     YarnInput,
 )
 from podtide.domain.yarn import allocator as yarn
-from podtide.domain.yarn.allocator_state import Said, YarnState
+from podtide.domain.yarn.allocator_state import NegotiationCommand, YarnState
 
 SPEC = ContainerSpec(Resource(2_432, 5), 2_048, 5, 5)
 """What Spark's own suite uses: five cores, 2048 MB of heap, five tasks at once."""
@@ -69,7 +69,7 @@ class NegotiationPlay:
     now: Millis = 0
     launching: bool = True
     last_id: int = 0
-    said: list[Said] = field(default_factory=list)
+    said: list[NegotiationCommand] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     containers: int = 0
     state: YarnState = field(init=False)
@@ -80,7 +80,7 @@ class NegotiationPlay:
         self.said.extend(step.commands)
         self.reports.extend(step.reports)
 
-    def take(self, *items: YarnInput) -> list[Said]:
+    def take(self, *items: YarnInput) -> list[NegotiationCommand]:
         """Something comes in, and launches end; what the allocator said."""
         step = yarn.negotiate(self.state, items, self.config, self.now)
         self.state = step.state
@@ -125,10 +125,10 @@ class NegotiationPlay:
         )
         return only(self.take(wanted), TargetsTaken)[-1].changed
 
-    def kill(self, *executors: str) -> list[Said]:
+    def kill(self, *executors: str) -> list[NegotiationCommand]:
         return self.take(KillExecutors(self.now, tuple(map(ExecutorId, executors))))
 
-    def ask_loss(self, *executors: str) -> list[Said]:
+    def ask_loss(self, *executors: str) -> list[NegotiationCommand]:
         return self.take(LossReasonsAsked(self.now, tuple(map(ExecutorId, executors))))
 
     def end_application(self) -> None:
@@ -143,7 +143,7 @@ class NegotiationPlay:
         resource = spec.resource if memory is None else spec.resource._replace(memory_mib=memory)
         return Container(ContainerId(f"c{self.containers}"), host, ProfileId(profile), resource)
 
-    def beat(self) -> list[Said]:
+    def beat(self) -> list[NegotiationCommand]:
         """The reporter thread calls."""
         return self.take(Beat(self.now))
 
@@ -153,27 +153,27 @@ class NegotiationPlay:
         completed: Iterable[Completion] = (),
         decommissioning: Iterable[str] = (),
         nodes: int = 10,
-    ) -> list[Said]:
+    ) -> list[NegotiationCommand]:
         """The resource manager answers."""
         updated = tuple(NodeReport(host, DECOMMISSIONING) for host in decommissioning)
         return self.take(
             ResourcesAnswered(self.now, self.state.serial, allocated, tuple(completed), updated, nodes)
         )  # fmt: skip
 
-    def refuse(self, what: str = "org.apache.hadoop.yarn.exceptions.YarnException: no") -> list[Said]:
+    def refuse(self, what: str = "org.apache.hadoop.yarn.exceptions.YarnException: no") -> list[NegotiationCommand]:
         return self.take(ResourcesRefused(self.now, self.state.serial, what))
 
-    def heartbeat(self, *hosts: str | Container, completed: Iterable[Completion] = ()) -> list[Said]:
+    def heartbeat(self, *hosts: str | Container, completed: Iterable[Completion] = ()) -> list[NegotiationCommand]:
         """A beat, and an answer with containers on these hosts."""
         said = self.beat()
         given = [self.on(one) if isinstance(one, str) else one for one in hosts]
         return said + self.answer(*given, completed=completed)
 
-    def handle(self, *allocated: Container, completed: Iterable[Completion] = ()) -> list[Said]:
+    def handle(self, *allocated: Container, completed: Iterable[Completion] = ()) -> list[NegotiationCommand]:
         """The two handlers alone, without a heartbeat."""
         return self.take(ContainersGiven(self.now, allocated, tuple(completed)))
 
-    def launched(self, executor: str, failure: str | None = None, *, fatal: bool = False) -> list[Said]:
+    def launched(self, executor: str, failure: str | None = None, *, fatal: bool = False) -> list[NegotiationCommand]:
         return self.take(LaunchEnded(self.now, ExecutorId(executor), failure, fatal))
 
     # what there is
@@ -214,7 +214,7 @@ def ready(*hosts: str, target: int | None = None, config: NegotiationConfig = CO
     return play
 
 
-def only(said: Iterable[Said], kind: type[C] | Callable[..., C]) -> list[C]:
+def only(said: Iterable[NegotiationCommand], kind: type[C] | Callable[..., C]) -> list[C]:
     """The commands of one kind."""
     return [command for command in said if isinstance(command, kind)]  # type: ignore[arg-type]
 
@@ -224,7 +224,7 @@ def ended(*containers: str, status: int = 1, diagnostics: str = "") -> tuple[Com
     return tuple(Completion(ContainerId(container), status, diagnostics) for container in containers)
 
 
-def requested(said: Iterable[Said]) -> list[Group]:
+def requested(said: Iterable[NegotiationCommand]) -> list[Group]:
     """What was asked for: localized requests by their hosts, then those without."""
     groups: list[Group] = []
     for command in only(said, RequestContainers):
@@ -235,26 +235,26 @@ def requested(said: Iterable[Said]) -> list[Group]:
     return groups
 
 
-def cancelled(said: Iterable[Said]) -> list[int]:
+def cancelled(said: Iterable[NegotiationCommand]) -> list[int]:
     """The numbers of the requests that were cancelled, in that order."""
     spans = (span for command in only(said, CancelRequests) for span in command.spans)
     return [number for span in spans for number in range(span.first, span.last + 1)]
 
 
-def matched(said: Iterable[Said]) -> list[tuple[str, int, str]]:
+def matched(said: Iterable[NegotiationCommand]) -> list[tuple[str, int, str]]:
     """Which container took which request, and where it was listed."""
     return [tuple(match) for command in only(said, TakeRequests) for match in command.matches]  # type: ignore[misc]
 
 
-def launched(said: Iterable[Said]) -> list[tuple[str, str]]:
+def launched(said: Iterable[NegotiationCommand]) -> list[tuple[str, str]]:
     """Executors and their containers."""
     return [(command.executor, command.container) for command in only(said, LaunchExecutor)]
 
 
-def released(said: Iterable[Said]) -> list[str]:
+def released(said: Iterable[NegotiationCommand]) -> list[str]:
     return [container for command in only(said, ReleaseContainers) for container in command.containers]
 
 
-def told(said: Iterable[Said]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+def told(said: Iterable[NegotiationCommand]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """What the resource manager was told of nodes: those not to use any more, and those to use again."""
     return [(command.added, command.removed) for command in only(said, UpdateExclusions)]

@@ -34,10 +34,6 @@ from podtide.domain.protocol.reasons import Bound
 
 MACHINE: Final = "ExecutorPodsAllocator"
 
-NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
-NULL_POINTER: Final = "java.lang.NullPointerException"
-NOT_FOUND: Final = 404
-
 
 def begin(config: AllocationConfig, *, first_serial: int = 0) -> AllocatorState:
     """The allocator before its start. Its commands are numbered from ``first_serial`` + 1 on."""

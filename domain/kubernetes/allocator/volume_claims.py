@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from podtide.domain.base.units import Millis
-from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.jvm.quantities import parse_quantity
 from podtide.domain.protocol.config import ClaimTemplate, claim_name
@@ -51,7 +51,7 @@ def reusable_claims(
         if in_use(claim.name):
             continue
         if claim.created_at is None:
-            return SparkFault("java.lang.NullPointerException", "text")
+            return SparkFault(NULL_POINTER, "text")
         created = parse_instant(claim.created_at)
         if created is None:
             text = f"Text '{claim.created_at}' could not be parsed at index 0"

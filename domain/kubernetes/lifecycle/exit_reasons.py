@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podtide.domain.base.units import Millis
-from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.pods import (
     RUNNING,
@@ -55,22 +55,21 @@ _EXPLANATIONS: Final = {
 }
 
 _MODEL: Final = "io.fabric8.kubernetes.api.model"
-_NULL_POINTER: Final = "java.lang.NullPointerException"
 _NO_STATUS: Final = SparkFault(
-    _NULL_POINTER,
+    NULL_POINTER,
     f'Cannot invoke "{_MODEL}.PodStatus.getContainerStatuses()" because the return value of '
     f'"{_MODEL}.Pod.getStatus()" is null',
 )
 _NO_STATE: Final = SparkFault(
-    _NULL_POINTER,
+    NULL_POINTER,
     f'Cannot invoke "{_MODEL}.ContainerState.getTerminated()" because the return value of '
     f'"{_MODEL}.ContainerStatus.getState()" is null',
 )
 _NO_STATE_TO_DESCRIBE: Final = SparkFault(
-    _NULL_POINTER, f'Cannot invoke "{_MODEL}.ContainerState.getRunning()" because "state" is null'
+    NULL_POINTER, f'Cannot invoke "{_MODEL}.ContainerState.getRunning()" because "state" is null'
 )
 _NO_CODE_TO_DESCRIBE: Final = SparkFault(
-    _NULL_POINTER,
+    NULL_POINTER,
     'Cannot invoke "java.lang.Integer.toString()" because the return value of '
     f'"{_MODEL}.ContainerStateTerminated.getExitCode()" is null',
 )

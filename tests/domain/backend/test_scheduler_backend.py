@@ -10,7 +10,7 @@ import pytest
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.registry import KILLED
 from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
-from podtide.domain.backend.state import Phase
+from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
@@ -150,7 +150,7 @@ def test_k2_stop_tidies_up_in_order() -> None:
     commands = play.answer(only(commands, StopAllocator).serial)
     assert only(commands, DeleteOwned).kind == "configmaps"
     assert [c.what for c in commands if isinstance(c, StopSource)] == ["timers", "client"]
-    assert play.state.phase is Phase.STOPPED
+    assert play.state.phase is BackendPhase.STOPPED
 
 
 def test_k3_losses_of_unknown_executors_are_told_too() -> None:
@@ -515,7 +515,7 @@ def test_start_without_config_map_under_an_allocator_that_may_throw() -> None:
     start = only(play.hear(Starting(0)), StartAllocator)
     forwarded = only(play.answer(start.serial), TargetsForwarded)
     assert only(play.answer(forwarded.serial), SourcesStarted) == SourcesStarted(0)
-    assert play.state.phase is Phase.RUNNING
+    assert play.state.phase is BackendPhase.RUNNING
 
 
 def test_stop_keeps_what_the_configuration_keeps() -> None:
@@ -533,7 +533,7 @@ def test_an_allocator_that_throws_at_stop_leaves_the_rest_undone() -> None:
     stop = only(play.hear(Stopping(0)), StopAllocator)
     assert play.answer(stop.serial, REFUSED) == []
     assert play.threw() == [REFUSED_TEXT]
-    assert play.state.phase is Phase.ABANDONED
+    assert play.state.phase is BackendPhase.ABANDONED
     assert kinds(play.wake(GRACE)) == ["DeletePods"]  # the maintenance thread goes on
 
 
@@ -550,7 +550,7 @@ def test_stop_waits_for_the_grace_period_at_most_30_seconds(grace: Millis, ends:
     assert backend.due(play.state, play.config) == ends
     commands = play.wake(ends)
     assert kinds(commands) == ["DeletePods"] * deleted + ["StopSource", "StopSource"]
-    assert play.state.phase is Phase.STOPPED
+    assert play.state.phase is BackendPhase.STOPPED
 
 
 def test_a_second_stop_waits_for_the_first() -> None:

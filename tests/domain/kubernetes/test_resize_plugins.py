@@ -17,15 +17,11 @@ from podtide.domain.kubernetes.resize_plugins import (
     WITHIN,
     ClaimSizes,
     ClaimStimulus,
-    claims_due,
-    pods_due,
     report_order,
     resize_claims,
     resize_pods,
     start_claims,
     start_pods,
-    wants_claims,
-    wants_memory,
 )
 from podtide.domain.protocol.config import ResizeConfig
 from podtide.domain.protocol.pod_stimuli import (
@@ -101,12 +97,12 @@ def test_memory_grows_at_every_run_whatever_came_of_the_last() -> None:
 
 def test_when_memory_is_measured() -> None:
     state = start_pods(MEMORY, 500)
-    assert [wants_memory(state, MEMORY, now) for now in (60_499, 60_500)] == [False, True]
-    assert pods_due(state, MEMORY) == 60_500
+    assert [state.timer.wants(now) for now in (60_499, 60_500)] == [False, True]
+    assert state.timer.due == 60_500
     waiting = resize_pods(state, (Wake(60_500),), MEMORY, 60_500).state
-    assert pods_due(waiting, MEMORY) == NEVER
-    assert pods_due(resize_pods(waiting, (MemoryMeasured(60_700, ()),), MEMORY, 60_700).state, MEMORY) == 120_500
-    assert pods_due(resize_pods(state, (Stopping(1),), MEMORY, 1).state, MEMORY) == NEVER
+    assert waiting.timer.due == NEVER
+    assert resize_pods(waiting, (MemoryMeasured(60_700, ()),), MEMORY, 60_700).state.timer.due == 120_500
+    assert resize_pods(state, (Stopping(1),), MEMORY, 1).state.timer.due == NEVER
 
 
 # ---------------------------------------------------------------------------------------------------------------- claims
@@ -234,11 +230,11 @@ def test_a_resize_of_a_claim_has_its_reason() -> None:
 
 def test_when_claims_are_looked_up() -> None:
     state = start_claims(CLAIMS, 0)
-    assert [wants_claims(state, CLAIMS, now) for now in (299_999, 300_000)] == [False, True]
-    assert claims_due(state, CLAIMS) == 300_000
-    assert claims_due(resize_claims(state, (Wake(300_000),), CLAIMS, 300_000).state, CLAIMS) == NEVER
+    assert [state.timer.wants(now) for now in (299_999, 300_000)] == [False, True]
+    assert state.timer.due == 300_000
+    assert resize_claims(state, (Wake(300_000),), CLAIMS, 300_000).state.timer.due == NEVER
     stopped = resize_claims(state, (Stopping(1), ClaimsMeasured(300_000, (claim(),))), CLAIMS, 300_000)
-    assert (stopped.commands, claims_due(stopped.state, CLAIMS)) == ((), NEVER)
+    assert (stopped.commands, stopped.state.timer.due) == ((), NEVER)
 
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.floats(0, 1)), max_size=20), st.integers(0, 19))

@@ -19,12 +19,10 @@ from podtide.domain.kubernetes.roll_plugin import (
     RollState,
     RollStimulus,
     choose,
-    due,
     float32,
     float_of_long,
     roll,
     start,
-    wants_summary,
 )
 from podtide.domain.protocol.config import RollConfig
 from podtide.domain.protocol.pod_stimuli import (
@@ -194,15 +192,15 @@ def play(stimuli: list[RollStimulus], config: RollConfig = CONFIG) -> tuple[list
 def test_when_it_rolls(stimuli: list[RollStimulus], rolls: list[tuple[int, str]], next_due: Millis) -> None:
     done, state = play(stimuli)
     assert done == rolls
-    assert due(state, CONFIG) == next_due
+    assert state.timer.due == next_due
 
 
 def test_it_asks_for_a_summary_from_the_due_time_on() -> None:
     state = start(CONFIG, 1_000)
-    assert [wants_summary(state, CONFIG, now) for now in (60_999, 61_000, 90_000)] == [False, True, True]
+    assert [state.timer.wants(now) for now in (60_999, 61_000, 90_000)] == [False, True, True]
     waiting = roll(state, (Wake(61_000),), CONFIG, 61_000).state
-    assert wants_summary(waiting, CONFIG, 61_001)
-    assert not wants_summary(roll(waiting, (summary(61_002),), CONFIG, 61_002).state, CONFIG, 61_003)
+    assert waiting.timer.wants(61_001)
+    assert not roll(waiting, (summary(61_002),), CONFIG, 61_002).state.timer.wants(61_003)
 
 
 def test_what_it_asks_the_backend_for() -> None:
@@ -226,7 +224,7 @@ def test_an_id_that_is_no_number_ends_the_run_but_not_the_timer() -> None:
     assert step.commands == ()
     what = 'java.lang.NumberFormatException: For input string: "x"'
     assert step.reports == (Threw(60_000, "ExecutorRollDriverPlugin", what),)
-    assert due(step.state, CONFIG) == 120_000
+    assert step.state.timer.due == 120_000
 
 
 def test_an_older_state_still_answers_as_before() -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.kubernetes import side, snapshots_store as store
+from podtide.domain.kubernetes import router, side, snapshots_store as store
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
-from podtide.domain.kubernetes.side import MACHINES, KubernetesState, Machine
+from podtide.domain.kubernetes.router import MACHINES, Machine
+from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
 from podtide.domain.protocol.backend_messages import Requested
 from podtide.domain.protocol.config import KubernetesConfig, LifecycleConfig, RollConfig
@@ -37,7 +38,7 @@ from tests.support.engine_play import REFUSED, Answers, AppPlay, S, config, mani
 
 def started(settings: KubernetesConfig, now: Millis = 0) -> KubernetesState:
     """A side whose start is done and whose targets are 0."""
-    step = side.step(side.begin(settings, now), (Starting(now),), settings, now)
+    step = router.step(side.begin(settings, now), (Starting(now),), settings, now)
     assert step.commands == ()
     return step.state
 
@@ -79,7 +80,7 @@ def test_an_outcome_finds_its_machine() -> None:
 @pytest.mark.parametrize("serial", [7, 15, -1, -9, 2**70 + 7])
 def test_an_outcome_of_no_machine_is_passed_over(serial: int) -> None:
     state = started(PLAIN)
-    step = side.step(state, (Outcome(5, serial, REFUSED),), PLAIN, 5)
+    step = router.step(state, (Outcome(5, serial, REFUSED),), PLAIN, 5)
     assert (step.commands, step.reports) == ((), ())
     assert step.state.backend == state.backend
 
@@ -249,21 +250,21 @@ def test_the_lifecycle_managers_failures_count_what_could_not_be_created() -> No
 def test_nothing_is_due_of_an_application_at_rest() -> None:
     state = started(PLAIN)
     assert [known.due for known in state.store.subscribers] == [1_000, 1_000], "their first rounds are over"
-    step = side.step(state, (Wake(0),), PLAIN, 0)
+    step = router.step(state, (Wake(0),), PLAIN, 0)
     assert step.commands == ()
     assert side.due(step.state, PLAIN) == NEVER
 
 
 def test_the_next_round_is_on_the_grid_of_the_rounds_that_were_passed_over() -> None:
-    state = side.step(started(PLAIN, 300), (Wake(300),), PLAIN, 300).state
-    later = side.step(state, (PodsUpdated(7_777, (manifest(1),)),), PLAIN, 7_777).state
+    state = router.step(started(PLAIN, 300), (Wake(300),), PLAIN, 300).state
+    later = router.step(state, (PodsUpdated(7_777, (manifest(1),)),), PLAIN, 7_777).state
     assert side.due(later, PLAIN) == 8_300
     assert subscriber(state, ALLOCATOR).due == 1_300, "the older state is as it was"
 
 
 def test_targets_make_a_round_due_at_once() -> None:
-    state = side.step(started(PLAIN), (Wake(0),), PLAIN, 0).state
-    step = side.step(state, (TargetsSet(5_432, ((ProfileId(0), 1),)),), PLAIN, 5_432)
+    state = router.step(started(PLAIN), (Wake(0),), PLAIN, 0).state
+    step = router.step(state, (TargetsSet(5_432, ((ProfileId(0), 1),)),), PLAIN, 5_432)
     assert [type(command) for command in step.commands] == [Requested, CreatePod]
     assert side.due(step.state, PLAIN) == 6_000, "the timer's run, which finds the round open and counts itself"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes import snapshots
-from podtide.domain.kubernetes.snapshots import NULL_POINTER, NUMBER_FORMAT, Taken, View
+from podtide.domain.kubernetes.snapshots import Taken, View
 from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
     SPARK_CONTAINER,

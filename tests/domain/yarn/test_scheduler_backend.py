@@ -8,7 +8,7 @@ import pytest
 from pyrsistent import pmap
 
 from podtide.domain.backend.registry import KILLED
-from podtide.domain.backend.state import Phase, sufficient_resources_registered
+from podtide.domain.backend.state import BackendPhase, sufficient_resources_registered
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
@@ -437,7 +437,7 @@ def test_stop_tells_the_master_asks_for_nobody_and_waits() -> None:
     assert wanted([asked])[0].targets == ()
     assert driver.hear(Stopping(0)) == []
     assert [one.what for one in only(driver.answered(), StopSource)] == ["scheduler", "client"]
-    assert driver.state.phase is Phase.STOPPED
+    assert driver.state.phase is BackendPhase.STOPPED
     assert yarn_backend.due(driver.state, driver.config) == NEVER
     assert driver.hear(lost(1), LossReported(0, ids(1)[0], ENDED), MasterRegistered(0), Stopping(0)) == []
 
@@ -456,7 +456,7 @@ def test_a_stop_whose_call_fails_leaves_the_rest_undone() -> None:
     assert [one.what for one in driver.reports if isinstance(one, Threw)] == [
         "java.util.concurrent.TimeoutException: late"
     ]
-    assert driver.state.phase is Phase.STOPPED
+    assert driver.state.phase is BackendPhase.STOPPED
 
 
 def test_an_older_state_still_answers_as_before() -> None:

@@ -41,7 +41,7 @@ from podtide.domain.protocol.yarn_messages import (
     TellLossReason,
     UpdateExclusions,
 )
-from podtide.domain.yarn import side as yarn_side
+from podtide.domain.yarn import router as yarn_router, side as yarn_side
 from podtide.domain.yarn.reporter import Stage
 from podtide.domain.yarn.scheduler_backend import STALE
 from tests.support.yarn_side_play import Manager, S, YarnPlay, config, kinds
@@ -325,7 +325,7 @@ def test_that_no_node_is_left_is_reported_when_it_begins_changes_and_ends() -> N
     def exclude(*names: str, target: int) -> None:
         state, items = play.side, (HostsExcluded(0, frozenset(names)), TargetsSet(0, ((ProfileId(0), target),)))
         assert play.config.yarn is not None
-        step = yarn_side.step(state, items, play.config.yarn, play.now)
+        step = yarn_router.step(state, items, play.config.yarn, play.now)
         play.state = play.state._replace(yarn=step.state)
         play.reports.extend(step.reports)
 
@@ -419,13 +419,13 @@ def test_the_side_alone_takes_many_at_once_and_an_older_state_still_answers() ->
     settings = config().yarn
     assert settings is not None
     state = yarn_side.begin(settings, 0)
-    begun = yarn_side.step(state, (Starting(0), MasterRegistered(0)), settings, 0)
+    begun = yarn_router.step(state, (Starting(0), MasterRegistered(0)), settings, 0)
     assert kinds(begun.commands) == ["Reset", "RequestContainers", "CallResourceManager"]
-    first = yarn_side.step(begun.state, (ResourcesAnswered(0, 1), ContainersGiven(0)), settings, 0)
-    again = yarn_side.step(begun.state, (ResourcesAnswered(0, 1), ContainersGiven(0)), settings, 0)
+    first = yarn_router.step(begun.state, (ResourcesAnswered(0, 1), ContainersGiven(0)), settings, 0)
+    again = yarn_router.step(begun.state, (ResourcesAnswered(0, 1), ContainersGiven(0)), settings, 0)
     assert first == again
     assert yarn_side.due(first.state, settings) == NEVER
-    later = yarn_side.step(first.state, (ResourcesAnswered(0, 2), Wake(0)), settings, 0)
+    later = yarn_router.step(first.state, (ResourcesAnswered(0, 2), Wake(0)), settings, 0)
     assert yarn_side.due(later.state, settings) == 200
     assert not [one for one in later.commands if isinstance(one, CancelRequests | AnswerRegistration)]
     assert MasterEnding(0).at == 0
