@@ -3,44 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# One process for each core; they have to draw the same cases, some of which are sets. The command line is tested by itself:
-# its tests send signals and look at the terminal.
-PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal --benchmark-disable
+# One process for each core; they have to draw the same cases, some of which are sets.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -n auto --dist worksteal --benchmark-disable
 LIVE := $(BIN)/python -m pytest tests/live -q --benchmark-disable --durations=5
 # The real Spark, 400 MB of it, for those tests alone that run beside it.
 SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts unit slow command-line plain-python live-quick live conformance truth-check accuracy soak bench wheel clean
+.PHONY: help demo test check lint types contracts unit domain outside plain-python live-quick live conformance truth-check accuracy soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
-	@echo "make test         every check: lint, types, import contracts, tests, coverage, wheel"
-	@echo "make live         against a real API server: 1,000 pods, 100 kills, real Spark   (Java 17; tests/live/cluster.py)"
-	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
-	@echo "make truth-check  replay real runs and compare with what their drivers decided"
-	@echo "make accuracy     predict real runs from other real runs, into benchmarks/ACCURACY.md"
-	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
-	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
-
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install -qq --editable . --group dev
-	@touch $(STAMP)
-
-demo: $(STAMP)
-	$(BIN)/podtide replay $(DEMO)
-	@echo
-	$(BIN)/podtide simulate --cluster demo/spot-cluster.yaml --workload demo/workload.yaml \
-		--conf spark.executor.cores=4 --conf spark.dynamicAllocation.maxExecutors=40
-	@echo
-	$(BIN)/podtide whatif $(DEMO) --set spark.dynamicAllocation.maxExecutors=10 --static 3 --price core-hour=0.04,gb-hour=0.005
-
-test: check
-
-check: lint types contracts unit slow wheel
+	@echo "make test         every check: lint types contracts unit live-quick wheel
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -52,24 +27,19 @@ types: $(STAMP)
 contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
 
-# Properties go over the same lines thousands of times; counting them there would double their time and tell nothing new.
-unit: $(STAMP)
-	$(PYTEST) --ignore=tests/entrypoints --ignore=tests/live --ignore=tests/properties --ignore=tests/simulation \
-		--cov --cov-report=term --cov-fail-under=95
-	$(PYTEST) -q tests/properties tests/simulation
+unit: domain outside plain-python
 
-# The first two wait more than they work, so they go side by side; what each says is kept together.
-slow: $(STAMP)
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target live-quick command-line plain-python
+# Coverage is counted where it is promised: of the domain, by its own tests and the answers of real Spark. Properties and
+# simulations go over the same lines thousands of times; counting them there would double their time and tell nothing new.
+domain: $(STAMP)
+	$(PYTEST) tests/domain tests/conformance --cov --cov-report=term:skip-covered --cov-fail-under=95
 
-# The command line as a user types it: signals, terminals, pipes.
-command-line: $(STAMP)
-	$(BIN)/python -m pytest -q tests/entrypoints
+outside: $(STAMP)
+	$(PYTEST) tests/adapters tests/entrypoints tests/project tests/oracle tests/support tests/properties tests/simulation --durations=5
 
-# Newer Pythons have no wheels of pyrsistent's C extension.
+# Newer Pythons have no wheels of pyrsistent's C extension: the answers of real Spark, and that old versions stay as they were.
 plain-python: $(STAMP)
-	PYTHONHASHSEED=0 PYRSISTENT_NO_C_EXTENSION=1 $(BIN)/python -m pytest -q --benchmark-disable --hypothesis-profile=quick \
-		tests/domain tests/properties tests/conformance
+	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) --hypothesis-profile=quick tests/conformance tests/domain/base tests/properties/test_purity.py
 
 # Against a real API server, in one process: each worker would start a server of its own. Skipped, loudly, where there is none.
 live-quick: $(STAMP)

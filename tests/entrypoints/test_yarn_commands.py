@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -18,9 +17,8 @@ from podtide.domain.fakes.yarn.description import Phase, racks
 from podtide.domain.protocol.yarn_messages import MasterRegistered, ResourcesAnswered
 from podtide.entrypoints import cli
 from podtide.entrypoints.simulate.command import START
-from tests.support.project import PROJECT
+from tests.support.schemas import validate
 
-SCHEMA = json.loads((PROJECT / "docs" / "schema" / "simulation.json").read_text())
 YARN = ("--conf", "spark.master=yarn")
 
 CALM = """
@@ -86,7 +84,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         result = CliRunner().invoke(cli.podtide, [str(one) for one in (*arguments, "--record", made[f"{name}.jsonl"])])
         assert result.exit_code == 0, result.output
         document = json.loads(result.stdout)
-        jsonschema.validate(document, SCHEMA, jsonschema.Draft202012Validator)
+        validate(document, "simulation")
         made[f"{name}.json"] = folder / f"{name}.json"
         made[f"{name}.json"].write_text(result.stdout)
     return made

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -36,8 +35,8 @@ from tests.support.recordings import (
     stormy,
     wanted,
 )
+from tests.support.schemas import validate
 
-SCHEMA = json.loads((PROJECT / "docs" / "schema" / "record.json").read_text())
 DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()"]
 PLAIN: dict[str, str | None] = {"COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
@@ -145,7 +144,7 @@ def test_json_is_one_object_with_the_promised_keys(made: dict[str, Path]) -> Non
     commands = [one for line in lines(made["stormy"]) for one in line.get("decided", ()) if "command" in one]
     assert told["decisions"] == commands
     for one in (*told["decisions"], *told["reports"]):
-        jsonschema.validate(one, SCHEMA)
+        validate(one, "record")
 
 
 def test_decisions_go_to_a_file_and_are_expected_of_the_next_run(made: dict[str, Path], tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -24,9 +23,10 @@ from podtide.domain.protocol.reasons import Bound, Held, Phase
 from podtide.entrypoints.cli import podtide
 from podtide.entrypoints.simulate.command import START, simulate
 from tests.support.project import PROJECT
+from tests.support.schemas import schema, validate
 
 DEMO = PROJECT / "demo"
-SCHEMA = json.loads((PROJECT / "docs" / "schema" / "simulation.json").read_text())
+SCHEMA = schema("simulation")
 PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()", "simulate"]
 PLAIN: dict[str, str | None] = {"COLUMNS": "80", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
 K = "spark.kubernetes."
@@ -70,7 +70,7 @@ def document(*arguments: str | Path) -> Any:
     answer = asked(*arguments, "--json")
     assert answer.code == 0, answer.err
     told = json.loads(answer.out)
-    jsonschema.validate(told, SCHEMA, jsonschema.Draft202012Validator)
+    validate(told, "simulation")
     return told
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import jsonschema
 import pytest
 from click.testing import CliRunner
 from returns.pipeline import is_successful
@@ -27,11 +26,11 @@ from podtide.entrypoints.whatif.progress import Loaded
 from podtide.entrypoints.whatif.run import answered, ask, evaluate, planned, refusal, study
 from podtide.entrypoints.whatif.variants import Wishes
 from tests.support.project import PROJECT
+from tests.support.schemas import validate
 from tests.support.whatif_log import STATIC, write_log
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, application, rerun
 
 TRUTH = PROJECT.parent / "shared" / "data" / "truth"
-SCHEMA = json.loads((PROJECT / "docs" / "schema" / "whatif.json").read_text())
 DA = "spark.dynamicAllocation."
 MOVES = {"spark.master": "yarn", DA + "enabled": "true", DA + "maxExecutors": "1", "spark.executor.cores": "1"}
 """Under which one executor would have run what two did."""
@@ -60,7 +59,7 @@ def document(*arguments: str | Path) -> dict[str, Any]:
     answer = asked(*arguments, "--json")
     assert answer.code == 0, answer.err
     found: dict[str, Any] = json.loads(answer.out)
-    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    validate(found, "whatif")
     return found
 
 
@@ -218,7 +217,7 @@ def test_a_refusal_as_json_says_why(tmp_path: Path) -> None:
     answer = asked(write_log(tmp_path / "log", MOVES), "--static", "4", "--json")
     assert answer.code == 5
     found = json.loads(answer.out)
-    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    validate(found, "whatif")
     assert found["variants"] == []
     assert "does not fit" in found["refused"][0]
 
