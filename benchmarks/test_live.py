@@ -37,8 +37,8 @@ from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import AppSettings, policies_with
 from podtide.entrypoints.common.app_loop import AppLoop, Observer
 from podtide.entrypoints.live.config import live_settings
-from podtide.entrypoints.live.filters import HeadlessLens
-from podtide.entrypoints.live.loop import Inbox, LiveSurroundings
+from podtide.entrypoints.live.filters import HeadlessFilter
+from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 from podtide.entrypoints.live.manifests import LiveManifests, live_manifests
 
 Compared = Callable[[str, str, str, str], None]
@@ -158,7 +158,7 @@ class HandClock:
 
 
 class Agreeable:
-    """Hands that carry everything out at once."""
+    """CommandSink that carry everything out at once."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -178,11 +178,11 @@ class Run:
         self.lines = LiveLines(self.tracker, lines, self.clock, as_json=True)
         header = header_of(APP, settings.conf, self.clock.now(), "live")
         self.writer = RecordingWriter(str(folder / f"{pods}.jsonl"), header)
-        self.surroundings = LiveSurroundings(
-            self.inbox, self.clock, Agreeable(self.inbox), self.tracker, [HeadlessLens(HeadlessConfig())]
+        self.environment = LiveEnvironment(
+            self.inbox, self.clock, Agreeable(self.inbox), self.tracker, [HeadlessFilter(HeadlessConfig())]
         )
         observers: list[Observer] = [Recorder(self.writer), self.tracker, self.lines]
-        self.loop = AppLoop(settings.config, self.clock.now(), self.surroundings, observers)
+        self.loop = AppLoop(settings.config, self.clock.now(), self.environment, observers)
         self._version, self._place = 1, 0
         self.loop.launch()
         self.inbox.hear(Reconciled(0, PodNumber(pods)))
@@ -211,7 +211,7 @@ class Run:
     def turn(self) -> int:
         """A second later: what the loop does with what was heard; how many commands it decided."""
         self.clock.at += 1_000
-        now, stimuli = self.surroundings.wait(self.clock.at)
+        now, stimuli = self.environment.wait(self.clock.at)
         before = self.loop.steps
         self.loop.take(stimuli, now)
         self.lines.pump()

@@ -1,6 +1,6 @@
 """The loop of a whole application: what was heard goes in, commands come out, and a Wake whenever a timer is due.
 
-There is one loop. Against a fake cluster, a real one or a recording it differs in its ``Surroundings`` alone: they say what
+There is one loop. Against a fake cluster, a real one or a recording it differs in its ``Environment`` alone: they say what
 was heard and up to when, and take the commands. An ``Observer`` sees every step as it is taken: a recording is written by
 one, a summary counted by another.
 """
@@ -18,10 +18,10 @@ from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_stimuli import Starting, Wake
 
 STEPS_AT_ONCE_MAX: Final = 100_000
-"""Steps at one moment of virtual time before the loop gives up: surroundings that answer without any delay, for ever."""
+"""Steps at one moment of virtual time before the loop gives up: environment that answer without any delay, for ever."""
 
 
-class Surroundings(Protocol):
+class Environment(Protocol):
     """Everything outside of the engine: the cluster, the rest of the driver, time."""
 
     def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
@@ -46,20 +46,20 @@ class Observer(Protocol):
 
 
 class Stuck(Exception):
-    """The surroundings answer at the same moment again and again; virtual time does not go on."""
+    """The environment answer at the same moment again and again; virtual time does not go on."""
 
 
 class AppLoop:
     """One application under way. ``now``: up to when it has been decided."""
 
     def __init__(
-        self, config: EngineConfig, now: Millis, surroundings: Surroundings, observers: Sequence[Observer] = ()
+        self, config: EngineConfig, now: Millis, environment: Environment, observers: Sequence[Observer] = ()
     ) -> None:
         """Nothing happens before ``launch``."""
         self.config = config
         self.now = now
         self.steps = 0
-        self._surroundings = surroundings
+        self._surroundings = environment
         self._observers = tuple(observers)
         self._state: State | None = None
 
@@ -103,7 +103,7 @@ class AppLoop:
                 return
             at_once = at_once + 1 if now <= self.now else 0
             if at_once > STEPS_AT_ONCE_MAX:
-                raise Stuck(f"{at_once} steps at {now} ms: the surroundings answer without ever letting time pass")
+                raise Stuck(f"{at_once} steps at {now} ms: the environment answer without ever letting time pass")
             if heard:
                 self.take(heard, now)
             elif due <= now:

@@ -1,7 +1,7 @@
-"""Hands of a live run: what carries commands out.
+"""What carries the commands of a live run out: its command sinks.
 
-Acting, that is the actuator, behind the mark of executor ids on the Lease. A shadow's hands read what the core asks to be
-read, and answer everything else as done: nothing is ever written.
+Acting, that is the actuator, behind the mark of executor ids on the Lease. A shadow's sink reads what the core asks to be
+read, and answers everything else as done: nothing is ever written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from podtide.domain.protocol.pods import PodNumber
 from podtide.entrypoints.live.loop import Actuator, Hear
 
 
-class ShadowHands:
+class ShadowSink:
     """Reads what the core asks to be read, and answers everything else as done: nothing is ever written."""
 
     def __init__(self, reader: Actuator, lister: Callable[[int, str | None], None], hear: Hear) -> None:
@@ -65,7 +65,7 @@ STOP_WITHIN_S: Final = 10.0
 MARK_AGAIN_S: Final = 0.2
 
 
-class ActingHands:
+class ActingSink:
     """The actuator, behind the mark of executor ids: no pod is asked for before its id is on the cluster.
 
     Ids are marked in blocks, so most creations go straight on. Those whose block is not marked yet wait in a queue that a

@@ -1,10 +1,11 @@
 """Lenses of a live run: pure machines between the inbox and the engine, which change what is seen.
 
-In the order in which they stand. Acting: pods that cannot be read are passed over (``ReadableLens``), ids that were given
-out are never given out again (``MarkLens``). With a driver: registrations that come too late (``RegistrationLens``). Without
-one: what is there is wanted until somebody says otherwise (``AdoptLens``), what went while nobody was there is gone
-(``GoneLens``), running pods register and a lower target kills (``HeadlessLens``). In shadow: Spark's pods are its targets
-(``FollowLens``), and are shown once the shadow has decided them (``ShadowLens``).
+In the order in which they stand. Acting: pods that cannot be read are passed over (``ReadableFilter``), ids that were
+given out are never given out again (``MarkFilter``). With a driver: registrations that come too late
+(``RegistrationFilter``). Without one: what is there is wanted until somebody says otherwise (``AdoptFilter``), what went
+while nobody was there is gone (``GoneFilter``), running pods register and a lower target kills (``HeadlessFilter``). In
+shadow: Spark's pods are its targets (``FollowFilter``), and are shown once the shadow has decided them
+(``ShadowFilter``).
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ STRANGE_AFTER: Final = 1_000_000
 """An executor id so far beyond the mark was not given out by anybody who counts them."""
 
 
-class HeardLens:
-    """What a lens does that only looks at what is heard: nothing follows from decisions, and no time is waited for."""
+class InputFilter:
+    """What a filter does that only looks at what is heard: nothing follows from decisions, and no time is waited for."""
 
     def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
         """Nothing follows from a decision."""
@@ -71,7 +72,7 @@ class HeardLens:
         return NEVER
 
 
-class CountingLens(HeardLens):
+class CountingFilter(InputFilter):
     """One that knows which executor ids were given out. ``last``: the mark that an earlier run left."""
 
     def __init__(self, last: PodNumber) -> None:
@@ -84,7 +85,7 @@ class CountingLens(HeardLens):
         return super().decided(command, now)
 
 
-class HeadlessLens(HeardLens):
+class HeadlessFilter(InputFilter):
     """Without a driver: a pod that runs is taken for a registered executor, and a lower target for a wish to kill."""
 
     def __init__(self, config: HeadlessConfig, state: HeadlessState | None = None) -> None:
@@ -113,7 +114,7 @@ class HeadlessLens(HeardLens):
         return tuple(executor for executor, one in self.state.books.executors.items() if one.leaving)
 
 
-class MarkLens(CountingLens):
+class MarkFilter(CountingFilter):
     """Executor ids are given out once, whoever does it: what was seen on the cluster is never given out again.
 
     ``last``: the mark that an earlier run left. It stands first of all, and says so once, before anything is decided.
@@ -144,7 +145,7 @@ def _number(pod: PodManifest) -> PodNumber:
     return shadowing.number_of(pod) or PodNumber(0)
 
 
-class ReadableLens(CountingLens):
+class ReadableFilter(CountingFilter):
     """Acting: pods that carry the application's labels and cannot be read as its executors are not shown, and told once.
 
     In Spark one pod with an executor id that is no number loses the whole list that it is in, and one without a resource
@@ -196,7 +197,7 @@ def _has_ended(pod: PodManifest) -> bool:
     return (pod.phase or "").lower() in ENDED_PHASES or (pod.deleted_at is not None and not pod.phase)
 
 
-class RegistrationLens(HeardLens):
+class RegistrationFilter(InputFilter):
     """With a driver: an executor whose pod has ended already does not register any more.
 
     The driver's API is looked at twice a second, the pods are watched. An executor that registers and crashes within half
@@ -224,7 +225,7 @@ class RegistrationLens(HeardLens):
         return shown
 
 
-class GoneLens(HeardLens):
+class GoneFilter(InputFilter):
     """After a kill: what went while nobody was there.
 
     A sensor that has just begun does not know what is missing in its first list. Pods that were there, and pods that were
@@ -284,7 +285,7 @@ class GoneLens(HeardLens):
         return PodManifest(f"exec-{number}", labels)
 
 
-class AdoptLens(HeardLens):
+class AdoptFilter(InputFilter):
     """Where nobody has said yet how many executors are wanted: those that the first list shows are."""
 
     def __init__(self) -> None:
@@ -307,8 +308,8 @@ class AdoptLens(HeardLens):
         return seen
 
 
-class FollowLens(HeardLens):
-    """Beside Spark without its driver: what its pods tell of its targets. It stands before the shadow's lens."""
+class FollowFilter(InputFilter):
+    """Beside Spark without its driver: what its pods tell of its targets. It stands before the filter of the shadow."""
 
     def __init__(self) -> None:
         self._state = following.begin()
@@ -325,7 +326,7 @@ class FollowLens(HeardLens):
         return seen
 
 
-class ShadowLens:
+class ShadowFilter:
     """Beside Spark: its pods are shown once the shadow has decided to create them. ``tell`` hears where the two part."""
 
     def __init__(self, config: ShadowConfig, tell: Callable[[Difference | Same], None]) -> None:

@@ -1,15 +1,15 @@
-"""The loop's surroundings on a real cluster: what threads heard goes in, what was decided goes to the hands.
+"""The loop's environment on a real cluster: what threads heard goes in, what was decided goes to the sink.
 
 There is one loop (``common.app_loop``) and one thread that decides. Sensor, actuator, driver poller and target source
 have threads of their own; whatever they have to say they leave in the ``Inbox``, and the loop takes it out at one moment,
 all of it in order, stamped with that moment. A timer that is due runs in the same step, after what was heard, so that a
 cluster that never falls silent does not keep the timers from running.
 
-Between the inbox and the engine stand *lenses*: pure machines that change what is seen because of what it is seen for. The
+Between the inbox and the engine stand *filters*: pure machines that change what is seen because of what it is seen for. The
 shadow's holds Spark's pods back until it has decided for itself (``live.shadow``); that of a run without a driver makes
 registrations of running pods (``headless``). What they say is an ordinary stimulus and is recorded as one.
 
-``Hands`` carry commands out. Acting, that is the actuator behind a lease; a shadow reads and writes nothing.
+``CommandSink`` carry commands out. Acting, that is the actuator behind a lease; a shadow reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Inbox:
             return heard
 
 
-class Hands(Protocol):
+class CommandSink(Protocol):
     """What carries commands out. Never blocks for long, never raises; what comes of a call is heard in the inbox."""
 
     def apply(self, command: Command, now: Millis) -> None:
@@ -81,7 +81,7 @@ class Actuator(Protocol):
         ...
 
 
-class Lens(Protocol):
+class StimulusFilter(Protocol):
     """What stands between the inbox and the engine."""
 
     def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
@@ -109,8 +109,8 @@ class Pulse(Protocol):
         ...
 
 
-class LiveSurroundings:
-    """The loop's surroundings. ``ended``: the core ended the application; ``stopping``: somebody asked for the end.
+class LiveEnvironment:
+    """The loop's environment. ``ended``: the core ended the application; ``stopping``: somebody asked for the end.
 
     ``ends_at``: when it ends by itself.
     """
@@ -119,9 +119,9 @@ class LiveSurroundings:
         self,
         inbox: Inbox,
         clock: Clock,
-        hands: Hands,
+        sink: CommandSink,
         pulse: Pulse,
-        lenses: Sequence[Lens] = (),
+        filters: Sequence[StimulusFilter] = (),
         ends_at: Millis = NEVER,
         blind: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -135,8 +135,8 @@ class LiveSurroundings:
         self._ends_at = ends_at
         self._inbox = inbox
         self._clock = clock
-        self._hands = hands
-        self._lenses = tuple(lenses)
+        self._sink = sink
+        self._filters = tuple(filters)
         self._ready: list[AnyStimulus] = []
 
     def stop(self) -> None:
@@ -169,7 +169,9 @@ class LiveSurroundings:
         now = self._clock.now()
         if self.stopping or self.ended is not None or now >= self._ends_at:
             return NEVER, ()
-        first = min(until, self._ends_at, min((lens.due() for lens in self._lenses), default=NEVER))
+        first = min(
+            until, self._ends_at, min((stimulus_filter.due() for stimulus_filter in self._filters), default=NEVER)
+        )
         waits = 0 if self._ready or first <= now else min(first - now, TURN_MS)
         heard = self._inbox.drain(waits / 1000)
         if self.stopping:
@@ -184,18 +186,18 @@ class LiveSurroundings:
         return now, stimuli
 
     def _seen(self, heard: list[AnyStimulus], now: Millis) -> list[AnyStimulus]:
-        for lens in self._lenses:
-            heard = lens.see(heard, now)
+        for stimulus_filter in self._filters:
+            heard = stimulus_filter.see(heard, now)
         return heard
 
     def apply(self, command: Command, now: Millis) -> None:
         """Hand a command on."""
-        for lens in self._lenses:
-            self._ready.extend(lens.decided(command, now))
+        for stimulus_filter in self._filters:
+            self._ready.extend(stimulus_filter.decided(command, now))
         if isinstance(command, StopApplication):
             self.ended = command
         else:
-            self._hands.apply(command, now)
+            self._sink.apply(command, now)
 
 
 def stamped(stimulus: AnyStimulus, now: Millis) -> AnyStimulus:

@@ -85,19 +85,19 @@ from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.output import ClusterRefused, Misused, silence
 from podtide.entrypoints.common.platform import kubernetes_only
 from podtide.entrypoints.live.command import Wanted
-from podtide.entrypoints.live.command_sinks import ActingHands, ShadowHands
+from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
 from podtide.entrypoints.live.config import INSTANCES_KEY, NO_LIVE_YARN, awake, live_settings
 from podtide.entrypoints.live.filters import (
-    AdoptLens,
-    FollowLens,
-    GoneLens,
-    HeadlessLens,
-    MarkLens,
-    ReadableLens,
-    RegistrationLens,
-    ShadowLens,
+    AdoptFilter,
+    FollowFilter,
+    GoneFilter,
+    HeadlessFilter,
+    MarkFilter,
+    ReadableFilter,
+    RegistrationFilter,
+    ShadowFilter,
 )
-from podtide.entrypoints.live.loop import TURN_MS, Hands, Inbox, Lens, LiveSurroundings
+from podtide.entrypoints.live.loop import TURN_MS, CommandSink, Inbox, LiveEnvironment, StimulusFilter
 from podtide.entrypoints.live.manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
 from podtide.entrypoints.live.resume import NotTheSame, resume
 
@@ -175,7 +175,7 @@ class Running:
         self.manifests: LiveManifests | None = None
         self.driver: DriverSensor | None = None
         self.tracker: LiveTracker | None = None
-        self.surroundings: LiveSurroundings | None = None
+        self.environment: LiveEnvironment | None = None
         self.begin: list[Callable[[], object]] = []
         self.ends: list[Callable[[], object]] = []
 
@@ -240,9 +240,9 @@ class Running:
         self._signals(resources)
         if not loop.steps:
             loop.launch()
-        assert self.surroundings is not None
+        assert self.environment is not None
         for command in self.open:
-            self.surroundings.apply(command, loop.now)
+            self.environment.apply(command, loop.now)
         if self.source is not None:
             self.ends.append(self.source.stop)
             self.source.start()
@@ -374,11 +374,11 @@ class Running:
     def _lost(self, why: str) -> None:
         """Somebody else is in charge: from any thread."""
         self.trouble = why
-        if self.surroundings is not None:
-            self.surroundings.stop()
+        if self.environment is not None:
+            self.environment.stop()
 
     def _assemble(self, resources: ExitStack, api: KubernetesApi, lease: ApplicationLease | None) -> None:
-        """Sensor, actuator, hands, lenses and surroundings."""
+        """Sensor, actuator, sink, filters and environment."""
         wanted, config = self.wanted, self.settings.config
         app_id, hear = wanted.app_id, self.inbox.hear
         self.sensor = PodSensor(
@@ -404,34 +404,34 @@ class Running:
             ),
             jitter=random.random,
         )  # fmt: skip
-        self.lenses: list[Lens] = []
+        self.filters: list[StimulusFilter] = []
         if wanted.acting:
-            self.lenses = [ReadableLens(self.highest, self._strange), MarkLens(self.highest, self._saw)]
+            self.filters = [ReadableFilter(self.highest, self._strange), MarkFilter(self.highest, self._saw)]
         if wanted.driver is not None:
-            self.lenses.append(RegistrationLens())
+            self.filters.append(RegistrationFilter())
         if wanted.acting and wanted.lines:
-            self.lenses.append(AdoptLens())
-        hands: Hands
+            self.filters.append(AdoptFilter())
+        sink: CommandSink
         if lease is not None:
-            acting = ActingHands(self.actuator, self.sensor.request_list, lease, hear, self._asked_for)
+            acting = ActingSink(self.actuator, self.sensor.request_list, lease, hear, self._asked_for)
             acting.start()
             self.ends.append(acting.stop)
-            hands = acting
+            sink = acting
         else:
-            hands = ShadowHands(self.actuator, self.sensor.request_list, hear)
+            sink = ShadowSink(self.actuator, self.sensor.request_list, hear)
             if wanted.follows_pods:
-                self.lenses.append(FollowLens())
+                self.filters.append(FollowFilter())
             patience = max(ShadowConfig().patience_ms, 3 * config.kubernetes.allocation.batch_delay_ms)
-            self.lenses.append(ShadowLens(ShadowConfig(patience), self._compared))
+            self.filters.append(ShadowFilter(ShadowConfig(patience), self._compared))
         if wanted.acting and wanted.driver is None:
-            self.headless = HeadlessLens(HeadlessConfig(config.kubernetes.pods.spark_container))
-            self.gone = GoneLens(app_id)
-            self.lenses += [self.gone, self.headless]
+            self.headless = HeadlessFilter(HeadlessConfig(config.kubernetes.pods.spark_container))
+            self.gone = GoneFilter(app_id)
+            self.filters += [self.gone, self.headless]
         assert self.tracker is not None
         ends_at = NEVER if wanted.duration_ms is None else self.clock.now() + wanted.duration_ms
         driver = self.driver
-        self.surroundings = LiveSurroundings(
-            self.inbox, self.clock, hands, self.tracker, self.lenses, ends_at,
+        self.environment = LiveEnvironment(
+            self.inbox, self.clock, sink, self.tracker, self.filters, ends_at,
             (lambda: False) if driver is None else (lambda: driver.silent and not driver.ended.is_set()),
         )  # fmt: skip
         self.tracker.ask_when_heard(lambda: self.sensor.last_heard)
@@ -501,8 +501,8 @@ class Running:
         return there and wanted.acting and wanted.driver is None
 
     def _stop_asked(self) -> None:
-        if self.surroundings is not None:
-            self.surroundings.stop()
+        if self.environment is not None:
+            self.environment.stop()
 
     def _status(self) -> None:
         assert self.tracker is not None
@@ -562,12 +562,12 @@ class Running:
     def _recorded(self, resources: ExitStack, policies: Policies) -> AppLoop:
         """The loop, with its recording: begun, or gone on with where an earlier run was killed."""
         wanted, settings = self.wanted, self.settings
-        assert self.surroundings is not None
+        assert self.environment is not None
         now = self.clock.now()
         if self.driver is not None and settings.config.kubernetes.roll is not None:
             self.observers.append(RollAsker(settings.config.kubernetes, self.driver, self.inbox.hear))
         if wanted.record is None:
-            return AppLoop(settings.config, now, self.surroundings, self.observers)
+            return AppLoop(settings.config, now, self.environment, self.observers)
         header = header_of(wanted.app_id, settings.conf, now, "live", policies=policies)
         place = Path(wanted.record)
         if self._goes_on() and (loop := self._resumed(resources, wanted.record, header)) is not None:
@@ -575,11 +575,11 @@ class Running:
         if place.exists() and not wanted.overwrite:
             self._set_aside(place)
         writer = resources.enter_context(_whole(RecordingWriter(wanted.record, header, overwrite=True)))
-        return AppLoop(settings.config, now, self.surroundings, [Recorder(writer), *self.observers])
+        return AppLoop(settings.config, now, self.environment, [Recorder(writer), *self.observers])
 
     def _resumed(self, resources: ExitStack, path: str, header: RecordingHeader) -> AppLoop | None:
         """Go on with the recording of a run that was killed, or ended; None if it holds nothing."""
-        assert self.surroundings is not None
+        assert self.environment is not None
 
         def witness(now: Millis, stimuli: Sequence[AnyStimulus], commands: Sequence[Command]) -> None:
             self.headless.recall((*stimuli, *commands), now)
@@ -589,7 +589,7 @@ class Running:
             self.headless.state = headless.begin()  # what it was told of a life that is over
             return None
         writer = resources.enter_context(_whole(state.writer))
-        loop = AppLoop(self.settings.config, state.now, self.surroundings, [Recorder(writer), *self.observers])
+        loop = AppLoop(self.settings.config, state.now, self.environment, [Recorder(writer), *self.observers])
         loop.resume(state.state, state.now, state.steps)
         self.say(Level.INFO, Topic.STARTED, f"gone on with {path}: {state.steps} steps, {len(state.open)} calls open")
         # Not asked before the pods are listed: a start that fails must not leave workers at work behind it.
@@ -598,9 +598,9 @@ class Running:
         self.open = (*others, *self._leaving(state.now))
         if isinstance(self.source, ScheduleSource):
             self.source.go_on(state.began_at)
-        for lens in self.lenses:
-            if isinstance(lens, AdoptLens):
-                lens.recall()
+        for stimulus_filter in self.filters:
+            if isinstance(stimulus_filter, AdoptFilter):
+                stimulus_filter.recall()
         side = state.state.kubernetes
         if side is not None and side.allocator is not None:
             fleet = side.allocator.fleet.books
@@ -645,29 +645,29 @@ class Running:
 
     def _signals(self, resources: ExitStack) -> None:
         """SIGTERM and Ctrl-C end the run at its next turn; a second Ctrl-C ends it at once."""
-        surroundings = self.surroundings
-        assert surroundings is not None
+        environment = self.environment
+        assert environment is not None
 
         def end(number: int, _frame: FrameType | None) -> None:
             if number == signal.SIGINT:
                 if self.interrupted:
                     raise KeyboardInterrupt
                 self.interrupted = True
-            surroundings.stop()
+            environment.stop()
 
         with contextlib.suppress(ValueError):  # only the main thread may; elsewhere somebody else ends the run
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 resources.callback(signal.signal, number, signal.signal(number, end))
 
     def _decide(self, loop: AppLoop, lease: ApplicationLease | None) -> int:
-        assert self.surroundings is not None
+        assert self.environment is not None
         try:
             loop.run(NEVER)
         except (RecordingError, Stuck) as problem:
             # What is under way is ended in order all the same: pods are let go or kept, the lease is given back.
             self.trouble = str(problem)
             loop.without(Recorder)
-        ended = self.surroundings.ended
+        ended = self.environment.ended
         if ended is not None and self.trouble is None:
             self.trouble = f"the application is ended with exit code {ended.exit_code}: {ended.why.cause.value}"
         left = self._end(loop, lease)
@@ -712,11 +712,11 @@ class Running:
 
     def _delete_all(self, loop: AppLoop) -> bool:
         """The core's own end, and a sweep until a list says zero. Whether something is left."""
-        assert self.surroundings is not None
-        self.surroundings.go_on()
+        assert self.environment is not None
+        self.environment.go_on()
         loop.take((Stopping(self.clock.now()),), self.clock.now())
         until = self.clock.monotonic() + STOP_S
-        while self.clock.monotonic() < until and not self.surroundings.stopping:
+        while self.clock.monotonic() < until and not self.environment.stopping:
             loop.run(self.clock.now() + TURN_MS)
             if self.actuator.in_flight == 0 and over(loop.state):
                 break

@@ -1,6 +1,6 @@
 """A recording decided again: the same engine takes what was recorded, step by step; its commands go nowhere.
 
-``Rerun`` is a loop like any other (``common.app_loop``) whose surroundings are a recording. As long as every step is
+``Rerun`` is a loop like any other (``common.app_loop``) whose environment are a recording. As long as every step is
 decided as it was, it takes the recorded steps as they are: the same stimuli at the same time, wakes and outcomes
 included. So a recording that was made by this code is decided again to the letter.
 
@@ -60,7 +60,7 @@ CallKey: TypeAlias = tuple[Any, ...]
 
 
 class Past:
-    """A recording as the surroundings of a loop that decides otherwise. Until ``diverge`` it only takes note of calls."""
+    """A recording as the environment of a loop that decides otherwise. Until ``diverge`` it only takes note of calls."""
 
     def __init__(self) -> None:
         self._steps: Iterator[RecordedStep] | None = None

@@ -1,6 +1,6 @@
 """An application against the fake cluster, in virtual time: the world, the rest of the driver, and the loop between them.
 
-``FakeSurroundings`` joins two fakes that know nothing of each other: the cluster (``domain/world``, or on YARN
+``FakeEnvironment`` joins two fakes that know nothing of each other: the cluster (``domain/world``, or on YARN
 ``domain/yarn_world``, which is stepped by the same functions) and the driver's other half (a ``Script``: targets over time,
 or a workload whose tasks run on the executors that come). Both are values that are stepped to the same moment; what both
 have to say there is heard in one step, the driver's first.
@@ -70,8 +70,8 @@ def _worlds(world: AnyWorld) -> Any:
     return yarn_worlds if isinstance(world, YarnWorld) else pod_worlds
 
 
-class FakeSurroundings:
-    """The loop's surroundings, all of them fake. ``ended``: the application was told to stop."""
+class FakeEnvironment:
+    """The loop's environment, all of them fake. ``ended``: the application was told to stop."""
 
     def __init__(self, world: AnyWorld, script: Script, status: StatusStore | None = None) -> None:
         self.world = world
@@ -180,9 +180,9 @@ class Simulation:
         kubernetes = setup.config.kubernetes
         world = begun(setup)
         status = None if kubernetes.roll is None or setup.config.yarn is not None else StatusStore(setup.config)
-        self.surroundings = FakeSurroundings(world, script, status)
+        self.environment = FakeEnvironment(world, script, status)
         seeing = (*observers, status) if status is not None else tuple(observers)
-        self.loop = AppLoop(setup.config, setup.start, self.surroundings, seeing)
+        self.loop = AppLoop(setup.config, setup.start, self.environment, seeing)
         self.out_of_patience = False
 
     def run(self) -> Millis:
@@ -190,11 +190,11 @@ class Simulation:
 
         ``out_of_patience`` says afterwards whether it ended without the last targets being reached.
         """
-        setup, loop, script = self.setup, self.loop, self.surroundings.script
+        setup, loop, script = self.setup, self.loop, self.environment.script
         loop.launch()
         done_at: Millis | None = None
         reached_at: Millis | None = None
-        while loop.now < setup.end and self.surroundings.ended is None:
+        while loop.now < setup.end and self.environment.ended is None:
             stop = loop.now + LOOK_EVERY_MS
             if script.done():
                 done_at = loop.now if done_at is None else done_at
@@ -207,7 +207,7 @@ class Simulation:
             else:
                 done_at = reached_at = None
             loop.run(min(setup.end, stop))
-        return loop.now if self.surroundings.ended is None else self.surroundings.ended
+        return loop.now if self.environment.ended is None else self.environment.ended
 
     def reached(self) -> bool:
         """Whether every profile has as many registered executors as are wanted of it."""
@@ -225,7 +225,7 @@ class Simulation:
     @property
     def tally(self) -> dict[str, int]:
         """What the cluster counted."""
-        world = self.surroundings.world
+        world = self.environment.world
         return dict(_worlds(world).tally(world))
 
 

@@ -59,14 +59,14 @@ class Play:
 
     def look(self) -> World:
         """The cluster as it is now."""
-        world = self.simulation.surroundings.world
+        world = self.simulation.environment.world
         assert isinstance(world, World)
         return world
 
     @property
     def over(self) -> bool:
         """Whether there is nothing more to see: the application ended, or something is wrong that has no name."""
-        ended = self.simulation.surroundings.ended is not None
+        ended = self.simulation.environment.ended is not None
         return ended or any(broken.name is Name.UNNAMED for broken in self.watcher.broken)
 
     @property

@@ -94,7 +94,7 @@ class Weather(RuleBasedStateMachine):
         self.run = Play(replace(case, conf=tuple(conf.items()), description=quiet), FIXED_POLICIES)
         self.told = Told(self.run.case)
         self.run.half = self.told
-        self.run.simulation.surroundings.script = self.told
+        self.run.simulation.environment.script = self.told
         self.run.loop.launch()
 
     @property

@@ -37,7 +37,7 @@ class Demand(Protocol):
 
 
 class DryRun:
-    """The loop's surroundings without a cluster. ``write``: takes each command's record. ``ended``: told to stop."""
+    """The loop's environment without a cluster. ``write``: takes each command's record. ``ended``: told to stop."""
 
     def __init__(self, demand: Demand, write: Callable[[dict[str, Any]], None]) -> None:
         self.ended: Millis | None = None

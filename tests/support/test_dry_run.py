@@ -59,7 +59,7 @@ def test_polls_are_asked_for_and_answered_with_nothing() -> None:
 
 
 def test_an_application_that_ends_is_heard_of_no_more() -> None:
-    surroundings = DryRun(WorkloadScript(wanting((5 * S, 1)), 1, 0, ScalingConfig().profile_rules), lambda _: None)
-    surroundings.apply(StopApplication(1 * S, 11, Why(Cause.TOO_MANY_FAILURES)), 1 * S)
-    assert surroundings.ended == 1 * S
-    assert surroundings.wait(NEVER) == (NEVER, ())
+    environment = DryRun(WorkloadScript(wanting((5 * S, 1)), 1, 0, ScalingConfig().profile_rules), lambda _: None)
+    environment.apply(StopApplication(1 * S, 11, Why(Cause.TOO_MANY_FAILURES)), 1 * S)
+    assert environment.ended == 1 * S
+    assert environment.wait(NEVER) == (NEVER, ())

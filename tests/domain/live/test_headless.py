@@ -34,7 +34,7 @@ from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import app_settings
 from podtide.entrypoints.common.app_loop import AppLoop
 from podtide.entrypoints.simulate.driver_scripts import WorkloadScript
-from podtide.entrypoints.simulate.run import FakeSurroundings
+from podtide.entrypoints.simulate.run import FakeEnvironment
 from tests.support.world_play import plain
 
 CONFIG = HeadlessConfig()
@@ -251,7 +251,7 @@ def test_nobody_is_asked_twice_and_older_states_answer_as_before(items: list[Any
 # ---------------------------------------------------------------------------------------------------- with a cluster beneath
 
 
-class Headless(FakeSurroundings):
+class Headless(FakeEnvironment):
     """The fake cluster without anybody in it who registers: headless sees pods and decisions, and says the rest."""
 
     state: HeadlessState
@@ -298,48 +298,48 @@ def play(*steps: tuple[Millis, int], faults: tuple[Stage, ...] = ()) -> tuple[Ap
         plain(*faults, without=("register",), groups=(NodeGroup("worker", 10),)), 1, 0,
         sources=config.kubernetes.sources, application=Application("app", "mine", "default"),
     )  # fmt: skip
-    surroundings = Headless(world, WorkloadScript(targets, 1, 0, config.scaling.profile_rules))
-    surroundings.begin()
-    loop = AppLoop(config, 0, surroundings)
+    environment = Headless(world, WorkloadScript(targets, 1, 0, config.scaling.profile_rules))
+    environment.begin()
+    loop = AppLoop(config, 0, environment)
     loop.launch()
     counts = []
     for at in [*(at for at, _ in steps[1:]), steps[-1][0] + 180 * S]:
         loop.run(at - 1)
-        counts.append(running(surroundings))
-    return loop, surroundings, counts
+        counts.append(running(environment))
+    return loop, environment, counts
 
 
-def running(surroundings: Headless) -> int:
-    seen = worlds.pods(surroundings.cluster)
+def running(environment: Headless) -> int:
+    seen = worlds.pods(environment.cluster)
     return len([one for one in seen if one.phase == "Running" and one.deleted_at is None])
 
 
 def test_the_cluster_follows_its_targets_up_and_down() -> None:
-    loop, surroundings, counts = play((0, 10), (120 * S, 50), (300 * S, 5), (480 * S, 0))
+    loop, environment, counts = play((0, 10), (120 * S, 50), (300 * S, 5), (480 * S, 0))
     assert counts == [10, 50, 5, 0]
-    assert [len(gone) for _, gone in surroundings.killed] == [45, 5]
-    assert surroundings.killed[0][1] == ids(*range(50, 5, -1)), "the oldest are kept"
+    assert [len(gone) for _, gone in environment.killed] == [45, 5]
+    assert environment.killed[0][1] == ids(*range(50, 5, -1)), "the oldest are kept"
     side = loop.state.kubernetes
     assert side is not None
     assert not side.backend.registry.executors
-    assert worlds.tally(surroundings.cluster)["pods.created"] == 50, "nobody was replaced"
-    assert surroundings.state.known() == 0
-    assert worlds.pods(surroundings.cluster) == ()
+    assert worlds.tally(environment.cluster)["pods.created"] == 50, "nobody was replaced"
+    assert environment.state.known() == 0
+    assert worlds.pods(environment.cluster) == ()
 
 
 def test_executors_that_die_are_replaced_and_nobody_else_goes() -> None:
     dies = Stage("dies", Life.RUNNING, Life.FAILED, per_hour=12.0, exits=((1, 1.0),))
-    loop, surroundings, counts = play((0, 8), (900 * S, 3), faults=(dies,))
-    created = worlds.tally(surroundings.cluster)["pods.created"]
+    loop, environment, counts = play((0, 8), (900 * S, 3), faults=(dies,))
+    created = worlds.tally(environment.cluster)["pods.created"]
     assert created > 12
     assert counts[0] in {7, 8}, "one may just have died"
-    assert sum(len(gone) for _, gone in surroundings.killed) <= 5
-    assert running(surroundings) in {2, 3}
+    assert sum(len(gone) for _, gone in environment.killed) <= 5
+    assert running(environment) in {2, 3}
     assert loop.state.kubernetes is not None
-    assert len(loop.state.kubernetes.backend.registry.executors) == surroundings.state.registered(ProfileId(0))
+    assert len(loop.state.kubernetes.backend.registry.executors) == environment.state.registered(ProfileId(0))
 
 
 def test_a_target_that_falls_while_pods_come_up_is_reached_all_the_same() -> None:
-    _, surroundings, counts = play((0, 40), (4 * S, 3))
+    _, environment, counts = play((0, 40), (4 * S, 3))
     assert counts[-1] == 3
-    assert surroundings.state.registered(ProfileId(0)) == 3
+    assert environment.state.registered(ProfileId(0)) == 3

@@ -1,4 +1,4 @@
-"""The loop: who is heard when, timers that run in time, time that never goes back, surroundings that never let it pass."""
+"""The loop: who is heard when, timers that run in time, time that never goes back, environment that never let it pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def wanting(now: Millis, target: int) -> TargetsSet:
 
 
 class Scene:
-    """Surroundings that follow a script, and answer every call after ``latency``; what they did not know they count."""
+    """Environment that follow a script, and answer every call after ``latency``; what they did not know they count."""
 
     def __init__(self, *script: Heard, latency: Millis = 0) -> None:
         self.coming = sorted(script, key=lambda heard: heard[0])
@@ -172,7 +172,7 @@ def test_time_never_goes_back() -> None:
 
 
 class Echo(Scene):
-    """Surroundings that always have something to say, at the same moment."""
+    """Environment that always have something to say, at the same moment."""
 
     def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
         return min(42, until), (Wake(42),)
@@ -187,7 +187,7 @@ def test_surroundings_that_never_let_time_pass_are_refused(monkeypatch: pytest.M
 
 
 class Silent(Scene):
-    """Surroundings that come back early without anything to say."""
+    """Environment that come back early without anything to say."""
 
     def wait(self, until: Millis) -> tuple[Millis, Sequence[AnyStimulus]]:
         self.now = min(until, self.now + 300)

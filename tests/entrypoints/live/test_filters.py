@@ -8,8 +8,8 @@ from podtide.domain.base.units import NEVER, ProfileId
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated, TargetsSet, Wake
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodState
 from podtide.entrypoints.live.config import awake
-from podtide.entrypoints.live.filters import GoneLens, ReadableLens
-from podtide.entrypoints.live.loop import Inbox, LiveSurroundings
+from podtide.entrypoints.live.filters import GoneFilter, ReadableFilter
+from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 from tests.entrypoints.live.test_loop import Calls, Clock, Pulse, create
 
 ASLEEP = {
@@ -47,7 +47,7 @@ def pod(executor: str | None, profile: str | None = "0", name: str = "p") -> Pod
 )
 def test_a_pod_that_cannot_be_read_is_passed_over_and_told(executor: str, profile: str, said: str | None) -> None:
     told: list[str] = []
-    lens = ReadableLens(PodNumber(10), told.append)
+    stimulus_filter = ReadableFilter(PodNumber(10), told.append)
     good = pod("1", name="good")
     strange = pod(executor, profile, "strange")
     for stimulus in (
@@ -55,7 +55,7 @@ def test_a_pod_that_cannot_be_read_is_passed_over_and_told(executor: str, profil
         PodsReplaced(0, (good, strange)),
         Outcome(0, 1, pods=(good, strange)),
     ):
-        (shown,) = lens.see([stimulus], 0)
+        (shown,) = stimulus_filter.see([stimulus], 0)
         assert shown == (stimulus if said is None else stimulus._replace(pods=(good,)))
     assert len(told) == (said is not None), "each is told once"
     assert all(said is not None and said in text and "pod strange" in text for text in told)
@@ -63,30 +63,32 @@ def test_a_pod_that_cannot_be_read_is_passed_over_and_told(executor: str, profil
 
 def test_ids_that_grow_are_not_strange() -> None:
     told: list[str] = []
-    lens = ReadableLens(PodNumber(0), told.append)
+    stimulus_filter = ReadableFilter(PodNumber(0), told.append)
     for number in (900_000, 1_800_000, 2_700_000):
-        lens.see([PodsUpdated(0, (pod(str(number)),))], 0)
+        stimulus_filter.see([PodsUpdated(0, (pod(str(number)),))], 0)
     assert told == []
 
 
 def test_what_went_while_nobody_was_there_is_said_to_be_gone() -> None:
-    lens = GoneLens("app")
-    lens.expect([Pod(PodNumber(n), PodState.RUNNING, pod(str(n))) for n in (1, 2)], {PodNumber(3): ProfileId(5)}, [])
+    stimulus_filter = GoneFilter("app")
+    stimulus_filter.expect(
+        [Pod(PodNumber(n), PodState.RUNNING, pod(str(n))) for n in (1, 2)], {PodNumber(3): ProfileId(5)}, []
+    )
     listed = PodsReplaced(9, (pod("1"),))
-    gone, shown = lens.see([listed], 9)
+    gone, shown = stimulus_filter.see([listed], 9)
     assert shown is listed
     assert isinstance(gone, PodsUpdated)
     assert [one.labels["spark-exec-id"] for one in gone.pods] == ["3", "2"]
     assert {one.phase for one in gone.pods} == {None}
     assert all(one.deleted_at is not None for one in gone.pods)
-    assert lens.see([listed], 10) == [listed], "once"
+    assert stimulus_filter.see([listed], 10) == [listed], "once"
 
 
 def test_creations_that_were_never_answered_are_answered_by_the_first_list() -> None:
-    lens = GoneLens("app")
-    lens.expect([], {}, [create(1), create(2)])
+    stimulus_filter = GoneFilter("app")
+    stimulus_filter.expect([], {}, [create(1), create(2)])
     listed = PodsReplaced(9, (pod("1"),))
-    shown, first, second = lens.see([listed], 9)
+    shown, first, second = stimulus_filter.see([listed], 9)
     assert shown is listed
     assert first == Outcome(9, 1, found=1)
     assert isinstance(second, Outcome)
@@ -97,7 +99,7 @@ def test_creations_that_were_never_answered_are_answered_by_the_first_list() -> 
 
 def test_nothing_is_gone_where_nobody_was_before() -> None:
     listed = PodsReplaced(9, ())
-    assert GoneLens("app").see([listed], 9) == [listed]
+    assert GoneFilter("app").see([listed], 9) == [listed]
 
 
 @pytest.mark.parametrize("conf", [ASLEEP, OFF])
@@ -123,7 +125,7 @@ def test_a_driver_that_makes_executors_itself_is_named_key_by_key(conf: dict[str
 
 def test_no_timer_runs_by_a_picture_of_the_driver_that_is_too_old() -> None:
     clock, inbox, silent = Clock(5_000), Inbox(), [True]
-    live = LiveSurroundings(inbox, clock, Calls(), Pulse(), (), NEVER, lambda: silent[0])
+    live = LiveEnvironment(inbox, clock, Calls(), Pulse(), (), NEVER, lambda: silent[0])
     inbox.hear(TargetsSet(0, ((ProfileId(0), 3),)))
     _, heard = live.wait(4_000)
     assert [type(one) for one in heard] == [TargetsSet], "what is heard is taken, and no Wake comes with it"
@@ -133,7 +135,7 @@ def test_no_timer_runs_by_a_picture_of_the_driver_that_is_too_old() -> None:
 
 
 def test_the_end_is_not_kept_by_a_silent_driver() -> None:
-    live = LiveSurroundings(Inbox(), Clock(), Calls(), Pulse(), (), NEVER, lambda: True)
+    live = LiveEnvironment(Inbox(), Clock(), Calls(), Pulse(), (), NEVER, lambda: True)
     live.stop()
     assert live.wait(NEVER) == (NEVER, ())
     live.go_on()

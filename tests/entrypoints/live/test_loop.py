@@ -1,4 +1,4 @@
-"""The live loop's surroundings: what is heard, when timers run, what hands do. No cluster, no clock but a given one."""
+"""The live loop's environment: what is heard, when timers run, what the sink does. No cluster, no clock but a given one."""
 
 from __future__ import annotations
 
@@ -33,9 +33,16 @@ from podtide.domain.protocol.pod_stimuli import (
 )
 from podtide.domain.protocol.pods import Container, ContainerState, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
-from podtide.entrypoints.live.command_sinks import ActingHands, ShadowHands
-from podtide.entrypoints.live.filters import AdoptLens, FollowLens, HeadlessLens, MarkLens, RegistrationLens, ShadowLens
-from podtide.entrypoints.live.loop import Inbox, LiveSurroundings
+from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
+from podtide.entrypoints.live.filters import (
+    AdoptFilter,
+    FollowFilter,
+    HeadlessFilter,
+    MarkFilter,
+    RegistrationFilter,
+    ShadowFilter,
+)
+from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 
 WHY = Why(Cause.BELOW_TARGET)
 TARGETS = TargetsSet(0, ((ProfileId(0), 3),))
@@ -88,13 +95,13 @@ def create(number: int) -> CreatePod:
     return CreatePod(0, number, PodNumber(number), ProfileId(0), WHY)
 
 
-def surroundings(clock: Clock, *lenses: Any, ends_at: Millis = NEVER) -> tuple[LiveSurroundings, Inbox, Calls]:
+def environment(clock: Clock, *filters: Any, ends_at: Millis = NEVER) -> tuple[LiveEnvironment, Inbox, Calls]:
     inbox, calls = Inbox(), Calls()
-    return LiveSurroundings(inbox, clock, calls, Pulse(), lenses, ends_at), inbox, calls
+    return LiveEnvironment(inbox, clock, calls, Pulse(), filters, ends_at), inbox, calls
 
 
 def test_what_was_heard_comes_out_in_order_and_at_the_moment_it_is_taken() -> None:
-    live, inbox, _ = surroundings(Clock(5_000))
+    live, inbox, _ = environment(Clock(5_000))
     inbox.hear(TARGETS)
     inbox.hear(PodsUpdated(0, (pod(1),)))
     now, heard = live.wait(NEVER)
@@ -104,20 +111,20 @@ def test_what_was_heard_comes_out_in_order_and_at_the_moment_it_is_taken() -> No
 
 
 def test_a_timer_that_is_due_runs_though_the_cluster_never_falls_silent() -> None:
-    live, inbox, _ = surroundings(Clock(5_000))
+    live, inbox, _ = environment(Clock(5_000))
     inbox.hear(TARGETS)
     _, heard = live.wait(4_000)
     assert [type(one) for one in heard] == [TargetsSet, Wake]
 
 
 def test_nothing_heard_and_a_timer_due() -> None:
-    live, _, _ = surroundings(Clock(5_000))
+    live, _, _ = environment(Clock(5_000))
     assert live.wait(5_000) == (5_000, [])
 
 
 @pytest.mark.parametrize("when", ["before", "while waiting"])
 def test_the_end_is_at_the_next_turn(when: str) -> None:
-    live, inbox, _ = surroundings(Clock())
+    live, inbox, _ = environment(Clock())
     if when == "before":
         live.stop()
     else:
@@ -128,7 +135,7 @@ def test_the_end_is_at_the_next_turn(when: str) -> None:
 
 def test_a_run_of_a_given_length() -> None:
     clock = Clock(1_000)
-    live, inbox, _ = surroundings(clock, ends_at=2_000)
+    live, inbox, _ = environment(clock, ends_at=2_000)
     inbox.hear(TARGETS)
     assert live.wait(NEVER)[0] == 1_000
     clock.at = 2_000
@@ -136,7 +143,7 @@ def test_a_run_of_a_given_length() -> None:
 
 
 def test_the_application_ended_and_goes_on_to_clean_up() -> None:
-    live, inbox, calls = surroundings(Clock())
+    live, inbox, calls = environment(Clock())
     live.apply(StopApplication(0, 11, WHY), 0)
     assert live.ended is not None
     assert calls.commands == []
@@ -148,7 +155,7 @@ def test_the_application_ended_and_goes_on_to_clean_up() -> None:
 
 def test_a_decision_may_lead_to_something_to_see() -> None:
     told: list[Difference | Same] = []
-    live, inbox, calls = surroundings(Clock(), ShadowLens(ShadowConfig(), told.append))
+    live, inbox, calls = environment(Clock(), ShadowFilter(ShadowConfig(), told.append))
     inbox.hear(PodsReplaced(0, ()))
     inbox.hear(PodsUpdated(0, (pod(1),)))
     _, heard = live.wait(NEVER)
@@ -162,7 +169,7 @@ def test_a_decision_may_lead_to_something_to_see() -> None:
 
 def test_the_shadow_looks_again_when_its_patience_ends() -> None:
     clock, told = Clock(0), list[Difference | Same]()
-    live, inbox, _ = surroundings(clock, ShadowLens(ShadowConfig(patience_ms=500), told.append))
+    live, inbox, _ = environment(clock, ShadowFilter(ShadowConfig(patience_ms=500), told.append))
     inbox.hear(PodsReplaced(0, ()))
     inbox.hear(PodsUpdated(0, (pod(1),)))
     live.wait(NEVER)
@@ -173,7 +180,7 @@ def test_the_shadow_looks_again_when_its_patience_ends() -> None:
 
 
 def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
-    live, inbox, _ = surroundings(Clock(), FollowLens())
+    live, inbox, _ = environment(Clock(), FollowFilter())
     inbox.hear(PodsUpdated(0, (pod(1), pod(2))))
     _, heard = live.wait(NEVER)
     assert heard[0] == TargetsSet(1_000, ((ProfileId(0), 2),))
@@ -181,7 +188,7 @@ def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
 
 
 def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> None:
-    live, inbox, _ = surroundings(Clock(), AdoptLens())
+    live, inbox, _ = environment(Clock(), AdoptFilter())
     inbox.hear(PodsReplaced(0, (pod(1), pod(2))))
     inbox.hear(PodsReplaced(0, (pod(1),)))
     _, heard = live.wait(NEVER)
@@ -189,7 +196,7 @@ def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> Non
 
 
 def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
-    live, inbox, _ = surroundings(Clock(), MarkLens(PodNumber(40)))
+    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
     inbox.hear(PodsReplaced(0, (pod(7),)))
     inbox.hear(PodsUpdated(0, (pod(41),)))
     inbox.hear(PodsUpdated(0, (pod(41, "Running"),)))
@@ -203,14 +210,14 @@ def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
 
 
 def test_the_mark_of_an_earlier_run_comes_before_anything_else() -> None:
-    live, inbox, _ = surroundings(Clock(), MarkLens(PodNumber(40)))
+    live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
     inbox.hear(TARGETS)
     assert [type(one) for one in live.wait(NEVER)[1]] == [Reconciled, TargetsSet]
 
 
 def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
-    lens = HeadlessLens(HeadlessConfig())
-    live, inbox, _ = surroundings(Clock(), lens)
+    stimulus_filter = HeadlessFilter(HeadlessConfig())
+    live, inbox, _ = environment(Clock(), stimulus_filter)
     inbox.hear(TargetsSet(0, ((ProfileId(0), 2),)))
     inbox.hear(PodsUpdated(0, (pod(1, "Running"), pod(2, "Running"))))
     _, heard = live.wait(NEVER)
@@ -221,10 +228,10 @@ def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
 
 
 def test_what_was_heard_before_is_not_said_again() -> None:
-    lens = HeadlessLens(HeadlessConfig())
+    stimulus_filter = HeadlessFilter(HeadlessConfig())
     before: Sequence[AnyStimulus | Command] = (PodsUpdated(0, (pod(1, "Running"),)),)
-    lens.recall(before, 0)
-    assert lens.see([PodsReplaced(0, (pod(1, "Running"),))], 1) == [PodsReplaced(0, (pod(1, "Running"),))]
+    stimulus_filter.recall(before, 0)
+    assert stimulus_filter.see([PodsReplaced(0, (pod(1, "Running"),))], 1) == [PodsReplaced(0, (pod(1, "Running"),))]
 
 
 class Ids:
@@ -255,25 +262,25 @@ class Acting:
         self.heard: list[Any] = []
         self.listed: list[Any] = []
         self.asked: list[int] = []
-        self.hands = ActingHands(
+        self.sink = ActingSink(
             self.calls, lambda *asked: self.listed.append(asked), self.ids, self.heard.append, self.asked.append,
             lambda _: None,
         )  # fmt: skip
 
     def create(self, *numbers: int) -> None:
         for number in numbers:
-            self.hands.apply(create(number), 0)
+            self.sink.apply(create(number), 0)
 
 
 def test_no_pod_is_asked_for_before_its_id_is_on_the_cluster() -> None:
     acting = Acting()
     acting.create(1, 2)
     assert acting.calls.commands == []
-    acting.hands.turn()
+    acting.sink.turn()
     assert acting.calls.commands == [create(1), create(2)]
     acting.create(*range(3, 12))
     assert acting.asked == list(range(1, 11))
-    acting.hands.turn()
+    acting.sink.turn()
     assert acting.asked == list(range(1, 12))
     assert acting.heard == []
 
@@ -283,14 +290,14 @@ def test_creations_keep_their_order() -> None:
     acting.create(1)
     acting.ids.reserved = 10
     acting.create(2)
-    acting.hands.turn()
+    acting.sink.turn()
     assert acting.asked == [1, 2]
 
 
 def test_a_server_that_comes_back_in_time_costs_nothing() -> None:
     acting = Acting(there_at=30_000)
     acting.create(1, 2)
-    acting.hands.turn()
+    acting.sink.turn()
     assert acting.asked == [1, 2]
     assert acting.heard == []
 
@@ -298,7 +305,7 @@ def test_a_server_that_comes_back_in_time_costs_nothing() -> None:
 def test_a_server_that_is_away_for_an_hour_is_no_failure_of_an_executor() -> None:
     acting = Acting(there_at=3_600_000)
     acting.create(1, 2)
-    acting.hands.turn()
+    acting.sink.turn()
     assert acting.asked == [1, 2]
     assert acting.heard == []
 
@@ -306,7 +313,7 @@ def test_a_server_that_is_away_for_an_hour_is_no_failure_of_an_executor() -> Non
 def test_there_are_not_more_ids_than_spark_can_count() -> None:
     acting = Acting()
     acting.create(2**31)
-    acting.hands.turn()
+    acting.sink.turn()
     assert acting.asked == []
     assert [(one.serial, one.failure is None) for one in acting.heard] == [(2**31, False)]
 
@@ -314,8 +321,8 @@ def test_there_are_not_more_ids_than_spark_can_count() -> None:
 def test_an_end_is_not_waited_for() -> None:
     acting = Acting(there_at=10**9)
     acting.create(1)
-    acting.hands.stop()
-    acting.hands.turn()
+    acting.sink.stop()
+    acting.sink.turn()
     assert acting.ids.calls == 0
 
 
@@ -323,16 +330,16 @@ def test_the_queue_is_worked_off_by_a_thread_of_its_own() -> None:
     acting = Acting()
     done = threading.Event()
     acting.calls.apply = lambda *_: done.set()  # type: ignore[method-assign]
-    acting.hands.start()
+    acting.sink.start()
     acting.create(1)
     assert done.wait(10)
-    acting.hands.stop()
+    acting.sink.stop()
 
 
 def test_lists_are_the_sensors_and_scaling_is_answered_inside() -> None:
     acting = Acting()
-    acting.hands.apply(ListPods(0, 9, WHY, "0"), 0)
-    acting.hands.apply(Kill(0, 1, ()), 0)
+    acting.sink.apply(ListPods(0, 9, WHY, "0"), 0)
+    acting.sink.apply(Kill(0, 1, ()), 0)
     assert acting.listed == [(9, "0")]
     assert acting.calls.commands == []
 
@@ -348,7 +355,7 @@ def test_lists_are_the_sensors_and_scaling_is_answered_inside() -> None:
 )
 def test_a_shadow_reads_and_never_writes(command: Any, read: bool) -> None:
     calls, heard, listed = Calls(), list[Any](), list[Any]()
-    ShadowHands(calls, lambda serial, version: listed.append((serial, version)), heard.append).apply(command, 5)
+    ShadowSink(calls, lambda serial, version: listed.append((serial, version)), heard.append).apply(command, 5)
     assert calls.commands == ([command] if read else [])
     assert heard == ([] if read else [Outcome(5, 1)])
 
@@ -364,9 +371,9 @@ def test_a_shadow_reads_and_never_writes(command: Any, read: bool) -> None:
     ],
 )
 def test_an_executor_whose_pod_has_ended_does_not_register(phase: str, executor: str, registers: bool) -> None:
-    lens = RegistrationLens()
+    stimulus_filter = RegistrationFilter()
     ended = PodsUpdated(0, (PodManifest("p-4", {"spark-exec-id": "4"}, phase=phase),))
     registration = RegisterExecutor(0, ExecutorId(executor), ProfileId(0), "h", f"{executor}@h")
-    assert lens.see([ended], 0) == [ended]
-    assert lens.see([registration], 0) == [registration] * registers
-    assert lens.due() == NEVER
+    assert stimulus_filter.see([ended], 0) == [ended]
+    assert stimulus_filter.see([registration], 0) == [registration] * registers
+    assert stimulus_filter.due() == NEVER

@@ -23,7 +23,7 @@ from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import app_settings
 from podtide.entrypoints.simulate.driver_scripts import WorkloadScript
-from podtide.entrypoints.simulate.run import FakeSurroundings, Setup, Simulation
+from podtide.entrypoints.simulate.run import FakeEnvironment, Setup, Simulation
 from tests.support.world_play import plain, stage
 
 S = 1_000
@@ -111,7 +111,7 @@ def test_it_ends_with_the_application() -> None:
     end = played.run()
     (stop,) = watcher.said(StopApplication)
     assert (stop.exit_code, end) == (11, stop.at)
-    assert played.surroundings.ended == end
+    assert played.environment.ended == end
     assert watcher.steps[-1][0] == end
 
 
@@ -126,7 +126,7 @@ def test_jobs_are_over_when_they_are() -> None:
     jobs = Jobs((Job("one", (Stage("s", 4, Constant(20 * S)),)),))
     played, _ = simulation(jobs, conf={"spark.dynamicAllocation.enabled": "true", "spark.executor.instances": "0"})
     played.run()
-    script = played.surroundings.script
+    script = played.environment.script
     assert script.done()
     assert script.summary()["tasks_succeeded"] == 4
     assert [job["ending"] for job in script.summary()["jobs"]] == ["succeeded"]
@@ -164,7 +164,7 @@ def test_the_same_seed_gives_the_same_story_and_another_another() -> None:
 def test_pods_are_named_as_the_configuration_says() -> None:
     played, _ = simulation(targets((0, 1)))
     played.run()
-    world = played.surroundings.world
+    world = played.environment.world
     assert isinstance(world, World)
     assert [pod.name for pod in worlds.pods(world)] == ["mine-exec-1"]
 
@@ -212,16 +212,16 @@ class Muted:
 def test_the_script_hears_what_is_commanded_and_what_executors_say() -> None:
     world = worlds.begin(CALM, 1, 0)
     script = Muted()
-    surroundings = FakeSurroundings(world, script)
+    environment = FakeEnvironment(world, script)
     create = CreatePod(0, 8, PodNumber(1), ProfileId(0), Why(Cause.BELOW_TARGET))
-    surroundings.apply(create, 0)
+    environment.apply(create, 0)
     while not any(isinstance(word, RegisterExecutor) for word in script.told):
-        now, heard = surroundings.wait(100 * S)
+        now, heard = environment.wait(100 * S)
         assert heard
         assert now < 100 * S
     assert script.told[0] is create
-    surroundings.apply(StopApplication(5 * S, 1, Why(Cause.STARTED)), 60 * S)
-    assert surroundings.wait(100 * S) == (NEVER, ())
+    environment.apply(StopApplication(5 * S, 1, Why(Cause.STARTED)), 60 * S)
+    assert environment.wait(100 * S) == (NEVER, ())
 
 
 # --------------------------------------------------------------------------------------------------------- the plugin
@@ -242,7 +242,7 @@ def test_the_roll_plugin_is_told_what_executors_did() -> None:
 def test_without_the_plugin_nobody_sums_up() -> None:
     played, watcher = simulation(end=300 * S)
     played.run()
-    assert played.surroundings.status is None
+    assert played.environment.status is None
     assert watcher.heard(ExecutorsSummarized) == []
 
 
