@@ -57,8 +57,10 @@ from podtide.domain.protocol.stimuli import (
     UnschedulableTaskSetRemoved,
 )
 from podtide.domain.scaling.load import Load
-from podtide.domain.scaling.manager import ScalingState, need, scale
+from podtide.domain.scaling.manager import scale
 from podtide.domain.scaling.metrics import metrics
+from podtide.domain.scaling.rules import need
+from podtide.domain.scaling.state import ScalingState
 
 __all__ = [
     "ALWAYS",

@@ -58,9 +58,9 @@ from podtide.domain.protocol.stimuli import (
     Tick,
 )
 from podtide.domain.protocol.yarn_messages import ProfilesDefined
-from podtide.domain.scaling import load as loads, manager as scaling
+from podtide.domain.scaling import due as scaling_due, load as loads, manager as scaling
 from podtide.domain.scaling.load import Load
-from podtide.domain.scaling.manager import ScalingState
+from podtide.domain.scaling.state import ScalingState
 from podtide.domain.yarn import side as yarn_side
 from podtide.domain.yarn.container_specs import container_spec
 from podtide.domain.yarn.router import YarnRouter
@@ -171,7 +171,7 @@ def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, 
 def due(state: State, config: ScalingConfig | EngineConfig) -> Millis:
     """The earliest time at which a tick, or a ``Wake``, could change anything (``ALWAYS``: the next one; ``NEVER``)."""
     if isinstance(config, ScalingConfig):
-        return scaling.due(state.scaling, state.load, config)
+        return scaling_due.due(state.scaling, state.load, config)
     if config.yarn is None:
         assert state.kubernetes is not None
         first = kubernetes_side.due(state.kubernetes, config.kubernetes)
@@ -183,7 +183,7 @@ def due(state: State, config: ScalingConfig | EngineConfig) -> Millis:
 
 def _next_tick(state: State, config: EngineConfig) -> Millis:
     """The place on the 100 ms grid where schedule() may next do something."""
-    wanted = scaling.due(state.scaling, state.load, config.scaling)
+    wanted = scaling_due.due(state.scaling, state.load, config.scaling)
     return NEVER if wanted == NEVER else _on_grid(state.tick_at, wanted)
 
 

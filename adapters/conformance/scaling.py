@@ -35,7 +35,7 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     Tick,
 )
-from podtide.domain.scaling.manager import needed_executors
+from podtide.domain.scaling.rules import needed_executors
 
 REQUEST_FAILED: Final = "java.lang.RuntimeException: scripted: request failed"
 KILL_FAILED: Final = "java.lang.RuntimeException: scripted: kill failed"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.scaling.load import Load
-from podtide.domain.scaling.manager import ScalingState, needed_executors
+from podtide.domain.scaling.rules import needed_executors
+from podtide.domain.scaling.state import ScalingState
 
 
 def metrics(state: ScalingState, load: Load, config: ScalingConfig) -> dict[str, int]:

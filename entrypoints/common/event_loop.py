@@ -20,9 +20,9 @@ from podtide.domain.base.units import Millis
 from podtide.domain.protocol.commands import ScalingCommand, ScheduleThrew, Step
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.protocol.stimuli import Answer, Stimulus, Tick
-from podtide.domain.scaling import load as loads, manager as scaling
+from podtide.domain.scaling import due as scaling_due, load as loads, manager as scaling
 from podtide.domain.scaling.load import Load
-from podtide.domain.scaling.manager import ScalingState
+from podtide.domain.scaling.state import ScalingState
 from podtide.entrypoints.common.ports import Actuator
 
 SILENT_TICKS_MAX: Final = 100_000
@@ -50,7 +50,6 @@ class Lane:
         self.state = state
         self.world = world
         self.said = 0  # commands and reports so far
-        self.need: int | None = None  # scaling.total_need, if it is known at this moment
 
     def take(self, load: Load, config: ScalingConfig, now: Millis) -> None:
         """Decide on what ``load`` signals, carry the commands out and go on with their answers."""
@@ -115,7 +114,6 @@ class Loop:
         self._observe(now)
         load = self.load = loads.fold(self.load, batch, repair_pending=self.config.repair_pending)
         for lane in self.lanes:
-            lane.need = None
             seen = lane.world.watch(batch)
             lane.take(load if seen is batch else load.saying(seen, load.signals), self.config, now)
         self.now = now
@@ -126,7 +124,7 @@ class Loop:
         for lane in self.lanes:
             at = self._boundary
             while True:
-                due, lane.need = scaling.due_and_need(lane.state, self.load, config)
+                due = scaling_due.due(lane.state, self.load, config)
                 if due > at:
                     at += -(-(due - at) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
                 if at >= end:

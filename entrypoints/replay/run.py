@@ -21,7 +21,7 @@ from podtide.adapters.views.stats.series import History
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.protocol.stimuli import JobEnd, Stimulus
-from podtide.domain.scaling import manager as scaling
+from podtide.domain.scaling.rules import total_need
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, Settled, settle
 
@@ -103,9 +103,8 @@ class Replay:
             return
         loop = self.loop
         lane = loop.lanes[0]
-        state, need = lane.state, lane.need
-        if need is None:
-            need = scaling.total_need(state, loop.load, loop.config)
+        state = lane.state
+        need = total_need(state, loop.load, loop.config)
         busy = executors = 0
         for roster in state.idleness.rosters().values():
             busy += roster.busy

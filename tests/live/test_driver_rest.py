@@ -44,7 +44,7 @@ from podtide.domain.protocol.stimuli import (
     TaskOutcome,
     TaskStart,
 )
-from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from podtide.domain.scaling import executor_monitor, load as loads
 from tests.live.spark_driver import spark_python
 
 PROGRAM = """
@@ -108,12 +108,12 @@ class Books:
 
     def __init__(self) -> None:
         self.load = loads.empty()
-        self.idle = idle_executors.empty(SCALING)
+        self.idle = executor_monitor.empty(SCALING)
         self.moments: list[Moment] = []
 
     def take(self, events: list[Stimulus], at: Millis, began: Millis) -> None:
         self.load = loads.fold(self.load, events)
-        self.idle = idle_executors.fold(self.idle, events, SCALING)
+        self.idle = executor_monitor.fold(self.idle, events, SCALING)
         demand, roster = self.load.demand(ProfileId(0)), self.idle.roster(ProfileId(0))
         self.moments.append(Moment(at, began, demand.pending, demand.running, roster.busy, roster.count))
 

@@ -109,7 +109,7 @@ def test_every_report_that_began_ends_or_is_open(config: ScalingConfig, story: l
         ledger.read(report for report in run.said[told:] if isinstance(report, Report))
         told = len(run.said)
         scaling = run.state.scaling
-        assert ledger.profiles.keys() == scaling.holds.keys()
+        assert ledger.profiles.keys() == scaling.bounds.keys()
         assert ledger.executors == scaling.idleness.books.kept
 
 

@@ -34,7 +34,7 @@ from podtide.domain.protocol.stimuli import (
     TaskEnd,
     TaskStart,
 )
-from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.load import Demand
 
 CONFIG = ViewConfig()
@@ -49,7 +49,7 @@ class Books:
     def __init__(self) -> None:
         self.view = views.empty()
         self.load = loads.empty()
-        self.idle = idle_executors.empty(SCALING)
+        self.idle = executor_monitor.empty(SCALING)
         self.ids: dict[str, ExecutorId] = {}
         self.heard: list[Any] = []
 
@@ -69,7 +69,7 @@ class Books:
             elif isinstance(one, ListenerEvent):
                 events.append(one)
         self.load = loads.fold(self.load, events)
-        self.idle = idle_executors.fold(self.idle, events, SCALING)
+        self.idle = executor_monitor.fold(self.idle, events, SCALING)
         self.heard = list(step.commands)
         return self.heard
 

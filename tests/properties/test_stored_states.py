@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pickle
 import subprocess
@@ -17,7 +16,7 @@ from podtide.adapters.recording.records.state import decode, encode
 from podtide.domain import engine
 from podtide.domain.engine import State
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from podtide.domain.scaling import executor_monitor, load as loads
 from tests.properties.happenings import Happening, Run, configs, happenings, news
 from tests.support.project import PROJECT
 
@@ -27,8 +26,8 @@ STORIES = 60
 def contents(state: State) -> dict[str, Any]:
     """Every field of a state as plain values."""
     scaling = state.scaling
-    fields = {f.name: getattr(scaling, f.name) for f in dataclasses.fields(scaling) if f.compare}
-    fields["idleness"] = idle_executors.to_plain(scaling.idleness)
+    fields = scaling._asdict()
+    fields["idleness"] = executor_monitor.to_plain(scaling.idleness)
     # Executors and shuffles are kept in the order in which they came, which nothing depends on.
     for table, rows in fields["idleness"].items():
         if isinstance(rows, list) and table not in ("limits", "removals"):

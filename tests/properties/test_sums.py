@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from podtide.domain import engine
 from podtide.domain.base.units import ALWAYS, NEVER, ExecutorId, Millis
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.scaling import executor_monitor as idle_executors
+from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.executor_trackers import IdlenessBooks
 from podtide.domain.scaling.load import LoadBooks
-from podtide.domain.scaling.manager import due_and_need, needed_executors, total_need
+from podtide.domain.scaling.rules import needed_executors, total_need
 from tests.properties.happenings import Happening, Run, configs, happenings
 
 
@@ -46,9 +45,6 @@ def test_the_total_need_is_the_sum_of_the_needs(config: ScalingConfig, story: li
         needs = [needed_executors(scaling, load, config, profile) for profile in scaling.order]
         total = sum(max(0, need) for need in needs if not isinstance(need, SparkFault))
         assert total_need(scaling, load, config) == total
-        due, needed = due_and_need(scaling, load, config)
-        assert needed in (None, total)
-        assert due == engine.due(run.state, config)
 
 
 def derived(books: IdlenessBooks) -> tuple[object, ...]:
@@ -99,7 +95,7 @@ def test_the_list_is_what_a_walk_over_all_executors_finds(config: ScalingConfig,
         was_due = idleness.books.next_timeout
         before = set(idleness.books.listed)
         for now in (run.now, run.now + 1_000, run.now + 5_000):
-            seen, _ = idle_executors.look(idleness, now)
+            seen, _ = executor_monitor.look(idleness, now)
             listed = {executor for ids in seen.timed_out().values() for executor in ids}
             assert all(ids == sorted(ids) for ids in seen.timed_out().values())
             if now >= was_due:

@@ -34,7 +34,7 @@ from podtide.domain.protocol.config import AllocationConfig, EngineConfig, Scali
 from podtide.domain.protocol.pod_stimuli import KnownExecutors
 from podtide.domain.protocol.pods import INACTIVE_LABEL, Pod, PodNumber, PodState, pod_number
 from podtide.domain.protocol.reasons import Fact
-from podtide.domain.scaling.manager import ScalingState
+from podtide.domain.scaling.state import ScalingState
 
 
 class Truth(Enum):

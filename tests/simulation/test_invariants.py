@@ -182,7 +182,7 @@ def test_targets_of_dynamic_allocation_are_within_their_bounds() -> None:
     state, config = lived()
     scaling = replace(config.scaling, executors_max=4)
     for target_, wrong in ((4, False), (5, True), (-1, True)):
-        state = state._replace(scaling=replace(state.scaling, targets=pmap({DEFAULT_PROFILE: target_})))
+        state = state._replace(scaling=state.scaling._replace(targets=pmap({DEFAULT_PROFILE: target_})))
         dynamic = replace(config, scaling=scaling, dynamic=True)
         assert (Truth.TARGET_OUT_OF_RANGE in found(state, dynamic)) is wrong
         alone = invariants.check_whole(state._replace(kubernetes=None), scaling)

@@ -31,7 +31,7 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     Tick,
 )
-from podtide.domain.scaling.manager import needed_executors
+from podtide.domain.scaling.rules import needed_executors
 
 ELSEWHERE = ExecutorId("elsewhere")
 """An executor that the scheduler backend never held for active: its tasks count as load alone."""

@@ -28,8 +28,8 @@ from podtide.domain.jvm.hash_order import walk_order
 from podtide.domain.protocol.commands import Departure
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Why
-from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
-from podtide.domain.scaling.manager import Awaiting, Removing, Resyncing, ScalingState, Update, Updating
+from podtide.domain.scaling import executor_monitor, load as loads
+from podtide.domain.scaling.state import Awaiting, Removing, Resyncing, ScalingState, TargetUpdate, Updating
 
 STATE_VERSION: Final = 1
 """The version of the form that ``encode`` writes and ``decode`` reads."""
@@ -196,7 +196,7 @@ def encode(state: State) -> bytes:
         "scaling": {
             "targets": list(scaling.targets.items()),
             "to_add": list(scaling.to_add.items()),
-            "idleness": idle_executors.to_plain(scaling.idleness),
+            "idleness": executor_monitor.to_plain(scaling.idleness),
             "add_time": scaling.add_time,
             "initializing": scaling.initializing,
             "sustained": scaling.sustained,
@@ -204,7 +204,7 @@ def encode(state: State) -> bytes:
             "serial": scaling.serial,
             "awaiting": None if scaling.awaiting is None else _awaiting_part(scaling.awaiting),
             "thrown": scaling.thrown,
-            "holds": [[bound.value, profile, facts] for (bound, profile), facts in scaling.holds.items()],
+            "holds": [[bound.value, profile, facts] for (bound, profile), facts in scaling.bounds.items()],
             "slots": list(scaling.slots.items()),
             "rules": None if scaling.rules is None else _rules_part(scaling.rules),
             "buckets": scaling.buckets,
@@ -277,7 +277,7 @@ def decode(data: bytes) -> State:
     _check(part)
     try:
         load = loads.from_plain(_load_plain(part.load))
-        idleness = idle_executors.from_plain(msgspec.to_builtins(part.scaling.idleness))
+        idleness = executor_monitor.from_plain(msgspec.to_builtins(part.scaling.idleness))
     except (KeyError, TypeError, ValueError, ArithmeticError) as fault:
         raise StateError(f"state: expected parts that fit together, got {fault!r}") from fault
     scaling = part.scaling
@@ -297,7 +297,7 @@ def decode(data: bytes) -> State:
             serial=scaling.serial,
             awaiting=None if scaling.awaiting is None else _awaiting(scaling.awaiting),
             thrown=scaling.thrown,
-            holds=pmap({(bound, ProfileId(p)): tuple(facts) for bound, p, facts in scaling.holds}),
+            bounds=pmap({(bound, ProfileId(p)): tuple(facts) for bound, p, facts in scaling.holds}),
             slots=pmap(_profiles(scaling.slots)),
             rules=None if scaling.rules is None else _rules(scaling.rules),
         ),
@@ -369,7 +369,7 @@ def _profiles(pairs: Pairs) -> Mapping[ProfileId, int]:
 def _awaiting(part: UpdatingPart | RemovingPart | ResyncingPart) -> Awaiting:
     match part:
         case UpdatingPart():
-            updates = (Update(ProfileId(u.profile), u.before, u.after, _why(u.why)) for u in part.updates)
+            updates = (TargetUpdate(ProfileId(u.profile), u.before, u.after, _why(u.why)) for u in part.updates)
             return Updating(part.serial, part.at, tuple(updates))
         case RemovingPart():
             return Removing(part.serial, part.at, _departures(part.departures))

@@ -26,7 +26,7 @@ from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.protocol.reasons import Cause
 from podtide.domain.protocol.stimuli import Answer, ExecutorAdded, ExecutorRemoved, StageSubmitted, Stimulus
 from podtide.domain.scaling.load import Load
-from podtide.domain.scaling.manager import ScalingState
+from podtide.domain.scaling.state import ScalingState
 
 ROUNDS_BYTES_MAX: Final = 256 * 1024 * 1024
 """What rounds may fill of the log: half an hour of a thousand kept executors, days of a dozen."""

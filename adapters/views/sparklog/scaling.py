@@ -27,7 +27,7 @@ from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved, Shuf
 from podtide.domain.scaling.executor_monitor import DECOMMISSION_FINISHED, DECOMMISSION_PREFIX, Idleness
 from podtide.domain.scaling.executor_trackers import Tracker
 from podtide.domain.scaling.load import Backlogged, QueueEmptied, Signal, StageCame
-from podtide.domain.scaling.manager import ScalingState
+from podtide.domain.scaling.state import ScalingState
 
 MANAGER: Final = "ExecutorAllocationManager"
 MONITOR: Final = "ExecutorMonitor"

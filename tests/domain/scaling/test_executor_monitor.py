@@ -38,7 +38,7 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     UnpersistRDD,
 )
-from podtide.domain.scaling import executor_monitor as idle_executors
+from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_monitor import Idleness
 
 CONFIG = ScalingConfig(idle_timeout_ms=100, cached_idle_timeout_ms=500, shuffle_timeout_ms=1_000, shuffle_tracking=True)
@@ -47,7 +47,7 @@ OTHER = ProfileId(1)
 
 
 def after(*events: Stimulus, config: ScalingConfig = CONFIG) -> Idleness:
-    return idle_executors.fold(idle_executors.empty(config), events, config)
+    return executor_monitor.fold(executor_monitor.empty(config), events, config)
 
 
 def added(executor: ExecutorId = A, at: Millis = 0, profile: ProfileId = DEFAULT_PROFILE) -> Stimulus:
@@ -127,7 +127,7 @@ def test_an_executor_first_heard_of_through_a_block_has_no_deadline() -> None:
     idleness = after(ExecutorsActive(0, (A,)), cached())
     assert idleness.roster(UNKNOWN_PROFILE).count == 1
     assert deadline(idleness) == NEVER
-    idleness = idle_executors.fold(idleness, [added(at=20)], CONFIG)
+    idleness = executor_monitor.fold(idleness, [added(at=20)], CONFIG)
     assert idleness.roster(UNKNOWN_PROFILE).count == 0
     assert deadline(idleness) == 520
 
@@ -144,21 +144,21 @@ def test_who_is_not_active_is_not_heard(event: Stimulus) -> None:
 def test_rosters_count_per_profile() -> None:
     idleness = after(added(), added(B, profile=OTHER), started(executor=B))
     assert {profile: (r.count, r.busy) for profile, r in idleness.rosters().items()} == {0: (1, 0), 1: (1, 1)}
-    idleness = idle_executors.mark(idleness, (A, ExecutorId("nobody")), decommissioned=False)
-    idleness = idle_executors.mark(idleness, (B,), decommissioned=True)
+    idleness = executor_monitor.mark(idleness, (A, ExecutorId("nobody")), decommissioned=False)
+    idleness = executor_monitor.mark(idleness, (B,), decommissioned=True)
     assert idleness.roster(DEFAULT_PROFILE).remaining == 0
     assert idleness.roster(OTHER).remaining == 0
     assert idleness.stale()
-    idleness = idle_executors.fold(idleness, [KillDisproved(5, (A, B, ExecutorId("nobody")))], CONFIG)
+    idleness = executor_monitor.fold(idleness, [KillDisproved(5, (A, B, ExecutorId("nobody")))], CONFIG)
     assert idleness.roster(DEFAULT_PROFILE).remaining == 1
     assert idleness.roster(OTHER).remaining == 1
-    idleness = idle_executors.reset(idleness)
+    idleness = executor_monitor.reset(idleness)
     assert idleness.total() == 0
     assert idleness.roster(DEFAULT_PROFILE).count == 0
 
 
 def listed_at(idleness: Idleness, now: Millis) -> tuple[Idleness, list[ExecutorId]]:
-    idleness, _ = idle_executors.look(idleness, now)
+    idleness, _ = executor_monitor.look(idleness, now)
     return idleness, sorted(e for ids in idleness.timed_out().values() for e in ids)
 
 
@@ -178,19 +178,19 @@ def test_the_profile_of_a_listed_executor_is_the_one_it_had_when_listed() -> Non
     unknown = after(ExecutorsActive(0, (A,)), started(), ended(1))
     idleness, _ = listed_at(unknown, 101)
     assert idleness.timed_out() == {UNKNOWN_PROFILE: [A]}
-    known = idle_executors.fold(idleness, [added(at=102)], CONFIG)
+    known = executor_monitor.fold(idleness, [added(at=102)], CONFIG)
     assert known.timed_out() == {UNKNOWN_PROFILE: [A]}
-    assert idle_executors.look(known, 103)[0].timed_out() == {}
-    assert idle_executors.look(known, 202)[0].timed_out() == {DEFAULT_PROFILE: [A]}
+    assert executor_monitor.look(known, 103)[0].timed_out() == {}
+    assert executor_monitor.look(known, 202)[0].timed_out() == {DEFAULT_PROFILE: [A]}
 
 
 def test_a_profile_that_becomes_known_without_a_later_deadline_is_listed_anew() -> None:
     config = replace(CONFIG, idle_timeout_ms=0)
     idleness = after(ExecutorsActive(0, (A,)), started(), ended(1), config=config)
-    idleness, _ = idle_executors.look(idleness, 1)
+    idleness, _ = executor_monitor.look(idleness, 1)
     assert idleness.timed_out() == {UNKNOWN_PROFILE: [A]}
-    idleness = idle_executors.fold(idleness, [added(at=1)], config)
-    assert idle_executors.look(idleness, 1)[0].timed_out() == {DEFAULT_PROFILE: [A]}
+    idleness = executor_monitor.fold(idleness, [added(at=1)], config)
+    assert executor_monitor.look(idleness, 1)[0].timed_out() == {DEFAULT_PROFILE: [A]}
 
 
 def test_many_renewed_deadlines_take_no_room() -> None:
@@ -200,7 +200,7 @@ def test_many_renewed_deadlines_take_no_room() -> None:
     idleness = after(added(), added(B), config=config)
     for at in range(1, 1_000):
         events = [started(at), ended(at), added(passing, at), ExecutorRemoved(at, passing)]
-        idleness, _ = idle_executors.look(idle_executors.fold(idleness, events, config), at)
+        idleness, _ = executor_monitor.look(executor_monitor.fold(idleness, events, config), at)
     books = idleness.books
     assert len(books.heap) <= 4 * len(books.trackers) + 65
     assert idleness.due() == 100_000
@@ -225,19 +225,19 @@ def test_many_renewed_deadlines_take_no_room() -> None:
 def test_how_executors_left(reason: str, marked: bool | None, removals: tuple[int, ...]) -> None:
     idleness = after(added())
     if marked is not None:
-        idleness = idle_executors.mark(idleness, (A,), decommissioned=marked)
-    idleness = idle_executors.fold(idleness, [ExecutorRemoved(1, A, reason), ExecutorRemoved(1, A, reason)], CONFIG)
+        idleness = executor_monitor.mark(idleness, (A,), decommissioned=marked)
+    idleness = executor_monitor.fold(idleness, [ExecutorRemoved(1, A, reason), ExecutorRemoved(1, A, reason)], CONFIG)
     assert idleness.removals() == removals
     assert idleness.stale()
 
 
 def test_an_executor_killed_and_decommissioned_leaves_without_a_new_look() -> None:
     """Spark draws the list up anew unless both flags are set: the one case in which nothing is forced."""
-    idleness = idle_executors.mark(after(added()), (A,), decommissioned=False)
-    idleness = idle_executors.mark(idleness, (A,), decommissioned=True)
+    idleness = executor_monitor.mark(after(added()), (A,), decommissioned=False)
+    idleness = executor_monitor.mark(idleness, (A,), decommissioned=True)
     idleness, _ = listed_at(idleness, 0)
     assert not idleness.stale()
-    idleness = idle_executors.fold(idleness, [ExecutorRemoved(1, A)], CONFIG)
+    idleness = executor_monitor.fold(idleness, [ExecutorRemoved(1, A)], CONFIG)
     assert not idleness.stale()
     assert idleness.removals() == (0, 1, 0, 0)
 
@@ -245,8 +245,8 @@ def test_an_executor_killed_and_decommissioned_leaves_without_a_new_look() -> No
 def test_limits_are_those_of_the_config_at_the_next_event() -> None:
     idleness = after(added(), started(), cached())
     longer = replace(CONFIG, idle_timeout_ms=700, cached_idle_timeout_ms=600)
-    assert deadline(idle_executors.fold(idleness, [ended(10)], longer)) == 710
-    assert deadline(idle_executors.fold(idleness, [ended(10)], CONFIG)) == 510
+    assert deadline(executor_monitor.fold(idleness, [ended(10)], longer)) == 710
+    assert deadline(executor_monitor.fold(idleness, [ended(10)], CONFIG)) == 510
 
 
 # ------------------------------------------------------------------------------------------------ shuffles and jobs
@@ -314,7 +314,7 @@ def test_without_tracking_shuffles_hold_nobody() -> None:
 def told(idleness: Idleness, *times: Millis) -> list[tuple[Millis, Phase, Bound, tuple[str, ...]]]:
     heard: list[Held] = []
     for now in times:
-        idleness, reports = idle_executors.look(idleness, now)
+        idleness, reports = executor_monitor.look(idleness, now)
         heard.extend(reports)
     return [(held.at, held.phase, held.bound, held.executors) for held in heard]
 
@@ -335,18 +335,18 @@ def test_the_data_that_keeps_an_executor_longest_is_the_reason() -> None:
 
 
 def test_shuffle_data_is_one_reason_whether_a_job_needs_it_or_not() -> None:
-    idleness, reports = idle_executors.look(after(job(), added(), ended()), 200)
+    idleness, reports = executor_monitor.look(after(job(), added(), ended()), 200)
     assert [(r.phase, r.bound) for r in reports] == [(Phase.BEGAN, Bound.SHUFFLE_DATA)]
-    idleness = idle_executors.fold(idleness, [JobEnd(250, 0)], CONFIG)
+    idleness = executor_monitor.fold(idleness, [JobEnd(250, 0)], CONFIG)
     assert told(idleness, 300, 1_000) == [(1_000, Phase.ENDED, Bound.SHUFFLE_DATA, (A,))]
 
 
 def test_a_change_of_reason_is_told() -> None:
     config = replace(CONFIG, shuffle_timeout_ms=300)
     idle = after(job(), added(), ended(), JobEnd(0, 0), cached(), config=config)
-    idleness, reports = idle_executors.look(idle, 200)
+    idleness, reports = executor_monitor.look(idle, 200)
     assert [(r.phase, r.bound) for r in reports] == [(Phase.BEGAN, Bound.CACHED_DATA)]
-    idleness = idle_executors.fold(idleness, [cached(250, valid=False)], config)
+    idleness = executor_monitor.fold(idleness, [cached(250, valid=False)], config)
     assert idleness.due() == ALWAYS
     assert told(idleness, 260, 300) == [
         (260, Phase.CHANGED, Bound.SHUFFLE_DATA, (A,)),
@@ -360,13 +360,13 @@ def test_a_change_of_reason_is_told() -> None:
     ids=["it runs a task", "it is removed", "the data is gone"],
 )
 def test_what_kept_an_executor_ends_with_it(end: Stimulus) -> None:
-    idleness, _ = idle_executors.look(after(added(), cached()), 100)
-    assert told(idle_executors.fold(idleness, [end], CONFIG), 200) == [(200, Phase.ENDED, Bound.CACHED_DATA, (A,))]
+    idleness, _ = executor_monitor.look(after(added(), cached()), 100)
+    assert told(executor_monitor.fold(idleness, [end], CONFIG), 200) == [(200, Phase.ENDED, Bound.CACHED_DATA, (A,))]
 
 
 def test_a_reset_ends_what_was_reported() -> None:
-    idleness, _ = idle_executors.look(after(added(), cached()), 100)
-    assert told(idle_executors.reset(idleness), 200) == [(200, Phase.ENDED, Bound.CACHED_DATA, (A,))]
+    idleness, _ = executor_monitor.look(after(added(), cached()), 100)
+    assert told(executor_monitor.reset(idleness), 200) == [(200, Phase.ENDED, Bound.CACHED_DATA, (A,))]
 
 
 # ----------------------------------------------------------------------------------------------------------- versions
@@ -400,23 +400,23 @@ STORY: list[Stimulus] = [
 def plainly(idleness: Idleness) -> dict[str, object]:
     return {
         table: sorted(rows, key=repr) if isinstance(rows, list) and table not in ("limits", "removals") else rows
-        for table, rows in idle_executors.to_plain(idleness).items()
+        for table, rows in executor_monitor.to_plain(idleness).items()
     }
 
 
 def test_an_older_idleness_answers_as_before() -> None:
-    versions = [idle_executors.empty(CONFIG)]
+    versions = [executor_monitor.empty(CONFIG)]
     then = [plainly(versions[0])]
     for number, event in enumerate(STORY):
-        versions.append(idle_executors.fold(versions[-1], [event], CONFIG))
+        versions.append(executor_monitor.fold(versions[-1], [event], CONFIG))
         then.append(plainly(versions[-1]))
-        looked, _ = idle_executors.look(versions[-1], 100 + number)
+        looked, _ = executor_monitor.look(versions[-1], 100 + number)
         if looked is not versions[-1]:
             versions.append(looked)
             then.append(plainly(looked))
-    marked = idle_executors.mark(versions[-1], (B,), decommissioned=False)
+    marked = executor_monitor.mark(versions[-1], (B,), decommissioned=False)
     versions.append(marked)
     then.append(plainly(marked))
     for place in sorted(range(len(versions)), key=lambda n: abs(n - len(versions) // 2)):
         assert plainly(versions[place]) == then[place]
-        assert plainly(idle_executors.from_plain(idle_executors.to_plain(versions[place]))) == then[place]
+        assert plainly(executor_monitor.from_plain(executor_monitor.to_plain(versions[place]))) == then[place]

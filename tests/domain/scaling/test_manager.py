@@ -24,7 +24,8 @@ from podtide.domain.protocol.stimuli import (
     UnschedulableTaskSetAdded,
 )
 from podtide.domain.scaling.load import Demand
-from podtide.domain.scaling.manager import due_and_need, need, needed_executors, timer_end, total_need
+from podtide.domain.scaling.manager import timer_end
+from podtide.domain.scaling.rules import need, needed_executors, total_need
 from tests.support.scaling_play import CHORE, Cluster, Play
 
 SECOND = 1_000
@@ -540,6 +541,6 @@ def test_the_total_need_leaves_out_what_cannot_be_known() -> None:
     known.stage(0, 3)
     known.tick()
     assert total_need(known.state.scaling, known.state.load, CONFIG) == 3
-    assert due_and_need(known.state.scaling, known.state.load, CONFIG) == (SECOND, 3)
+    assert engine.due(known.state, CONFIG) == SECOND
     wide = replace(CONFIG, profile_rules=ProfileRules(executor_cores=4))
     assert total_need(known.state.scaling, known.state.load, wide) == 1

@@ -28,7 +28,7 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     UnpersistRDD,
 )
-from podtide.domain.scaling import executor_monitor as idle_executors
+from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_trackers import Tracker
 
 SECOND = 1_000
@@ -45,10 +45,10 @@ class Monitor:
     def __init__(self, config: ScalingConfig = CONFIG) -> None:
         self.config = config
         self.now: Millis = 0
-        self.idleness = idle_executors.empty(config)
+        self.idleness = executor_monitor.empty(config)
 
     def feed(self, *events: Stimulus) -> None:
-        self.idleness = idle_executors.fold(self.idleness, events, self.config)
+        self.idleness = executor_monitor.fold(self.idleness, events, self.config)
 
     def added(self, *executors: str, profile: int = 0) -> None:
         self.feed(*(ExecutorAdded(self.now, ExecutorId(e), ProfileId(profile)) for e in executors))
@@ -79,16 +79,16 @@ class Monitor:
         self.feed(ShuffleCleaned(self.now, shuffle))
 
     def killed(self, *executors: str) -> None:
-        self.idleness = idle_executors.mark(self.idleness, tuple(map(ExecutorId, executors)), decommissioned=False)
+        self.idleness = executor_monitor.mark(self.idleness, tuple(map(ExecutorId, executors)), decommissioned=False)
 
     def look(self) -> list[str]:
         """timedOutExecutors() now, for good."""
-        self.idleness, _ = idle_executors.look(self.idleness, self.now)
+        self.idleness, _ = executor_monitor.look(self.idleness, self.now)
         return listed(self.idleness)
 
     def would_list(self, at: Millis) -> list[str]:
         """timedOutExecutors(at), asked and forgotten."""
-        return listed(idle_executors.look(self.idleness, at)[0])
+        return listed(executor_monitor.look(self.idleness, at)[0])
 
     def at_idle(self) -> list[str]:
         return self.would_list(self.now + IDLE + 1)
@@ -111,7 +111,7 @@ class Monitor:
         return tracker.idle_start >= 0 and not tracker.active_shuffle
 
 
-def listed(idleness: idle_executors.Idleness) -> list[str]:
+def listed(idleness: executor_monitor.Idleness) -> list[str]:
     return sorted(e for ids in idleness.timed_out().values() for e in ids)
 
 
@@ -319,9 +319,9 @@ def test_m10_shuffle_data_holds_an_executor_while_a_job_may_need_it() -> None:
 def test_m11_a_cleaned_shuffle_says_nothing_under_a_shuffle_service() -> None:
     monitor = Monitor(CONFIG)  # shuffle tracking asked for and a service on: effectively off
     monitor.added("1")
-    before = idle_executors.to_plain(monitor.idleness)
+    before = executor_monitor.to_plain(monitor.idleness)
     monitor.cleaned(0)
-    assert idle_executors.to_plain(monitor.idleness) == before
+    assert executor_monitor.to_plain(monitor.idleness) == before
 
 
 def test_m12_a_job_holds_only_the_executors_that_ran_for_it() -> None:

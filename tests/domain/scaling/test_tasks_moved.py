@@ -25,7 +25,7 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     Turn,
 )
-from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.load import Load, QueueEmptied
 from tests.properties.happenings import Happening, Run, configs, happenings
@@ -154,7 +154,7 @@ def possible(idleness: Idleness, some: list[Work]) -> list[Work]:
 
 def whole(idleness: Idleness) -> dict[str, object]:
     """All of an idleness, whatever order things came in."""
-    found = idle_executors.to_plain(idleness)
+    found = executor_monitor.to_plain(idleness)
     return {name: sorted(map(repr, value)) if isinstance(value, list) else value for name, value in found.items()}
 
 
@@ -162,7 +162,7 @@ def looks(idleness: Idleness, now: Millis) -> list[object]:
     """What it says when it is looked at then and later."""
     found: list[object] = []
     for later in (now, now + 500, now + 5_000):
-        looked, held = idle_executors.look(idleness, later)
+        looked, held = executor_monitor.look(idleness, later)
         found += [{profile: tuple(ids) for profile, ids in looked.timed_out().items()}, held]
     return found
 
@@ -174,11 +174,11 @@ def test_the_idleness(config: ScalingConfig, story: list[Happening], some: list[
     some = possible(before, some)
     kept = whole(before)
     now = run.now + WINDOW
-    single = idle_executors.fold(before, one_by_one(some, now), config)
+    single = executor_monitor.fold(before, one_by_one(some, now), config)
     expected, seen = whole(single), looks(single, now)
     assert whole(before) == kept  # it takes its books back
 
-    summed = idle_executors.fold(before, [in_sum(some, now)], config)
+    summed = executor_monitor.fold(before, [in_sum(some, now)], config)
     found = whole(summed)
     # one by one, an executor may fall idle in between for no time at all: the next look may come earlier then
     assert expected.pop("next_timeout") <= found.pop("next_timeout")  # type: ignore[operator]
@@ -230,7 +230,7 @@ def test_the_queue_is_empty_once_all_have_begun() -> None:
 
 def fleet(*events: Stimulus, config: ScalingConfig = CONFIG) -> Idleness:
     joined = [ExecutorAdded(0, name, DEFAULT_PROFILE) for name in NAMES[:3]]
-    return idle_executors.fold(idle_executors.empty(config), [*joined, *events], config)
+    return executor_monitor.fold(executor_monitor.empty(config), [*joined, *events], config)
 
 
 @pytest.mark.parametrize(
@@ -248,25 +248,25 @@ def test_who_is_idle(
     before: tuple[Stimulus, ...], turn: Turn, running: int, idle_start: int, timeout_at: int | None
 ) -> None:
     earlier = fleet(*before)
-    kept = idle_executors.to_plain(earlier)
-    tracker = idle_executors.fold(earlier, [TasksMoved(50, (), (turn,))], CONFIG).tracker(NAMES[0])
+    kept = executor_monitor.to_plain(earlier)
+    tracker = executor_monitor.fold(earlier, [TasksMoved(50, (), (turn,))], CONFIG).tracker(NAMES[0])
     assert tracker is not None
     assert (tracker.running, tracker.idle_start) == (running, idle_start)
     assert timeout_at is None or tracker.timeout_at == timeout_at
-    assert idle_executors.to_plain(earlier) == kept
+    assert executor_monitor.to_plain(earlier) == kept
 
 
 @pytest.mark.parametrize("change", [1, 0, -1])
 def test_who_was_never_heard_of_is_not_tracked(change: int) -> None:
     moved = TasksMoved(50, (), (Turn(NAMES[4], change, 40),))
-    assert idle_executors.fold(fleet(), [moved], CONFIG).tracker(NAMES[4]) is None
+    assert executor_monitor.fold(fleet(), [moved], CONFIG).tracker(NAMES[4]) is None
 
 
 @pytest.mark.parametrize(("change", "running"), [(1, 1), (0, 0)])
 def test_who_was_forgotten_and_works_is_tracked_again(change: int, running: int) -> None:
     """After ExecutorMonitor.reset() the scheduler backend still holds executors for active."""
-    forgotten = idle_executors.reset(fleet())
-    tracker = idle_executors.fold(forgotten, [TasksMoved(50, (), (Turn(NAMES[0], change, 40),))], CONFIG).tracker(
+    forgotten = executor_monitor.reset(fleet())
+    tracker = executor_monitor.fold(forgotten, [TasksMoved(50, (), (Turn(NAMES[0], change, 40),))], CONFIG).tracker(
         NAMES[0]
     )
     assert tracker is not None
@@ -277,7 +277,7 @@ def test_who_was_forgotten_and_works_is_tracked_again(change: int, running: int)
 def test_who_leaves_starts_nothing_but_ends() -> None:
     leaving = fleet(TaskStart(10, 0, 0, 0, NAMES[0]), ExecutorsInactive(20, (NAMES[0],)))
     for change, running in ((1, 1), (0, 1), (-1, 0)):
-        idleness = idle_executors.fold(leaving, [TasksMoved(50, (), (Turn(NAMES[0], change, 40),))], CONFIG)
+        idleness = executor_monitor.fold(leaving, [TasksMoved(50, (), (Turn(NAMES[0], change, 40),))], CONFIG)
         tracker = idleness.tracker(NAMES[0])
         assert tracker is not None
         assert tracker.running == running
@@ -289,7 +289,7 @@ def test_outputs(tracking: bool) -> None:
     config = ScalingConfig(shuffle_tracking=tracking)
     before = fleet(JobStart(0, 0, (JobStage(0, 7), JobStage(1))), config=config)
     moved = TasksMoved(50, (), (), ((NAMES[0], 0), (NAMES[1], 1), (NAMES[2], 9), (NAMES[4], 0)))
-    after = idle_executors.fold(before, [moved], config)
+    after = executor_monitor.fold(before, [moved], config)
     trackers = [after.trackers()[name] for name in NAMES[:3]]
     assert [tracker.active_shuffle for tracker in trackers] == [tracking, False, False]
     assert [tracker.shuffles for tracker in trackers] == [int(tracking), 0, 0]

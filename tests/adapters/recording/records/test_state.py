@@ -29,7 +29,7 @@ from podtide.domain.protocol.stimuli import (
     Stop,
     Tick,
 )
-from podtide.domain.scaling.manager import Removing, Resyncing, Updating
+from podtide.domain.scaling.state import Removing, Resyncing, Updating
 
 CONFIG = ScalingConfig(
     executors_max=9,
@@ -74,14 +74,13 @@ def test_a_round_that_waits_comes_back(kind: type) -> None:
 
 
 def test_every_field_of_the_scaling_comes_back() -> None:
-    scaling = replace(
-        state_after(*BUSY, Tick(1_000), Answer(1_000, 2), Stop(1_001)).scaling,
+    scaling = state_after(*BUSY, Tick(1_000), Answer(1_000, 2), Stop(1_001)).scaling._replace(
         thrown="java.lang.Exception: \x00 \ud800".encode("utf-8", "replace").decode(),
         initializing=True,
         sustained=True,
     )
     again = decode(encode(State(state_after(*BUSY).load, scaling))).scaling
-    assert again == replace(scaling, idleness=again.idleness)
+    assert again == scaling._replace(idleness=again.idleness)
     assert again.stopped
     assert again.rules == CONFIG.profile_rules
     assert again.slots

@@ -38,9 +38,10 @@ from podtide.domain.protocol.stimuli import (
     Stimulus,
     TaskStart,
 )
-from podtide.domain.scaling import executor_monitor as idle_executors, load as loads
+from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.load import Backlogged, QueueEmptied, Signal, StageCame
-from podtide.domain.scaling.manager import ScalingState, start
+from podtide.domain.scaling.manager import start
+from podtide.domain.scaling.state import ScalingState
 from podtide.entrypoints.replay.run import Replay
 from tests.support.project import PROJECT
 
@@ -175,9 +176,9 @@ def test_five_profiles_make_another_map() -> None:
 
 def idle(config: ScalingConfig, *executors: tuple[str, int], now: int = 100_000, **state: Any) -> ScalingState:
     """A state whose executors, given with their profiles, have all timed out by ``now``."""
-    known = idle_executors.empty(config)
+    known = executor_monitor.empty(config)
     events: list[Stimulus] = [ExecutorAdded(0, ExecutorId(e), ProfileId(p)) for e, p in executors]
-    known, _ = idle_executors.look(idle_executors.fold(known, events, config), now)
+    known, _ = executor_monitor.look(executor_monitor.fold(known, events, config), now)
     begun = start(loads.empty(), config, 0).state
     fields = {"targets": pmap({P0: 0, P1: 2}), "initializing": False, "idleness": known, **state}
     return ScalingState(
@@ -233,10 +234,10 @@ def test_the_backlog_timer() -> None:
 
 def test_executors_come_and_go() -> None:
     config = ScalingConfig()
-    known = idle_executors.empty(config)
+    known = executor_monitor.empty(config)
     first: list[Stimulus] = [ExecutorAdded(0, ExecutorId("1"), P0), TaskStart(1, 0, 0, 0, ExecutorId("1"))]
-    known = idle_executors.fold(known, first, config)
-    known = idle_executors.mark(known, (ExecutorId("1"),), decommissioned=False)
+    known = executor_monitor.fold(known, first, config)
+    known = executor_monitor.mark(known, (ExecutorId("1"),), decommissioned=False)
     events: list[Stimulus] = [
         ExecutorAdded(2, ExecutorId("2"), P0),
         ExecutorAdded(2, ExecutorId("2"), P0),
@@ -263,7 +264,7 @@ def test_executors_come_and_go() -> None:
 def test_an_executor_first_heard_of_through_a_task_gets_its_profile() -> None:
     config = ScalingConfig()
     events: list[Stimulus] = [ExecutorAdded(0, ExecutorId("1"), UNKNOWN_PROFILE)]
-    known = idle_executors.fold(idle_executors.empty(config), events, config)
+    known = executor_monitor.fold(executor_monitor.empty(config), events, config)
     lines = [line.text for _, line in words_scaling.monitor_lines(known, [ExecutorAdded(1, ExecutorId("1"), P1)])]
     assert lines == [
         "Executor: 1, resource profile id was unknown, setting it to 1",
