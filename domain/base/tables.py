@@ -62,6 +62,12 @@ class Table(dict[K, V]):
         """Take one change back."""
         put_back(self, key, old)
 
+    def reorder(self, rows: Iterable[tuple[K, V]]) -> None:
+        """Put the same rows into this order."""
+        ordered = dict(rows)
+        self.clear()
+        self.update(ordered)
+
     def twin(self) -> Self:
         """An independent table with the same rows, tied to no log yet."""
         return type(self)(self)

@@ -49,6 +49,12 @@ class Inside(ABC):
     def recount(self) -> None:
         """Derive anew what is derived."""
 
+    def fork(self) -> Self:
+        """Return an independent inside that is like this one in every respect."""
+        twin = self.copy()
+        twin.recount()
+        return twin
+
     def roll_back(self) -> None:
         """Take the step under way back."""
         self.undo(self.undo_log)

@@ -22,11 +22,12 @@ map iterates in insertion order up to four pods and in hash order above; a view 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from podtide.domain.base.tables import Table, Tables
 from podtide.domain.base.units import Millis
-from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.base.versioned import Versioned
 from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFault
 from podtide.domain.jvm.values import LONG_MAX, LONG_MIN
 from podtide.domain.protocol.pods import (
@@ -140,42 +141,34 @@ def _state_of_running(manifest: PodManifest, rules: PodRules) -> PodState | Spar
     return PodState.RUNNING
 
 
-class _ViewBooks:
+class _ViewTables(Tables):
     """The pods of a view, by number, and the resource version of each by its uid (None for none).
 
     ``versions`` is derived. While every uid is some pod's own, it has as many entries as there are pods; only then
     can it tell which pods of a list are known.
     """
 
-    __slots__ = ("pods", "versions")
+    def __init__(self, pods: Mapping[PodNumber, Pod]) -> None:
+        self.pods: Table[PodNumber, Pod] = Table(pods)
+        super().__init__()
 
-    def __init__(self, pods: dict[PodNumber, Pod]) -> None:
-        self.pods = pods
-        self.versions: dict[str, str | None] = {}
+    def recount(self) -> None:
+        """Derive the resource versions."""
+        self.versions = {pod.manifest.uid: _stamp(pod) for pod in self.pods.values()}
 
     def put(self, pod: Pod) -> None:
-        self.drop(pod.number)
-        self.pods[pod.number] = pod
+        """Show a pod, in the place of one with its number."""
+        known = self.pods.get(pod.number)
+        if known is not None:
+            self.versions.pop(known.manifest.uid, None)
+        self.pods.put(pod.number, pod)
         self.versions[pod.manifest.uid] = _stamp(pod)
 
     def drop(self, number: PodNumber) -> None:
-        known = self.pods.pop(number, None)
+        """Show a pod no longer."""
+        known = self.pods.drop(number)
         if known is not None:
             self.versions.pop(known.manifest.uid, None)
-
-    def copy(self) -> _ViewBooks:
-        return _ViewBooks(dict(self.pods))
-
-    def undo(self, journal: list[JournalEntry]) -> None:
-        for number, pod in reversed(journal):
-            assert isinstance(number, int)
-            if isinstance(pod, Pod):
-                self.pods[PodNumber(number)] = pod
-            else:
-                del self.pods[PodNumber(number)]
-
-    def recount(self) -> None:
-        self.versions = {pod.manifest.uid: _stamp(pod) for pod in self.pods.values()}
 
 
 def _stamp(pod: Pod) -> str | None:
@@ -183,7 +176,7 @@ def _stamp(pod: Pod) -> str | None:
     return pod.manifest.version if pod.manifest.uid and pod.manifest.version else None
 
 
-class View(Versioned[_ViewBooks]):
+class View(Versioned[_ViewTables]):
     """All executor pods at a moment, each as it was last seen. Immutable: an older view answers as before.
 
     ``full_ts``: the time of the last full list, 0 before the first. ``rules``: by which the pods were read.
@@ -191,32 +184,32 @@ class View(Versioned[_ViewBooks]):
 
     __slots__ = ("full_ts", "rules")
 
-    def __init__(self, books: _ViewBooks, full_ts: Millis, rules: PodRules | None) -> None:
-        super().__init__(books)
+    def __init__(self, tables: _ViewTables, full_ts: Millis, rules: PodRules | None) -> None:
+        super().__init__(tables)
         self.full_ts = full_ts
         self.rules = rules
 
     def __len__(self) -> int:
-        return len(self.books.pods)
+        return len(self._tables.pods)
 
     def __contains__(self, number: object) -> bool:
-        return number in self.books.pods
+        return number in self._tables.pods
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, View):
             return NotImplemented
-        return self is other or (self.full_ts == other.full_ts and self.books.pods == other.books.pods)
+        return self is other or (self.full_ts == other.full_ts and self._tables.pods == other._tables.pods)
 
     def __hash__(self) -> int:
         return hash((self.full_ts, len(self)))
 
     def get(self, number: PodNumber) -> Pod | None:
         """The pod of an executor, if it has been seen."""
-        return self.books.pods.get(number)
+        return self._tables.pods.get(number)
 
     def pods(self) -> tuple[Pod, ...]:
         """All pods, by number. Costs one pass."""
-        known = self.books.pods
+        known = self._tables.pods
         return tuple(known[number] for number in sorted(known))
 
     def whole(self) -> Snapshot:
@@ -226,7 +219,7 @@ class View(Versioned[_ViewBooks]):
 
 def empty() -> View:
     """The view before anything was seen."""
-    return View(_ViewBooks({}), 0, None)
+    return View(_ViewTables({}), 0, None)
 
 
 def of(pods: Iterable[Pod], full_ts: Millis, rules: PodRules | None = None) -> View:
@@ -234,9 +227,7 @@ def of(pods: Iterable[Pod], full_ts: Millis, rules: PodRules | None = None) -> V
 
     ``rules``: by which they were read, if that is known; else every pod is read again with the next list.
     """
-    books = _ViewBooks({pod.number: pod for pod in pods})
-    books.recount()
-    return View(books, full_ts, rules)
+    return View(_ViewTables({pod.number: pod for pod in pods}), full_ts, rules)
 
 
 class Taken(NamedTuple):
@@ -255,7 +246,7 @@ def update(view: View, manifest: PodManifest, rules: PodRules) -> Taken | SparkF
     pod = read(manifest, rules)
     if isinstance(pod, SparkFault):
         return pod
-    if pod is None or view.books.pods.get(pod.number) == pod:
+    if pod is None or view.get(pod.number) == pod:
         return Taken(view, Snapshot(view.full_ts))
     # A pod that was read by other rules stays as it was read; only a list reads it again.
     rules_of_all = rules if view.rules == rules or not len(view) else None
@@ -290,8 +281,8 @@ def _by_version(view: View, manifests: Sequence[PodManifest], rules: PodRules) -
     None where uids do not tell pods apart, or where a number goes from one pod of the list to another: then the
     order of the list matters.
     """
-    books = view.books
-    known, versions = books.pods, books.versions
+    tables = view._tables
+    known, versions = tables.pods, tables.versions
     listed = {manifest.uid: manifest.version for manifest in manifests}
     if len(listed) != len(manifests) or len(versions) != len(known):
         return None
@@ -327,7 +318,7 @@ def _by_value(view: View, manifests: Sequence[PodManifest], rules: PodRules) -> 
             return pod
         if pod is not None:
             pods[pod.number] = pod
-    known = view.books.pods
+    known = view._tables.pods
     changed = tuple(pod for number, pod in pods.items() if known.get(number) != pod)
     return _Difference(changed, _sorted(number for number in known if number not in pods))
 
@@ -340,14 +331,9 @@ def _sorted(numbers: Iterable[PodNumber]) -> tuple[PodNumber, ...]:
 def _successor(
     view: View, changed: Iterable[Pod], gone: Iterable[PodNumber], full_ts: Millis, rules: PodRules | None
 ) -> View:
-    books = view.books
-    journal: list[JournalEntry] = []
-    for pod in changed:
-        journal.append((pod.number, books.pods.get(pod.number)))
-        books.put(pod)
-    for number in gone:
-        journal.append((number, books.pods[number]))
-        books.drop(number)
-    successor = View(books, full_ts, rules)
-    view.hand_over(successor, journal)
-    return successor
+    with view.step() as tables:
+        for pod in changed:
+            tables.put(pod)
+        for number in gone:
+            tables.drop(number)
+        return view.hand_over(View(tables, full_ts, rules))

@@ -12,7 +12,7 @@ So:
 - Executors that are on their way out count no longer: killed or turned away, told to decommission, their pod being
   deleted, their container at its end. They are not surplus again, nor replaced here: that is the allocator's to do.
 
-The books hold live pods only: an executor is forgotten when its pod ends, is being deleted or is missing in a full
+The tables hold live pods only: an executor is forgotten when its pod ends, is being deleted or is missing in a full
 list. Pods whose profile nobody can read are the default profile's. Without a target for a profile nothing of it is
 killed.
 
@@ -23,12 +23,13 @@ the driver endpoint and for whoever called killExecutors.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from podtide.domain.base.tables import Members, Table, Tables
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId, java_order
-from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.base.versioned import Versioned
 from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import (
@@ -56,7 +57,7 @@ from podtide.domain.protocol.stimuli import Stimulus
 Heard: TypeAlias = Stimulus | PodStimulus | Command
 """Whatever comes by; what does not matter here is passed over."""
 
-Said: TypeAlias = RegisterExecutor | KillRequested | GenerateExecutorId
+HeadlessStimulus: TypeAlias = RegisterExecutor | KillRequested | GenerateExecutorId
 """What the engine is shown because of it."""
 
 _ENDED: Final = frozenset({"succeeded", "failed"})
@@ -87,40 +88,21 @@ def _rank(executor: ExecutorId) -> Rank:
     return (int(executor) if digits else -1, java_order(executor))
 
 
-class HeadlessBooks:
-    """The mutable inside of a HeadlessState. ``staying``: by profile, who is not leaving, the oldest first;
-    derived."""
+class HeadlessTables(Tables):
+    """The inside of a HeadlessState. ``unnamed``: the pods that asked for an id.
 
-    __slots__ = ("executors", "staying", "targets", "unnamed")
+    ``staying``: by profile, who is not leaving, the oldest first; derived.
+    """
 
     def __init__(self) -> None:
-        self.executors: dict[ExecutorId, Executor] = {}
-        self.targets: dict[ProfileId, int] = {}
-        self.unnamed: dict[str, bool] = {}  # pods that asked for an id
-        self.staying: dict[ProfileId, list[tuple[Rank, ExecutorId]]] = {}
-
-    def copy(self) -> HeadlessBooks:
-        """Return independent books with the same content; what is derived is left to ``recount``."""
-        twin = HeadlessBooks()
-        twin.executors = dict(self.executors)
-        twin.targets = dict(self.targets)
-        twin.unnamed = dict(self.unnamed)
-        return twin
-
-    def undo(self, journal: list[JournalEntry]) -> None:
-        """Take one step's changes back, the last one first."""
-        entry: Any
-        for entry in reversed(journal):
-            table, key, old = entry
-            entries = getattr(self, table)
-            if old is None:
-                entries.pop(key, None)
-            else:
-                entries[key] = old
+        self.executors: Table[ExecutorId, Executor] = Table()
+        self.targets: Table[ProfileId, int] = Table()
+        self.unnamed: Members[str] = Members()
+        super().__init__()
 
     def recount(self) -> None:
         """Derive anew who stays."""
-        self.staying = {}
+        self.staying: dict[ProfileId, list[tuple[Rank, ExecutorId]]] = {}
         for executor, one in self.executors.items():
             if not one.leaving:
                 self.staying.setdefault(one.profile, []).append((_rank(executor), executor))
@@ -128,47 +110,53 @@ class HeadlessBooks:
             ranked.sort()
 
 
-class HeadlessState(Versioned[HeadlessBooks]):
-    """What is known at a moment; an older state answers as before."""
+class HeadlessState(Versioned[HeadlessTables]):
+    """What is known at a moment; an older state still answers as before."""
 
     __slots__ = ()
 
     def registered(self, profile: ProfileId) -> int:
         """Executors of the profile that run and stay."""
-        return len(self.books.staying.get(profile, ()))
+        return len(self._tables.staying.get(profile, ()))
 
-    def known(self) -> int:
-        """Executors in the books."""
-        return len(self.books.executors)
+    def executors(self) -> Mapping[ExecutorId, Executor]:
+        """The executors that are known, by id. Costs a copy."""
+        return dict(self._tables.executors)
+
+    def targets(self) -> Mapping[ProfileId, int]:
+        """The targets, by profile. Costs a copy."""
+        return dict(self._tables.targets)
+
+    def unnamed(self) -> frozenset[str]:
+        """The pods that asked for an executor id."""
+        return frozenset(self._tables.unnamed)
 
 
 def begin() -> HeadlessState:
     """No pod was seen, nothing is wanted."""
-    return HeadlessState(HeadlessBooks())
+    return HeadlessState(HeadlessTables())
 
 
 def drive(
     state: HeadlessState, snapshots: Sequence[Heard], config: HeadlessConfig, now: Millis
-) -> Step[HeadlessState, Said]:
+) -> Step[HeadlessState, HeadlessStimulus]:
     """Take what came, in order; registrations come as pods are seen, kills at the end, when all of it is known."""
-    drives = _Drive(state.books, config, now)
-    for item in snapshots:
-        drives.take(item)
-    drives.level()
-    if not drives.journal:
-        return Step(state, tuple(drives.said))
-    successor = HeadlessState(state.books)
-    state.hand_over(successor, drives.journal)
-    return Step(successor, tuple(drives.said))
+    with state.step() as tables:
+        turn = _Turn(tables, config, now)
+        for item in snapshots:
+            turn.take(item)
+        turn.kill_surplus()
+        if tables.undo_log:
+            state = state.hand_over(HeadlessState(tables))
+        return Step(state, tuple(turn.stimuli))
 
 
-class _Drive:
+class _Turn:
     """One step under way."""
 
-    def __init__(self, books: HeadlessBooks, config: HeadlessConfig, now: Millis) -> None:
-        self.books, self.config, self.now = books, config, now
-        self.journal: list[JournalEntry] = []
-        self.said: list[Said] = []
+    def __init__(self, tables: HeadlessTables, config: HeadlessConfig, now: Millis) -> None:
+        self.tables, self.config, self.now = tables, config, now
+        self.stimuli: list[HeadlessStimulus] = []
         self.touched: dict[ProfileId, None] = {}
 
     def take(self, item: Heard) -> None:
@@ -181,7 +169,8 @@ class _Drive:
                 self._replace(pods)
             case TargetsSet(_, targets):
                 for profile, target in targets:
-                    self._set("targets", profile, target)
+                    if self.tables.targets.get(profile) != target:
+                        self.tables.targets.put(profile, target)
                     self.touched[profile] = None
             case KillRequested():
                 self._leave(item.executors)
@@ -194,14 +183,14 @@ class _Drive:
             case _:
                 pass  # nothing of it says who is there or who is wanted
 
-    def level(self) -> None:
+    def kill_surplus(self) -> None:
         """Kill what is too much."""
         for profile in sorted(self.touched):
-            target = self.books.targets.get(profile)
-            staying = self.books.staying.get(profile, [])
+            target = self.tables.targets.get(profile)
+            staying = self.tables.staying.get(profile, [])
             if target is not None and len(staying) > target:
                 surplus = tuple(executor for _, executor in reversed(staying[target:]))
-                self.said.append(KillRequested(self.now, surplus, adjust_target=False, force=True))
+                self.stimuli.append(KillRequested(self.now, surplus, adjust_target=False, force=True))
                 self._leave(surplus)
 
     def _see(self, pods: Sequence[PodManifest]) -> None:
@@ -212,34 +201,31 @@ class _Drive:
             if executor == UNNAMED_EXECUTOR:
                 self._name(pod)
                 continue
-            if pod.name in self.books.unnamed:
-                self._set("unnamed", pod.name, None)
+            self.tables.unnamed.discard(pod.name)
             self._look(ExecutorId(executor), pod)
 
     def _look(self, executor: ExecutorId, pod: PodManifest) -> None:
         if self._over(pod):
             self._forget(executor)
-        elif executor not in self.books.executors and self._runs(pod):
+        elif executor not in self.tables.executors and self._runs(pod):
             profile = labelled_profile(pod)
             self._put(executor, Executor(profile))
-            self.said.append(RegisterExecutor(self.now, executor, profile, pod.node or ""))
+            self.stimuli.append(RegisterExecutor(self.now, executor, profile, pod.node or ""))
 
     def _name(self, pod: PodManifest) -> None:
-        asked = pod.name in self.books.unnamed
         if self._over(pod):
-            if asked:
-                self._set("unnamed", pod.name, None)
-        elif not asked and self._runs(pod):
-            self._set("unnamed", pod.name, True)
-            self.said.append(GenerateExecutorId(self.now, pod.name))
+            self.tables.unnamed.discard(pod.name)
+        elif pod.name not in self.tables.unnamed and self._runs(pod):
+            self.tables.unnamed.add(pod.name)
+            self.stimuli.append(GenerateExecutorId(self.now, pod.name))
 
     def _replace(self, pods: Sequence[PodManifest]) -> None:
         there = {pod.labels.get(EXECUTOR_LABEL) for pod in pods}
-        for executor in [executor for executor in self.books.executors if executor not in there]:
+        for executor in [executor for executor in self.tables.executors if executor not in there]:
             self._forget(executor)
         names = {pod.name for pod in pods}
-        for name in [name for name in self.books.unnamed if name not in names]:
-            self._set("unnamed", name, None)
+        for name in [name for name in self.tables.unnamed if name not in names]:
+            self.tables.unnamed.discard(name)
         self._see(pods)
 
     # what a manifest says
@@ -261,38 +247,30 @@ class _Drive:
         state = self._spark_state(pod)
         return state is not None and state.kind == TERMINATED
 
-    # the books
+    # who is there
 
     def _leave(self, executors: Sequence[ExecutorId]) -> None:
         for executor in executors:
-            one = self.books.executors.get(executor)
+            one = self.tables.executors.get(executor)
             if one is not None and not one.leaving:
                 self._put(executor, one._replace(leaving=True))
 
     def _forget(self, executor: ExecutorId) -> None:
-        if executor in self.books.executors:
+        if executor in self.tables.executors:
             self._put(executor, None)
 
     def _put(self, executor: ExecutorId, one: Executor | None) -> None:
-        old = self.books.executors.get(executor)
+        old = self.tables.executors.get(executor)
         if old is not None and not old.leaving:
-            staying = self.books.staying[old.profile]
+            staying = self.tables.staying[old.profile]
             del staying[bisect_left(staying, (_rank(executor), executor))]
-        self._set("executors", executor, one)
-        if one is not None and not one.leaving:
-            insort(self.books.staying.setdefault(one.profile, []), (_rank(executor), executor))
-            self.touched[one.profile] = None
-
-    def _set(self, table: str, key: object, value: object) -> None:
-        entries = getattr(self.books, table)
-        old = entries.get(key)
-        if old == value:
+        if one is None:
+            self.tables.executors.drop(executor)
             return
-        self.journal.append((table, key, old))
-        if value is None:
-            del entries[key]
-        else:
-            entries[key] = value
+        self.tables.executors.put(executor, one)
+        if not one.leaving:
+            insort(self.tables.staying.setdefault(one.profile, []), (_rank(executor), executor))
+            self.touched[one.profile] = None
 
 
 def labelled_profile(pod: PodManifest) -> ProfileId:

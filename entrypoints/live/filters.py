@@ -111,7 +111,7 @@ class HeadlessFilter(InputFilter):
 
     def leaving(self) -> tuple[ExecutorId, ...]:
         """Executors that were told to go, and whose pods are there as far as is known."""
-        return tuple(executor for executor, one in self.state.books.executors.items() if one.leaving)
+        return tuple(executor for executor, one in self.state.executors().items() if one.leaving)
 
 
 class MarkFilter(CountingFilter):

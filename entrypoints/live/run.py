@@ -603,9 +603,9 @@ class Running:
                 stimulus_filter.recall()
         side = state.state.kubernetes
         if side is not None and side.allocator is not None:
-            fleet = side.allocator.fleet.books
-            unseen = {number: made.profile for number, made in fleet.created.items()}
-            self.gone.expect(fleet.pods.values(), unseen, creations)
+            fleet = side.allocator.fleet
+            unseen = {number: made.profile for number, made in fleet.created()}
+            self.gone.expect(fleet.snapshot().values(), unseen, creations)
         return loop
 
     def _leaving(self, now: Millis) -> list[Command]:

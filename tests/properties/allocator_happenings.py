@@ -319,8 +319,7 @@ class Run:
 def told(state: AllocatorState) -> dict[str, object]:
     """All that a state answers, but for whether a round is due at once."""
     fleet = state.fleet
-    draft = fleet.draft()
-    sums = [draft.census(ProfileId(profile), alone=alone) for profile in (0, 1, 2) for alone in (False, True)]
+    sums = [fleet.census(ProfileId(profile), alone=alone) for profile in (0, 1, 2) for alone in (False, True)]
     return {
         "created": fleet.created(),
         "joined": fleet.joined(),
@@ -328,7 +327,7 @@ def told(state: AllocatorState) -> dict[str, object]:
         "known": fleet.known_numbers(),
         "pods": dict(fleet.snapshot()),
         "sums": sums,
-        "claims in use": dict(fleet.books.claims),
+        "claims in use": dict(fleet._tables.claims),
         "is_deleted": [allocation.is_deleted(state, PodNumber(number)) for number in range(1, 15)],
         **{
             name: getattr(state, name)

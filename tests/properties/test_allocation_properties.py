@@ -159,7 +159,7 @@ class Watched(Run):
 
     def _check(self, said: list[Said], unseen: set[PodNumber]) -> None:
         state, config = self.state, self.config
-        fleet, alone = state.fleet.draft(), len(state.targets) <= 1
+        fleet, alone = state.fleet, len(state.targets) <= 1
         sums = {profile: fleet.census(profile, alone=alone) for profile in state.targets}
         refused = {command.executor for command in said if isinstance(command, CountFailure)}
         asked: dict[ProfileId, list[PodNumber]] = {}

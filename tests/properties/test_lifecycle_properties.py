@@ -15,7 +15,6 @@ from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.hash_order import SMALL
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.lifecycle import exit_reasons, lifecycle_manager as lifecycle
-from podtide.domain.kubernetes.lifecycle.books import map_order
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
     ActiveExecutors,
     Delivery,
@@ -23,6 +22,7 @@ from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
     LifecycleInput,
     LifecycleState,
 )
+from podtide.domain.kubernetes.lifecycle.tables import map_order
 from podtide.domain.protocol.config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome

@@ -27,7 +27,7 @@ from podtide.domain.engine import State
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes import snapshots_store as stores
 from podtide.domain.kubernetes.allocator import executor_index as fleets
-from podtide.domain.kubernetes.allocator.executor_index import Books, Bucket, Census
+from podtide.domain.kubernetes.allocator.executor_index import Bucket, Census, IndexTables
 from podtide.domain.kubernetes.allocator.state import AllocatorState, ClaimWait, PodWait, Round
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol.config import AllocationConfig, EngineConfig, ScalingConfig
@@ -80,7 +80,7 @@ def check(state: State, config: EngineConfig | ScalingConfig) -> tuple[Violation
         if side.allocator is not None:
             allocator = config.kubernetes.allocation
             _places(side.allocator, found)
-            _sums(side.allocator.fleet.books, found)
+            _sums(side.allocator.fleet._tables, found)
             if side.allocator.round is not None:
                 _round(side.allocator, side.allocator.round, allocator, found)
     return tuple(found.violations)
@@ -100,7 +100,7 @@ def check_whole(state: State, config: EngineConfig | ScalingConfig) -> tuple[Vio
         _snapshots(side, found)
         _lifecycle(side, found)
         if side.allocator is not None:
-            _regrouped(side.allocator.fleet.books, found)
+            _regrouped(side.allocator.fleet._tables, found)
     return tuple(found.violations)
 
 
@@ -141,7 +141,7 @@ def _deliveries(side: KubernetesState, found: _Found) -> None:
     """The store waits for a subscriber exactly as long as that is at work."""
     for name, busy in (
         (stores.ALLOCATOR, side.allocator is not None and side.allocator.round is not None),
-        (stores.LIFECYCLE, bool(side.lifecycle.books.patches)),
+        (stores.LIFECYCLE, bool(side.lifecycle._tables.patches)),
     ):
         subscriber = side.store.subscriber(name)
         delivering = subscriber is not None and subscriber.busy is not None
@@ -162,7 +162,7 @@ def _leaving(side: KubernetesState, found: _Found) -> None:
 
 def _places(state: AllocatorState, found: _Found) -> None:
     """An executor that no snapshot has shown is created, joined or being created; and its id was given out."""
-    books = state.fleet.books
+    books = state.fleet._tables
     flying = [] if state.round is None else [flight.number for flight in state.round.flights.values()]
     for number in (*books.created, *books.joined, *flying):
         given = 0 < number <= state.executors
@@ -174,7 +174,7 @@ def _places(state: AllocatorState, found: _Found) -> None:
         found.unless(not twice, Truth.TWO_PLACES, executor=number, places="being created, created or joined")
 
 
-def _sums(books: Books, found: _Found) -> None:
+def _sums(books: IndexTables, found: _Found) -> None:
     what = Truth.MISCOUNTED
     found.same(what, "created", sum(books.created_by.values()), len(books.created))
     found.same(what, "joined", sum(books.joined_by.values()), len(books.joined))
@@ -223,7 +223,7 @@ def _round(state: AllocatorState, current: Round, config: AllocationConfig, foun
 
 
 def _census(state: AllocatorState, profile: ProfileId, *, alone: bool) -> Census:
-    return state.fleet.draft().census(profile, alone=alone)  # a draft that writes nothing leaves the fleet its books
+    return state.fleet.census(profile, alone=alone)
 
 
 # --------------------------------------------------------------------------------------------- everything counted again
@@ -234,12 +234,12 @@ def _registered(side: KubernetesState, found: _Found) -> None:
     registry = side.backend.registry
     numbers = {number for executor in registry.executors if (number := pod_number(executor)) is not None}
     what = Truth.REGISTERED_DISAGREE
-    found.same(what, "lifecycle manager", set(side.lifecycle.books.registered), numbers)
+    found.same(what, "lifecycle manager", set(side.lifecycle._tables.registered), numbers)
     active = {number for number in numbers if registry.active(_named(registry.executors, number))}
-    found.same(what, "active executors", set(side.lifecycle.books.active), active)
+    found.same(what, "active executors", set(side.lifecycle._tables.active), active)
     allocator = side.allocator
     if allocator is not None and not any(isinstance(item, KnownExecutors) for item in allocator.later):
-        found.same(what, "allocator", allocator.fleet.books.known, numbers)
+        found.same(what, "allocator", allocator.fleet._tables.known, numbers)
     for name in ("killed", "lost", "leaving"):
         for executor in getattr(registry, name):
             here = executor in registry.executors
@@ -258,17 +258,17 @@ def _snapshots(side: KubernetesState, found: _Found) -> None:
     subscriber = side.store.subscriber(stores.ALLOCATOR)
     allocator = side.allocator
     if allocator is not None and subscriber is not None and not subscriber.queue and allocator.unread is None:
-        seen = allocator.fleet.books.pods
+        seen = allocator.fleet._tables.pods
         if seen != view:
             odd = {n for n in (*seen, *view) if seen.get(n) != view.get(n)}
             found.unless(False, what, of="allocator", executors=_short(odd))
     subscriber = side.store.subscriber(stores.LIFECYCLE)
     if subscriber is not None and not subscriber.queue:
-        found.same(what, "lifecycle manager", set(side.lifecycle.books.present), set(view))
+        found.same(what, "lifecycle manager", set(side.lifecycle._tables.present), set(view))
 
 
 def _lifecycle(side: KubernetesState, found: _Found) -> None:
-    books = side.lifecycle.books
+    books = side.lifecycle._tables
     what = Truth.MISCOUNTED
     absent = {number: at for number, at in books.registered.items() if number not in books.present}
     found.same(what, "registered executors without a pod", books.absent, absent)
@@ -282,7 +282,7 @@ def _lifecycle(side: KubernetesState, found: _Found) -> None:
     found.same(what, "pods that are deleted", set(books.deleted), deleted)
 
 
-def _regrouped(books: Books, found: _Found) -> None:
+def _regrouped(books: IndexTables, found: _Found) -> None:
     """Every pod into its group again, as Spark does in every round."""
     what = Truth.MISCOUNTED
     groups: dict[ProfileId | None, list[Pod]] = {}
@@ -313,7 +313,7 @@ def _runs_on(pod: Pod) -> bool:
     return pod.state is PodState.RUNNING and pod.manifest.deleted_at is None
 
 
-def _regroup(profile: ProfileId | None, pods: list[Pod], books: Books, bucket: Bucket, found: _Found) -> None:
+def _regroup(profile: ProfileId | None, pods: list[Pod], books: IndexTables, bucket: Bucket, found: _Found) -> None:
     what, whose = Truth.MISCOUNTED, f"of profile {profile}"
     waiting = [pod for pod in pods if pod.state is PodState.PENDING]
     unknown = {pod.number: _born(pod) for pod in waiting if pod.number not in books.known}

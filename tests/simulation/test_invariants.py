@@ -12,10 +12,10 @@ from pyrsistent import pmap
 from podtide.domain.backend.registry import Leaving
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.engine import State
-from podtide.domain.kubernetes.allocator.executor_index import Books, Created, Fleet, Joined
+from podtide.domain.kubernetes.allocator.executor_index import Created, ExecutorIndex, IndexTables, Joined
 from podtide.domain.kubernetes.allocator.state import AllocatorState, Flight, Round
-from podtide.domain.kubernetes.lifecycle.books import LifecycleBooks
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import LifecycleState
+from podtide.domain.kubernetes.lifecycle.tables import LifecycleTables
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, Run
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, Consumer
 from podtide.domain.protocol.config import AllocationConfig, EngineConfig
@@ -48,15 +48,14 @@ def allocator_of(state: State) -> AllocatorState:
     return state.kubernetes.allocator
 
 
-def with_books(state: State, change: Callable[[Books], object], *, derive: bool = False) -> State:
+def with_books(state: State, change: Callable[[IndexTables], object], *, derive: bool = False) -> State:
     """The fleet's books changed behind its back. ``derive``: its sums too."""
     allocator = allocator_of(state)
-    books = allocator.fleet.books.copy()
-    books.recount()
+    books = allocator.fleet._tables.fork()
     change(books)
     if derive:
         books.recount()
-    return allocating(state, replace(allocator, fleet=Fleet(books)))
+    return allocating(state, replace(allocator, fleet=ExecutorIndex(books)))
 
 
 def in_round(state: State, *, busy: bool = True, **changes: object) -> State:
@@ -85,10 +84,10 @@ def with_registry(state: State, **changes: object) -> State:
     return state._replace(kubernetes=replace(side, backend=replace(side.backend, registry=registry)))
 
 
-def with_lifecycle(state: State, change: Callable[[LifecycleBooks], object]) -> State:
+def with_lifecycle(state: State, change: Callable[[LifecycleTables], object]) -> State:
     side = state.kubernetes
     assert side is not None
-    books = side.lifecycle.books.copy()
+    books = side.lifecycle._tables.fork()
     change(books)
     return state._replace(kubernetes=replace(side, lifecycle=LifecycleState(books)))
 
@@ -127,7 +126,7 @@ CHEAP: list[tuple[Truth, Break]] = [
 ]  # fmt: skip
 WHOLE: list[tuple[Truth, Break]] = [
     (Truth.REGISTERED_DISAGREE, known),
-    (Truth.REGISTERED_DISAGREE, lambda s: with_lifecycle(s, lambda b: b.active.pop(ONE))),
+    (Truth.REGISTERED_DISAGREE, lambda s: with_lifecycle(s, lambda b: b.active.discard(ONE))),
     (Truth.SNAPSHOT_DISAGREES, lambda s: with_books(s, lambda b: b.pods.pop(ONE), derive=True)),
     (Truth.SNAPSHOT_DISAGREES, lambda s: with_lifecycle(s, lambda b: b.present.pop(ONE))),
     (Truth.LEAVING_UNREGISTERED, lambda s: with_registry(s, leaving=pmap({ExecutorId("8"): Leaving("")}))),

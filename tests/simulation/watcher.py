@@ -278,7 +278,7 @@ class Watcher:
     def _excess(self, number: int, at: Millis, now: Millis, side: KubernetesState) -> None:
         """An excess pod that goes neither runs nor is known, and is old enough."""
         assert side.allocator is not None
-        books = side.allocator.fleet.books
+        books = side.allocator.fleet._tables
         key = PodNumber(number)
         pod, created = books.pods.get(key), books.created.get(key)
         self._unless(
@@ -336,7 +336,7 @@ class Watcher:
 
     def _account(self, state: AllocatorState, now: Millis) -> None:
         """Every pod of the cluster is in the books, or it is known why not."""
-        books = state.fleet.books
+        books = state.fleet._tables
         waits = None if state.round is None else getattr(state.round.wait, "number", None)  # for its claims
         cluster = self.look().books
         for label in cluster.labels:
@@ -383,7 +383,7 @@ class Watcher:
         """An excess pod that turned Running is deleted too, as soon as a round has seen it; Spark forgets it there."""
         if state.round is not None:
             self.round_open_at = now
-        overrun = state.fleet.books.overrun
+        overrun = state.fleet._tables.overrun
         for number in [n for n in self.overrun_since if n not in overrun]:
             del self.overrun_since[number]
         for number in overrun:
@@ -434,7 +434,7 @@ class Watcher:
             return "executors of the cluster", {"pods": len(rows), "registered": len(registered), "odd": str(odd[:9])}
         if side.allocator is None:
             return None
-        books = side.allocator.fleet.books
+        books = side.allocator.fleet._tables
         if books.created or books.joined or side.allocator.round is not None:
             return "pods not seen yet", {"created": len(books.created), "joined": str(sorted(books.joined)[:9])}
         counted = {str(n) for n, pod in books.pods.items() if n not in books.deleted and pod.state in _COUNTED}

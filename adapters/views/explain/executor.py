@@ -419,25 +419,27 @@ def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str,
         return {}
     told: dict[str, list[str]] = {"allocator": [], "backend": [], "lifecycle": []}
     if number is not None and side.allocator is not None:
-        books = side.allocator.fleet.books
-        pod = books.pods.get(number)
+        counts = side.allocator.fleet.standing(number)
         flags = [
-            (number in books.created, "asked for and not seen: counts as newly created"),
-            (number in books.joined, "registered and not seen: counts as known newly created"),
-            (number in books.deleted, "deleted as excess: counts nowhere"),
-            (pod is not None and number not in books.deleted, "" if pod is None else f"counts as {pod.state.value}"),
-            (number in books.known, "known to the scheduler"),
+            (counts.created is not None, "asked for and not seen: counts as newly created"),
+            (counts.joined is not None, "registered and not seen: counts as known newly created"),
+            (counts.deleted, "deleted as excess: counts nowhere"),
+            (
+                counts.pod is not None and not counts.deleted,
+                f"counts as {counts.pod.state.value}" if counts.pod else "",
+            ),
+            (counts.known, "known to the scheduler"),
         ]
         told["allocator"] = [text for holds, text in flags if holds]
     told["backend"] = registry_words(side.backend.registry, ExecutorId(executor))
     if number is not None:
-        kept = side.lifecycle.books
+        memory = side.lifecycle.memory(number)
         told["lifecycle"] = [
             text
             for holds, text in (
-                (number in kept.removed, "its removal is remembered"),
-                (number in kept.inactivated, "labelled inactive"),
-                (kept.has_failed(number), "counted as a failure"),
+                (memory.removed, "its removal is remembered"),
+                (memory.inactivated, "labelled inactive"),
+                (memory.failed, "counted as a failure"),
             )
             if holds
         ]

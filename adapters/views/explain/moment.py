@@ -127,13 +127,12 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
         return {}
     profiles: dict[int, Plain] = {}
     if side.allocator is not None:
-        draft = side.allocator.fleet.draft()
-        targets = side.allocator.targets
+        index, targets = side.allocator.fleet, side.allocator.targets
         for profile, target in sorted(targets.items())[:PROFILES_SHOWN]:
-            census = draft.census(profile, alone=len(targets) <= 1)
+            census = index.census(profile, alone=len(targets) <= 1)
             profiles[profile] = {"target": target, "counted": census.counted, **census._asdict()}
     seen: Counter[tuple[str, str]] = Counter()
-    for pod in side.store.view.books.pods.values():
+    for pod in side.store.view.pods():
         seen[pod.manifest.labels.get(PROFILE_LABEL, ""), pod.state.value] += 1
     registry = side.backend.registry
     moving: dict[str, Any] = {}

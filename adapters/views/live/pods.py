@@ -125,7 +125,7 @@ class Pods:
         known, self._places = self._places, {}
         self._pods.clear()
         self.running = 0
-        for pod in view.books.pods.values():
+        for pod in view.pods():
             self._show(pod.number, pod)
         self._fresh.difference_update(known)
 
@@ -165,23 +165,21 @@ class Pods:
         if side.allocator is None:
             self._fresh.clear()
             return
-        books = side.allocator.fleet.books
+        index = side.allocator.fleet
         for number in self._fresh:
-            expected = books.created.get(number) or books.joined.get(number)
-            if expected is not None and number not in self._ahead:
-                self._ahead[number] = expected.profile
-                self._ahead_of[expected.profile] += 1
+            profile = index.awaited(number)
+            if profile is not None and number not in self._ahead:
+                self._ahead[number] = profile
+                self._ahead_of[profile] += 1
         self._fresh.clear()
         if side.allocator is not self._allocator:
             self._allocator = side.allocator
             # A round hears of all pods that were seen before it: if the oldest is awaited still, so are the others.
             oldest = next(iter(self._ahead), None)
-            heard = oldest is not None and oldest not in books.created and oldest not in books.joined
-            if heard:
-                for number in [n for n in self._ahead if n not in books.created and n not in books.joined]:
+            if oldest is not None and index.awaited(oldest) is None:
+                for number in [number for number in self._ahead if index.awaited(number) is None]:
                     _less(self._ahead_of, self._ahead.pop(number))
-        asked: Counter[int] = Counter(books.created_by)
-        asked.update(books.joined_by)
+        asked: Counter[int] = Counter(index.awaited_by_profile())
         asked.update(self._flying_of)
         asked.subtract(self._ahead_of)
         self._asked = +asked

@@ -187,9 +187,9 @@ class KubernetesStats(StatsBase):
         else:
             counted = 0
             targets = side.allocator.targets
-            draft = side.allocator.fleet.draft()
+            index = side.allocator.fleet
             for profile, target in targets.items():
-                counted += draft.census(profile, alone=len(targets) <= 1).counted
+                counted += index.census(profile, alone=len(targets) <= 1).counted
                 if target != self._targets.get(profile, 0):
                     self._aim(now, profile, target)
         self._stand(now, counted)

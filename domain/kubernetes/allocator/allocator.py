@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from podtide.domain.base.units import ALWAYS, NEVER, Millis, ProfileId
-from podtide.domain.kubernetes.allocator.executor_index import Draft
+from podtide.domain.base.units import ALWAYS, NEVER, Millis
 from podtide.domain.kubernetes.allocator.round import Desk
 from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorInput, AllocatorState
 from podtide.domain.protocol.allocation_policies import size_by_limits
@@ -47,10 +46,11 @@ def allocate(
 
     A ``Deliver`` begins a round; what comes while one is open waits for its end, but for outcomes.
     """
-    desk = Desk(state, config, now)
-    for item in snapshots:
-        desk.take(item)
-    return desk.step()
+    with state.fleet.step():
+        desk = Desk(state, config, now)
+        for item in snapshots:
+            desk.take(item)
+        return desk.step()
 
 
 def busy(state: AllocatorState) -> bool:
@@ -78,19 +78,17 @@ def due(state: AllocatorState, config: AllocationConfig) -> Millis:
         return NEVER
     if state.stirred or (config.remarks and state.targets):
         return ALWAYS
-    draft = state.fleet.draft()  # read only: nothing is written, so the fleet keeps its books
-    earliest: Millis = NEVER
-    for made in draft.books.created.values():
-        earliest = made.at + config.create_timeout_ms + 1
-        break
+    index, alone = state.fleet, len(state.targets) <= 1
+    oldest = index.oldest_creation()
+    earliest: Millis = NEVER if oldest is None else oldest + config.create_timeout_ms + 1
     wakes = state.slowdown.until
     not_running = 0
-    surveys = [(p, t, draft.census(p, alone=len(state.targets) <= 1)) for p, t in state.targets.items()]
+    surveys = [(p, t, index.census(p, alone=alone)) for p, t in state.targets.items()]
     for _, _, census in surveys:
         not_running += census.not_running
     for profile, target, census in surveys:
         if census.counted > target:
-            earliest = min(earliest, _first_excess(draft, profile, config, alone=len(state.targets) <= 1))
+            earliest = min(earliest, index.first_excess(profile, config.idle_timeout_ms, alone=alone))
         elif census.counted < target and not census.created:
             if config.wait_for_claims and config.claims_max <= state.claims:
                 continue  # such a round needs a snapshot
@@ -102,21 +100,6 @@ def due(state: AllocatorState, config: AllocationConfig) -> Millis:
                 continue
             earliest = min(earliest, ALWAYS if wakes is None else wakes)
     return earliest
-
-
-def _first_excess(draft: Draft, profile: ProfileId, config: AllocationConfig, *, alone: bool) -> Millis:
-    """When the first excess pod of a profile is old enough to go."""
-    first: Millis = NEVER
-    for bucket in draft.buckets(profile, alone=alone):
-        if bucket.ripe:
-            return ALWAYS
-        young = bucket.first_young()
-        if young is not None:
-            first = min(first, young + config.idle_timeout_ms + 1)
-    if draft.books.created_by.get(profile):
-        made = next(m for m in draft.books.created.values() if m.profile == profile)
-        first = min(first, made.at + config.idle_timeout_ms + 1)
-    return first
 
 
 def _lists_claims(state: AllocatorState, config: AllocationConfig) -> bool:

@@ -12,24 +12,24 @@ snapshot lies here too, because it decides who counts:
 A pending pod unknown to the scheduler may go as excess once it is older than executorIdleTimeout. Such pods wait in a heap
 by creation time and move to ``ripe`` when they are old enough, so that nobody looks at all of them in each round.
 
-Snapshots come as what changed; a delivery of which some pod has no spec is an exception in Spark and leaves the last
-snapshot as it was. ``squash`` keeps what such deliveries said for the next one.
+``executor_index_step`` has the changes.
 
 Source: ExecutorPodsAllocator.onNewSnapshots of Spark 4.3.0 (spec: allocation, sections 2, 4 and 5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Final, NamedTuple
 
-from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.base.tables import Field, Members, Table, Tables
+from podtide.domain.base.units import ALWAYS, NEVER, Millis, ProfileId
+from podtide.domain.base.versioned import Versioned
 from podtide.domain.jvm.hash_order import bucket_order, long_hash
 from podtide.domain.jvm.instants import parse_instant
-from podtide.domain.protocol.pods import PROFILE_LABEL, Pod, PodNumber, PodState, Snapshot
+from podtide.domain.protocol.pods import PROFILE_LABEL, Pod, PodNumber, PodState
 
 _BEFORE_ALL: Final[Millis] = -(2**63)
 """The creation time of a pod that does not say when it was created: it counts as idle for long enough."""
@@ -91,65 +91,43 @@ class Bucket:
         return young[0][0] if young else None
 
 
-class Books:
-    """The mutable inside of a fleet."""
+class IndexTables(Tables):
+    """The inside of an index. ``turns``: given out to ``joined``, ever.
+
+    ``veterans``: registered once and no longer, and their pods are there or expected.
+    """
+
+    turns = Field(0)
 
     def __init__(self) -> None:
-        self.pods: dict[PodNumber, Pod] = {}
-        self.known: set[PodNumber] = set()
-        self.created: dict[PodNumber, Created] = {}
-        self.joined: dict[PodNumber, Joined] = {}
-        self.turns = 0  # given out to ``joined``, ever
-        self.deleted: set[PodNumber] = set()
-        self.veterans: set[PodNumber] = set()  # registered once and no longer, and their pods are there or expected
-        self._derive()
+        self.pods: Table[PodNumber, Pod] = Table()
+        self.known: Members[PodNumber] = Members()
+        self.created: Table[PodNumber, Created] = Table()
+        self.joined: Table[PodNumber, Joined] = Table()
+        self.deleted: Members[PodNumber] = Members()
+        self.veterans: Members[PodNumber] = Members()
+        super().__init__()
 
-    def _derive(self) -> None:
+    def recount(self) -> None:
+        """Derive the sums and the order of creation anew."""
+        self.created.reorder(sorted(self.created.items(), key=_age))
+        self.joined.reorder(sorted(self.joined.items(), key=_turn))
         self.buckets: dict[ProfileId | None, Bucket] = {}
         self.created_by: dict[ProfileId, int] = {}
         self.joined_by: dict[ProfileId, int] = {}
         self.claims: dict[str, int] = {}
-        self.unseen: set[PodNumber] = set()  # deleted, and not in the last snapshot
-        self.returning: set[PodNumber] = set()  # created or joined, though the last snapshot has such a pod
         self.overrun: set[PodNumber] = set()  # deleted as excess, and running
-        self.met: set[PodNumber] = set()  # created, and known to the scheduler meanwhile
-
-    def copy(self) -> Books:
-        """Independent books with the same content."""
-        twin = Books()
-        twin.pods = dict(self.pods)
-        twin.known = set(self.known)
-        twin.created = dict(self.created)
-        twin.joined = dict(self.joined)
-        twin.turns = self.turns
-        twin.deleted = set(self.deleted)
-        twin.veterans = set(self.veterans)
-        return twin
-
-    def undo(self, journal: list[JournalEntry]) -> None:
-        """Take one step's changes back; the sums are wrong until ``recount``."""
-        for table, key, before in reversed(journal):
-            book = getattr(self, str(table))
-            if isinstance(book, set):
-                (book.add if before else book.discard)(key)
-            elif before is None:
-                book.pop(key, None)
-            else:
-                book[key] = before
-
-    def recount(self) -> None:
-        """Derive the sums and the order of creation anew."""
-        self.created = dict(sorted(self.created.items(), key=lambda item: (item[1].at, item[0])))
-        self.joined = dict(sorted(self.joined.items(), key=lambda item: item[1].turn))
-        self._derive()
         for pod in self.pods.values():
             self.enter(pod)
         for made in self.created.values():
             self.created_by[made.profile] = self.created_by.get(made.profile, 0) + 1
         for joined in self.joined.values():
             self.joined_by[joined.profile] = self.joined_by.get(joined.profile, 0) + 1
+        # Deleted, and not in the last snapshot.
         self.unseen = {number for number in self.deleted if number not in self.pods}
+        # Created or joined, though the last snapshot has such a pod.
         self.returning = {number for number in chain(self.created, self.joined) if number in self.pods}
+        # Created, and known to the scheduler meanwhile.
         self.met = {number for number in self.created if number in self.known}
 
     def has_registered(self, number: PodNumber) -> bool:
@@ -162,7 +140,7 @@ class Books:
         for claim in manifest.claims:
             self.claims[claim] = self.claims.get(claim, 0) + 1
         if pod.number not in self.deleted:
-            self.place(pod)
+            self.add_share(pod)
         elif pod.state is PodState.RUNNING and manifest.deleted_at is None:
             self.overrun.add(pod.number)
 
@@ -175,10 +153,10 @@ class Books:
             else:
                 self.claims[claim] -= 1
         if pod.number not in self.deleted:
-            self.lift(pod)
+            self.remove_share(pod)
         self.overrun.discard(pod.number)
 
-    def place(self, pod: Pod) -> None:
+    def add_share(self, pod: Pod) -> None:
         """Put a pod into its bucket."""
         profile = profile_of(pod)
         bucket = self.buckets.get(profile)
@@ -197,7 +175,7 @@ class Books:
                 bucket.pending[pod.number] = created
                 heappush(bucket.young, (created, pod.number))
 
-    def lift(self, pod: Pod) -> None:
+    def remove_share(self, pod: Pod) -> None:
         """Take a pod out of its bucket."""
         profile = profile_of(pod)
         bucket = self.buckets[profile]
@@ -214,50 +192,6 @@ class Books:
                     heapify(bucket.young)
         if not bucket.pods:
             del self.buckets[profile]
-
-
-class Fleet(Versioned[Books]):
-    """The executors as the allocator counts them, at one moment. Immutable; ``draft`` steps it forward."""
-
-    __slots__ = ()
-
-    def draft(self) -> Draft:
-        """Begin a step. Nothing else may be read from this fleet until ``Draft.done``."""
-        return Draft(self)
-
-    def deleted(self, number: PodNumber) -> bool:
-        """Whether the pod's delete was sent and it still showed in the last snapshot."""
-        return number in self.books.deleted
-
-    @property
-    def pods(self) -> int:
-        """Pods in the last snapshot."""
-        return len(self.books.pods)
-
-    def created(self) -> tuple[tuple[PodNumber, Created], ...]:
-        """Created pods that are neither seen nor known, oldest first."""
-        return tuple(sorted(self.books.created.items(), key=_age))
-
-    def joined(self) -> tuple[tuple[PodNumber, ProfileId], ...]:
-        """Created pods that registered and were not seen, in the order in which that was noticed."""
-        return tuple((number, joined.profile) for number, joined in self.books.joined.items())
-
-    def deleted_numbers(self) -> frozenset[PodNumber]:
-        """All pods whose delete was sent and that count nowhere since."""
-        return frozenset(self.books.deleted)
-
-    def known_numbers(self) -> frozenset[PodNumber]:
-        """All executors known to the scheduler."""
-        return frozenset(self.books.known)
-
-    def snapshot(self) -> dict[PodNumber, Pod]:
-        """The last snapshot. Not to be changed."""
-        return self.books.pods
-
-
-def empty_fleet() -> Fleet:
-    """No pod, no executor."""
-    return Fleet(Books())
 
 
 class Census(NamedTuple):
@@ -281,227 +215,79 @@ class Census(NamedTuple):
         return self.running + self.not_running
 
 
-class Batch(NamedTuple):
-    """What a delivery of snapshots did besides moving pods.
+class Standing(NamedTuple):
+    """How an executor counts. ``pod``: in the last snapshot. ``known``: to the scheduler."""
 
-    ``failed``: pods that turned PodFailed without ever being known to the scheduler. ``forgotten``: deleted pods that
-    are gone from the last snapshot. ``vanished``: claims of pods that were in one of the snapshots and not in the last.
-    """
-
-    failed: tuple[PodNumber, ...]
-    forgotten: tuple[PodNumber, ...]
-    vanished: frozenset[str]
+    created: Created | None
+    joined: Joined | None
+    deleted: bool
+    known: bool
+    pod: Pod | None
 
 
-class Draft:
-    """One step of a fleet in the making."""
+class Counts:
+    """What a round reads: of an index, or of a step of it under way."""
 
-    __slots__ = ("_fleet", "_journal", "books")
+    __slots__ = ()
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._journal: list[JournalEntry] = []
-        self.books = fleet.books
+    @property
+    def _tables(self) -> IndexTables:
+        raise NotImplementedError
 
-    def done(self) -> Fleet:
-        """The fleet after this step."""
-        if not self._journal:
-            return self._fleet
-        successor = Fleet(self.books)
-        self._fleet.hand_over(successor, self._journal)
-        return successor
+    def standing(self, number: PodNumber) -> Standing:
+        """How an executor counts."""
+        tables = self._tables
+        return Standing(
+            tables.created.get(number),
+            tables.joined.get(number),
+            number in tables.deleted,
+            number in tables.known,
+            tables.pods.get(number),
+        )
 
-    # what the cluster shows
+    def awaited(self, number: PodNumber) -> ProfileId | None:
+        """The profile of a pod that is created or joined and not seen; None for any other."""
+        tables = self._tables
+        made = tables.created.get(number) or tables.joined.get(number)
+        return None if made is None else made.profile
 
-    def deliver(self, snapshots: Sequence[Snapshot]) -> Batch:
-        """Reflect the snapshots of one delivery, at least one (spec: allocation, 4.1, 4.2 and 4.5)."""
-        books = self.books
-        failed: list[PodNumber] = []
-        vanished: dict[PodNumber, Pod] = {}
-        self._acknowledge_returning(snapshots[0])
-        for place, snapshot in enumerate(snapshots):
-            for number in snapshot.gone:
-                pod = books.pods.get(number)
-                if pod is not None:
-                    self._show(number, None)
-                    if place:
-                        vanished[number] = pod
-            for pod in snapshot.changed:
-                number = pod.number
-                before = books.pods.get(number)
-                newly = before is None or before.state is not PodState.FAILED
-                if pod.state is PodState.FAILED and newly and not books.has_registered(number):
-                    failed.append(number)
-                self._show(number, pod)
-                self._acknowledge(number)
-                vanished.pop(number, None)
-        forgotten = tuple(n for n in books.unseen if n not in books.pods)
-        for number in forgotten:
-            self._write("deleted", number, True)
-            books.deleted.discard(number)
-        books.unseen.clear()
-        claims = frozenset(claim for pod in vanished.values() for claim in pod.manifest.claims)
-        return Batch(tuple(failed), forgotten, claims)
+    def created(self) -> tuple[tuple[PodNumber, Created], ...]:
+        """Created pods that are neither seen nor known, oldest first."""
+        return tuple(sorted(self._tables.created.items(), key=_age))
 
-    def acknowledge(self, snapshots: Sequence[Snapshot]) -> None:
-        """Wait no longer for the pods of these snapshots, at least one; nothing else of them counts."""
-        self._acknowledge_returning(snapshots[0])
-        for snapshot in snapshots:
-            for pod in snapshot.changed:
-                self._acknowledge(pod.number)
+    def joined(self) -> tuple[tuple[PodNumber, ProfileId], ...]:
+        """Created pods that registered and were not seen, in the order in which that was noticed."""
+        return tuple((number, joined.profile) for number, joined in self._tables.joined.items())
 
-    def _acknowledge_returning(self, first: Snapshot) -> None:
-        """A pod that was there before it was created now is seen as soon as any snapshot has it."""
-        if self.books.returning:
-            gone_at_once = set(first.gone)
-            for number in [n for n in self.books.returning if n not in gone_at_once]:
-                self._acknowledge(number)
+    def awaited_by_profile(self) -> dict[ProfileId, int]:
+        """How many pods of each profile are created or joined and not seen. Costs a copy of the counts."""
+        counts = dict(self._tables.created_by)
+        for profile, count in self._tables.joined_by.items():
+            counts[profile] = counts.get(profile, 0) + count
+        return counts
 
-    def _show(self, number: PodNumber, pod: Pod | None) -> None:
-        books = self.books
-        before = books.pods.get(number)
-        self._write("pods", number, before)
-        if before is not None:
-            books.leave(before)
-        if pod is None:
-            books.pods.pop(number, None)
-            if number in books.deleted:
-                books.unseen.add(number)
-            books.returning.discard(number)
-            if number not in books.created and number not in books.joined:
-                self._retire_veteran(number)
-        else:
-            books.pods[number] = pod
-            books.enter(pod)
+    def oldest_creation(self) -> Millis | None:
+        """When the pod was created that is awaited for the longest time."""
+        return next((made.at for made in self._tables.created.values()), None)
 
-    def _acknowledge(self, number: PodNumber) -> None:
-        """A snapshot has the pod: it is neither merely created nor merely joined."""
-        books = self.books
-        if number in books.created:
-            self.forget_created(number)
-        if number in books.joined:
-            self.forget_joined(number)
-        books.returning.discard(number)
-
-    # what the driver knows
-
-    def know(self, added: Iterable[PodNumber], removed: Iterable[PodNumber]) -> None:
-        """The scheduler's registered executors changed."""
-        books = self.books
-        for number in removed:
-            if number in books.known:
-                self._regroup(number, known=False)
-                here = number in books.pods or number in books.created or number in books.joined
-                if here and number not in books.veterans:
-                    self._write("veterans", number, False)
-                    books.veterans.add(number)
-        for number in added:
-            if number not in books.known:
-                self._regroup(number, known=True)
-
-    def _regroup(self, number: PodNumber, *, known: bool) -> None:
-        books = self.books
-        pod = books.pods.get(number)
-        moves = pod is not None and pod.state is PodState.PENDING and number not in books.deleted
-        if pod is not None and moves:
-            books.lift(pod)
-        self._write("known", number, not known)
-        (books.known.add if known else books.known.discard)(number)
-        if number in books.created:
-            (books.met.add if known else books.met.discard)(number)
-        if pod is not None and moves:
-            books.place(pod)
-
-    def _retire_veteran(self, number: PodNumber) -> None:
-        """Nothing more is to be expected of an executor that had registered."""
-        if number in self.books.veterans:
-            self._write("veterans", number, True)
-            self.books.veterans.remove(number)
-
-    def join(self) -> None:
-        """Created pods whose executors are known are no longer waited for (spec: allocation, 4.3)."""
-        books = self.books
-        for number in sorted(books.met):
-            profile = books.created[number].profile
-            returning = number in books.returning
-            self.forget_created(number)
-            self._write("joined", number, None)
-            books.turns += 1
-            books.joined[number] = Joined(profile, books.turns)
-            books.joined_by[profile] = books.joined_by.get(profile, 0) + 1
-            if returning:
-                books.returning.add(number)
-
-    # what the allocator does
-
-    def create(self, number: PodNumber, profile: ProfileId, at: Millis) -> None:
-        """A pod was created."""
-        books = self.books
-        if number in books.created:
-            self.forget_created(number)
-        self._write("created", number, None)
-        books.created[number] = Created(profile, at)
-        books.created_by[profile] = books.created_by.get(profile, 0) + 1
-        if number in books.pods:
-            books.returning.add(number)
-        if number in books.known:
-            books.met.add(number)
-
-    def forget_created(self, number: PodNumber) -> None:
-        """A created pod is waited for no longer."""
-        books = self.books
-        made = books.created.pop(number)
-        self._write("created", number, made)
-        _less(books.created_by, made.profile)
-        books.returning.discard(number)
-        books.met.discard(number)
-        if number not in books.pods:
-            self._retire_veteran(number)
-
-    def forget_joined(self, number: PodNumber) -> None:
-        """A joined pod counts no longer as such."""
-        books = self.books
-        joined = books.joined.pop(number)
-        self._write("joined", number, joined)
-        _less(books.joined_by, joined.profile)
-        books.returning.discard(number)
-        if number not in books.pods:
-            self._retire_veteran(number)
-
-    def retire(self, number: PodNumber) -> bool:
-        """The delete of an excess pod is sent: it counts nowhere from now on. Whether it did until now."""
-        books = self.books
-        if number in books.deleted:
-            return False
-        pod = books.pods.get(number)
-        if pod is not None:
-            books.leave(pod)
-        self._write("deleted", number, False)
-        books.deleted.add(number)
-        if pod is None:
-            books.unseen.add(number)
-        else:
-            books.enter(pod)
-        return True
-
-    def reinstate(self, number: PodNumber) -> None:
-        """Take ``retire`` back."""
-        books = self.books
-        pod = books.pods.get(number)
-        if pod is not None:
-            books.leave(pod)
-        self._write("deleted", number, True)
-        books.deleted.discard(number)
-        books.unseen.discard(number)
-        if pod is not None:
-            books.enter(pod)
-
-    # what a round reads
+    def first_excess(self, profile: ProfileId, idle_timeout_ms: Millis, *, alone: bool) -> Millis:
+        """When the first excess pod of a profile is old enough to go."""
+        first: Millis = NEVER
+        for bucket in self.buckets(profile, alone=alone):
+            if bucket.ripe:
+                return ALWAYS
+            young = bucket.first_young()
+            if young is not None:
+                first = min(first, young + idle_timeout_ms + 1)
+        if self._tables.created_by.get(profile):
+            made = next(made for made in self._tables.created.values() if made.profile == profile)
+            first = min(first, made.at + idle_timeout_ms + 1)
+        return first
 
     def overdue(self, before: Millis) -> list[tuple[PodNumber, Created]]:
         """Created pods from before this time, oldest first."""
         found = []
-        for number, made in self.books.created.items():  # in the order of their times, whatever that of their numbers
+        for number, made in self._tables.created.items():  # in the order of their times, whatever that of their numbers
             if made.at >= before:
                 break
             found.append((number, made))
@@ -510,8 +296,8 @@ class Draft:
 
     def census(self, profile: ProfileId, *, alone: bool) -> Census:
         """How many pods of a profile are in which state. ``alone``: it is the only one, so all pods count as its own."""
-        books = self.books
-        created, joined = books.created_by.get(profile, 0), books.joined_by.get(profile, 0)
+        tables = self._tables
+        created, joined = tables.created_by.get(profile, 0), tables.joined_by.get(profile, 0)
         buckets = self.buckets(profile, alone=alone)
         return Census(
             sum(b.pods for b in buckets),
@@ -538,53 +324,57 @@ class Draft:
 
     def unreadable(self) -> Pod | None:
         """The first pod, by number, that counts and whose profile label cannot be read. Costs all pods."""
-        books = self.books
-        found = [n for n, pod in books.pods.items() if n not in books.deleted and profile_of(pod) is None]
-        return books.pods[min(found)] if found else None
+        tables = self._tables
+        found = [n for n, pod in tables.pods.items() if n not in tables.deleted and profile_of(pod) is None]
+        return tables.pods[min(found)] if found else None
 
     def buckets(self, profile: ProfileId, *, alone: bool) -> list[Bucket]:
         """The buckets whose pods count for a profile."""
         if not alone:
-            bucket = self.books.buckets.get(profile)
+            bucket = self._tables.buckets.get(profile)
             return [] if bucket is None else [bucket]
         # With at most one target Spark does not look at labels: all pods are of profile 0, none of any other.
-        return list(self.books.buckets.values()) if profile == 0 else []
+        return list(self._tables.buckets.values()) if profile == 0 else []
 
-    def _write(self, table: str, key: object, before: object) -> None:
-        self._journal.append((table, key, before))
+
+class ExecutorIndex(Versioned[IndexTables], Counts):
+    """The executors as the allocator counts them, at one moment. ``executor_index_step.Draft`` steps it forward."""
+
+    __slots__ = ()
+
+    def deleted(self, number: PodNumber) -> bool:
+        """Whether the pod's delete was sent and it still showed in the last snapshot."""
+        return number in self._tables.deleted
+
+    @property
+    def pods(self) -> int:
+        """Pods in the last snapshot."""
+        return len(self._tables.pods)
+
+    def deleted_numbers(self) -> frozenset[PodNumber]:
+        """All pods whose delete was sent and that count nowhere since."""
+        return frozenset(self._tables.deleted)
+
+    def known_numbers(self) -> frozenset[PodNumber]:
+        """All executors known to the scheduler."""
+        return frozenset(self._tables.known)
+
+    def snapshot(self) -> Mapping[PodNumber, Pod]:
+        """The last snapshot. Costs a copy."""
+        return dict(self._tables.pods)
+
+
+def empty_index() -> ExecutorIndex:
+    """No pod, no executor."""
+    return ExecutorIndex(IndexTables())
 
 
 def _age(item: tuple[PodNumber, Created]) -> tuple[Millis, PodNumber]:
     return item[1].at, item[0]
 
 
-def has_specless(snapshots: Sequence[Snapshot]) -> bool:
-    """Whether a pod of this delivery, as it is shown last, has no spec: reading its volumes throws (4.2)."""
-    if all(pod.manifest.has_spec for snapshot in snapshots for pod in snapshot.changed):
-        return False
-    latest = {pod.number: pod for snapshot in snapshots for pod in snapshot.changed}
-    return not all(pod.manifest.has_spec for pod in latest.values())
-
-
-def squash(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """Several snapshots, at least one, as a single one that says what they say together."""
-    pods: dict[PodNumber, Pod] = {}
-    gone: dict[PodNumber, None] = {}
-    for snapshot in snapshots:
-        for number in snapshot.gone:
-            pods.pop(number, None)
-            gone[number] = None
-        for pod in snapshot.changed:
-            pods[pod.number] = pod
-            gone.pop(pod.number, None)
-    return Snapshot(snapshots[-1].full_ts, tuple(pods.values()), tuple(gone))
-
-
-def _less(counts: dict[ProfileId, int], profile: ProfileId) -> None:
-    if counts[profile] == 1:
-        del counts[profile]
-    else:
-        counts[profile] -= 1
+def _turn(item: tuple[PodNumber, Joined]) -> int:
+    return item[1].turn
 
 
 def profile_of(pod: Pod) -> ProfileId | None:

@@ -18,7 +18,8 @@ from pyrsistent import pmap
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.values import decimal_text
-from podtide.domain.kubernetes.allocator.executor_index import Census, Draft, has_specless, squash
+from podtide.domain.kubernetes.allocator.executor_index import Census
+from podtide.domain.kubernetes.allocator.executor_index_step import Draft, has_specless, squash
 from podtide.domain.kubernetes.allocator.state import (
     AllocatorCommand,
     AllocatorInput,
@@ -79,7 +80,7 @@ class Desk:
     def __init__(self, state: AllocatorState, config: AllocationConfig, now: Millis) -> None:
         self.config = config
         self.now = now
-        self.fleet = state.fleet.draft()
+        self.fleet = Draft(state.fleet)
         self.state = state
         self.round = state.round
         self.commands: list[AllocatorCommand] = []
@@ -131,7 +132,7 @@ class Desk:
             case Stopping():
                 if self.round is not None:
                     self._cut_short()
-                facts = pmap({"pods": len(self.fleet.books.pods), "unseen": len(self.fleet.books.created)})
+                facts = pmap({"pods": len(self.fleet.tables.pods), "unseen": len(self.fleet.tables.created)})
                 self._command(lambda serial: DeletePods(self.now, serial, None, None, Why(Cause.STOPPED, facts)))
             case _:
                 assert_never(item)
@@ -210,16 +211,16 @@ class Desk:
             self.slowdown = self.slowdown.over()
         if self.config.policies.forget_ghosts:
             for number in item.removed:
-                if number in self.fleet.books.joined:
+                if number in self.fleet.tables.joined:
                     self.fleet.forget_joined(number)
 
     def _reconcile(self, item: Reconciled) -> None:
         """Somebody else gave out executor ids, or did not make pods that this allocator asked for."""
         self.executors = item.last if item.exact else max(self.executors, item.last)
         for number in item.forgotten:
-            if number in self.fleet.books.created:
+            if number in self.fleet.tables.created:
                 self.fleet.forget_created(number)
-            elif number in self.fleet.books.joined:
+            elif number in self.fleet.tables.joined:
                 self.fleet.forget_joined(number)
         self.stirred = True
 
@@ -234,9 +235,9 @@ class Desk:
             return
         self.fleet.join()
         self._time_out(at)
-        if item.snapshots and config.policies.delete_excess_running and self.fleet.books.overrun:
+        if item.snapshots and config.policies.delete_excess_running and self.fleet.tables.overrun:
             self._delete_overrun(at)
-        if len(plan) > 1 and None in self.fleet.books.buckets:
+        if len(plan) > 1 and None in self.fleet.tables.buckets:
             self._abort(_unreadable_profile(self.fleet))
             return
         self._survey()
@@ -266,7 +267,7 @@ class Desk:
             self.fleet.forget_created(number)
             self._start_failed(at)
         if self.config.remarks:
-            for number, made in sorted(self.fleet.books.created.items()):
+            for number, made in sorted(self.fleet.tables.created.items()):
                 self._remark(at, "unseen", executor=number, age_ms=at - made.at)
         if not late:
             return
@@ -284,12 +285,12 @@ class Desk:
         work, and the scheduler that knows it counts on it, so it counts here again.
         """
         fleet = self.fleet
-        kept = tuple(number for number in sorted(fleet.books.overrun) if number in fleet.books.known)
+        kept = tuple(number for number in sorted(fleet.tables.overrun) if number in fleet.tables.known)
         for number in kept:
             fleet.reinstate(number)
         current = self._current()
         self.round = replace(current, forgotten=current.forgotten + kept)
-        numbers = tuple(sorted(fleet.books.overrun))
+        numbers = tuple(sorted(fleet.tables.overrun))
         if numbers:
             why = Why(Cause.ABOVE_TARGET, pmap({"executors": len(numbers), "running": len(numbers)}))
             self._command(lambda serial: DeletePods(at, serial, numbers, None, why))
@@ -329,7 +330,7 @@ class Desk:
 
         if self.config.remarks:
             for number in fleet.undated_of(profile, alone=len(current.plan) <= 1):
-                self._remark(at, "no creation time", pod=fleet.books.pods[number].manifest.name)
+                self._remark(at, "no creation time", pod=fleet.tables.pods[number].manifest.name)
         most = min(excess, census.counted)  # a target may be negative
         retired = self.config.policies.retire(Surplus(profile, most, fleet.created_of(profile, before), pending()))
         numbers = tuple(sorted(retired.created + retired.pending))
@@ -357,7 +358,7 @@ class Desk:
         created = pending = 0
         if outcome.failure is None:
             for number in wait.created:
-                if number in self.fleet.books.created:
+                if number in self.fleet.tables.created:
                     self.fleet.forget_created(number)
             created, pending = len(wait.created), len(wait.pending)
         self._count(wait.profile, wait.target, wait.census, created, pending)
@@ -461,7 +462,7 @@ class Desk:
             else:
                 self._abort(_thrown(outcome.failure))
             return
-        in_use = self.fleet.books.claims if current.fresh else {}
+        in_use = self.fleet.tables.claims if current.fresh else {}
         found = reusable_claims(
             outcome.claims,
             lambda name: name in in_use or name in current.vanished,
@@ -677,7 +678,7 @@ class Desk:
         if current.flights:
             return
         if not current.aborted:
-            self.outstanding = current.pending + len(self.fleet.books.created)
+            self.outstanding = current.pending + len(self.fleet.tables.created)
             self._tell_deletions(current.retired, current.forgotten)
         held: Mapping[HoldKey, Mapping[str, Fact]] = current.held
         self.holds, reports = settle(self.holds, held, current.at)

@@ -13,7 +13,7 @@ from pyrsistent import PMap, pmap
 
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.kubernetes.allocator.back_off import QUIET, Slowdown
-from podtide.domain.kubernetes.allocator.executor_index import Census, Fleet, empty_fleet
+from podtide.domain.kubernetes.allocator.executor_index import Census, ExecutorIndex, empty_index
 from podtide.domain.protocol.allocation_policies import Consumer
 from podtide.domain.protocol.holds import NO_HOLDS, HoldKey, Holds
 from podtide.domain.protocol.pod_commands import (
@@ -183,7 +183,7 @@ class AllocatorState:
     ``unread``: what deliveries showed that ended in an exception over it; it comes with the next one.
     """
 
-    fleet: Fleet = field(default_factory=empty_fleet)
+    fleet: ExecutorIndex = field(default_factory=empty_index)
     targets: PMap[ProfileId, int] = field(default_factory=pmap)
     executors: int = 0
     claims: int = 0

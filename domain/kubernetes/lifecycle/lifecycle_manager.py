@@ -21,7 +21,7 @@ answer counts at the round's end is known when it comes. Deletes are not waited 
 looks again in the next round.
 
 Pods are looked at by number. In Spark the order is that of a Scala map, which shows when a round throws half way: then,
-and only then, that order is worked out (``kubernetes.lifecycle.books.map_order``).
+and only then, that order is worked out (``kubernetes.lifecycle.tables.map_order``).
 
 A round costs what changed, plus the pods that failed or succeeded and are still there (spec: snapshots, section 6).
 """
@@ -35,10 +35,10 @@ from pyrsistent import pmap
 
 from podtide.domain.backend.failure_tracker import Failures
 from podtide.domain.base.units import ALWAYS, NEVER, ExecutorId, Millis
-from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.base.versioned import Versioned
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.lifecycle import exit_reasons
-from podtide.domain.kubernetes.lifecycle.books import LifecycleBooks, Log
+from podtide.domain.kubernetes.lifecycle.tables import LifecycleTables
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInactive, RemoveExecutor, StopApplication
@@ -84,42 +84,55 @@ LifecycleInput: TypeAlias = Delivery | KnownExecutors | ActiveExecutors | Creati
 LifecycleCommand: TypeAlias = RemoveExecutor | DeletePod | MarkInactive | StopApplication
 
 
-class LifecycleState(Versioned[LifecycleBooks]):
+class Memory(NamedTuple):
+    """What is remembered of an executor: its removal, that its pod was labelled inactive, that it counted as failed."""
+
+    removed: bool
+    inactivated: bool
+    failed: bool
+
+
+class LifecycleState(Versioned[LifecycleTables]):
     """All that the manager remembers. Immutable: an older state answers as before (see ``base.versioned``)."""
 
     __slots__ = ()
 
+    def memory(self, number: PodNumber) -> Memory:
+        """What is remembered of an executor."""
+        tables = self._tables
+        return Memory(number in tables.removed, number in tables.inactivated, tables.has_failed(number))
+
     def removed(self, config: LifecycleConfig, now: Millis) -> tuple[PodNumber, ...]:
         """Executors whose removal is remembered at ``now``, ascending (removedExecutorsCache)."""
         timeout = config.removed_cache_ms
-        return tuple(sorted(number for number, at in self.books.removed.items() if now - at < timeout))
+        return tuple(sorted(number for number, at in self._tables.removed.items() if now - at < timeout))
 
     def inactivated(self) -> tuple[PodNumber, ...]:
         """Executors whose pods were labelled inactive and not seen so yet, ascending (inactivatedPods)."""
-        return tuple(sorted(self.books.inactivated))
+        return tuple(sorted(self._tables.inactivated))
 
     def failed(self) -> tuple[PodNumber, ...]:
         """Every executor that ever counted as failed, ascending (failedExecutorIds)."""
-        return tuple(self.books.failed())
+        return tuple(self._tables.failed())
 
     def failures(self, config: LifecycleConfig, now: Millis) -> Failures:
         """The failures that count at ``now``."""
-        return self.books.failures.within(config.failures_window_ms, now)
+        return self._tables.failures.within(config.failures_window_ms, now)
 
     @property
     def polled_at(self) -> Millis:
         """The time of the full list that was last searched for lost executors (lastFullSnapshotTs); 0 for none."""
-        return self.books.polled_at
+        return self._tables.polled_at
 
 
 def empty() -> LifecycleState:
     """Nothing has been seen."""
-    return LifecycleState(LifecycleBooks())
+    return LifecycleState(LifecycleTables())
 
 
 def busy(state: LifecycleState) -> bool:
     """Whether a round waits for the outcomes of its patches; until they are in, no delivery is to be made."""
-    return bool(state.books.patches)
+    return bool(state._tables.patches)
 
 
 def due(state: LifecycleState, config: LifecycleConfig) -> Millis:
@@ -129,15 +142,15 @@ def due(state: LifecycleState, config: LifecycleConfig) -> Millis:
     could not be created and a round that threw may have left unanswered. Early rather than late: failures that have
     grown too old meanwhile are counted.
     """
-    return ALWAYS if state.books.failures.count > config.failures_max else NEVER
+    return ALWAYS if state._tables.failures.count > config.failures_max else NEVER
 
 
 def next_change(state: LifecycleState, config: LifecycleConfig) -> Millis:
     """When what the state answers changes by time alone: a failure grows too old, a removal is forgotten."""
-    books = state.books
-    oldest = next(iter(books.removed.values()), None)
+    tables = state._tables
+    oldest = next(iter(tables.removed.values()), None)
     forgotten = NEVER if oldest is None else oldest + config.removed_cache_ms
-    return min(forgotten, books.failures.next_change(config.failures_window_ms))
+    return min(forgotten, tables.failures.next_change(config.failures_window_ms))
 
 
 def reap(
@@ -148,37 +161,34 @@ def reap(
     A ``MarkInactive`` has to be answered by an ``Outcome`` of its serial; a ``DeletePod`` may be. What Spark would
     throw ends the round and is reported (``Threw``).
     """
-    journal: list[JournalEntry] = []
-    reaper = _Reaper(state.books, config, now, journal.append)
-    for item in snapshots:
-        match item:
-            case Delivery():
-                reaper.round(item.snapshots)
-            case KnownExecutors():
-                reaper.know(item)
-            case ActiveExecutors():
-                reaper.activate(item)
-            case CreationFailed():
-                reaper.register_failures(1)
-            case Outcome():
-                reaper.answer(item)
-            case _:
-                assert_never(item)
-    if journal:
-        successor = LifecycleState(reaper.books)
-        state.hand_over(successor, journal)
-        state = successor
-    return Step(state, tuple(reaper.commands), tuple(reaper.reports))
+    with state.step() as tables:
+        reaper = _Reaper(tables, config, now)
+        for item in snapshots:
+            match item:
+                case Delivery():
+                    reaper.round(item.snapshots)
+                case KnownExecutors():
+                    reaper.know(item)
+                case ActiveExecutors():
+                    reaper.activate(item)
+                case CreationFailed():
+                    reaper.register_failures(1)
+                case Outcome():
+                    reaper.answer(item)
+                case _:
+                    assert_never(item)
+        if tables.undo_log:
+            state = state.hand_over(LifecycleState(tables))
+        return Step(state, tuple(reaper.commands), tuple(reaper.reports))
 
 
 class _Reaper:
-    """One step under way: the books, and what comes of it."""
+    """One step under way: the tables, and what comes of it."""
 
-    def __init__(self, books: LifecycleBooks, config: LifecycleConfig, now: Millis, log: Log) -> None:
-        self.books = books
+    def __init__(self, tables: LifecycleTables, config: LifecycleConfig, now: Millis) -> None:
+        self.tables = tables
         self.config = config
         self.now = now
-        self.log = log
         self.commands: list[LifecycleCommand] = []
         self.reports: list[Report] = []
         self.handled: set[PodNumber] = set()  # execIdsRemovedInThisRound
@@ -188,32 +198,32 @@ class _Reaper:
     def know(self, change: KnownExecutors) -> None:
         """The backend's registered executors changed."""
         for number in change.removed:
-            self.books.unregister(number, self.log)
+            self.tables.unregister(number)
         for number, at in change.added:
-            self.books.register(number, at, self.log)
+            self.tables.register(number, at)
 
     def activate(self, change: ActiveExecutors) -> None:
         """The backend's active executors changed."""
         for number in change.removed:
-            self.books.drop("active", number, self.log)
+            self.tables.active.discard(number)
         for number in change.added:
-            self.books.put("active", number, True, self.log)
+            self.tables.active.add(number)
 
     def register_failures(self, times: int) -> None:
         """Count failures, now."""
-        self.books.field("failures", self.books.failures.registered(self.now, times), self.log)
+        self.tables.failures = self.tables.failures.registered(self.now, times)
 
     def answer(self, outcome: Outcome) -> None:
         """A call came back. A pod is inactivated once its patch succeeded, unless something undid that meanwhile."""
-        books, log = self.books, self.log
-        number = books.patches.get(outcome.serial)
+        tables = self.tables
+        number = tables.patches.get(outcome.serial)
         if number is not None:
-            books.drop("patches", outcome.serial, log)
-            if books.patching.get(number) == outcome.serial:
-                books.drop("patching", number, log)
+            tables.patches.drop(outcome.serial)
+            if tables.patching.get(number) == outcome.serial:
+                tables.patching.drop(number)
                 if outcome.failure is None:
-                    books.put("inactivated", number, True, log)
-        if outcome.failure is not None and outcome.serial <= books.serial:
+                    tables.inactivated.add(number)
+        if outcome.failure is not None and outcome.serial <= tables.serial:
             text = f"{outcome.failure.exception_class}: {outcome.failure.message}"
             self._remark(CALL_FAILED, serial=outcome.serial, exception=text)
 
@@ -221,12 +231,12 @@ class _Reaper:
 
     def round(self, snapshots: Sequence[Snapshot]) -> None:
         """onNewSnapshots, and the check that follows it."""
-        books, log = self.books, self.log
+        tables = self.tables
         self.handled = set()
-        books.expire(self.config.removed_cache_ms, self.now, log)
+        tables.expire(self.config.removed_cache_ms, self.now)
         thrown: SparkFault | None = None
         for index, snapshot in enumerate(snapshots):
-            books.take(snapshot, self.handled if index else None, log)
+            tables.take(snapshot, self.handled if index else None)
             # A snapshot after the one that threw is not looked at, but it is the one that later ones change.
             if thrown is None:
                 thrown = self._look(index)
@@ -234,31 +244,31 @@ class _Reaper:
             self.reports.append(Threw(self.now, MACHINE, str(thrown)))
             return
         if snapshots:
-            books.forget_vanished(log)
-            if books.polled_at != books.snapshot_ts:
-                books.field("polled_at", books.snapshot_ts, log)
+            tables.forget_vanished()
+            if tables.polled_at != tables.snapshot_ts:
+                tables.polled_at = tables.snapshot_ts
                 self._find_lost()
         self._limit_failures()
 
     def _look(self, index: int) -> SparkFault | None:
         """Look at one snapshot of the batch; returns what Spark throws there."""
-        books = self.books
-        if fresh := books.count_failed(self.log):
+        tables = self.tables
+        if fresh := tables.count_failed():
             self._remark(NEW_FAILURES, count=fresh)
             self.register_failures(fresh)
         # After the first snapshot, a pod that has not changed was removed, and looked after at the API, in this round.
         # Only without a cache is it removed again.
-        numbers: set[PodNumber] = set(books.attention)
+        numbers: set[PodNumber] = set(tables.attention)
         if self.config.removed_cache_ms <= 0:
-            numbers.update(books.ended, books.deleted)
+            numbers.update(tables.ended, tables.deleted)
         elif index == 0:
-            numbers.update(books.ended)
+            numbers.update(tables.ended)
         reasons = {number: self._reason(number) for number in numbers}
         order: Iterable[PodNumber] = sorted(numbers)
         if any(isinstance(reason, SparkFault) for reason in reasons.values()):
-            order = books.in_spark_order(numbers)
+            order = tables.in_spark_order(numbers)
         for number in order:
-            books.drop("attention", number, self.log)
+            tables.attention.discard(number)
             fault = self._visit(number, reasons[number], index)
             if fault is not None:
                 return fault
@@ -266,30 +276,30 @@ class _Reaper:
 
     def _reason(self, number: PodNumber) -> ExitReason | SparkFault | None:
         """Why an executor is to be removed now; None if it is not: its removal is remembered, or it has none."""
-        books = self.books
-        pod = books.ended.get(number) or books.deleted.get(number)
-        if pod is None or number in books.removed:
+        tables = self.tables
+        pod = tables.ended.get(number) or tables.deleted.get(number)
+        if pod is None or number in tables.removed:
             return None
         return exit_reasons.of_pod(pod, self.config.spark_container)
 
     def _visit(self, number: PodNumber, reason: ExitReason | SparkFault | None, index: int) -> SparkFault | None:
         """Look at one final or labelled pod; returns what Spark throws there."""
-        books, log = self.books, self.log
-        pod = books.ended.get(number) or books.deleted.get(number)
+        tables = self.tables
+        pod = tables.ended.get(number) or tables.deleted.get(number)
         if pod is None:  # labelled inactive
-            books.reactivate(number, log)
+            tables.reactivate(number)
             return None
         first = number not in self.handled
         self.handled.add(number)
         if reason is not None:
             # Into the cache before the reason is known: a removal that throws is not tried again for a while.
             if self.config.removed_cache_ms > 0:
-                books.remember_removal(number, self.now, log)
+                tables.remember_removal(number, self.now)
             if isinstance(reason, SparkFault):
                 return reason
             self._remove(pod, reason, index)
         if pod.state is PodState.DELETED:
-            books.reactivate(number, log)
+            tables.reactivate(number)
         elif first:
             self._dispose(pod, index)
         return None
@@ -297,21 +307,21 @@ class _Reaper:
     def _remove(self, pod: Pod, reason: ExitReason, index: int) -> None:
         why = _why(_CAUSES[pod.state], snapshot=index, pod=pod.manifest.name, exit_code=reason.exit_code)
         # Spark asks this after it sent the removal, which takes effect later: the answer is that of before.
-        active = pod.number in self.books.active if pod.state is PodState.SUCCEEDED else None
+        active = pod.number in self.tables.active if pod.state is PodState.SUCCEEDED else None
         self.commands.append(RemoveExecutor(self.now, _executor(pod.number), reason, why, active, index))
 
     def _dispose(self, pod: Pod, index: int) -> None:
         """Delete the pod at the API, or label it where pods are kept (removeExecutorFromK8s)."""
-        books, log, number, name = self.books, self.log, pod.number, pod.manifest.name
+        tables, number, name = self.tables, pod.number, pod.manifest.name
         why = _why(_CAUSES[pod.state], snapshot=index)
         if self.config.delete_on_termination:
             if pod.manifest.deleted_at is None:
-                serial = books.next_serial(log)
+                serial = tables.next_serial()
                 self.commands.append(DeletePod(self.now, serial, number, name, why, check=True))
-        elif number not in books.inactivated and number not in books.patching:
-            serial = books.next_serial(log)
-            books.put("patches", serial, number, log)
-            books.put("patching", number, serial, log)
+        elif number not in tables.inactivated and number not in tables.patching:
+            serial = tables.next_serial()
+            tables.patches.put(serial, number)
+            tables.patching.put(number, serial)
             self.commands.append(MarkInactive(self.now, serial, number, name, why))
 
     def _find_lost(self) -> None:
@@ -319,10 +329,10 @@ class _Reaper:
 
         They do not enter the removed cache, so they are removed again at each new list until the backend forgets them.
         """
-        books, polled_at, delta = self.books, self.books.polled_at, self.config.missing_delta_ms
-        for number in sorted(books.absent):
-            at = books.absent[number]
-            if polled_at - at > delta and number not in self.handled and number not in books.removed:
+        tables, polled_at, delta = self.tables, self.tables.polled_at, self.config.missing_delta_ms
+        for number in sorted(tables.absent):
+            at = tables.absent[number]
+            if polled_at - at > delta and number not in self.handled and number not in tables.removed:
                 reason = exit_reasons.of_missing(number, at, polled_at, delta)
                 why = _why(Cause.POD_MISSING, registered_at=at, polled_at=polled_at, delta_ms=delta)
                 self.commands.append(RemoveExecutor(self.now, _executor(number), reason, why))
@@ -330,9 +340,9 @@ class _Reaper:
     def _limit_failures(self) -> None:
         """More failures than the maximum end the application, and every round says so again."""
         window = self.config.failures_window_ms
-        failures = self.books.failures.within(window, self.now)
-        if failures is not self.books.failures:
-            self.books.field("failures", failures, self.log)
+        failures = self.tables.failures.within(window, self.now)
+        if failures is not self.tables.failures:
+            self.tables.failures = failures
         if failures.count > self.config.failures_max:
             facts = {"failures": failures.count, "maximum": self.config.failures_max, "window_ms": window}
             why = Why(Cause.TOO_MANY_FAILURES, pmap(facts))

@@ -191,10 +191,10 @@ def test_registrations_reach_allocator_and_lifecycle_manager() -> None:
     play.up(1)
     assert play.side.allocator is not None
     assert play.side.allocator.fleet.known_numbers() == {1}
-    assert set(play.side.lifecycle.books.active) == {1}
+    assert set(play.side.lifecycle._tables.active) == {1}
     play.kill(1)
     assert play.side.allocator.fleet.known_numbers() == frozenset()
-    assert set(play.side.lifecycle.books.active) == set()
+    assert set(play.side.lifecycle._tables.active) == set()
 
 
 def test_excess_pods_that_were_deleted_may_not_register() -> None:

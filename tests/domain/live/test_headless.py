@@ -132,7 +132,7 @@ def test_lists_that_come_as_outcomes_are_seen_too() -> None:
 )
 def test_who_is_gone_is_forgotten(end: Any) -> None:
     state, _ = after(updated(pod(1)), end)
-    assert state.known() == 0
+    assert not state.executors()
     assert state.registered(ProfileId(0)) == 0
 
 
@@ -144,10 +144,10 @@ def test_a_pod_without_an_id_asks_for_one_once() -> None:
     assert registered(said) == ["4"]
     gone, _ = after(updated(nameless), PodsReplaced(0, ()))
     over, _ = after(updated(nameless), updated(pod("EXECID", name="set-0", deleted=True)))
-    assert not named.books.unnamed
-    assert not gone.books.unnamed
-    assert not over.books.unnamed
-    assert state.books.unnamed
+    assert not named.unnamed()
+    assert not gone.unnamed()
+    assert not over.unnamed()
+    assert state.unnamed()
 
 
 # ------------------------------------------------------------------------------------------------------------ who has to go
@@ -227,7 +227,7 @@ def test_nobody_is_asked_twice_and_older_states_answer_as_before(items: list[Any
     there: dict[ExecutorId, bool] = {}  # by what was said: registered, and asked to go or not
     for item in items:
         step = headless.drive(states[-1], (item,), CONFIG, NOW)
-        for executor in [executor for executor in there if executor not in step.state.books.executors]:
+        for executor in [executor for executor in there if executor not in step.state.executors()]:
             del there[executor]
         for one in step.commands:
             if isinstance(one, RegisterExecutor):
@@ -238,14 +238,14 @@ def test_nobody_is_asked_twice_and_older_states_answer_as_before(items: list[Any
                     assert there.pop(executor), "it is registered, and was not asked before"
                     there[executor] = False
         state = step.state
-        for profile, target in state.books.targets.items():
+        for profile, target in state.targets().items():
             assert state.registered(profile) <= target
         states.append(state)
         steps.append(step)
     for state, item, step in zip(states, items, steps, strict=False):
         again = headless.drive(state, (item,), CONFIG, NOW)
         assert again.commands == step.commands
-        assert again.state.books.executors == step.state.books.executors
+        assert again.state.executors() == step.state.executors()
 
 
 # ---------------------------------------------------------------------------------------------------- with a cluster beneath
@@ -323,7 +323,7 @@ def test_the_cluster_follows_its_targets_up_and_down() -> None:
     assert side is not None
     assert not side.backend.registry.executors
     assert worlds.tally(environment.cluster)["pods.created"] == 50, "nobody was replaced"
-    assert environment.state.known() == 0
+    assert not environment.state.executors()
     assert worlds.pods(environment.cluster) == ()
 
 

@@ -25,13 +25,14 @@ from podtide.adapters.views.live.status import (
     unready,
 )
 from podtide.adapters.views.live.tracker import DECISIONS_KEPT, NEWS_KEPT, POINTS_MAX, LiveTracker
+from podtide.domain.base.tables import Table
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.engine import AnyStimulus
 from podtide.domain.kubernetes.allocator.executor_index import profile_of
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import CreatePod, MarkPods
 from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorDisconnected, PodsUpdated, Stopping, Wake
-from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.protocol.pods import Pod, PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 from tests.support.engine_play import Answers, S, config
 from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, tracker
@@ -433,7 +434,7 @@ def test_a_step_looks_at_what_changed_alone() -> None:
     looked: list[object] = []
     view = play.side.store.view
 
-    class Watched(dict[Any, Any]):
+    class Watched(Table[PodNumber, Pod]):
         def get(self, key: Any, default: Any = None) -> Any:
             looked.append(key)
             return super().get(key, default)
@@ -441,7 +442,8 @@ def test_a_step_looks_at_what_changed_alone() -> None:
         def values(self) -> Any:
             raise AssertionError("all pods are looked at")
 
-    view.books.pods = Watched(view.books.pods)
+    view._tables.pods = Watched(view._tables.pods)
+    view._tables._tie()
     told.step(play.now, (PodsUpdated(play.now, (manifest(7, "Running"),)),), Step(play.state))
     told.step(play.now, (Wake(play.now),), Step(play.state))
     assert looked == [7]

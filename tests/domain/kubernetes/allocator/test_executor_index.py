@@ -13,14 +13,12 @@ from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator.executor_index import (
     Census,
-    Draft,
-    Fleet,
-    empty_fleet,
-    has_specless,
+    ExecutorIndex,
+    empty_index,
     hash_order,
     profile_of,
-    squash,
 )
+from podtide.domain.kubernetes.allocator.executor_index_step import Draft, has_specless, squash
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodRules, Snapshot
 from tests.support.pods_play import manifest
 
@@ -52,8 +50,8 @@ def changed(*pods: Pod, gone: Sequence[int] = ()) -> Snapshot:
 Act = Callable[[Draft], object]
 
 
-def stepped(fleet: Fleet, *acts: Act) -> Fleet:
-    draft = fleet.draft()
+def stepped(fleet: ExecutorIndex, *acts: Act) -> ExecutorIndex:
+    draft = Draft(fleet)
     for act in acts:
         act(draft)
     return draft.done()
@@ -87,7 +85,7 @@ def retiring(value: int) -> Act:
 
 def reinstating(value: int) -> Act:
     def act(draft: Draft) -> None:
-        if value in draft.books.deleted:
+        if value in draft.tables.deleted:
             draft.reinstate(number(value))
 
     return act
@@ -95,9 +93,9 @@ def reinstating(value: int) -> Act:
 
 def forgetting(value: int) -> Act:
     def act(draft: Draft) -> None:
-        if value in draft.books.created:
+        if value in draft.tables.created:
             draft.forget_created(number(value))
-        if value in draft.books.joined:
+        if value in draft.tables.joined:
             draft.forget_joined(number(value))
 
     return act
@@ -110,12 +108,12 @@ def acknowledging(*batch: Snapshot) -> Act:
     return act
 
 
-def census(fleet: Fleet, profile: ProfileId = ZERO, *, alone: bool = False) -> Census:
-    return fleet.draft().census(profile, alone=alone)
+def census(fleet: ExecutorIndex, profile: ProfileId = ZERO, *, alone: bool = False) -> Census:
+    return fleet.census(profile, alone=alone)
 
 
-def delivered(*pods: Pod) -> Fleet:
-    return stepped(empty_fleet(), delivery(changed(*pods)))
+def delivered(*pods: Pod) -> ExecutorIndex:
+    return stepped(empty_index(), delivery(changed(*pods)))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,7 @@ def test_who_counts_as_what() -> None:
 
 
 def test_created_pods_count_until_they_are_seen() -> None:
-    fleet = stepped(empty_fleet(), *(creation(n, n % 2, n) for n in (1, 2, 3)))
+    fleet = stepped(empty_index(), *(creation(n, n % 2, n) for n in (1, 2, 3)))
     assert (census(fleet).created, census(fleet, ONE).created) == (1, 2)
     fleet = stepped(fleet, knowing([3]), joining)
     assert (census(fleet, ONE).created, census(fleet, ONE).joined) == (1, 1)
@@ -158,7 +156,7 @@ def test_created_pods_count_until_they_are_seen() -> None:
 
 
 def test_joined_pods_come_in_the_order_in_which_that_was_noticed() -> None:
-    fleet = stepped(empty_fleet(), *map(creation, range(1, 6)))
+    fleet = stepped(empty_index(), *map(creation, range(1, 6)))
     for known in ([4], [2, 5], [1]):
         fleet = stepped(fleet, knowing(known), joining)
     assert [n for n, _ in fleet.joined()] == [4, 2, 5, 1]
@@ -169,39 +167,39 @@ def test_joined_pods_come_in_the_order_in_which_that_was_noticed() -> None:
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
 def test_created_pods_come_by_age_and_number(order: tuple[int, ...]) -> None:
-    fleet = stepped(empty_fleet(), *(creation(n, at=5) for n in order))
+    fleet = stepped(empty_index(), *(creation(n, at=5) for n in order))
     fleet = stepped(fleet, creation(0, at=6))
     assert [n for n, _ in fleet.created()] == [1, 2, 3, 0]
-    assert list(fleet.draft().created_of(ZERO, 7)) == [1, 2, 3, 0]
-    assert list(fleet.draft().created_of(ZERO, 6)) == [1, 2, 3]
-    assert list(fleet.draft().created_of(ZERO, 5)) == []
+    assert list(fleet.created_of(ZERO, 7)) == [1, 2, 3, 0]
+    assert list(fleet.created_of(ZERO, 6)) == [1, 2, 3]
+    assert list(fleet.created_of(ZERO, 5)) == []
 
 
 def test_retired_pods_count_nowhere_and_can_be_reinstated() -> None:
     fleet = delivered(pod(1, "Pending"), pod(2))
-    draft = fleet.draft()
+    draft = Draft(fleet)
     assert draft.retire(number(1))
     assert not draft.retire(number(1))
     assert draft.retire(number(2))
     retired = draft.done()
     assert retired.deleted(number(1))
     assert census(retired) == Census(0, 0, 0, 0, 0, 0)
-    assert retired.books.overrun == {2}
+    assert retired._tables.overrun == {2}
     back = stepped(retired, reinstating(1), reinstating(2))
     assert census(back) == Census(2, 1, 1, 0, 0, 0)
-    assert back.books.overrun == set()
+    assert back._tables.overrun == set()
     assert back.deleted_numbers() == frozenset()
 
 
 def test_retired_pods_are_forgotten_with_the_last_snapshot_that_has_them() -> None:
     fleet = stepped(delivered(pod(1), pod(2)), *map(retiring, (1, 2, 3)))
-    batch = fleet.draft().deliver([changed(gone=[1]), changed(pod(1))])
+    batch = Draft(fleet).deliver([changed(gone=[1]), changed(pod(1))])
     assert batch.forgotten == (3,)  # nobody ever saw it; 1 is back in the last snapshot
 
 
 def test_a_pod_in_any_snapshot_is_acknowledged_and_counts_by_the_last() -> None:
-    fleet = stepped(empty_fleet(), creation(1))
-    draft = fleet.draft()
+    fleet = stepped(empty_index(), creation(1))
+    draft = Draft(fleet)
     batch = draft.deliver([changed(pod(1, claims=["a"])), changed(gone=[1])])
     assert batch.vanished == {"a"}
     fleet = draft.done()
@@ -210,7 +208,7 @@ def test_a_pod_in_any_snapshot_is_acknowledged_and_counts_by_the_last() -> None:
 
 def test_a_pod_that_is_gone_from_the_first_snapshot_was_in_none() -> None:
     fleet = stepped(delivered(pod(1, claims=["a"])), creation(1))
-    draft = fleet.draft()
+    draft = Draft(fleet)
     assert draft.deliver([changed(gone=[1])]).vanished == frozenset()
     assert draft.done().created() == ((1, (0, 0)),)
 
@@ -230,16 +228,16 @@ def test_one_that_registers_before_its_old_pod_is_shown_again_is_acknowledged_al
 def test_claims_are_in_use_as_often_as_they_are_mounted() -> None:
     fleet = delivered(pod(1, claims=["a", "b"]), pod(2, claims=["b"]))
     fleet = stepped(fleet, delivery(changed(pod(1, claims=["a"]))))
-    assert set(fleet.books.claims) == {"a", "b"}
+    assert set(fleet._tables.claims) == {"a", "b"}
     fleet = stepped(fleet, delivery(changed(gone=[1, 2])))
-    assert fleet.books.claims == {}
+    assert fleet._tables.claims == {}
 
 
 def test_ripe_pods_follow_the_time_back_and_forth() -> None:
     fleet = delivered(
         *(pod(n, "Pending", created_at=n * 1_000) for n in range(1, 6)), pod(6, "Pending", created_at="?")
     )
-    draft = fleet.draft()
+    draft = Draft(fleet)
     for before, ripe in (
         (2_001, [1, 2, 6]),
         (9_000, [1, 2, 3, 4, 5, 6]),
@@ -255,35 +253,35 @@ def test_a_pod_ripens_anew_when_its_executor_is_known_no_longer() -> None:
     fleet = delivered(pod(1, "Pending", created_at=1_000))
     for known, ripe in (([1], []), ([], [1])):
         fleet = stepped(fleet, knowing(known, [] if known else [1]))
-        assert fleet.draft().ripe_of(ZERO, 5_000, alone=False) == ripe
+        assert fleet.ripe_of(ZERO, 5_000, alone=False) == ripe
 
 
 def test_pods_that_change_for_ever_leave_no_trace() -> None:
     fleet = delivered(pod(1, "Pending"), pod(2, "Pending"))
     for turn in range(2_000):
         fleet = stepped(fleet, delivery(changed(pod(1, "Pending", created_at=turn))))
-    (bucket,) = fleet.books.buckets.values()
+    (bucket,) = fleet._tables.buckets.values()
     assert len(bucket.young) < 200
     fleet = stepped(fleet, delivery(changed(gone=[1, 2])))
-    assert fleet.books.buckets == {}
+    assert fleet._tables.buckets == {}
 
 
 def test_executors_that_left_are_remembered_as_long_as_their_pods() -> None:
     fleet = stepped(delivered(pod(1), pod(2)), knowing([1, 2, 77]))
     fleet = stepped(fleet, knowing([], [1, 2, 77]))
-    assert fleet.books.veterans == {1, 2}
-    draft = fleet.draft()
+    assert fleet._tables.veterans == {1, 2}
+    draft = Draft(fleet)
     assert draft.deliver([changed(pod(1, "Failed"), pod(3, "Failed"))]).failed == (3,)
     draft.deliver([changed(gone=[1, 2, 3])])
-    assert draft.done().books.veterans == set()
+    assert draft.done()._tables.veterans == set()
 
 
 def test_the_first_unreadable_label_by_number_that_counts() -> None:
     fleet = stepped(delivered(pod(9, profile="c"), pod(5, profile="b"), pod(2, profile="a"), pod(1)), retiring(2))
-    found = fleet.draft().unreadable()
+    found = fleet.unreadable()
     assert found is not None
     assert found.number == 5
-    assert delivered(pod(1)).draft().unreadable() is None
+    assert delivered(pod(1)).unreadable() is None
 
 
 def test_deliveries_with_a_pod_that_has_no_spec() -> None:
@@ -304,12 +302,11 @@ def test_squashed_snapshots_say_what_they_say_together() -> None:
 # An older fleet answers as before.
 
 
-def told(fleet: Fleet) -> object:
+def told(fleet: ExecutorIndex) -> object:
     """All that a fleet answers."""
-    draft = fleet.draft()
-    counts = [draft.census(ProfileId(profile), alone=alone) for profile in (0, 1, 2) for alone in (False, True)]
-    ripe = [draft.ripe_of(ProfileId(profile), at, alone=False) for profile in (0, 1, 2) for at in (5, 2, 8)]
-    books = fleet.books
+    counts = [fleet.census(ProfileId(profile), alone=alone) for profile in (0, 1, 2) for alone in (False, True)]
+    ripe = [fleet.ripe_of(ProfileId(profile), at, alone=False) for profile in (0, 1, 2) for at in (5, 2, 8)]
+    books = fleet._tables
     return (
         fleet.created(), fleet.joined(), fleet.deleted_numbers(), fleet.known_numbers(), dict(fleet.snapshot()),
         counts, ripe, dict(books.claims), set(books.unseen), set(books.returning), set(books.overrun), set(books.met),
@@ -345,7 +342,7 @@ acts: st.SearchStrategy[Act] = st.one_of(
 @steady
 @given(st.lists(st.lists(acts, min_size=1, max_size=3), max_size=12), st.data())
 def test_an_older_fleet_answers_as_before(story: list[list[Act]], data: st.DataObject) -> None:
-    fleet = empty_fleet()
+    fleet = empty_index()
     kept = []
     for step in story:
         kept.append((fleet, told(fleet)))
