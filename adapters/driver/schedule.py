@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from podtide.adapters.files import workload as workload_file
-from podtide.adapters.files.schema import duration
-from podtide.adapters.files.workload import WorkloadFileError
+from podtide.adapters.files.schema import FileError
+from podtide.adapters.files.values import duration
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.fakes.driver.script import Targets
 
@@ -32,7 +32,7 @@ def read_schedule(given: str) -> Targets:
     if re.match(r"\s*[0-9][0-9a-z.]*:", given) is not None:
         try:
             return workload_file.targets(given, "the schedule")
-        except WorkloadFileError as problem:
+        except FileError as problem:
             raise TargetError(str(problem)) from None
     try:
         with Path(given).open("rb") as file:
@@ -57,7 +57,7 @@ def understand_schedule(text: str, name: str) -> Targets:
         return _lines(text, name)
     try:
         workload = workload_file.understand(text, name)
-    except WorkloadFileError as problem:
+    except FileError as problem:
         raise TargetError(f"{problem} (or expected lines TIME EXECUTORS, as 60s 50)") from None
     if not isinstance(workload, Targets):
         raise TargetError(f"{name}: expected targets over time, got jobs: they need a driver to run in")

@@ -10,347 +10,179 @@ docs/fake-cluster.md describes the format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingOf, Sequence, Set as AbstractSet
+from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from podtide.adapters.files.schema import (
-    CPU,
     DELAY,
-    DURATION,
-    FLAG,
-    INTEGER,
-    MEMORY,
-    NAME,
-    NOTHING,
-    NUMBER,
     Key,
     ListOf,
     Maybe,
     PairsOf,
-    Reader,
     Record,
-    Unreadable,
-    Written,
-    choice,
-    refuse,
-    unknown,
+    record,
+    text_of as text_of_file,
+    understood,
 )
-from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, Scalar, YamlError, parse, quoted
+from podtide.adapters.files.values import DURATION, INTEGER, NAME, NUMBER, Reader, Text, Unreadable, choice, refuse
+from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar
+from podtide.adapters.files.yaml_writer import NOTHING, Written, document, quoted
+from podtide.domain.fakes.kubernetes import description as described
 from podtide.domain.fakes.kubernetes.checks import problems
-from podtide.domain.fakes.kubernetes.description import (
-    KIND,
-    STAGES,
-    Api,
-    Description,
-    DriverPod,
-    Executors,
-    Fault,
-    Image,
-    Life,
-    Lost,
-    NodeEvent,
-    NodeGroup,
-    NodeHappening,
-    Shape,
-    Stage,
-    Verb,
-    Watch,
-)
+from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Description, Stage
 from podtide.domain.fakes.kubernetes.fit import Fitted
-from podtide.domain.fakes.windows import ALWAYS_OPEN, Window
+from podtide.domain.fakes.windows import Window
 
-
-class WorldFileError(Exception):
-    """A cluster file that cannot be used: which file, which line, which key, and what was expected."""
-
-    def __init__(self, name: str, line: int | None, why: str) -> None:
-        super().__init__(f"{name}: {why}" if line is None else f"{name}:{line}: {why}")
-        self.line = line
-
-
-WINDOW: Final = Record(
-    Window,
-    (
-        Key("from", "from_ms", DURATION),
-        Key("until", "until_ms", Maybe(DURATION)),
-        Key("every", "every_ms", Maybe(DURATION)),
-    ),
-    ALWAYS_OPEN,
-    "a time, as {from: 10m, until: 12m, every: 1h}",
-)
-SHAPE: Final = Record(
-    Shape,
-    (Key("cpu", "cpu_millis", CPU), Key("memory", "memory_mib", MEMORY)),
-    Shape(),
-    "a pod's requests, as {cpu: 4, memory: 8Gi}",
-)
-GROUP: Final = Record(
-    NodeGroup,
-    (
-        Key("name", "name", NAME, required=True),
-        Key("count", "count", INTEGER, required=True),
-        Key("cpu", "cpu_millis", CPU),
-        Key("memory", "memory_mib", MEMORY),
-        Key("pods", "pods", INTEGER),
-        Key("maximum", "maximum", Maybe(INTEGER)),
-        Key("arrives", "arrives", DELAY),
-        Key("idle", "idle_ms", DURATION),
-        Key("replaced", "replaced", FLAG),
-        Key("interruptions-per-hour", "interruptions_per_hour", NUMBER),
-        Key("notice", "notice_ms", DURATION),
-        Key("drained", "drained", FLAG),
-        Key("image-present", "image_present", FLAG),
-        Key("during", "during", WINDOW),
-    ),
-    NodeGroup("", 0),
-    "a group of nodes, as {name: spot, count: 3}",
-)
-EVENT: Final = Record(
-    NodeEvent,
-    (
-        Key("at", "at_ms", DURATION, required=True),
-        Key("what", "what", choice(NodeHappening), required=True),
-        Key("group", "group", NAME, required=True),
-        Key("count", "count", INTEGER),
-    ),
-    NodeEvent(0, NodeHappening.JOIN, ""),
-    "what happens to nodes, as {at: 10m, what: drain, group: worker}",
-)
-STAGE: Final = Record(
-    Stage,
-    (
-        Key("from", "source", choice(Life), required=True),
-        Key("next", "next", choice(Life), required=True),
-        Key("delay", "delay", DELAY),
-        Key("jitter", "jitter_ms", DURATION),
-        Key("weight", "weight", NUMBER),
-        Key("per-hour", "per_hour", Maybe(NUMBER)),
-        Key("image", "image", choice(Image)),
-        Key("profiles", "profiles", ListOf(INTEGER, "a list of resource profile ids")),
-        Key("groups", "groups", ListOf(NAME, "a list of groups of nodes")),
-        Key("exits", "exits", PairsOf(INTEGER, NUMBER, "weights by exit code, as {1: 9, 137: 1}")),
-        Key("reason", "reason", Maybe(NAME)),
-        Key("message", "message", Maybe(NAME)),
-        Key("during", "during", WINDOW),
-    ),
-    Stage("", Life.CREATED, Life.CREATED),
-    "a stage, as {from: running, next: failed, weight: 0.1, delay: 5s}, or null to take a stage away",
-)
-FAULT: Final = Record(
-    Fault,
-    (
-        Key("status", "status", Maybe(INTEGER)),
-        Key("lost", "lost", Maybe(choice(Lost))),
-        Key("probability", "probability", NUMBER),
-        Key("verbs", "verbs", ListOf(choice(Verb), "a list of verbs")),
-        Key("resources", "resources", ListOf(NAME, "a list of resources, as [pods]")),
-        Key("retry-after", "retry_after_ms", Maybe(DURATION)),
-        Key("message", "message", Maybe(NAME)),
-        Key("during", "during", WINDOW),
-    ),
-    Fault(),
-    "a fault of the API, as {status: 429, probability: 0.1, verbs: [create]}",
-)
-API: Final = Record(
-    Api,
-    (
-        Key("latency", "latency", DELAY),
-        Key("serial", "serial", FLAG),
-        Key("retries", "retries", INTEGER),
-        Key("backoff", "backoff_ms", DURATION),
-        Key("timeout", "timeout_ms", DURATION),
-        Key("quota", "quota_pods", Maybe(INTEGER)),
-        Key("stale", "stale", NUMBER),
-        Key("stale-age", "stale_age", DELAY),
-        Key("faults", "faults", ListOf(FAULT, "a list of faults")),
-    ),
-    Api(),
-    "the API's keys",
-)
-WATCH: Final = Record(
-    Watch,
-    (
-        Key("delay", "delay", DELAY),
-        Key("loss", "loss", NUMBER),
-        Key("duplicates", "duplicates", NUMBER),
-        Key("reordered", "reordered", NUMBER),
-        Key("late", "late", DELAY),
-        Key("breaks-per-hour", "breaks_per_hour", NUMBER),
-        Key("broken", "broken", DELAY),
-        Key("expired", "expired", NUMBER),
-        Key("relists", "relists", FLAG),
-        Key("outages", "outages", ListOf(WINDOW, "a list of times, as [{from: 5m, until: 6m}]")),
-        Key("during", "during", WINDOW),
-    ),
-    Watch(),
-    "the watch's keys",
-)
-DRIVER: Final = Record(
-    DriverPod,
-    (Key("present", "present", FLAG), Key("ready", "ready_ms", DURATION)),
-    DriverPod(),
-    "the driver pod's keys, present and ready",
-)
-NODES: Final = Record(
-    dict,
-    (
-        Key("groups", "groups", ListOf(GROUP, "a list of groups of nodes")),
-        Key("events", "node_events", ListOf(EVENT, "a list of what happens to nodes")),
-        Key("orphaned", "orphaned_ms", DURATION),
-        Key("scan", "scan_ms", DURATION),
-    ),
-    KIND,
-    "the nodes' keys",
-)
-EXECUTORS: Final = Record(
-    dict,
-    (
-        Key("cpu", "cpu_millis", CPU),
-        Key("memory", "memory_mib", MEMORY),
-        Key("profiles", "profiles", PairsOf(INTEGER, SHAPE, "requests by resource profile, as {1: {cpu: 4}}")),
-        Key("image", "image", NAME),
-        Key("grace", "grace_ms", DURATION),
-        Key("decommission", "decommission", FLAG),
-        Key("rpc", "rpc", DELAY),
-        Key("silence", "silence_ms", DURATION),
-    ),
-    Executors(),
-    "the executors' keys",
-)
 KUBERNETES: Final = "kubernetes"
 """The ``kind`` of these files, which is what a file without one is."""
 
-_TOP: Final = ("seed", "calm", "nodes", "executors", "stages", "api", "watch", "driver", "controllers",
-               "kind")  # fmt: skip
+WINDOW: Final = record(Window, "a time, as {from: 10m, until: 12m, every: 1h}")
+SHAPE: Final = record(described.Shape, "a pod's requests, as {cpu: 4, memory: 8Gi}")
+GROUP: Final = record(described.NodeGroup, "a group of nodes, as {name: spot, count: 3}")
+EVENT: Final = record(described.NodeEvent, "what happens to nodes, as {at: 10m, what: drain, group: worker}")
+STAGE: Final = record(
+    Stage,
+    "a stage, as {from: running, next: failed, weight: 0.1, delay: 5s}, or null to take a stage away",
+    "from=source next delay jitter_ms weight per_hour image profiles groups exits reason message during",
+    profiles=ListOf(INTEGER, "a list of resource profile ids"),
+    groups=ListOf(NAME, "a list of groups of nodes"),
+    exits=PairsOf(INTEGER, NUMBER, "weights by exit code, as {1: 9, 137: 1}"),
+)
+FAULT: Final = record(
+    described.Fault,
+    "a fault of the API, as {status: 429, probability: 0.1, verbs: [create]}",
+    verbs=ListOf(choice(described.Verb), "a list of verbs"),
+    resources=ListOf(NAME, "a list of resources, as [pods]"),
+)
+API: Final = record(
+    described.Api,
+    "the API's keys",
+    "latency serial retries backoff_ms timeout_ms quota=quota_pods stale stale_age faults",
+    faults=ListOf(FAULT, "a list of faults"),
+)
+WATCH: Final = record(
+    described.Watch,
+    "the watch's keys",
+    outages=ListOf(WINDOW, "a list of times, as [{from: 5m, until: 6m}]"),
+)
+DRIVER: Final = record(described.DriverPod, "the driver pod's keys, present and ready")
+NODES: Final = record(
+    Description,
+    "the nodes' keys",
+    "groups events=node_events orphaned_ms scan_ms",
+    make=dict,
+    groups=ListOf(GROUP, "a list of groups of nodes"),
+    node_events=ListOf(EVENT, "a list of what happens to nodes"),
+)
+EXECUTORS: Final = record(
+    described.Executors,
+    "the executors' keys",
+    "profiles image grace_ms decommission rpc silence_ms",
+    make=dict,
+    profiles=PairsOf(INTEGER, SHAPE, "requests by resource profile, as {1: {cpu: 4}}"),
+)
 
 
-# reading
+class _Stages:
+    """The default stages with what the file says of them, then its own, in its order."""
+
+    def read(self, node: Node, path: str, reader: Reader) -> Any:
+        """The stages."""
+        if isinstance(node, Scalar) and node.null:
+            return STAGES
+        if not isinstance(node, Mapping):
+            raise refuse(node, path, "stages by name, as {crash: {from: running, next: failed, weight: 0.1}}")
+        stages = {stage.name: stage for stage in STAGES}
+        for name, (line, value) in node.items.items():
+            where = f"{path}.{name}"
+            reader.enter(value, where, line)
+            if isinstance(value, Scalar) and value.null:
+                if name not in stages:
+                    known = f"; the stages are {', '.join(stages)}"
+                    raise Unreadable(line, where, f"there is no stage of this name to take away{known}")
+                del stages[name]
+            elif name in stages:
+                stages[name] = replace(stages[name], **STAGE.fields(value, where, reader, required=False))
+            else:
+                stages[name] = Stage(name=name, **STAGE.fields(value, where, reader))
+        return tuple(stages.values())
+
+    def write(self, value: Any) -> Written:
+        """What differs from the default stages."""
+        defaults = {stage.name: stage for stage in STAGES}
+        mine = {stage.name: stage for stage in value}
+        written: dict[str, Written] = {quoted(name): NOTHING for name in defaults if name not in mine}
+        for name, stage in mine.items():
+            default = defaults.get(name)
+            if default is None:
+                written[quoted(name)] = STAGE.write(stage)
+            elif stage != default:
+                written[quoted(name)] = STAGE.differing(stage, default)
+        return written
+
+
+def _kind(text: str) -> str:
+    if text != KUBERNETES:
+        raise ValueError(text)
+    return text
+
+
+_STAGES: Final = _Stages()
+_TOP: Final = Record(
+    dict,
+    (
+        Key("seed", "seed", INTEGER),
+        Key("calm", "calm_ms", Maybe(DURATION)),
+        Key("nodes", "nodes", NODES),
+        Key("executors", "executors", Record(dict, SHAPE.keys + EXECUTORS.keys, None, EXECUTORS.expected)),
+        Key("stages", "stages", _STAGES),
+        Key("api", "api", API),
+        Key("watch", "watch", WATCH),
+        Key("driver", "driver", DRIVER),
+        Key("controllers", "controllers", DELAY),
+        Key(
+            "kind",
+            "kind",
+            Text(f"{KUBERNETES} here (a file of kind yarn describes another sort of cluster)", _kind, str),
+        ),
+    ),
+    KIND,
+    "",
+)
+_BLOCKS: Final = frozenset({"nodes", "executors", "stages", "api", "watch", "driver", "nodes.groups", "nodes.events",
+                            "api.faults", "watch.outages", "executors.profiles"})  # fmt: skip
 
 
 def read(path: Path) -> Description:
-    """The cluster that a file describes. Raises WorldFileError."""
+    """The cluster that a file describes. Raises FileError."""
     return understand(text_of(path), str(path))
 
 
 def text_of(path: Path) -> str:
-    """What a cluster file says, within bounds. Raises WorldFileError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_MAX + 1)
-    except OSError as fault:
-        raise WorldFileError(str(path), None, f"cannot be read: {fault.strerror or fault}") from fault
-    if len(data) > SIZE_MAX:
-        raise WorldFileError(str(path), None, f"too long for a cluster file: more than {SIZE_MAX} bytes")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        raise WorldFileError(str(path), line, "expected UTF-8 text") from fault
+    """What a cluster file says, within bounds. Raises FileError."""
+    return text_of_file(path, "a cluster file")
 
 
 def understand(text: str, name: str = "cluster") -> Description:
-    """The cluster that a text describes; ``name`` is for the messages. Raises WorldFileError."""
-    reader = Reader()
-    try:
-        node = parse(text)
-        description = KIND if node is None else _description(node, reader)
-    except (YamlError, Unreadable) as fault:
-        key = f"{fault.key}: " if isinstance(fault, Unreadable) else ""
-        raise WorldFileError(name, fault.line, f"{key}{fault.why}") from None
-    insist(problems(description), reader, name)
-    return description
+    """The cluster that a text describes; ``name`` is for the messages. Raises FileError."""
+    return understood(text, name, _description, problems)
 
 
-def insist(found: Sequence[tuple[str, str]], reader: Reader, name: str) -> None:
-    """Refuse a file that describes what cannot be. Raises WorldFileError with the first of the problems."""
-    if found:
-        where, expected = found[0]
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise WorldFileError(name, _line(reader, where), f"{where}: expected {expected}{more}")
-
-
-def _line(reader: Reader, where: str) -> int | None:
-    """The line of a key, or of the nearest one around it that stands in the file."""
-    while where:
-        if where in reader.lines:
-            return reader.lines[where]
-        where = where[: max(where.rfind("."), where.rfind("["), 0)]
-    return None
-
-
-def _description(node: Node, reader: Reader) -> Description:
-    reader.enter(node, "")
-    if isinstance(node, Scalar) and node.null:
+def _description(node: Node | None, reader: Reader) -> Description:
+    if node is None:
         return KIND
-    if not isinstance(node, Mapping):
-        raise refuse(node, "", f"a mapping with the keys {', '.join(_TOP)}")
-    fields: dict[str, Any] = {}
-    executors: dict[str, Any] = {}
-    for name, (line, value) in node.items.items():
-        reader.enter(value, name, line)
-        match name:
-            case "kind":
-                if NAME.read(value, name, reader) != KUBERNETES:
-                    raise refuse(
-                        value, name, f"{KUBERNETES} here (a file of kind yarn describes another sort of cluster)"
-                    )
-            case "seed":
-                fields["seed"] = INTEGER.read(value, name, reader)
-            case "calm":
-                fields["calm_ms"] = Maybe(DURATION).read(value, name, reader)
-            case "nodes":
-                fields |= NODES.fields(value, name, reader)
-            case "executors":
-                executors |= _executors(value, reader)
-            case "stages":
-                executors["stages"] = _stages(value, reader)
-            case "api":
-                fields["api"] = API.read(value, name, reader)
-            case "watch":
-                fields["watch"] = WATCH.read(value, name, reader)
-            case "driver":
-                fields["driver"] = DRIVER.read(value, name, reader)
-            case "controllers":
-                fields["controllers"] = DELAY.read(value, name, reader)
-            case _:
-                raise Unreadable(line, name, unknown(name, list(_TOP)))
-    return replace(KIND, executors=replace(KIND.executors, **executors), **fields)
-
-
-def _executors(node: Node, reader: Reader) -> dict[str, Any]:
-    fields = EXECUTORS.fields(node, "executors", reader)
-    shape = {key: fields.pop(key) for key in ("cpu_millis", "memory_mib") if key in fields}
-    return {**fields, "shape": replace(KIND.executors.shape, **shape)}
-
-
-def _stages(node: Node, reader: Reader) -> tuple[Stage, ...]:
-    """The default stages with what the file says of them, then its own, in its order."""
-    if isinstance(node, Scalar) and node.null:
-        return STAGES
-    if not isinstance(node, Mapping):
-        raise refuse(node, "stages", "stages by name, as {crash: {from: running, next: failed, weight: 0.1}}")
-    stages = {stage.name: stage for stage in STAGES}
-    for name, (line, value) in node.items.items():
-        where = f"stages.{name}"
-        reader.enter(value, where, line)
-        if isinstance(value, Scalar) and value.null:
-            if name not in stages:
-                raise Unreadable(line, where, f"there is no stage of this name to take away{_known(stages)}")
-            del stages[name]
-        elif name in stages:
-            stages[name] = replace(stages[name], **STAGE.fields(value, where, reader, required=False))
-        else:
-            stages[name] = Stage(name=name, **STAGE.fields(value, where, reader))
-    return tuple(stages.values())
-
-
-def _known(stages: MappingOf[str, Stage]) -> str:
-    return f"; the stages are {', '.join(stages)}"
-
-
-# writing
+    reader.enter(node, "")
+    if not isinstance(node, Mapping) and not (isinstance(node, Scalar) and node.null):
+        raise refuse(node, "", f"a mapping with the keys {', '.join(key.name for key in _TOP.keys)}")
+    fields = _TOP.fields(node, "", reader)
+    fields.pop("kind", None)
+    nodes, executors = fields.pop("nodes", {}), fields.pop("executors", {})
+    shape = {key: executors.pop(key) for key in ("cpu_millis", "memory_mib") if key in executors}
+    executors["shape"] = replace(KIND.executors.shape, **shape)
+    executors["stages"] = fields.pop("stages", STAGES)
+    return replace(KIND, executors=replace(KIND.executors, **executors), **nodes, **fields)
 
 
 def write(description: Description, notes: MappingOf[str, str] | None = None, heading: str = "") -> str:
@@ -358,45 +190,23 @@ def write(description: Description, notes: MappingOf[str, str] | None = None, he
 
     ``notes``: remarks by the path of a key, as ``api.latency``, put behind it. ``heading``: comment lines at the top.
     """
-    top: dict[str, Written] = {}
+    sections: dict[str, Written] = {}
     if description.seed != KIND.seed:
-        top["seed"] = str(description.seed)
+        sections["seed"] = str(description.seed)
     if description.calm_ms is not None:
-        top["calm"] = DURATION.write(description.calm_ms)
-    top["nodes"] = NODES.differing(description, KIND)
+        sections["calm"] = DURATION.write(description.calm_ms)
+    sections["nodes"] = NODES.differing(description, KIND)
     executors = description.executors
-    top["executors"] = SHAPE.differing(executors.shape, KIND.executors.shape) | Record(
-        dict, EXECUTORS.keys[2:], EXECUTORS.base, ""
-    ).differing(executors, KIND.executors)
-    top["stages"] = _written_stages(executors.stages)
-    top["api"] = API.differing(description.api, KIND.api)
-    top["watch"] = WATCH.differing(description.watch, KIND.watch)
-    top["driver"] = DRIVER.differing(description.driver, KIND.driver)
+    sections["executors"] = SHAPE.differing(executors.shape, KIND.executors.shape) | EXECUTORS.differing(
+        executors, KIND.executors
+    )
+    sections["stages"] = _STAGES.write(executors.stages)
+    sections["api"] = API.differing(description.api, KIND.api)
+    sections["watch"] = WATCH.differing(description.watch, KIND.watch)
+    sections["driver"] = DRIVER.differing(description.driver, KIND.driver)
     if description.controllers != KIND.controllers:
-        top["controllers"] = DELAY.write(description.controllers)
-    return emitted(top, _BLOCKS, notes, heading)
-
-
-def emitted(
-    top: MappingOf[str, Written], blocks: AbstractSet[str], notes: MappingOf[str, str] | None = None, heading: str = ""
-) -> str:
-    """The text of a file with these sections; those that are empty are left out. ``blocks``: what gets lines of its own."""
-    lines = [f"# {line}".rstrip() for line in heading.splitlines()]
-    _emit({key: value for key, value in top.items() if value != {}}, "", "", notes or {}, blocks, lines)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _written_stages(stages: tuple[Stage, ...]) -> dict[str, Written]:
-    defaults = {stage.name: stage for stage in STAGES}
-    mine = {stage.name: stage for stage in stages}
-    written: dict[str, Written] = {quoted(name): NOTHING for name in defaults if name not in mine}
-    for name, stage in mine.items():
-        default = defaults.get(name)
-        if default is None:
-            written[quoted(name)] = STAGE.write(stage)
-        elif stage != default:
-            written[quoted(name)] = STAGE.differing(stage, default)
-    return written
+        sections["controllers"] = DELAY.write(description.controllers)
+    return document(sections, _BLOCKS, notes, heading)
 
 
 def write_fitted(fitted: Fitted, heading: str = "") -> str:
@@ -407,41 +217,3 @@ def write_fitted(fitted: Fitted, heading: str = "") -> str:
         lines += ["Not seen, and left at the default:", *(f"  {key}" for key in unseen)]
     notes = {e.key: e.text for e in fitted.evidence if e.observations}
     return write(fitted.description, notes, "\n".join(lines))
-
-
-_BLOCKS: Final = frozenset({"nodes", "executors", "stages", "api", "watch", "driver", "nodes.groups", "nodes.events",
-                            "api.faults", "watch.outages", "executors.profiles"})  # fmt: skip
-
-
-def _emit(
-    mapping: dict[str, Written],
-    path: str,
-    indent: str,
-    notes: MappingOf[str, str],
-    blocks: AbstractSet[str],
-    lines: list[str],
-) -> None:
-    """Sections in blocks, what is in them in one line each."""
-    for key, value in mapping.items():
-        where = f"{path}.{key}" if path else key
-        note = f"  # {' '.join(notes[where].split())}" if where in notes else ""
-        if where in blocks and value and not isinstance(value, str):
-            lines.append(f"{indent}{key}:{note}")
-            if isinstance(value, dict):
-                _emit(value, where, indent + "  ", notes, blocks, lines)
-            else:
-                for place, item in enumerate(value):
-                    remark = notes.get(f"{where}[{place}]", "")
-                    lines.append(f"{indent}  - {_flow(item)}" + (f"  # {' '.join(remark.split())}" if remark else ""))
-        else:
-            lines.append(f"{indent}{key}: {_flow(value)}{note}")
-
-
-def _flow(value: Written) -> str:
-    match value:
-        case str():
-            return value
-        case dict():
-            return "{" + ", ".join(f"{key}: {_flow(one)}" for key, one in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(_flow, value)) + "]"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from podtide.adapters.files.schema import Reader, Text, Unreadable, refuse, unknown
+from podtide.adapters.files.values import Reader, Text, Unreadable, refuse, unknown
 from podtide.adapters.files.yaml_reader import Mapping, YamlError, parse
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.whatif.prices import Prices, problems

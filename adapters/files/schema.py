@@ -1,51 +1,47 @@
-"""What may stand in a cluster file: for each kind of value how it is read, written and asked for.
+"""What may stand in a file of a user: for each kind of value how it is read, written and asked for.
 
 A ``Codec`` reads a node into a value and writes the value back as text or as a mapping; what it cannot read it refuses
 with what was expected. ``Record`` is the codec of a dataclass: its keys, each with a codec of its own. A key that is
-not given keeps its default, and one that has its default is not written.
+not given keeps its default, and one that has its default is not written. ``record`` derives a record from its
+dataclass: keys are called like the fields (``retry_after_ms`` is ``retry-after``), and the kind of a value follows from
+the field's unit and type.
+
+``understood`` reads the text of a file, within bounds, and turns whatever is wrong with it into a ``FileError``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Sequence as SequenceOf
+from dataclasses import MISSING, dataclass, fields as fields_of
 from enum import Enum
-from typing import Any, Final, Protocol
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Final, NewType, Protocol, TypeVar, get_args, get_type_hints
 
-from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar, Sequence, Walk, quoted
-from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
+from podtide.adapters.files.values import (
+    CPU,
+    DURATION,
+    FLAG,
+    INTEGER,
+    MEMORY,
+    NAME,
+    NUMBER,
+    Reader,
+    Text,
+    Unreadable,
+    choice,
+    number,
+    refuse,
+    show_duration,
+    show_number,
+    unknown,
+)
+from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, Scalar, Sequence, YamlError, parse
+from podtide.adapters.files.yaml_writer import NOTHING, Written
+from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import Millis
 
-Written = str | dict[str, "Written"] | list["Written"]
-"""What a value is written as: a scalar's YAML text, a mapping or a sequence."""
-
-NOTHING: Final = "null"
-
-
-class Unreadable(Exception):
-    """A value that is not what was expected: its line, the path of its key, and what was expected there."""
-
-    def __init__(self, line: int, key: str, why: str) -> None:
-        super().__init__(f"line {line}: {key}: {why}")
-        self.line = line
-        self.key = key
-        self.why = why
-
-
-class Reader:
-    """Where the reading is: it counts what it looks at and remembers which key stands on which line."""
-
-    def __init__(self) -> None:
-        self._walk = Walk()
-        self.lines: dict[str, int] = {}
-
-    def enter(self, node: Node, path: str, line: int | None = None) -> None:
-        """Look at a node. Raises YamlError where a file leads around in circles."""
-        self._walk.visit(node, path.count(".") + path.count("["))
-        self.lines[path] = node.line if line is None else line
+T = TypeVar("T")
 
 
 class Codec(Protocol):
@@ -58,40 +54,6 @@ class Codec(Protocol):
     def write(self, value: Any) -> Written:
         """The value as it stands in a file."""
         ...
-
-
-def refuse(node: Node, path: str, expected: str) -> Unreadable:
-    """A node that is not what was expected there."""
-    match node:
-        case Scalar():
-            got = f"got {node.text[:60]!r}" if node.text else "got nothing"
-        case Mapping():
-            got = "got a mapping"
-        case Sequence():
-            got = "got a list"
-    return Unreadable(node.line, path or "the file", f"expected {expected}, {got}")
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A scalar that ``parse`` understands (it raises ValueError for others) and ``show`` writes."""
-
-    expected: str
-    parse: Callable[[str], Any]
-    show: Callable[[Any], str]
-
-    def read(self, node: Node, path: str, reader: Reader) -> Any:  # noqa: ARG002 - all codecs are asked alike
-        """The value of a scalar."""
-        if not isinstance(node, Scalar) or node.null:
-            raise refuse(node, path, self.expected)
-        try:
-            return self.parse(node.text)
-        except (ValueError, ArithmeticError):
-            raise refuse(node, path, self.expected) from None
-
-    def write(self, value: Any) -> Written:
-        """The scalar."""
-        return self.show(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,112 +185,6 @@ class Record:
         return found
 
 
-def unknown(name: str, known: list[str]) -> str:
-    """What to say of a key that is none, with the one that was meant perhaps."""
-    close = get_close_matches(name, known, 1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"unknown key; expected one of {', '.join(known)}{hint}"
-
-
-# numbers
-
-
-_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
-_NUMBER: Final = re.compile(r"[0-9]{1,19}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
-_DURATION: Final = re.compile(r"(?:[0-9]{1,15}(?:\.[0-9]{1,6})?(?:ms|s|m|h|d))+")
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
-_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MEMORY: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
-_BYTES: Final = {
-    None: 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
-}  # fmt: skip
-_CPU: Final = re.compile(r"([0-9]{1,9})m|([0-9]{1,6}(?:\.[0-9]{1,3})?)")
-
-
-def _whole(text: str) -> int:
-    if _INTEGER.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)
-
-
-def _number(text: str) -> float:
-    if _NUMBER.fullmatch(text) is None:
-        raise ValueError(text)
-    value = float(text)
-    if value == float("inf"):
-        raise ValueError(text)
-    return value
-
-
-def _show_number(value: float) -> str:
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
-
-
-def duration(text: str) -> Millis:
-    """Milliseconds of ``250ms``, ``1.5s``, ``1h30m`` or ``0``. Raises ValueError."""
-    if text == "0":
-        return 0
-    if _DURATION.fullmatch(text) is None:
-        raise ValueError(text)
-    ms = round(sum((Decimal(count) * _UNITS[unit] for count, unit in _PART.findall(text)), Decimal(0)))
-    if ms > DELAY_MAX:
-        raise ValueError(text)
-    return ms
-
-
-def show_duration(ms: Millis) -> str:
-    """The shortest exact way to write a duration with one unit."""
-    if ms == 0:
-        return "0s"
-    for unit in ("d", "h", "m", "s"):
-        if ms % _UNITS[unit] == 0:
-            return f"{ms // _UNITS[unit]}{unit}"
-    return f"{ms}ms"
-
-
-def _memory(text: str) -> int:
-    match = _MEMORY.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    mib = Decimal(match[1]) * _BYTES[match[2]] / 2**20
-    return int(mib.to_integral_value(ROUND_CEILING))
-
-
-def _show_memory(mib: int) -> str:
-    return f"{mib // 1024}Gi" if mib % 1024 == 0 and mib else f"{mib}Mi"
-
-
-def _cpu(text: str) -> int:
-    match = _CPU.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) if match[1] is not None else int(Decimal(match[2]) * 1000)
-
-
-def _show_cpu(millis: int) -> str:
-    return str(millis // 1000) if millis % 1000 == 0 else f"{millis}m"
-
-
-def _flag(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise ValueError(text)
-    return text == "true"
-
-
-def choice(kind: type[Enum]) -> Text:
-    """One of an enumeration's texts."""
-    return Text(f"one of {', '.join(str(member.value) for member in kind)}", kind, lambda member: str(member.value))
-
-
-INTEGER: Final = Text("a whole number", _whole, str)
-NUMBER: Final = Text("a number, 0 or more", _number, _show_number)
-DURATION: Final = Text("a duration of at most ten years, such as 250ms, 30s, 1h30m or 2d", duration, show_duration)
-MEMORY: Final = Text("an amount of memory, such as 1408Mi or 8Gi", _memory, _show_memory)
-CPU: Final = Text("processors, such as 2 or 500m", _cpu, _show_cpu)
-FLAG: Final = Text("true or false", _flag, lambda value: "true" if value else "false")
-NAME: Final = Text("a text", str, quoted)
-
-
 # delays
 
 _DELAYS: Final[dict[frozenset[str], Callable[[dict[str, Millis]], Delay]]] = {
@@ -337,7 +193,7 @@ _DELAYS: Final[dict[frozenset[str], Callable[[dict[str, Millis]], Delay]]] = {
     frozenset({"median", "p90"}): lambda d: LogNormal(d["median"], d["p90"]),
 }
 _QUANTILES: Final = PairsOf(
-    Text("a percent from 0 to 100", _number, _show_number),
+    Text("a percent from 0 to 100", number, show_number),
     DURATION,
     "durations by percent, as {0: 1s, 50: 3s, 100: 9s}",
 )
@@ -387,3 +243,111 @@ class DelayCodec:
 
 
 DELAY: Final = DelayCodec()
+
+
+# records of dataclasses
+
+_UNITS: Final[dict[str, Codec]] = {"_ms": DURATION, "_mib": MEMORY, "_millis": CPU}
+_KINDS: Final[dict[Any, Codec]] = {int: INTEGER, float: NUMBER, bool: FLAG, str: NAME}
+"""The codecs of types; ``record`` adds the dataclasses."""
+
+
+def record(
+    kind: type,
+    expected: str,
+    keys: str = "",
+    *,
+    optional: str = "",
+    make: Callable[..., Any] | None = None,
+    **codecs: Codec,
+) -> Record:
+    """The codec of a dataclass, which from now on is the codec of all fields of that type.
+
+    ``keys``: the fields in order, ``key=field`` where the two have different names; all fields where it is left out.
+    ``optional``: a field without a default that need not be there. ``make``: instead of the dataclass.
+    ``codecs``: the codecs of fields whose type does not say enough, such as lists.
+    """
+    hints = get_type_hints(kind)
+    fields = {field.name: field for field in fields_of(kind)}
+    defaults = SimpleNamespace()
+    for field in fields.values():
+        if field.default is not MISSING:
+            setattr(defaults, field.name, field.default)
+        elif field.default_factory is not MISSING:
+            setattr(defaults, field.name, field.default_factory())
+    found = []
+    for word in keys.split() or fields:
+        name, _, attribute = word.rpartition("=")
+        unit = next((unit for unit in _UNITS if attribute.endswith(unit)), "")
+        codec = codecs.get(attribute) or _codec_of(hints[attribute], unit)
+        required = not hasattr(defaults, attribute) and attribute != optional
+        found.append(Key(name or attribute.removesuffix(unit).replace("_", "-"), attribute, codec, required))
+    codec = Record(make or kind, tuple(found), defaults, expected)
+    if make is None:
+        _KINDS[kind] = codec
+    return codec
+
+
+def _codec_of(hint: Any, unit: str) -> Codec:
+    if isinstance(hint, NewType):
+        hint = hint.__supertype__
+    if isinstance(hint, UnionType) and NoneType in get_args(hint):
+        rest = [option for option in get_args(hint) if option is not NoneType]
+        return Maybe(_codec_of(Delay if len(rest) > 1 else rest[0], unit))
+    if hint == Delay:
+        return DELAY
+    if unit:
+        return _UNITS[unit]
+    return choice(hint) if isinstance(hint, type) and issubclass(hint, Enum) else _KINDS[hint]
+
+
+# files
+
+
+class FileError(Exception):
+    """A file that cannot be used: which file, which line, which key, and what was expected."""
+
+    def __init__(self, name: str, line: int | None, why: str) -> None:
+        super().__init__(f"{name}: {why}" if line is None else f"{name}:{line}: {why}")
+        self.line = line
+
+
+def text_of(path: Path, what: str) -> str:
+    """The text of a file, within bounds; ``what`` it should be is for the messages. Raises FileError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(SIZE_MAX + 1)
+    except OSError as fault:
+        raise FileError(str(path), None, f"cannot be read: {fault.strerror or fault}") from fault
+    if len(data) > SIZE_MAX:
+        raise FileError(str(path), None, f"too long for {what}: more than {SIZE_MAX} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = data.count(b"\n", 0, fault.start) + 1
+        raise FileError(str(path), line, "expected UTF-8 text") from fault
+
+
+def understood(
+    text: str,
+    name: str,
+    read: Callable[[Node | None, Reader], T],
+    problems: Callable[[T], SequenceOf[tuple[str, str]]],
+) -> T:
+    """What a text describes. ``problems``: what cannot be in it, by the path of a key. Raises FileError."""
+    reader = Reader()
+    try:
+        value = read(parse(text), reader)
+    except (YamlError, Unreadable) as fault:
+        key = f"{fault.key}: " if isinstance(fault, Unreadable) else ""
+        raise FileError(name, fault.line, f"{key}{fault.why}") from None
+    if found := problems(value):
+        raise FileError(name, reader.line(found[0][0]), first_of(found))
+    return value
+
+
+def first_of(found: SequenceOf[tuple[str, str]]) -> str:
+    """The first of the problems, and how many more there are."""
+    where, expected = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{where}: expected {expected}{more}"

@@ -12,119 +12,67 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from podtide.adapters.files.schema import (
-    DELAY,
+from podtide.adapters.files.schema import FileError, ListOf, PairsOf, first_of, record, text_of, understood
+from podtide.adapters.files.values import (
     DURATION,
-    FLAG,
     INTEGER,
     NAME,
     NUMBER,
-    Key,
-    ListOf,
-    Maybe,
-    PairsOf,
     Reader,
-    Record,
     Unreadable,
-    Written,
-    choice,
     duration,
     refuse,
     show_duration,
     unknown,
 )
-from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, Scalar, YamlError, parse, quoted
+from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar
+from podtide.adapters.files.yaml_writer import Written, document, quoted
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
-from podtide.domain.fakes.driver.checks import Problem, problems
-from podtide.domain.fakes.driver.script import (
-    Cached,
-    Data,
-    Job,
-    Jobs,
-    Outputs,
-    Profile,
-    Stage,
-    Storage,
-    Targets,
-    Workload,
-)
+from podtide.domain.fakes.driver import script
+from podtide.domain.fakes.driver.checks import problems
+from podtide.domain.fakes.driver.script import Job, Jobs, Profile, Stage, Targets, Workload
 from podtide.domain.protocol.config import ProfileRules
 
 TARGETS_LENGTH_MAX: Final = 64 * 1024
 """Characters of targets in one line."""
 
-
-class WorkloadFileError(Exception):
-    """A workload that cannot be used: which file, which line, which key, and what was expected."""
-
-    def __init__(self, name: str, line: int | None, why: str) -> None:
-        super().__init__(f"{name}: {why}" if line is None else f"{name}:{line}: {why}")
-        self.line = line
-
-
-_AMOUNTS: Final = PairsOf(NAME, NUMBER, "amounts by resource, as {cpus: 2, gpu: 0.5}")
-_WHOLE_AMOUNTS: Final = PairsOf(NAME, INTEGER, "whole amounts by resource, as {cores: 4, gpu: 1}")
 _NAMES: Final = ListOf(NAME, "a list of names, as [map]")
-CACHED: Final = Record(
-    Cached,
-    (Key("storage", "storage", choice(Storage)), Key("until", "until", Maybe(NAME))),
-    Cached(),
-    "what is cached, as {storage: memory, until: report}",
-)
-DATA: Final = Record(
-    Data,
-    (
-        Key("hosts", "hosts", ListOf(NAME, "a list of host names, as [worker-1, worker-2]"), required=True),
-        Key("copies", "copies", INTEGER),
-    ),
-    Data(()),
+CACHED: Final = record(script.Cached, "what is cached, as {storage: memory, until: report}")
+DATA: Final = record(
+    script.Data,
     "where the tasks' data is, as {hosts: [worker-1, worker-2], copies: 2}",
+    hosts=ListOf(NAME, "a list of host names, as [worker-1, worker-2]"),
 )
-STAGE: Final = Record(
+STAGE: Final = record(
     Stage,
-    (
-        Key("tasks", "tasks", INTEGER, required=True),
-        Key("duration", "duration", DELAY),
-        Key("parents", "parents", _NAMES),
-        Key("profile", "profile", INTEGER),
-        Key("writes-shuffle", "writes_shuffle", FLAG),
-        Key("cached", "cached", CACHED),
-        Key("failure", "failure", NUMBER),
-        Key("data", "data", DATA),
-    ),
-    Stage("", 0),
     "a stage, as {tasks: 200, duration: 2s, parents: [map]}",
+    "tasks duration parents profile writes_shuffle cached failure data",
+    parents=_NAMES,
+    cached=CACHED,
+    data=DATA,
 )
-JOB: Final = Record(
-    dict,
-    (
-        Key("start", "start_ms", DURATION),
-        Key("after", "after", _NAMES),
-        Key("think", "think", DELAY),
-        Key("times", "times", INTEGER),
-    ),
-    Job("", ()),
+JOB: Final = record(
+    Job,
     "a job, as {start: 10s, stages: {map: {tasks: 200}}}",
+    "start_ms after think times",
+    make=dict,
+    after=_NAMES,
 )
-PROFILE: Final = Record(
-    dict,
-    (Key("executor", "executor", _WHOLE_AMOUNTS), Key("task", "task", _AMOUNTS)),
-    Profile(ProfileId(0)),
+PROFILE: Final = record(
+    Profile,
     "a resource profile, as {executor: {cores: 4}, task: {cpus: 2}}",
+    "executor task",
+    make=dict,
+    executor=PairsOf(NAME, INTEGER, "whole amounts by resource, as {cores: 4, gpu: 1}"),
+    task=PairsOf(NAME, NUMBER, "amounts by resource, as {cpus: 2, gpu: 0.5}"),
 )
-DRIVER: Final = Record(
-    dict,
-    (
-        Key("outputs", "outputs", choice(Outputs)),
-        Key("task-failures", "task_failures_max", INTEGER),
-        Key("stage-attempts", "stage_attempts_max", INTEGER),
-        Key("shuffled-offers", "shuffled_offers", FLAG),
-        Key("clean", "clean_ms", Maybe(DURATION)),
-    ),
-    Jobs(),
+DRIVER: Final = record(
+    Jobs,
     "the driver's keys",
+    "outputs task-failures=task_failures_max stage-attempts=stage_attempts_max shuffled_offers clean_ms",
+    make=dict,
 )
 _TOP: Final = ("targets", "jobs", "profiles", *(key.name for key in DRIVER.keys))
 _STAGES: Final = "stages"
@@ -134,55 +82,34 @@ _STAGES: Final = "stages"
 
 
 def read(path: Path, rules: ProfileRules | None = None) -> Workload:
-    """The workload in a file. ``rules``: what executors are like by the application's conf. Raises WorkloadFileError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_MAX + 1)
-    except OSError as fault:
-        raise WorkloadFileError(str(path), None, f"cannot be read: {fault.strerror or fault}") from fault
-    if len(data) > SIZE_MAX:
-        raise WorkloadFileError(str(path), None, f"too long for a workload file: more than {SIZE_MAX} bytes")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        raise WorkloadFileError(str(path), line, "expected UTF-8 text") from fault
-    return understand(text, str(path), rules)
+    """The workload in a file. ``rules``: what executors are like by the application's conf. Raises FileError."""
+    return understand(text_of(path, "a workload file"), str(path), rules)
 
 
 def understand(text: str, name: str = "workload", rules: ProfileRules | None = None) -> Workload:
-    """The workload that a text describes; ``name`` is for the messages. Raises WorkloadFileError."""
-    reader = Reader()
-    try:
-        workload = _workload(parse(text), reader)
-    except (YamlError, Unreadable) as fault:
-        key = f"{fault.key}: " if isinstance(fault, Unreadable) else ""
-        raise WorkloadFileError(name, fault.line, f"{key}{fault.why}") from None
-    found = problems(workload, rules)
-    if found:
-        raise WorkloadFileError(name, _line(reader, found[0].where), _said(found))
-    return workload
+    """The workload that a text describes; ``name`` is for the messages. Raises FileError."""
+    return understood(text, name, _workload, lambda workload: problems(workload, rules))
 
 
 def targets(text: str, name: str = "targets") -> Targets:
     """Targets in one line, as ``0:10,60:50,300:0``: from 0 s on 10 executors, and so on; only the default profile's.
 
-    A time is a number of seconds, or a duration such as ``5m``. Raises WorkloadFileError.
+    A time is a number of seconds, or a duration such as ``5m``. Raises FileError.
     """
     if len(text) > TARGETS_LENGTH_MAX:
-        raise WorkloadFileError(name, None, f"too long: more than {TARGETS_LENGTH_MAX} characters")
+        raise FileError(name, None, f"too long: more than {TARGETS_LENGTH_MAX} characters")
     steps = []
     for place, step in enumerate(text.split(","), 1):
         at, colon, executors = step.strip().partition(":")
         at_ms = _time(at)
         if at_ms is None or not colon or re.fullmatch("[0-9]{1,10}", executors) is None:
             expected = "TIME:EXECUTORS, as 60:50 or 5m:50"
-            raise WorkloadFileError(name, None, f"step {place}: expected {expected}, got {step.strip()[:60]!r}")
+            raise FileError(name, None, f"step {place}: expected {expected}, got {step.strip()[:60]!r}")
         steps.append((at_ms, ((DEFAULT_PROFILE, int(executors)),)))
     workload = Targets(tuple(steps))
     found = problems(workload)
     if found:
-        raise WorkloadFileError(name, None, _said(found))
+        raise FileError(name, None, first_of(found))
     return workload
 
 
@@ -192,21 +119,6 @@ def _time(text: str) -> Millis | None:
         return duration(f"{text}s" if re.fullmatch(r"[0-9.]+", text) else text)
     except ValueError:
         return None
-
-
-def _said(found: Sequence[Problem]) -> str:
-    where, expected = found[0]
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{where}: expected {expected}{more}"
-
-
-def _line(reader: Reader, where: str) -> int | None:
-    """The line of a key, or of the nearest one around it that stands in the file."""
-    while where:
-        if where in reader.lines:
-            return reader.lines[where]
-        where = where[: max(where.rfind("."), where.rfind("["), 0)]
-    return None
 
 
 def _workload(node: Node | None, reader: Reader) -> Workload:
@@ -304,54 +216,25 @@ def write(workload: Workload, heading: str = "") -> str:
 
     ``heading``: comment lines at the top. Profiles and jobs keep their order, targets are in order of time.
     """
-    lines = [f"# {line}".rstrip() for line in heading.splitlines()]
+    top: dict[str, Written] = {}
+    blocks = {"targets", "profiles", "jobs"}
     if isinstance(workload, Targets):
-        _block(lines, 0, "targets", [(show_duration(at), _target(step)) for at, step in workload.steps])
-        return _text(lines)
-    for key, value in DRIVER.differing(workload, Jobs()).items():
-        lines.append(f"{key}: {_flow(value)}")
-    if workload.profiles:
-        profiles = [(str(one.id), _flow(PROFILE.differing(one, PROFILE.base))) for one in workload.profiles]
-        _block(lines, 0, "profiles", profiles)
-    if not workload.jobs:
-        lines.append("jobs: {}")
-        return _text(lines)
-    lines.append("jobs:")
+        top["targets"] = {show_duration(at): _target(step) for at, step in workload.steps} or "{}"
+        return document(top, blocks, heading=heading)
+    top |= DRIVER.differing(workload, Jobs())
+    top["profiles"] = {str(one.id): PROFILE.write(one) for one in workload.profiles}
+    jobs: dict[str, Written] = {}
     for job in workload.jobs:
-        lines.append(f"  {quoted(job.name)}:")
-        lines.extend(f"    {key}: {_flow(value)}" for key, value in JOB.differing(job, JOB.base).items())
-        _block(lines, 4, _STAGES, [(quoted(stage.name), _flow(_stage(stage))) for stage in job.stages])
-    return _text(lines)
+        name = quoted(job.name)
+        blocks |= {f"jobs.{name}", f"jobs.{name}.{_STAGES}"}
+        jobs[name] = JOB.differing(job, JOB.base) | {
+            _STAGES: {quoted(one.name): STAGE.write(one) for one in job.stages}
+        }
+    top["jobs"] = jobs or "{}"
+    return document(top, blocks, heading=heading)
 
 
-def _target(step: Iterable[tuple[ProfileId, int]]) -> str:
-    pairs = list(step)
-    if [profile for profile, _ in pairs] == [DEFAULT_PROFILE]:
-        return str(pairs[0][1])
-    return _flow({str(profile): str(executors) for profile, executors in pairs})
-
-
-def _stage(stage: Stage) -> dict[str, Written]:
-    written: Any = STAGE.write(stage)
-    if stage.cached is not None:
-        written["cached"] = CACHED.differing(stage.cached, CACHED.base)
-    return dict(written)
-
-
-def _block(lines: list[str], indent: int, name: str, items: Sequence[tuple[str, str]]) -> None:
-    lines.append(" " * indent + (f"{name}:" if items else f"{name}: {{}}"))
-    lines.extend(f"{' ' * indent}  {key}: {value}" for key, value in items)
-
-
-def _flow(value: Written) -> str:
-    match value:
-        case str():
-            return value
-        case dict():
-            return "{" + ", ".join(f"{key}: {_flow(one)}" for key, one in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(_flow, value)) + "]"
-
-
-def _text(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def _target(step: Sequence[tuple[ProfileId, int]]) -> Written:
+    if [profile for profile, _ in step] == [DEFAULT_PROFILE]:
+        return str(step[0][1])
+    return {str(profile): str(executors) for profile, executors in step}

@@ -21,7 +21,8 @@ NODES_MAX: Final = 50_000
 _PLAIN_TAGS: Final = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")
 )
-_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+"""The scalars that say that there is nothing."""
 
 
 class YamlError(Exception):
@@ -44,7 +45,7 @@ class Scalar:
     @property
     def null(self) -> bool:
         """Whether it says that there is nothing."""
-        return self.plain and self.text in _NULLS
+        return self.plain and self.text in NULLS
 
 
 @dataclass(slots=True)
@@ -160,27 +161,3 @@ class Walk:
         self._seen += 1
         if self._seen > NODES_MAX or depth > DEPTH_MAX:
             raise YamlError(node.line, "aliases make it too large")
-
-
-def quoted(text: str) -> str:
-    """A text as a YAML scalar that is read back as the same text."""
-    if _is_plain(text):
-        return text
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _is_plain(text: str) -> bool:
-    words = text.split(" ")
-    fine = all(word and all(c.isascii() and (c.isalnum() or c in "_./-") for c in word) for word in words)
-    return fine and text[0].isalpha() and text not in _NULLS
-
-
-def _escaped(c: str) -> str:
-    if c in '"\\':
-        return "\\" + c
-    code = ord(c)
-    if 0x20 <= code < 0x7F:
-        return c
-    if code < 0x100:
-        return f"\\x{code:02X}"
-    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"

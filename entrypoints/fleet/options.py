@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from podtide.adapters.files.schema import duration
+from podtide.adapters.files.values import duration
 from podtide.adapters.text.safe import escaped
 
 LIMIT_MAX_S: Final = 7 * 24 * 3600.0

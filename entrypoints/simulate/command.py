@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import click
 
-from podtide.adapters.files.cluster import WorldFileError
-from podtide.adapters.files.workload import WorkloadFileError, read as read_workload, targets as read_targets
+from podtide.adapters.files.schema import FileError
+from podtide.adapters.files.workload import read as read_workload, targets as read_targets
 from podtide.adapters.files.yarn_cluster import read_cluster
 from podtide.adapters.recording import RecordingError, header_of
 from podtide.adapters.recording.recorder import Recorder, whole_recording
@@ -142,7 +142,7 @@ def simulate(
             run.prepare(targets, workload, cluster, given_conf(conf, properties_file).layers)
             run.observe(record, overwrite, spark_log)
             run.go()
-    except (WorldFileError, WorkloadFileError, ScriptError) as unreadable:
+    except (FileError, ScriptError) as unreadable:
         raise Unreadable(str(unreadable)) from None
     except (RecordingError, DecisionFileError) as unwritable:
         raise Misused(str(unwritable)) from None
@@ -180,7 +180,7 @@ def tell_moments(page: Page, start: Millis, seconds: float, timeline: PodTimelin
 def _described(cluster: str | None, given: SparkConf | None) -> AnyDescription:
     """The cluster, of the kind that the file or the conf says; both have to say the same.
 
-    Raises WorldFileError, SettingsError.
+    Raises FileError, SettingsError.
     """
     master = None if given is None else given.setting(MASTER_KEY)
     asked = given is not None and on_yarn(given)
@@ -223,7 +223,7 @@ class _Run:
         if targets is not None:
             try:
                 wanted = read_targets(targets, "--targets")
-            except WorkloadFileError as unreadable:
+            except FileError as unreadable:
                 raise Misused(str(unreadable)) from None
         elif workload is not None:
             wanted = read_workload(Path(workload))

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from podtide.adapters.files.cluster import WorldFileError
 from podtide.adapters.files.prices import PriceError, prices_of
+from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.yarn_cluster import read_cluster
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.safe import display
@@ -120,7 +120,7 @@ def given_cluster(path: str | None) -> AnyCluster | None:
     """The cluster of ``--cluster``, if it is given. Raises Unreadable."""
     try:
         return None if path is None else read_cluster(Path(path))
-    except WorldFileError as wrong:
+    except FileError as wrong:
         raise Unreadable(str(wrong)) from None
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from podtide.adapters.files.schema import duration
+from podtide.adapters.files.values import duration
 from podtide.adapters.text.safe import escaped
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED, NO_FAULTS, Faults, Variant
 from podtide.domain.whatif.planning import STATIC_MAX

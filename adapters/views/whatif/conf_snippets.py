@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from podtide.adapters.files.yaml_reader import quoted
+from podtide.adapters.files.yaml_writer import quoted
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, MAX, MIN, TRACKING
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.adapters.files import cluster as world_file, yaml_reader as yaml_nodes
-from podtide.adapters.files.cluster import WorldFileError, read, understand, write, write_fitted
-from podtide.adapters.files.schema import duration, show_duration
+from podtide.adapters.files.cluster import read, understand, write, write_fitted
+from podtide.adapters.files.schema import FileError
+from podtide.adapters.files.values import duration, show_duration
 from podtide.domain.base.randomness import DELAY_MAX, Constant, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.fakes.kubernetes.description import (
     KIND,
@@ -217,7 +218,7 @@ def test_anchors_spare_repetition() -> None:
     ],
 )  # fmt: skip
 def test_a_broken_file_is_told_where_and_what(text: str, line: int, what: str) -> None:
-    with pytest.raises(WorldFileError) as refused:
+    with pytest.raises(FileError) as refused:
         understand(text, "cluster.yaml")
     message = str(refused.value)
     assert message.startswith(f"cluster.yaml:{line}: "), message
@@ -230,7 +231,7 @@ def test_aliases_make_no_small_file_large() -> None:
     assert understand(text)
     bomb = "stages:\n  pull: {profiles: &p [" + ",".join(["1"] * 500) + "]}\n"
     bomb += "".join(f"  x{i}: {{from: running, next: failed, profiles: *p}}\n" for i in range(150))
-    with pytest.raises(WorldFileError, match="aliases make it too large"):
+    with pytest.raises(FileError, match="aliases make it too large"):
         understand(bomb)
 
 
@@ -239,14 +240,14 @@ def test_files(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfseed: 4\r\n")
     assert read(path).seed == 4
     path.write_bytes(b"seed: 4\n# \xff\n")
-    with pytest.raises(WorldFileError, match=r"cluster\.yaml:2: expected UTF-8 text"):
+    with pytest.raises(FileError, match=r"cluster\.yaml:2: expected UTF-8 text"):
         read(path)
     path.write_bytes(b"#" * (yaml_nodes.SIZE_MAX + 1))
-    with pytest.raises(WorldFileError, match=r"cluster\.yaml: too long for a cluster file"):
+    with pytest.raises(FileError, match=r"cluster\.yaml: too long for a cluster file"):
         read(path)
-    with pytest.raises(WorldFileError, match=r"none\.yaml: cannot be read: No such file"):
+    with pytest.raises(FileError, match=r"none\.yaml: cannot be read: No such file"):
         read(tmp_path / "none.yaml")
-    with pytest.raises(WorldFileError, match="cannot be read: Is a directory"):
+    with pytest.raises(FileError, match="cannot be read: Is a directory"):
         read(tmp_path)
 
 
@@ -285,7 +286,7 @@ def test_durations(text: str, ms: int) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_cluster_or_refused(text: str) -> None:
-    with contextlib.suppress(WorldFileError):
+    with contextlib.suppress(FileError):
         understand(text)
 
 
@@ -303,7 +304,7 @@ def test_any_text_is_a_cluster_or_refused(text: str) -> None:
 def test_any_structure_is_a_cluster_or_refused(text: str) -> None:
     try:
         cluster = understand(text)
-    except WorldFileError as refused:
+    except FileError as refused:
         assert str(refused).startswith("cluster:")  # noqa: PT017 - either is fine
     else:
         assert understand(write(cluster)) == cluster

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.adapters.files.workload import WorkloadFileError, read, targets, understand, write
+from podtide.adapters.files.schema import FileError
+from podtide.adapters.files.workload import read, targets, understand, write
 from podtide.domain.base.randomness import Constant, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import ProfileId
 from podtide.domain.fakes.driver.script import Cached, Job, Jobs, Outputs, Profile, Stage, Storage, Targets, Workload
@@ -129,7 +130,7 @@ def test_what_a_file_means(text: str, workload: Workload) -> None:
     ],
 )  # fmt: skip
 def test_what_a_file_cannot_mean(text: str, error: str) -> None:
-    with pytest.raises(WorkloadFileError) as caught:
+    with pytest.raises(FileError) as caught:
         understand(text, "w")
     assert str(caught.value) == error
 
@@ -139,22 +140,22 @@ def test_aliases_cannot_make_a_small_file_large() -> None:
     text = f"jobs:\n  a: {{stages: {{s: &s {stage}}}}}\n" + "".join(
         f"  j{n}: {{stages: {{s: *s, t: *s, u: *s, v: *s}}}}\n" for n in range(500)
     )
-    with pytest.raises(WorkloadFileError, match="aliases make it too large"):
+    with pytest.raises(FileError, match="aliases make it too large"):
         understand(text)
 
 
 def test_depth_size_and_encoding_are_bounded(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
-    with pytest.raises(WorkloadFileError, match=r"w.yaml: cannot be read: No such file"):
+    with pytest.raises(FileError, match=r"w.yaml: cannot be read: No such file"):
         read(file)
     file.write_bytes(b"jobs: {}\n" + b"#" * 300_000)
-    with pytest.raises(WorkloadFileError, match=r"w.yaml: too long for a workload file"):
+    with pytest.raises(FileError, match=r"w.yaml: too long for a workload file"):
         read(file)
     file.write_bytes(b"jobs: {}\n# \xff\n")
-    with pytest.raises(WorkloadFileError, match=r"w.yaml:2: expected UTF-8 text"):
+    with pytest.raises(FileError, match=r"w.yaml:2: expected UTF-8 text"):
         read(file)
     file.write_text("jobs: " + "[" * 40 + "]" * 40)
-    with pytest.raises(WorkloadFileError, match=r"w.yaml:1: nested more than 16 deep"):
+    with pytest.raises(FileError, match=r"w.yaml:1: nested more than 16 deep"):
         read(file)
     file.write_text(EXAMPLE)
     assert read(file) == MEANT
@@ -162,7 +163,7 @@ def test_depth_size_and_encoding_are_bounded(tmp_path: Path) -> None:
 
 def test_an_executor_without_room_for_a_task_is_refused() -> None:
     rules = ProfileRules(executor_cores=1, task_cpus=Decimal(2))
-    with pytest.raises(WorkloadFileError, match=r"^w: profiles.0: expected a profile that Spark takes"):
+    with pytest.raises(FileError, match=r"^w: profiles.0: expected a profile that Spark takes"):
         understand("jobs: {}", "w", rules)
 
 
@@ -191,7 +192,7 @@ def test_targets_in_one_line(text: str, steps: tuple[tuple[int, int], ...]) -> N
     ],
 )
 def test_targets_that_make_no_sense(text: str, error: str) -> None:
-    with pytest.raises(WorkloadFileError) as caught:
+    with pytest.raises(FileError) as caught:
         targets(text)
     assert str(caught.value) == error
 

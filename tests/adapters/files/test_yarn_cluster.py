@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.adapters.files import cluster as world_file, yarn_cluster as yarn_world_file
-from podtide.adapters.files.cluster import WorldFileError
+from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.yaml_reader import parse
 from podtide.adapters.files.yarn_cluster import is_yarn, read, read_cluster, understand, write
 from podtide.domain.base.randomness import Constant, Exponential, LogNormal
@@ -159,7 +159,7 @@ master: {restarts: [1h], back: 20s}
     ],
 )  # fmt: skip
 def test_what_is_said_of_a_broken_file(text: str, line: int, what: str) -> None:
-    with pytest.raises(WorldFileError) as refused:
+    with pytest.raises(FileError) as refused:
         understand(text, "yarn.yaml")
     assert re.match(rf"yarn.yaml:{line}: .*{what}", str(refused.value), re.DOTALL), refused.value
     assert refused.value.line == line
@@ -173,15 +173,15 @@ def test_both_kinds_of_files_are_told_apart(tmp_path: Path) -> None:
         path.write_text(text)
         assert read_cluster(path) == cluster
     path.write_text("seed: 1\nkind: mesos\n")
-    with pytest.raises(WorldFileError, match=r"cluster.yaml:2: kind: expected yarn or kubernetes, got 'mesos'"):
+    with pytest.raises(FileError, match=r"cluster.yaml:2: kind: expected yarn or kubernetes, got 'mesos'"):
         read_cluster(path)
-    with pytest.raises(WorldFileError, match=r"cluster.yaml:2: kind: expected kubernetes here .*got 'mesos'"):
+    with pytest.raises(FileError, match=r"cluster.yaml:2: kind: expected kubernetes here .*got 'mesos'"):
         world_file.read(path)
     path.write_text("kind: yarn")
-    with pytest.raises(WorldFileError, match=r"kind: expected kubernetes here \(a file of kind yarn"):
+    with pytest.raises(FileError, match=r"kind: expected kubernetes here \(a file of kind yarn"):
         world_file.read(path)
     path.write_text("nodes: [\n")
-    with pytest.raises(WorldFileError, match=r"cluster.yaml:2: not YAML"):
+    with pytest.raises(FileError, match=r"cluster.yaml:2: not YAML"):
         read_cluster(path)
 
 
@@ -192,11 +192,11 @@ def test_is_yarn() -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(WorldFileError, match="cannot be read"):
+    with pytest.raises(FileError, match="cannot be read"):
         read(tmp_path / "missing.yaml")
     big = tmp_path / "big.yaml"
     big.write_text("#" * 300_000)
-    with pytest.raises(WorldFileError, match="too long for a cluster file"):
+    with pytest.raises(FileError, match="too long for a cluster file"):
         read_cluster(big)
 
 
@@ -230,11 +230,11 @@ values: st.SearchStrategy[object] = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(SOME_KEYS), values, max_size=6))
 def test_any_file_is_understood_or_refused(content: dict[str, object]) -> None:
-    with contextlib.suppress(WorldFileError):
+    with contextlib.suppress(FileError):
         understand(repr({**content, "kind": "yarn"}).replace("None", "null").replace("True", "true"))
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_understood_or_refused(text: str) -> None:
-    with contextlib.suppress(WorldFileError):
+    with contextlib.suppress(FileError):
         understand("kind: yarn\n" + text)
