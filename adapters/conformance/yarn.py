@@ -21,7 +21,7 @@ from podtide.adapters.conformance.detect import YarnAnswer, YarnGiven, YarnOptio
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
 from podtide.adapters.conformance.scenario_configs import yarn_scenario
 from podtide.adapters.conformance.yarn_client import AmClient, places
-from podtide.adapters.views.sparklog import yarn as words_yarn
+from podtide.adapters.views.sparklog import machines
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
@@ -281,7 +281,7 @@ class _Runner:
     def report(self, report: Report) -> None:
         """Keep the lines of Spark's log, from INFO on."""
         if self.options.log:
-            self.log += [f"{line.level} {line.text}" for line in words_yarn.lines(report) if line.level != "DEBUG"]
+            self.log += [f"{line.level} {line.text}" for line in machines.lines(report) if line.level != "DEBUG"]
 
     def carry_out(self, commands: Sequence[NegotiationCommand]) -> None:
         for command in commands:

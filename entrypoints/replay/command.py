@@ -26,8 +26,8 @@ from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.spool import RecordSpool
 from podtide.adapters.text.progress import Progress
 from podtide.adapters.text.safe import display
-from podtide.adapters.views.sparklog.line import Level
 from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog
+from podtide.adapters.views.sparklog.templates import Level
 from podtide.adapters.views.timeline.scaling import Timeline
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.entrypoints.common.conf_options import given_conf

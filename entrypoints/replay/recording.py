@@ -28,9 +28,8 @@ from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.spool import RecordSpool
 from podtide.adapters.text.format import count
-from podtide.adapters.views.sparklog.line import Level
-from podtide.adapters.views.sparklog.log import Pattern, SparkLog
-from podtide.adapters.views.sparklog.observer import SparkLogObserver
+from podtide.adapters.views.sparklog.log import Pattern, SparkLog, SparkLogObserver
+from podtide.adapters.views.sparklog.templates import Level
 from podtide.adapters.views.stats.kubernetes import KubernetesStats
 from podtide.adapters.views.stats.yarn import YarnStats
 from podtide.adapters.views.timeline.kubernetes import PodTimeline

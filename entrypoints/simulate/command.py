@@ -28,8 +28,7 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.recording import Telling
 from podtide.adapters.views.simulation import SimulationView
-from podtide.adapters.views.sparklog.log import SparkLog
-from podtide.adapters.views.sparklog.observer import SparkLogObserver
+from podtide.adapters.views.sparklog.log import SparkLog, SparkLogObserver
 from podtide.adapters.views.stats.kubernetes import KubernetesStats
 from podtide.adapters.views.stats.yarn import YarnStats
 from podtide.adapters.views.timeline.kubernetes import PodTimeline

@@ -1,8 +1,9 @@
 """Decisions in Spark's words: the log that Spark's own classes would have written.
 
 ``spark_lines`` gives the lines of Spark 4.3.0 for one command, report or remark; ``SparkLog`` writes them the way log4j2
-does, so that searches, alerts and scripts made for a driver's log go on working. Who says what is in ``words_*``, one module
-for each family of Spark's classes; they are imported when something of theirs is said for the first time.
+does, so that searches, alerts and scripts made for a driver's log go on working. What dynamic allocation logs is in
+``views.sparklog.scaling``, what all other machines log in ``views.sparklog.machines``; both are imported with their first
+line.
 
 A line of the log is one decision: whatever strangers put into names - a newline, an escape sequence, half a surrogate pair -
 is written as ``repr`` would, so that no name can start a line of its own or steer a terminal.
@@ -10,20 +11,18 @@ is written as ``repr`` would, so that no name can start a line of its own or ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
-from functools import cache
 from typing import Final
 
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.sparklog.line import Level, SparkLine
+from podtide.adapters.views.sparklog.templates import Level, SparkLine
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew
+from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
 from podtide.domain.protocol.reasons import Threw
 from podtide.domain.protocol.stimuli import ShuffleCleaned, StageSubmitted
-
-Words = Callable[[object], tuple[SparkLine, ...]]
 
 LEVELS: Final[tuple[Level, ...]] = ("DEBUG", "INFO", "WARN", "ERROR")
 """From the lowest to the highest."""
@@ -32,15 +31,8 @@ _OF_SCALING: Final = frozenset({RequestTotal, Kill, Decommission, ScheduleThrew,
 
 
 def spark_lines(item: object) -> tuple[SparkLine, ...]:
-    """The lines that Spark 4.3.0 logs for a command, report, remark or stimulus; () where it says nothing.
-
-    A line that two classes of words give for the same item is said once, or as often as the first of them says it.
-    """
-    words = _scaling_words() if type(item) in _OF_SCALING else _pod_words()
-    said: tuple[SparkLine, ...] = ()
-    for say in words:
-        said += tuple(line for line in say(item) if line not in said)
-    return said
+    """The lines that Spark 4.3.0 logs for a command, report, remark or stimulus; () where it logs nothing."""
+    return _scaling_lines(item) if type(item) in _OF_SCALING else _machines_lines(item)
 
 
 def throwable(item: object) -> str | None:
@@ -48,27 +40,16 @@ def throwable(item: object) -> str | None:
     return item.what if isinstance(item, ScheduleThrew | Threw) else None
 
 
-@cache
-def _scaling_words() -> tuple[Words, ...]:
-    from podtide.adapters.views.sparklog import scaling as words_scaling  # noqa: PLC0415 - with the first thing that is said
+def _scaling_lines(item: object) -> tuple[SparkLine, ...]:
+    from podtide.adapters.views.sparklog import scaling  # noqa: PLC0415 - with the first line of dynamic allocation
 
-    return (words_scaling.lines,)
+    return scaling.lines(item)
 
 
-@cache
-def _pod_words() -> tuple[Words, ...]:
-    from podtide.adapters.views.sparklog import (  # noqa: PLC0415 - a replay of dynamic allocation says none of theirs
-        allocator as words_allocator,
-        backend as words_backend,
-        lifecycle as words_lifecycle,
-        plugins as words_plugins,
-        store as words_store,
-        yarn as words_yarn,
-        yarn_master as words_master,
-    )
+def _machines_lines(item: object) -> tuple[SparkLine, ...]:
+    from podtide.adapters.views.sparklog import machines  # noqa: PLC0415 - a replay of dynamic allocation needs none
 
-    modules = (words_allocator, words_store, words_lifecycle, words_backend, words_plugins, words_yarn, words_master)
-    return tuple(module.lines for module in modules)
+    return machines.lines(item)
 
 
 class Pattern(Enum):
@@ -140,6 +121,21 @@ class SparkLog:
         year = moment.year + cycles * _CYCLE_YEARS
         shown = f"{year % 100:02}/{moment:%m/%d}" if self._pattern is Pattern.SPARK else f"{year:04}-{moment:%m-%d}"
         return f"{shown} {moment:%H:%M:%S}"
+
+
+class SparkLogObserver:
+    """Writes what Spark's own log would say, step by step."""
+
+    def __init__(self, log: SparkLog) -> None:
+        self._log = log
+
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+        """Write the lines of one step: of its reports, then of its commands."""
+        del stimuli
+        for report in taken.reports:
+            self._log.tell(now, report)
+        for command in taken.commands:
+            self._log.tell(now, command)
 
 
 def _safe(text: str) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from podtide.adapters.views.sparklog.line import Level, SparkLine
+from podtide.adapters.views.sparklog.templates import Level, SparkLine
 from podtide.domain.base.units import NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId, java_order
 from podtide.domain.jvm.hash_order import BUCKETS, SMALL, grown, trie_order, walk_order
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew, TargetChange

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_text, manifest
-from podtide.adapters.views.sparklog import store as words_store
-from podtide.adapters.views.sparklog.line import SparkLine
+from podtide.adapters.views.sparklog import machines
+from podtide.adapters.views.sparklog.templates import SparkLine
 from podtide.domain.kubernetes.polling_source import POLLING, REJECTED, STARTED_TWICE
 from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, ContainerState, PodManifest
@@ -180,4 +180,4 @@ UNKNOWN = Remark(5, "ExecutorPodsSnapshot", "unknown phase", {"phase": "odd", "p
     ],
 )
 def test_words(item: object, line: SparkLine | None) -> None:
-    assert words_store.lines(item) == (() if line is None else (line,))
+    assert machines.lines(item) == (() if line is None else (line,))

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given, strategies as st
 from pyrsistent import pmap
 
-from podtide.adapters.views.sparklog.line import Level, SparkLine
 from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog, spark_lines, throwable
+from podtide.adapters.views.sparklog.templates import Level, SparkLine
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol.commands import Departure, Kill, ScheduleThrew
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateClaim

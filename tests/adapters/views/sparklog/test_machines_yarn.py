@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from podtide.adapters.views.sparklog import yarn_master as words_master
 from podtide.adapters.views.sparklog.log import spark_lines
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.protocol.pod_stimuli import KillRequested, Stopping
-from podtide.domain.protocol.reasons import Cause, Remark, Why
+from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import EndApplication, MasterLost
 from tests.support.yarn_side_play import S, YarnPlay, config
 
@@ -83,7 +80,7 @@ def test_the_reporter_and_the_end() -> None:
     play.wait(200)
     assert ("WARN", "ApplicationMaster", "Reporter thread fails 1 time(s) in a row.") in said(play)
     end = EndApplication(0, "FAILED", 11, "enough", Why(Cause.TOO_MANY_FAILURES))
-    (line,) = words_master.lines(end)
+    (line,) = spark_lines(end)
     assert (line.level, line.text) == ("INFO", "Final app status: FAILED, exitCode: 11, (reason: enough)")
 
 
@@ -91,10 +88,3 @@ def test_without_a_master_the_end_is_a_warning() -> None:
     play = YarnPlay(config(remarks=True), master=False)
     play.feed(Stopping(0))
     assert ("WARN", ENDPOINT, "Attempted to send shutdown message before the AM has registered!") in said(play)
-
-
-@pytest.mark.parametrize(
-    "item", [Remark(0, ENDPOINT, "?"), Remark(0, ENDPOINT, "no reason"), Remark(0, "?", "started"), Stopping(0)]
-)
-def test_what_is_not_known_says_nothing(item: object) -> None:
-    assert words_master.lines(item) == ()
