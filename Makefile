@@ -11,11 +11,36 @@ SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts unit domain outside plain-python live-quick live conformance truth-check accuracy soak bench wheel clean
+.PHONY: help demo test check lint types contracts schemas unit domain outside plain-python live-quick live conformance truth-check accuracy soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
-	@echo "make test         every check: lint types contracts unit live-quick wheel
+	@echo "make test         every check: lint, types, import contracts, tests, coverage, wheel"
+	@echo "make live         against a real API server: 1,000 pods, 100 kills, real Spark   (Java 17; tests/live/cluster.py)"
+	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
+	@echo "make truth-check  replay real runs and compare with what their drivers decided"
+	@echo "make accuracy     predict real runs from other real runs, into benchmarks/ACCURACY.md"
+	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
+	@echo "make schemas      generate the JSON Schemas in docs/schema from the records that they describe"
+	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install -qq --editable . --group dev
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/podtide replay $(DEMO)
+	@echo
+	$(BIN)/podtide simulate --cluster demo/spot-cluster.yaml --workload demo/workload.yaml \
+		--conf spark.executor.cores=4 --conf spark.dynamicAllocation.maxExecutors=40
+	@echo
+	$(BIN)/podtide whatif $(DEMO) --set spark.dynamicAllocation.maxExecutors=10 --static 3 --price core-hour=0.04,gb-hour=0.005
+
+test: check
+
+check: lint types contracts unit live-quick wheel
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -26,6 +51,9 @@ types: $(STAMP)
 
 contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
+
+schemas: $(STAMP)
+	$(BIN)/python scripts/schemas.py
 
 unit: domain outside plain-python
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import click
 from returns.pipeline import is_successful
@@ -21,7 +21,8 @@ from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import display, escaped
-from podtide.adapters.views.whatif.document import Asked, document
+from podtide.adapters.views.whatif.document import Request, document
+from podtide.adapters.views.whatif.model import Document, builtins
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn.description import YarnDescription
@@ -170,9 +171,9 @@ def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int
     found = _answer(options, asked, loaded, rerun)
     if options.as_json:
         with printed():
-            print_object(found)
-    if found["refused"]:
-        raise ModelRefused(*(f"{display(options.log)}: {line}" for line in found["refused"]))
+            print_object(builtins(found))
+    if found.refused:
+        raise ModelRefused(*(f"{display(options.log)}: {line}" for line in found.refused))
     if not options.as_json and options.report != STDOUT:
         from podtide.adapters.text.page import Page  # noqa: PLC0415 - rich costs a tenth of a second
         from podtide.adapters.views.whatif.view import WhatIfView  # noqa: PLC0415 - the same
@@ -209,7 +210,7 @@ class _Asked:
         self.remarks: list[str] = given.remarks
 
 
-def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> dict[str, Any]:
+def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> Document:
     """The document. Raises Misused for variants that cannot be, ModelRefused where there is nothing to run."""
     application = loaded.application
     settled = recorded_conf(application, asked.overrides, options.spark_version)
@@ -249,7 +250,7 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> di
             line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
             answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))
     notes = tuple(dict.fromkeys((*asked.remarks, *found.conf.notes, *loaded.notes)))
-    request = Asked(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
+    request = Request(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
     return document(application, conf, found.replay, found.error, answers, request)
 
 

@@ -7,15 +7,14 @@ and one that dies over a log, or takes too long, costs that row and nothing else
 
 from __future__ import annotations
 
-import json
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from returns.pipeline import is_successful
 
 from podtide.adapters.process_pool import Ended, Workers
-from podtide.adapters.views.whatif.diff_document import Run, Status, bad_row, row
+from podtide.adapters.views.whatif.diff_document import Row, Run, Status, bad_row, row
 from podtide.domain.conf.spark_conf import ConfError
 from podtide.domain.rerun.outcome import Outcome
 from podtide.domain.rerun.plan import Plan
@@ -39,7 +38,7 @@ class Differ:
     read: Read = read_log
     rerun: Rerun = run_again
 
-    def row(self, log: str) -> dict[str, Any]:
+    def row(self, log: str) -> Row:
         """The row of a log. Raises OverridesRefused."""
         found = studied(log, self.ground, self.read, self.rerun)
         if isinstance(found, Unusable):
@@ -67,7 +66,7 @@ class Differ:
 
     def __call__(self, request: bytes) -> bytes:
         """The same for another process."""
-        return json.dumps(self.row(request.decode("utf-8", "surrogateescape"))).encode()
+        return pickle.dumps(self.row(request.decode("utf-8", "surrogateescape")))
 
 
 def compare(
@@ -76,19 +75,19 @@ def compare(
     processes: int = 1,
     *,
     progress: Callable[[int], None] = lambda _done: None,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """The rows of all logs, in their order; several are worked on by processes of their own, even if it is one at a time.
 
     ``progress``: told how many are done. Raises WorkersError, and OverridesRefused where the ground is at fault.
     """
-    rows: dict[int, dict[str, Any]] = {}
+    rows: dict[int, Row] = {}
     for place, made in _rows(differ, logs, processes):
         rows[place] = made
         progress(len(rows))
     return [rows[place] for place in range(len(logs))]
 
 
-def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple[int, Row]]:
     if len(logs) == 1:
         yield 0, differ.row(logs[0])
         return
@@ -98,7 +97,7 @@ def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple
             if isinstance(answer, Ended):
                 yield place, bad_row(logs[place], Status.UNREADABLE, answer.why)
             else:
-                yield place, json.loads(answer)
+                yield place, pickle.loads(answer)  # noqa: S301 - written by this program's own other end
 
 
 def _planned(study: Study, side: Side, base: Side | None) -> Plan | tuple[ConfError, ...]:

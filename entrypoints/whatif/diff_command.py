@@ -8,15 +8,16 @@ output carries the answer alone; progress goes to standard error, and only where
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
+from msgspec import to_builtins
 
 from podtide.adapters.process_pool import WorkersError
 from podtide.adapters.text.format import count
-from podtide.adapters.views.whatif.diff_document import SideTold, Status, document, failed
+from podtide.adapters.views.whatif.diff_document import DiffDocument, Side as SideEntry, Status, document
 from podtide.adapters.views.whatif.tune_progress import CountProgress
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping
@@ -122,11 +123,11 @@ def run(options: Options, *, read: Read = read_log, rerun: Rerun = run_again) ->
             )
         except WorkersError as problem:
             raise Misused(str(problem)) from None
-    sides = [_told(side) for side in (differ.base, differ.candidate)]
+    sides = [_entry(side) for side in (differ.base, differ.candidate)]
     found = document(rows, sides[0], sides[1], gates, differ.prices, options.seeds, options.max_error, notes)
     with printed():
         if options.as_json:
-            print_object(found)
+            print_object(to_builtins(found))
         else:
             from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
             from podtide.adapters.views.whatif.diff_view import DiffView  # noqa: PLC0415 - rich costs a tenth of a second
@@ -136,18 +137,18 @@ def run(options: Options, *, read: Read = read_log, rerun: Rerun = run_again) ->
     return exit_code(found, skip_bad=options.skip_bad)
 
 
-def exit_code(found: Mapping[str, Any], *, skip_bad: bool = False) -> int:
+def exit_code(found: DiffDocument, *, skip_bad: bool = False) -> int:
     """The exit code of a document: the first that applies of failed gate, refused config, unreadable log, refused log."""
-    counts = found["totals"]["counts"]
-    if failed(found):
+    counts = found.totals.counts
+    if found.failed:
         return FAILED
-    if counts[Status.NOT_STARTED.value]:
+    if counts[Status.NOT_STARTED]:
         return MISUSED
-    if skip_bad and counts[Status.COMPARED.value]:
+    if skip_bad and counts[Status.COMPARED]:
         return DONE
-    if counts[Status.UNREADABLE.value]:
+    if counts[Status.UNREADABLE]:
         return UNREADABLE
-    if counts[Status.REFUSED.value] or counts[Status.UNFINISHED.value]:
+    if counts[Status.REFUSED] or counts[Status.UNFINISHED]:
         return REFUSED
     return DONE
 
@@ -177,11 +178,11 @@ def _asked(options: Options, read: Read, rerun: Rerun) -> tuple[Differ, list[Gat
     return Differ(base, candidate, ground, prices, read, rerun), gates, [*base.remarks, *candidate.remarks]
 
 
-def _told(side: Side) -> SideTold:
+def _entry(side: Side) -> SideEntry:
     """A side without what Spark would redact."""
     given: SparkConf = from_mapping({key: text for key, text in side.changes.items() if text is not None}, side.name)
     redaction = redaction_of(given)
     shown = {key: None if text is None else redaction.shown(key, text) for key, text in sorted(side.changes.items())}
     hidden: Sequence[str] = [key for key, text in side.changes.items() if text is not None and shown[key] != text]
     text = side.text if not hidden else ",".join(f"{key}={value or ''}" for key, value in shown.items())
-    return SideTold(text, shown, side.static, side.version)
+    return SideEntry(text, shown, side.static, side.version)

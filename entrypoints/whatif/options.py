@@ -7,7 +7,7 @@ them in ``--help``. What is wrong with an option is a refusal of the command (``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -18,6 +18,7 @@ from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.yarn_cluster import read_cluster
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.safe import display
+from podtide.adapters.views.whatif.model import Document
 from podtide.domain.rerun.plan import AnyCluster
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
@@ -130,9 +131,9 @@ def check_report(path: str | None) -> None:
         raise Misused(f"--report {display(path)}: expected a file in a folder that exists")
 
 
-def write_report(found: Mapping[str, Any], path: str) -> None:
+def write_report(document: Document, path: str) -> None:
     """The report of a document, as one file. Raises Misused."""
     from podtide.adapters.views.report.page import write  # noqa: PLC0415 - only for those who ask
 
     with misused():
-        write(found, path)
+        write(document, path)

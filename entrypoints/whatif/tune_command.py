@@ -20,7 +20,8 @@ import click
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display, escaped
-from podtide.adapters.views.whatif.tune_document import Terms as Asked, Told, tune_document
+from podtide.adapters.views.whatif.model import Document, builtins
+from podtide.adapters.views.whatif.tune_document import TunedRun, TuneRequest, tune_document
 from podtide.adapters.views.whatif.tune_progress import CountProgress
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.rerun.rerun import rerun as run_again
@@ -192,7 +193,7 @@ def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_ag
     found = document_of(tuned, options, [*asked.remarks, *notes_of(cases)], unusable)
     with printed():
         if options.as_json:
-            print_object(found)
+            print_object(builtins(found))
         elif options.report != STDOUT:
             from podtide.adapters.text.page import Page  # noqa: PLC0415 - rich costs a tenth of a second
             from podtide.adapters.views.whatif.tune_view import TuneView  # noqa: PLC0415 - the same
@@ -204,11 +205,11 @@ def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_ag
     return 0
 
 
-def document_of(tuned: Tuned, options: Options, notes: Sequence[str], unusable: Sequence[Unusable]) -> dict[str, Any]:
+def document_of(tuned: Tuned, options: Options, notes: Sequence[str], unusable: Sequence[Unusable]) -> Document:
     """The document that is printed and shown."""
     candidates = (AS_RAN, *(one for one in tuned.answers if not one.as_ran))
-    told = [
-        Told(
+    runs = [
+        TunedRun(
             case.log,
             case.study.application,
             case.study.conf.conf,
@@ -217,7 +218,7 @@ def document_of(tuned: Tuned, options: Options, notes: Sequence[str], unusable: 
         )
         for place, case in enumerate(tuned.cases)
     ]
-    asked = Asked(
+    request = TuneRequest(
         tuned.measure.value,
         options.within,
         options.worth,
@@ -228,7 +229,7 @@ def document_of(tuned: Tuned, options: Options, notes: Sequence[str], unusable: 
         tuple(dict.fromkeys(notes)),
         tuple((display(one.log), f"{one.fault.value}: {one.why}") for one in unusable),
     )
-    return tune_document(told, candidates, tuned.space, tuned.found, asked)
+    return tune_document(runs, candidates, tuned.space, tuned.found, request)
 
 
 def notes_of(cases: Sequence[Case]) -> list[str]:

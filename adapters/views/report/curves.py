@@ -23,7 +23,7 @@ def steps_of(points: Sequence[Sequence[float]], index: int) -> Steps:
     """One figure of a curve, without the points at which it does not change; of several at one time the last holds."""
     steps: Steps = []
     for point in sorted(points, key=lambda one: one[0]):
-        at, value = max(0.0, point[0]), point[index]
+        at, value = max(0.0, point[0]), float(point[index])
         if steps and steps[-1][0] == at:
             steps.pop()
         if not steps or steps[-1][1] != value:

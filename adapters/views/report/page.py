@@ -36,12 +36,12 @@ _ICON: Final = (
 )
 
 
-def render(document: Mapping[str, Any]) -> str:
+def render(document: Mapping[str, Any] | Document) -> str:
     """The report as a text. Raises ``DocumentError`` if this is no document of a what-if or a tune."""
     return page(read(document))
 
 
-def write(document: Mapping[str, Any], path: str) -> None:
+def write(document: Mapping[str, Any] | Document, path: str) -> None:
     """Write the report to a file, which is in its place whole or not at all; ``-`` is standard output.
 
     Raises ``DocumentError`` as ``render`` does, and ``DecisionFileError`` if the file cannot be written.

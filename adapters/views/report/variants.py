@@ -19,7 +19,7 @@ from podtide.adapters.views.whatif.figures import (
     UNKNOWN,
     change,
     difference,
-    faults_told,
+    faults_words,
     money,
     number,
     percent,
@@ -151,7 +151,7 @@ def _against(
 
 def _conf(run: Run) -> Markup:
     lines = [f"{count(run.static, 'executor')} from start to end"] if run.static is not None else []
-    lines += faults_told(run.faults)
+    lines += faults_words(run.faults)
     for key, value in list(run.conf.items())[:KEYS_MAX]:
         lines.append(f"{key} unset" if value is None else f"{key}={_REDACTION.shown(key, value)}")
     if (more := len(run.conf) - KEYS_MAX) > 0:

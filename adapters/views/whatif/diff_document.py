@@ -1,33 +1,34 @@
-"""The JSON document of a diff: a row for each log, the sums, and what became of the gates.
+"""The document of a diff: a row for each log, the sums, and what became of the gates.
 
-A row is a plain object, made where the log was read - in another process, as a rule - so that nothing but it travels. Times
-are seconds, changes are shares of the base (null where the base has nothing), ranges are over the seeds. docs/diff.md tells
-the keys in prose.
+``podtide diff --json`` prints a ``DiffDocument``: its fields are the keys, in their order. A row is made where the log was
+read - in another process, as a rule - so that nothing but it travels. Times are seconds, changes are shares of the base
+(None where the base has nothing), ranges are over the seeds. docs/diff.md tells the keys in prose.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from msgspec import Struct
 from returns.pipeline import is_successful
 
 from podtide.adapters.text.safe import display, escaped
 from podtide.adapters.views.whatif.document import app_entry, error_entry, prices_entry, seconds
+from podtide.adapters.views.whatif.model import SCHEMA, App, OwnError, Prices as PricesEntry
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, read
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.outcome import Decision
+from podtide.domain.rerun import outcome
+from podtide.domain.whatif import gates as whatif_gates, summary
 from podtide.domain.whatif.comparison import DecisionsCompared, Metric, Sums, mean, share, total
-from podtide.domain.whatif.gates import Breach, Gate, Pair, breaches
+from podtide.domain.whatif.gates import Pair, breaches
 from podtide.domain.whatif.prices import Prices
-from podtide.domain.whatif.summary import OwnError
 
-SCHEMA: Final = 1
 SETTINGS_MAX: Final = 200
 NOTES_MAX: Final = 20
 DEFAULTS_ONLY: Final = "Spark versions are compared by their defaults only: all behaviour is that of Spark 4.3.0."
@@ -46,6 +47,137 @@ class Status(Enum):
     """The model does not fit, or there is nothing to run."""
 
 
+class Side(Struct, frozen=True):
+    """A side as the document names it."""
+
+    text: str
+    conf: dict[str, str | None]
+    static: int | None
+    version: str | None
+
+
+class Change(Struct, frozen=True):
+    """The change of the means, and the least and the most of the changes seed by seed."""
+
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class Decision(Struct, frozen=True):
+    """A decision of one side. ``executors``: how many."""
+
+    at_s: float
+    kind: str
+    cause: str
+    profile: int
+    before: int
+    after: int
+    executors: int
+
+
+class Parting(Struct, frozen=True):
+    """Where the decisions of the two sides part for the first time."""
+
+    base: Decision | None
+    candidate: Decision | None
+
+
+class Decisions(Struct, frozen=True):
+    """How many decisions each side took, and how many of them the other did not."""
+
+    base: int
+    candidate: int
+    differing: int
+    first: Parting | None
+
+
+class Note(Struct, frozen=True):
+    """A remark on one side."""
+
+    side: str
+    note: str
+
+
+class Row(Struct, frozen=True):
+    """A log. ``side``: whose fault it is that it has no figures."""
+
+    log: str
+    status: Status
+    why: str | None
+    side: str | None
+    app: App | None
+
+
+class ComparedRow(Row, frozen=True):
+    """A log that was run under both configs. ``settings``: what is in force on each side, where it differs."""
+
+    error: OwnError
+    base: dict[Metric, float]
+    candidate: dict[Metric, float]
+    change: dict[Metric, Change]
+    decisions: Decisions
+    settings: dict[str, tuple[str | None, str | None]]
+    notes: tuple[Note, ...]
+
+
+class Breach(Struct, frozen=True):
+    """What a gate failed by; no ``log``: by the sums."""
+
+    log: str | None
+    base: float | None
+    candidate: float | None
+    change: float | None
+    why: str | None
+
+
+class Gate(Struct, frozen=True):
+    """What became of a gate."""
+
+    gate: str
+    metric: Metric
+    failed: bool
+    by: tuple[Breach, ...]
+
+
+class Totals(Struct, frozen=True):
+    """The sums over the applications that could be compared."""
+
+    applications: int
+    counts: dict[Status, int]
+    base: dict[Metric, float]
+    candidate: dict[Metric, float]
+    change: dict[Metric, float | None]
+    decisions_differing: int
+
+
+class DiffDocument(Struct, frozen=True, kw_only=True):
+    """Everything that a diff has to say."""
+
+    schema: int = SCHEMA
+    command: str = "diff"
+    base: Side
+    candidate: Side
+    defaults_only: bool
+    prices: PricesEntry | None
+    seeds: int
+    max_error: float
+    applications: tuple[Row, ...]
+    totals: Totals
+    gates: tuple[Gate, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def compared(self) -> list[ComparedRow]:
+        """The rows with figures for both sides."""
+        return _compared(self.applications)
+
+    @property
+    def failed(self) -> bool:
+        """Whether any gate failed."""
+        return any(gate.failed for gate in self.gates)
+
+
 class Run(NamedTuple):
     """One side of a row: what each seed took, and why it did not come to its end, if it did not."""
 
@@ -55,165 +187,122 @@ class Run(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def bad_row(
-    log: str, status: Status, why: str, application: Application | None = None, side: str | None = None
-) -> dict[str, Any]:
+def bad_row(log: str, status: Status, why: str, application: Application | None = None, side: str | None = None) -> Row:
     """A log without figures. ``side``: whose fault it is."""
     app = None if application is None else app_entry(application, log)
-    return {"log": display(log), "status": status.value, "why": escaped(why, 1000), "side": side, "app": app}
+    return Row(display(log), status, escaped(why, 1000), side, app)
 
 
 def row(
-    log: str, application: Application, error: OwnError, base: Run, candidate: Run, decisions: DecisionsCompared
-) -> dict[str, Any]:
+    log: str, application: Application, error: summary.OwnError, base: Run, candidate: Run, decisions: DecisionsCompared
+) -> ComparedRow:
     """The row of a log that was run under both configs."""
-    unfinished = [(name, run.unfinished) for name, run in (("base", base), ("candidate", candidate)) if run.unfinished]
-    made: dict[str, Any] = {
-        "log": display(log),
-        "status": Status.UNFINISHED.value if unfinished else Status.COMPARED.value,
-        "why": "; ".join(f"{name}: {why}" for name, why in unfinished) or None,
-        "side": unfinished[0][0] if unfinished else None,
-        "app": app_entry(application, log),
-        "error": error_entry(error),
-        "base": _sums(mean(base.sums)),
-        "candidate": _sums(mean(candidate.sums)),
-        "change": _change(base.sums, candidate.sums),
-        "decisions": _decisions(decisions),
-        "settings": _settings(base.conf, candidate.conf),
-        "notes": [{"side": "base", "note": note} for note in base.notes[:NOTES_MAX]]
-        + [{"side": "candidate", "note": note} for note in candidate.notes[:NOTES_MAX]],
-    }
-    return made
-
-
-class SideTold(NamedTuple):
-    """A side as the document names it."""
-
-    text: str
-    conf: Mapping[str, str | None]
-    static: int | None
-    version: str | None
+    sides = (("base", base), ("candidate", candidate))
+    unfinished = [(name, run.unfinished) for name, run in sides if run.unfinished]
+    return ComparedRow(
+        log=display(log),
+        status=Status.UNFINISHED if unfinished else Status.COMPARED,
+        why="; ".join(f"{name}: {why}" for name, why in unfinished) or None,
+        side=unfinished[0][0] if unfinished else None,
+        app=app_entry(application, log),
+        error=error_entry(error),
+        base=_sums(mean(base.sums)),
+        candidate=_sums(mean(candidate.sums)),
+        change=_change(base.sums, candidate.sums),
+        decisions=_decisions(decisions),
+        settings=_settings(base.conf, candidate.conf),
+        notes=tuple(Note(name, note) for name, run in sides for note in run.notes[:NOTES_MAX]),
+    )
 
 
 def document(
-    rows: Sequence[dict[str, Any]],
-    base: SideTold,
-    candidate: SideTold,
-    gates: Sequence[Gate],
+    rows: Sequence[Row],
+    base: Side,
+    candidate: Side,
+    gates: Sequence[whatif_gates.Gate],
     prices: Prices | None,
     seeds: int,
     max_error: float,
     notes: Sequence[str],
-) -> dict[str, Any]:
+) -> DiffDocument:
     """The whole document; ``rows`` in the order of the logs."""
-    compared = [one for one in rows if one["status"] == Status.COMPARED.value]
-    sums = total(_read(one["base"]) for one in compared), total(_read(one["candidate"]) for one in compared)
+    compared = _compared(rows)
+    sums = total(one.base for one in compared), total(one.candidate for one in compared)
     pairs = [pair for one in rows if (pair := _pair(one)) is not None]
     versions = base.version is not None or candidate.version is not None
-    counts = {status.value: sum(one["status"] == status.value for one in rows) for status in Status}
-    return {
-        "schema": SCHEMA,
-        "command": "diff",
-        "base": base._asdict(),
-        "candidate": candidate._asdict(),
-        "defaults_only": versions,
-        "prices": None if prices is None else prices_entry(prices),
-        "seeds": seeds,
-        "max_error": max_error,
-        "applications": list(rows),
-        "totals": {
-            "applications": len(compared),
-            "counts": counts,
-            "base": _sums(sums[0]),
-            "candidate": _sums(sums[1]),
-            "change": {
-                metric.value: _finite(share(sums[0][metric], sums[1][metric])) for metric in Metric if metric in sums[0]
-            },
-            "decisions_differing": sum(one["decisions"]["differing"] for one in compared),
-        },
-        "gates": [_gate(gate, breaches(gate, pairs, sums)) for gate in gates],
-        "notes": [*([DEFAULTS_ONLY] if versions else []), *notes],
-    }
+    totals = Totals(
+        applications=len(compared),
+        counts={status: sum(one.status is status for one in rows) for status in Status},
+        base=_sums(sums[0]),
+        candidate=_sums(sums[1]),
+        change={metric: _finite(share(sums[0][metric], sums[1][metric])) for metric in Metric if metric in sums[0]},
+        decisions_differing=sum(one.decisions.differing for one in compared),
+    )
+    return DiffDocument(
+        base=base,
+        candidate=candidate,
+        defaults_only=versions,
+        prices=prices_entry(prices),
+        seeds=seeds,
+        max_error=max_error,
+        applications=tuple(rows),
+        totals=totals,
+        gates=tuple(_gate(gate, breaches(gate, pairs, sums)) for gate in gates),
+        notes=(*([DEFAULTS_ONLY] if versions else []), *notes),
+    )
 
 
-def failed(found: Mapping[str, Any]) -> bool:
-    """Whether any gate of a document failed."""
-    return any(gate["failed"] for gate in found["gates"])
+def _compared(rows: Sequence[Row]) -> list[ComparedRow]:
+    return [one for one in rows if isinstance(one, ComparedRow) and one.status is Status.COMPARED]
 
 
-def _pair(one: Mapping[str, Any]) -> Pair | None:
+def _pair(one: Row) -> Pair | None:
     """A row as gates look at it; None where the candidate is not to blame for having no figures."""
-    if one["status"] == Status.COMPARED.value:
-        return Pair(one["log"], _read(one["base"]), _read(one["candidate"]))
-    ended = one["status"] in (Status.UNFINISHED.value, Status.NOT_STARTED.value)
-    return Pair(one["log"], {}, {}, one["why"]) if ended and one["side"] == "candidate" else None
+    if isinstance(one, ComparedRow) and one.status is Status.COMPARED:
+        return Pair(one.log, one.base, one.candidate)
+    ended = one.status in (Status.UNFINISHED, Status.NOT_STARTED)
+    return Pair(one.log, {}, {}, one.why) if ended and one.side == "candidate" else None
 
 
-def _gate(gate: Gate, found: Sequence[Breach]) -> dict[str, Any]:
-    return {
-        "gate": gate.text,
-        "metric": gate.metric.value,
-        "failed": bool(found),
-        "by": [
-            {
-                "log": one.application,
-                "base": None if one.why is not None else _rounded(one.base),
-                "candidate": None if one.why is not None else _rounded(one.candidate),
-                "change": None if one.why is not None else _finite(share(one.base, one.candidate)),
-                "why": one.why,
-            }
-            for one in found
-        ],
-    }
+def _gate(gate: whatif_gates.Gate, failures: Sequence[whatif_gates.Breach]) -> Gate:
+    return Gate(gate.text, gate.metric, bool(failures), tuple(_breach(one) for one in failures))
 
 
-def _sums(sums: Sums) -> dict[str, float]:
-    return {metric.value: _rounded(value) for metric, value in sums.items()}
+def _breach(one: whatif_gates.Breach) -> Breach:
+    if one.why is not None:
+        return Breach(one.application, None, None, None, one.why)
+    change = _finite(share(one.base, one.candidate))
+    return Breach(one.application, _rounded(one.base), _rounded(one.candidate), change, None)
 
 
-def _read(sums: Mapping[str, float]) -> dict[Metric, float]:
-    return {Metric(name): value for name, value in sums.items()}
+def _sums(sums: Sums) -> dict[Metric, float]:
+    return {metric: _rounded(value) for metric, value in sums.items()}
 
 
-def _change(base: Sequence[Sums], candidate: Sequence[Sums]) -> dict[str, dict[str, float | None]]:
-    """For each metric the change of the means, and the least and the most of the changes seed by seed."""
+def _change(base: Sequence[Sums], candidate: Sequence[Sums]) -> dict[Metric, Change]:
     was, takes = mean(base), mean(candidate)
     made = {}
     for metric in was:
         shares = [share(one[metric], other[metric]) for one, other in zip(base, candidate, strict=True)]
-        made[metric.value] = {
-            "share": _finite(share(was[metric], takes[metric])),
-            "low": _finite(min(shares)),
-            "high": _finite(max(shares)),
-        }
+        made[metric] = Change(_finite(share(was[metric], takes[metric])), _finite(min(shares)), _finite(max(shares)))
     return made
 
 
-def _decisions(found: DecisionsCompared) -> dict[str, Any]:
-    first = None
-    if found.first is not None:
-        first = {"base": _decision(found.first[0]), "candidate": _decision(found.first[1])}
-    return {"base": found.base, "candidate": found.candidate, "differing": found.differing, "first": first}
+def _decisions(compared: DecisionsCompared) -> Decisions:
+    first = None if compared.first is None else Parting(*(_decision(one) for one in compared.first))
+    return Decisions(compared.base, compared.candidate, compared.differing, first)
 
 
-def _decision(one: Decision | None) -> dict[str, Any] | None:
+def _decision(one: outcome.Decision | None) -> Decision | None:
     if one is None:
         return None
-    return {
-        "at_s": seconds(one.at_ms),
-        "kind": one.kind,
-        "cause": one.cause,
-        "profile": one.profile,
-        "before": one.before,
-        "after": one.after,
-        "executors": len(one.executors),
-    }
+    return Decision(seconds(one.at_ms), one.kind, one.cause, one.profile, one.before, one.after, len(one.executors))
 
 
-def _settings(base: SparkConf, candidate: SparkConf) -> dict[str, list[str | None]]:
+def _settings(base: SparkConf, candidate: SparkConf) -> dict[str, tuple[str | None, str | None]]:
     """What is in force on each side of the settings that decide, where it differs; redacted as either side wants it."""
     redactions = (redaction_of(base), redaction_of(candidate))
-    made: dict[str, list[str | None]] = {}
+    made: dict[str, tuple[str | None, str | None]] = {}
     for key, entry in KEYS.items():
         if entry.use is not Use.DECIDES or len(made) >= SETTINGS_MAX:
             continue
@@ -222,7 +311,7 @@ def _settings(base: SparkConf, candidate: SparkConf) -> dict[str, list[str | Non
             continue
         for redaction in redactions:
             texts = [None if text is None else redaction.shown(key, text) for text in texts]
-        made[key] = texts
+        made[key] = (texts[0], texts[1])
     return made
 
 

@@ -7,15 +7,18 @@ printed is escaped before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
 
 from rich.text import Text
 
 from podtide.adapters.text.format import count
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.whatif.diff_document import Breach, ComparedRow, DiffDocument, Row, Status
 from podtide.adapters.views.whatif.figures import UNKNOWN, change, money, number, percent, took
+from podtide.domain.whatif.comparison import Metric
 
 ROWS_SHOWN: Final = 200
 SETTINGS_SHOWN: Final = 30
@@ -23,17 +26,16 @@ BREACHES_SHOWN: Final = 20
 NOTES_SHOWN: Final = 20
 NAME_MAX: Final = 32
 LOG_MAX: Final = 4_000
-COMPARED: Final = "compared"
 
 
 class DiffView:
     """Prints a diff."""
 
-    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+    def __init__(self, page: Page, document: DiffDocument) -> None:
         self.page = page
-        self.raw = document
-        self.currency = None if document["prices"] is None else document["prices"]["currency"]
-        self.measure = "executor_seconds" if document["prices"] is None else "cost"
+        self.document = document
+        self.currency = None if document.prices is None else document.prices.currency
+        self.measure = Metric.EXECUTOR_SECONDS if document.prices is None else Metric.COST
 
     def report(self) -> None:
         """Everything."""
@@ -46,24 +48,22 @@ class DiffView:
 
     def header(self) -> None:
         """What is compared with what."""
-        page, raw = self.page, self.raw
-        page.line(page.text("base       ", "dim"), page.text(escaped(raw["base"]["text"], 200), "bold"))
-        page.line(page.text("candidate  ", "dim"), page.text(escaped(raw["candidate"]["text"], 200), "bold"))
-        if raw["defaults_only"]:
+        page, document = self.page, self.document
+        page.line(page.text("base       ", "dim"), page.text(escaped(document.base.text, 200), "bold"))
+        page.line(page.text("candidate  ", "dim"), page.text(escaped(document.candidate.text, 200), "bold"))
+        if document.defaults_only:
             page.say(
                 "Defaults only: versions are compared by their defaults, all behaviour is that of Spark 4.3.0.", "dim"
             )
 
     def settings(self) -> None:
         """What is in force on either side, where it differs, over all applications."""
-        found: dict[tuple[str, str, str], int] = {}
-        compared = [one for one in self.raw["applications"] if "settings" in one]
-        for one in compared:
-            for key, (base, candidate) in one["settings"].items():
-                change_ = (key, _set(base), _set(candidate))
-                found[change_] = found.get(change_, 0) + 1
-        if not found:
-            if compared:
+        differences: Counter[tuple[str, str, str]] = Counter()
+        run = [one for one in self.document.applications if isinstance(one, ComparedRow)]
+        for one in run:
+            differences.update((key, _set(base), _set(candidate)) for key, (base, candidate) in one.settings.items())
+        if not differences:
+            if run:
                 self.page.say("No setting that decides differs between the two.", "dim")
             return
         page = self.page
@@ -74,131 +74,134 @@ class DiffView:
                 page.text(escaped(base, 60)),
                 page.text("→"),
                 page.text(escaped(candidate, 60)),
-                page.text("" if times == len(compared) else f"in {times} of {len(compared)}", "dim"),
+                page.text("" if times == len(run) else f"in {times} of {len(run)}", "dim"),
             ]
-            for (key, base, candidate), times in list(found.items())[:SETTINGS_SHOWN]
+            for (key, base, candidate), times in list(differences.items())[:SETTINGS_SHOWN]
         ]
         page.lines(page.table(rows, (False, False, False, False, False)))
-        if (more := len(found) - SETTINGS_SHOWN) > 0:
+        if (more := len(differences) - SETTINGS_SHOWN) > 0:
             page.say(f"  and {more} more", "dim")
 
     def table(self) -> None:
         """The applications and the sums."""
-        page, raw = self.page, self.raw
-        compared = [one for one in raw["applications"] if one["status"] == COMPARED]
+        page, document = self.page, self.document
+        compared = document.compared
         if not compared:
             return
         page.title(
             count(len(compared), "application"),
             "means over the seeds; ± is the model's own error, decisions are those that differ",
         )
-        priced = self.measure == "cost"
+        priced = self.measure is Metric.COST
         heads = ["", "run time", "", "executor-s", "", *(["cost", ""] if priced else []), "±", "decisions"]
         rows = [[page.text(head, "dim") for head in heads]]
-        listed = sorted(compared, key=lambda one: -abs(one["change"][self.measure]["share"] or 0.0))
-        names = [one["app"]["name"] for one in compared]
+        listed = sorted(compared, key=lambda one: -abs(one.change[self.measure].share or 0.0))
+        names = [_app_name(one) for one in compared]
         rows += [
-            self._row(one, priced, by_log=names.count(one["app"]["name"]) > 1 or not one["app"]["name"])
+            self._row(one, priced, by_log=names.count(_app_name(one)) > 1 or not _app_name(one))
             for one in listed[:ROWS_SHOWN]
         ]
         if (more := len(listed) - ROWS_SHOWN) > 0:
             rows.append([page.text(f"and {more:,} more", "dim"), *(Text() for _ in heads[1:])])
         if len(compared) > 1:
-            totals = raw["totals"]
-            shares = {name: {"share": value} for name, value in totals["change"].items()}
-            cells = self._cells("in all", totals["candidate"], shares, priced, "bold")
-            rows.append([*cells, Text(), page.text(f"{totals['decisions_differing']:,}", "bold")])
+            totals = document.totals
+            cells = self._cells("in all", totals.candidate, totals.change, priced, "bold")
+            rows.append([*cells, Text(), page.text(f"{totals.decisions_differing:,}", "bold")])
         page.lines(page.table(rows, (False, *(True for _ in heads[1:]))))
 
-    def _row(self, one: Mapping[str, Any], priced: bool, *, by_log: bool) -> list[Text]:
+    def _row(self, one: ComparedRow, priced: bool, *, by_log: bool) -> list[Text]:
         """``by_log``: its name does not tell it from others."""
-        page = self.page
-        name = _ending(escaped(one["log"], LOG_MAX)) if by_log else escaped(one["app"]["name"], NAME_MAX)
-        cells = self._cells(name, one["candidate"], one["change"], priced, "")
-        error = max(abs(one["error"]["runtime"]), abs(one["error"]["executor_seconds"]))
-        decisions = one["decisions"]
+        page, decisions = self.page, one.decisions
+        name = _ending(escaped(one.log, LOG_MAX)) if by_log else escaped(_app_name(one), NAME_MAX)
+        shares = {metric: change.share for metric, change in one.change.items()}
         return [
-            *cells,
-            page.text(percent(error), "dim"),
-            page.text(f"{decisions['differing']:,} of {decisions['base'] + decisions['candidate']:,}"),
+            *self._cells(name, one.candidate, shares, priced, ""),
+            page.text(percent(one.error.worst), "dim"),
+            page.text(f"{decisions.differing:,} of {decisions.base + decisions.candidate:,}"),
         ]
 
     def _cells(
-        self, name: str, takes: Mapping[str, float], changes: Mapping[str, Any], priced: bool, style: str
+        self,
+        name: str,
+        takes: Mapping[Metric, float],
+        changes: Mapping[Metric, float | None],
+        priced: bool,
+        style: str,
     ) -> list[Text]:
         page = self.page
 
-        def changed(metric: str) -> Text:
-            return page.text(change(changes[metric]["share"]), style or "dim")
+        def changed(metric: Metric) -> Text:
+            return page.text(change(changes[metric]), style or "dim")
 
         cells = [
             page.text(name, style),
-            page.text(took(takes["runtime"]), style),
-            changed("runtime"),
-            page.text(number(round(takes["executor_seconds"])), style),
-            changed("executor_seconds"),
+            page.text(took(takes[Metric.RUNTIME]), style),
+            changed(Metric.RUNTIME),
+            page.text(number(round(takes[Metric.EXECUTOR_SECONDS])), style),
+            changed(Metric.EXECUTOR_SECONDS),
         ]
         if priced:
-            cells += [page.text(money(takes["cost"], self.currency), style), changed("cost")]
+            cells += [page.text(money(takes[Metric.COST], self.currency), style), changed(Metric.COST)]
         return cells
 
     def bad(self) -> None:
         """Logs without figures."""
-        rows = [one for one in self.raw["applications"] if one["status"] != COMPARED]
+        rows = [one for one in self.document.applications if one.status is not Status.COMPARED]
         if not rows:
             return
         self.page.title(f"{count(len(rows), 'log')} without figures")
         for one in rows[:ROWS_SHOWN]:
-            text = f"{escaped(one['log'], 100)}: {one['status']}: {escaped(one['why'] or '', 500)}"
+            text = f"{escaped(one.log, 100)}: {one.status.value}: {escaped(one.why or '', 500)}"
             self.page.bullet("!", text, "bad")
         if (more := len(rows) - ROWS_SHOWN) > 0:
             self.page.say(f"  and {more:,} more", "dim")
 
     def gates(self) -> None:
         """What failed, and by what."""
-        page, gates = self.page, self.raw["gates"]
+        page, gates = self.page, self.document.gates
         if not gates:
             return
         page.title("Gates")
         for gate in gates:
-            if not gate["failed"]:
-                page.bullet("·", f"holds   {escaped(gate['gate'])}", "good")
+            if not gate.failed:
+                page.bullet("·", f"holds   {escaped(gate.gate)}", "good")
                 continue
-            page.bullet("!", f"fails   {escaped(gate['gate'])}", "bad")
-            for by in gate["by"][:BREACHES_SHOWN]:
-                page.lines(list(page.hanging(page.text("        "), page.text(self._breach(gate["metric"], by)))))
-            if (more := len(gate["by"]) - BREACHES_SHOWN) > 0:
+            page.bullet("!", f"fails   {escaped(gate.gate)}", "bad")
+            for by in gate.by[:BREACHES_SHOWN]:
+                page.lines(list(page.hanging(page.text("        "), page.text(self._breach(gate.metric, by)))))
+            if (more := len(gate.by) - BREACHES_SHOWN) > 0:
                 page.say(f"        and {more:,} more", "dim")
 
-    def _breach(self, metric: str, by: Mapping[str, Any]) -> str:
-        where = "in all" if by["log"] is None else escaped(by["log"], 100)
-        if by["why"] is not None:
-            return f"{where}: {escaped(by['why'], 300)}"
-        return f"{where}: {self._told(metric, by['base'])} → {self._told(metric, by['candidate'])} ({change(by['change'])})"
+    def _breach(self, metric: Metric, by: Breach) -> str:
+        where = "in all" if by.log is None else escaped(by.log, 100)
+        if by.why is not None:
+            return f"{where}: {escaped(by.why, 300)}"
+        return f"{where}: {self._figure(metric, by.base)} → {self._figure(metric, by.candidate)} ({change(by.change)})"
 
-    def _told(self, metric: str, value: float | None) -> str:
+    def _figure(self, metric: Metric, value: float | None) -> str:
         if value is None:
             return UNKNOWN
-        if metric in ("runtime", "waited"):
+        if metric in (Metric.RUNTIME, Metric.WAITED):
             return took(value)
-        return money(value, self.currency) if metric == "cost" else number(value)
+        return money(value, self.currency) if metric is Metric.COST else number(value)
 
     def notes(self) -> None:
         """What is odd, each once."""
-        notes: Sequence[str] = self.raw["notes"]
-        told = dict.fromkeys(
-            [
-                *(note for note in notes if not self.raw["defaults_only"] or "defaults only" not in note),
-                *(note["note"] for one in self.raw["applications"] for note in one.get("notes", ())),
-            ]
-        )
-        if not told:
+        document = self.document
+        common = [note for note in document.notes if not document.defaults_only or "defaults only" not in note]
+        own = (one.notes for one in document.applications if isinstance(one, ComparedRow))
+        notes = list(dict.fromkeys([*common, *(note.note for several in own for note in several)]))
+        if not notes:
             return
         self.page.title("Notes")
-        for note in list(told)[:NOTES_SHOWN]:
+        for note in notes[:NOTES_SHOWN]:
             self.page.bullet("·", escaped(note, 1000))
-        if (more := len(told) - NOTES_SHOWN) > 0:
+        if (more := len(notes) - NOTES_SHOWN) > 0:
             self.page.say(f"  and {count(more, 'more note')}", "dim")
+
+
+def _app_name(one: Row) -> str:
+    return "" if one.app is None else one.app.name
 
 
 def _ending(log: str) -> str:

@@ -1,9 +1,9 @@
-"""The JSON document of a what-if: what ran, how sure the model is, and what each variant would have been.
+"""Builds the document of a what-if: what ran, how sure the model is, and what each variant would have been.
 
-The report, the terminal view, ``tune``, ``diff`` and ``fleet`` are made of this document and nothing else; docs/whatif.md
-tells its keys in prose, docs/schema/whatif.json is its schema. Times and durations are seconds, rounded to milliseconds;
-money and hours are rounded to a millionth. The ledger's causes add up to ``billed_seconds``. Values under keys that Spark
-redacts are redacted; names from the log are as they are: whoever shows them escapes them.
+The report, the terminal view, ``tune`` and ``diff`` are made of this document and nothing else (``views.whatif.model``).
+Durations are rounded to milliseconds; money and hours are rounded to a millionth. The ledger's causes add up to
+``billed_seconds``. Values under keys that Spark redacts are redacted; names from the log are as they are: whoever shows
+them escapes them.
 
 Curves, stages and decisions are those of the typical run of a variant, bounded: of a longer curve every so many points are
 left out, but never a highest one of its stretch; of more decisions the first are kept and the rest is counted.
@@ -12,21 +12,35 @@ left out, but never a highest one of its stretch; of more decisions the first ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from msgspec import UNSET, structs
+
 from podtide.adapters.text.safe import display
+from podtide.adapters.views.whatif.model import (
+    App,
+    Decision,
+    Document,
+    Faults,
+    OwnError,
+    Prices,
+    Range,
+    Recorded,
+    Run,
+    SelfReplay,
+    StageTimes,
+    Unknown,
+)
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
+from podtide.domain.rerun import outcome as rerun_outcome, plan as rerun_plan
 from podtide.domain.rerun.ledger.causes import Cause, Limit
-from podtide.domain.rerun.outcome import Decision, Outcome, Point
-from podtide.domain.rerun.plan import NO_FAULTS, Faults, Shape
-from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
-from podtide.domain.whatif.summary import Answer, OwnError, Span
-
-SCHEMA: Final = 1
+from podtide.domain.whatif import prices as whatif_prices, summary
+from podtide.domain.whatif.prices import Usage, usage, usage_of
+from podtide.domain.whatif.summary import Answer, Span
 
 CURVE_MAX: Final = 2_000
 """Points of one curve."""
@@ -37,147 +51,69 @@ NOTES_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """What was asked for: the log as it was named, prices (None: no money), bound of the own error, number of seeds."""
 
     log: str
-    prices: Prices | None = None
+    prices: whatif_prices.Prices | None = None
     max_error: float = 0.25
     seeds: int = 1
     command: str = "whatif"
     notes: tuple[str, ...] = ()
-    refused: tuple[str, ...] = field(default=())
+    refused: tuple[str, ...] = ()
 
 
 def document(
-    application: Application, conf: SparkConf, replay: Answer, error: OwnError, answers: Iterable[Answer], asked: Asked
-) -> dict[str, Any]:
+    application: Application,
+    conf: SparkConf,
+    replay: Answer,
+    error: summary.OwnError,
+    answers: Iterable[Answer],
+    request: Request,
+) -> Document:
     """The whole document. ``conf``: the log's own; ``replay``: its run again, ``error`` away from the log."""
     redaction = redaction_of(conf)
-    prices = asked.prices
-    return {
-        "schema": SCHEMA,
-        "command": asked.command,
-        "app": app_entry(application, asked.log),
-        "recorded": recorded_entry(application, replay.plan.shapes, prices),
-        "self_replay": {**answer_entry(replay, application, redaction, prices, error), "error": error_entry(error)},
-        "variants": [answer_entry(one, application, redaction, prices, error) for one in answers],
-        "prices": None if prices is None else prices_entry(prices),
-        "max_error": asked.max_error,
-        "seeds": asked.seeds,
-        "unknowns": [{"what": one.what, "effect": one.effect} for one in application.unknowns],
-        "notes": list(asked.notes[:NOTES_MAX]),
-        "refused": list(asked.refused),
-    }
+    prices = request.prices
+    own = _run(replay, application, redaction, prices, error)
+    return Document(
+        command=request.command,
+        app=app_entry(application, request.log),
+        recorded=_recorded(application, replay.plan.shapes, prices),
+        self_replay=SelfReplay(**structs.asdict(own), error=error_entry(error)),
+        variants=tuple(_run(one, application, redaction, prices, error) for one in answers),
+        prices=prices_entry(prices),
+        max_error=request.max_error,
+        seeds=request.seeds,
+        unknowns=tuple(Unknown(*one) for one in application.unknowns),
+        notes=request.notes[:NOTES_MAX],
+        refused=request.refused,
+    )
 
 
-def app_entry(application: Application, log: str) -> dict[str, Any]:
+def app_entry(application: Application, log: str) -> App:
     """Whose log it is. ``log``: as it was named; credentials and signatures are left out."""
-    return {
-        "id": application.id,
-        "name": application.name,
-        "spark_version": application.spark_version,
-        "started_ms": application.started_ms,
-        "ended_ms": application.ended_ms,
-        "log": display(log),
-        "jobs": len(application.jobs),
-        "stages": len(application.stages),
-        "tasks": application.tasks,
-        "executors": len(application.executors),
-    }
+    return App(
+        application.id,
+        application.name,
+        application.spark_version,
+        application.started_ms,
+        application.ended_ms,
+        display(log),
+        len(application.jobs),
+        len(application.stages),
+        application.tasks,
+        len(application.executors),
+    )
 
 
-def recorded_entry(
-    application: Application, shapes: Mapping[ProfileId, Shape], prices: Prices | None
-) -> dict[str, Any]:
-    """What happened. Executors are billed from their request, as far as that is known, else from their registration."""
-    billed = recorded_billed_ms(application)
-    used = usage(billed, shapes)
-    return {
-        "runtime_s": seconds(application.runtime_ms),
-        "executor_seconds": seconds(application.executor_ms),
-        "billed_seconds": seconds(sum(billed.values())),
-        "peak_executors": application.peak_executors,
-        "curve": [[seconds(at), count] for at, count in _thin(application.executors_over_time(), 1)],
-        **_usage_entry(used, prices),
-    }
-
-
-def recorded_billed_ms(application: Application) -> dict[ProfileId, Millis]:
-    """From request (or registration) to removal or the application's end, by profile."""
-    billed: dict[ProfileId, Millis] = {}
-    for one in application.executors:
-        begin = one.added_ms if one.requested_ms is None else min(one.requested_ms, one.added_ms)
-        end = application.ended_ms if one.removed_ms is None else min(one.removed_ms, application.ended_ms)
-        billed[one.profile] = billed.get(one.profile, 0) + max(0, end - begin)
-    return billed
-
-
-def answer_entry(
-    answer: Answer, application: Application, redaction: Redaction, prices: Prices | None, error: OwnError
-) -> dict[str, Any]:
-    """A variant, or the log's own config run again. ``application``: for the names of its stages."""
-    outcome, variant, plan = answer.typical, answer.variant, answer.plan
-    used = usage_of(outcome, plan.shapes)
-    entry: dict[str, Any] = {
-        "name": variant.name,
-        "conf": {
-            key: None if value is None else redaction.shown(key, value)
-            for key, value in sorted(variant.changes.items())
-        },
-        "static": variant.static,
-        "faults": _faults_entry(variant.faults),
-        "runtime_s": seconds(outcome.runtime_ms),
-        "runtime_range_s": _span_entry(answer.runtime_ms),
-        "executor_seconds": seconds(outcome.executor_ms),
-        "executor_seconds_range": _span_entry(answer.executor_ms),
-        "billed_seconds": seconds(outcome.billed_ms),
-        "billed_seconds_range": _span_entry(answer.billed_ms),
-        "peak_executors": outcome.peak_executors,
-        "executors_started": outcome.executors_started,
-        "executors_lost": outcome.executors_lost,
-        **_usage_entry(used, prices),
-        "cost_range": None,
-        "idle_share": round(answer.idle_share, 6),
-        "requests": outcome.requests,
-        "waited_s": seconds(outcome.waited_ms),
-        "ledger": {cause.value: seconds(outcome.ledger.get(cause, 0)) for cause in Cause},
-        "waiting": {limit.value: seconds(outcome.waiting.get(limit, 0)) for limit in Limit},
-        "tasks_again": outcome.tasks_again,
-        "unfinished": answer.unfinished,
-        "notes": list(dict.fromkeys((*plan.notes, *outcome.notes)))[:NOTES_MAX],
-    }
-    if prices is not None:
-        costs = [usage_of(one, plan.shapes).cost(prices) for one in answer.outcomes]
-        low, high = Span(min(costs), max(costs)).widened(error.executor_seconds)
-        entry["cost_range"] = [_fine(low), _fine(high)]
-    entry["curve"] = [[seconds(at), *rest] for at, *rest in _thin(outcome.curve, Point._fields.index("running"))]
-    entry["stages"] = _stages(outcome, application)
-    entry["decisions"] = [_decision(one) for one in outcome.decisions[:DECISIONS_MAX]]
-    if (more := len(outcome.decisions) - DECISIONS_MAX) > 0:
-        entry["decisions_left_out"] = more
-    return entry
-
-
-def error_entry(error: OwnError) -> dict[str, Any]:
+def error_entry(error: summary.OwnError) -> OwnError:
     """The own error."""
-    return {
-        "runtime": round(error.runtime, 6),
-        "executor_seconds": round(error.executor_seconds, 6),
-        "peak_executors": error.peak_executors,
-        "curve": round(error.curve, 6),
-    }
+    return OwnError(_fine(error.runtime), _fine(error.executor_seconds), error.peak_executors, _fine(error.curve))
 
 
-def prices_entry(prices: Prices) -> dict[str, Any]:
+def prices_entry(prices: whatif_prices.Prices | None) -> Prices | None:
     """The prices."""
-    return {
-        "core_hour": prices.core_hour,
-        "gb_hour": prices.gb_hour,
-        "spot_share": prices.spot_share,
-        "spot_discount": prices.spot_discount,
-        "currency": prices.currency,
-    }
+    return None if prices is None else Prices(**asdict(prices))
 
 
 def seconds(ms: float) -> float:
@@ -185,11 +121,88 @@ def seconds(ms: float) -> float:
     return round(ms / 1000, 3)
 
 
+def _recorded(
+    application: Application, shapes: Mapping[ProfileId, rerun_plan.Shape], prices: whatif_prices.Prices | None
+) -> Recorded:
+    """What happened. Executors are billed from their request, as far as that is known, else from their registration."""
+    billed: dict[ProfileId, Millis] = {}
+    for one in application.executors:
+        begin = one.added_ms if one.requested_ms is None else min(one.requested_ms, one.added_ms)
+        end = application.ended_ms if one.removed_ms is None else min(one.removed_ms, application.ended_ms)
+        billed[one.profile] = billed.get(one.profile, 0) + max(0, end - begin)
+    return Recorded(
+        runtime_s=seconds(application.runtime_ms),
+        executor_seconds=seconds(application.executor_ms),
+        billed_seconds=seconds(sum(billed.values())),
+        peak_executors=application.peak_executors,
+        curve=tuple((seconds(at), count) for at, count in _thin(application.executors_over_time(), 1)),
+        **_usage(usage(billed, shapes), prices),
+    )
+
+
+def _run(
+    answer: Answer,
+    application: Application,
+    redaction: Redaction,
+    prices: whatif_prices.Prices | None,
+    error: summary.OwnError,
+) -> Run:
+    """A variant, or the log's own config run again. ``application``: for the names of its stages."""
+    outcome, variant, plan = answer.typical, answer.variant, answer.plan
+    left_out = len(outcome.decisions) - DECISIONS_MAX
+    return Run(
+        name=variant.name,
+        conf={
+            key: None if value is None else redaction.shown(key, value)
+            for key, value in sorted(variant.changes.items())
+        },
+        static=variant.static,
+        faults=_faults(variant.faults),
+        runtime_s=seconds(outcome.runtime_ms),
+        runtime_range_s=_range(answer.runtime_ms),
+        executor_seconds=seconds(outcome.executor_ms),
+        executor_seconds_range=_range(answer.executor_ms),
+        billed_seconds=seconds(outcome.billed_ms),
+        billed_seconds_range=_range(answer.billed_ms),
+        peak_executors=outcome.peak_executors,
+        executors_started=outcome.executors_started,
+        executors_lost=outcome.executors_lost,
+        **_usage(usage_of(outcome, plan.shapes), prices),
+        cost_range=_cost_range(answer, prices, error),
+        idle_share=_fine(answer.idle_share),
+        requests=outcome.requests,
+        waited_s=seconds(outcome.waited_ms),
+        ledger={cause.value: seconds(outcome.ledger.get(cause, 0)) for cause in Cause},
+        waiting={limit.value: seconds(outcome.waiting.get(limit, 0)) for limit in Limit},
+        tasks_again=outcome.tasks_again,
+        unfinished=answer.unfinished,
+        notes=tuple(dict.fromkeys((*plan.notes, *outcome.notes)))[:NOTES_MAX],
+        curve=tuple(
+            (seconds(point.at_ms), *point[1:])
+            for point in _thin(outcome.curve, rerun_outcome.Point._fields.index("running"))
+        ),
+        stages=_stages(outcome, application),
+        decisions=tuple(
+            Decision(seconds(at_ms), kind, cause, dict(facts), profile, before, after, executors)
+            for at_ms, kind, cause, facts, profile, before, after, executors in outcome.decisions[:DECISIONS_MAX]
+        ),
+        decisions_left_out=left_out if left_out > 0 else UNSET,
+    )
+
+
+def _cost_range(answer: Answer, prices: whatif_prices.Prices | None, error: summary.OwnError) -> Range | None:
+    if prices is None:
+        return None
+    costs = [usage_of(one, answer.plan.shapes).cost(prices) for one in answer.outcomes]
+    low, high = Span(min(costs), max(costs)).widened(error.executor_seconds)
+    return _fine(low), _fine(high)
+
+
 def _fine(value: float) -> float:
     return round(value, 6)
 
 
-def _usage_entry(used: Usage, prices: Prices | None) -> dict[str, Any]:
+def _usage(used: Usage, prices: whatif_prices.Prices | None) -> dict[str, float | None]:
     return {
         "core_hours": _fine(used.core_hours),
         "gb_hours": _fine(used.gb_hours),
@@ -197,48 +210,24 @@ def _usage_entry(used: Usage, prices: Prices | None) -> dict[str, Any]:
     }
 
 
-def _span_entry(span: Span) -> list[float]:
-    return [seconds(span.low), seconds(span.high)]
+def _range(span: Span) -> Range:
+    return seconds(span.low), seconds(span.high)
 
 
-def _faults_entry(faults: Faults) -> dict[str, Any] | None:
-    if faults == NO_FAULTS:
+def _faults(faults: rerun_plan.Faults) -> Faults | None:
+    if faults == rerun_plan.NO_FAULTS:
         return None
-    return {
-        "spot_per_hour": faults.spot_per_hour,
-        "start_extra_s": seconds(faults.start_extra_ms),
-        "quota": faults.quota,
-    }
+    return Faults(faults.spot_per_hour, seconds(faults.start_extra_ms), faults.quota)
 
 
-def _stages(outcome: Outcome, application: Application) -> list[dict[str, Any]]:
-    known = {stage.stage: stage for stage in application.stages}
-    entries = []
-    for times in outcome.stages[:STAGES_MAX]:
-        stage = known.get(times.stage)
-        entries.append(
-            {
-                "stage": times.stage,
-                "name": "" if stage is None else stage.name,
-                "tasks": 0 if stage is None else stage.tasks,
-                "submitted_s": seconds(times.submitted_ms),
-                "completed_s": seconds(times.completed_ms),
-            }
+def _stages(outcome: rerun_outcome.Outcome, application: Application) -> tuple[StageTimes, ...]:
+    known = {stage.stage: (stage.name, stage.tasks) for stage in application.stages}
+    return tuple(
+        StageTimes(
+            times.stage, *known.get(times.stage, ("", 0)), seconds(times.submitted_ms), seconds(times.completed_ms)
         )
-    return entries
-
-
-def _decision(decision: Decision) -> dict[str, Any]:
-    return {
-        "at_s": seconds(decision.at_ms),
-        "kind": decision.kind,
-        "cause": decision.cause,
-        "facts": dict(decision.facts),
-        "profile": decision.profile,
-        "before": decision.before,
-        "after": decision.after,
-        "executors": list(decision.executors),
-    }
+        for times in outcome.stages[:STAGES_MAX]
+    )
 
 
 def _thin(curve: Sequence[Any], height: int) -> Sequence[Any]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.whatif.model import Faults
 from podtide.domain.rerun.ledger.causes import Cause, Limit
 
 UNKNOWN: Final = "–"
@@ -218,14 +219,15 @@ def tasks(value: int) -> str:
     return count(value, "task")
 
 
-def faults_told(faults: Mapping[str, float | None] | None) -> tuple[str, ...]:
+def faults_words(faults: Faults | None) -> tuple[str, ...]:
     """What goes wrong in a variant besides what did, in words."""
-    given = {} if faults is None else faults
-    told = []
-    if rate := given.get("spot_per_hour"):
-        told.append(f"{number(rate)} interruptions of an executor an hour")
-    if extra := given.get("start_extra_s"):
-        told.append(f"every start takes {took(extra)} longer")
-    if (quota := given.get("quota")) is not None:
-        told.append(f"no more than {number(quota)} executors")
-    return tuple(told)
+    if faults is None:
+        return ()
+    words = []
+    if faults.spot_per_hour:
+        words.append(f"{number(faults.spot_per_hour)} interruptions of an executor an hour")
+    if faults.start_extra_s:
+        words.append(f"every start takes {took(faults.start_extra_s)} longer")
+    if faults.quota is not None:
+        words.append(f"no more than {number(faults.quota)} executors")
+    return tuple(words)

@@ -1,12 +1,14 @@
-"""The document of a what-if or a tune, read into records that people's views are made of.
+"""The document of a what-if or a tune: one description, which the commands build, print as JSON and show to people.
 
-The document is what ``podtide whatif --json`` and ``podtide tune --json`` print (docs/whatif.md lists its keys). Views -
-the HTML report, the notebook, the terminal - take a ``Document``, so that none of them looks up a key twice or meets a
-number that is none. ``read`` takes the object as it comes out of a JSON parser or out of the command itself: keys that
-nobody shows are passed over, what may be missing is empty, and what is wrong is named by its path in the document. Numbers
-are finite and lists are bounded; texts are kept as they are, for whoever shows them to escape.
+``podtide whatif --json`` and ``podtide tune --json`` print a ``Document`` (``builtins``): its fields are the keys, in their
+order, and docs/schema/whatif.json is generated from it; docs/whatif.md and docs/tune.md explain the keys. The views - the
+HTML report, the notebook, the terminal - take a ``Document``, so that none of them looks up a key twice or meets a number
+that is none. ``read`` makes one of the JSON object: unknown keys are ignored, what may be missing is empty, and what is
+wrong is named by its path in the document. Numbers are finite and lists are bounded; texts are kept as they are, and every
+view escapes them.
 
-Times are seconds since the application's start unless their names say milliseconds; shares and errors are fractions.
+Times are seconds since the application's start unless their names say milliseconds; shares and errors are fractions. With
+several runs of a tune every figure is a mean, so counts are numbers that may have a fraction.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+SCHEMA: Final = 1
 
 CAUSES_MAX: Final = 100
 RUNS_MAX: Final = 2_000
@@ -56,17 +60,25 @@ class App(Struct, frozen=True):
     executors: Rows = 0
 
 
-class Recorded(Struct, frozen=True):
+class Recorded(Struct, frozen=True, kw_only=True):
     """What really happened. ``curve``: (time, registered executors)."""
 
     runtime_s: Seconds
     executor_seconds: float
-    peak_executors: float
     billed_seconds: float | None = None
+    peak_executors: float
     curve: Annotated[tuple[tuple[float, float], ...], Meta(max_length=ROWS_MAX)] = ()
     core_hours: float | None = None
     gb_hours: float | None = None
     cost: float | None = None
+
+
+class Faults(Struct, frozen=True):
+    """What goes wrong in a variant besides what did."""
+
+    spot_per_hour: float | None = None
+    start_extra_s: Seconds | None = None
+    quota: int | None = None
 
 
 class StageTimes(Struct, frozen=True):
@@ -106,14 +118,15 @@ class Run(Struct, frozen=True, kw_only=True):
     """A config, simulated. Ranges are None where there is but a point; ``conf`` is what differs from the log's."""
 
     name: str
-    runtime_s: Seconds
-    executor_seconds: float
     conf: dict[str, str | None] = {}
     static: int | None = None
-    faults: dict[str, float | None] | None = None
+    faults: Faults | None = None
+    runtime_s: Seconds
     runtime_range_s: Range | None = None
+    executor_seconds: float
     executor_seconds_range: Range | None = None
     billed_seconds: float = 0.0
+    billed_seconds_range: Range | None = None
     peak_executors: float = 0
     executors_started: float = 0
     executors_lost: float = 0
@@ -132,12 +145,13 @@ class Run(Struct, frozen=True, kw_only=True):
     curve: Annotated[tuple[Point, ...], Meta(max_length=ROWS_MAX)] = ()
     stages: Annotated[tuple[StageTimes, ...], Meta(max_length=ROWS_MAX)] = ()
     decisions: Annotated[tuple[Decision, ...], Meta(max_length=ROWS_MAX)] = ()
-    decisions_left_out: Rows = 0
+    decisions_left_out: Rows | UnsetType = UNSET
 
     @property
     def decided(self) -> int:
         """How many decisions there were, those that the document leaves out among them."""
-        return len(self.decisions) + self.decisions_left_out
+        more = 0 if isinstance(self.decisions_left_out, UnsetType) else self.decisions_left_out
+        return len(self.decisions) + more
 
     @property
     def billed(self) -> float:
@@ -186,36 +200,43 @@ class Recommendation(Struct, frozen=True):
     """What to change; no ``name``: nothing is worth changing. ``lines``: text to paste, by where it goes."""
 
     name: str | None = None
+    reason: str = ""
     text: str = ""
     conf: dict[str, str | None] = {}
-    saving: dict[str, Any] = {}
+    static: int | None = None
+    saving: dict[str, str | float] = {}
     lines: dict[str, str] = {}
 
 
 class Searched(Struct, frozen=True):
-    """What a tune looked at."""
+    """What a tune looked at. ``grid``: configs of the whole space; ``whole_grid``: all of them were candidates."""
 
     space: dict[str, Any] = {}
+    grid: Rows = 0
+    whole_grid: bool = False
     candidates: Rows = 0
+    simulations: Rows = 0
     full_simulations: Rows = 0
     pruned: Rows = 0
+    pruned_by: dict[str, Rows] = {}
+    seed: Rows = 0
 
 
-class Advised(Struct, frozen=True):
+class Advised(Struct, frozen=True, kw_only=True):
     """What a recommendation does to one run, as shares of what it took as simulated."""
 
     runtime_share: Share
-    price_share: Share
     runtime_share_worst: Share | None = None
+    price_share: Share
 
 
-class OneRun(Struct, frozen=True):
+class OneRun(Struct, frozen=True, kw_only=True):
     """One of the runs that a tune looked at."""
 
-    runtime_s: Seconds
-    executor_seconds: float
     id: str = ""
     log: str = ""
+    runtime_s: Seconds
+    executor_seconds: float
     peak_executors: float = 0
     error: OwnError = OwnError()
     recommended: Advised | None = None
@@ -229,13 +250,17 @@ class Unusable(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """Everything that a what-if or a tune has to say. ``runs``: of a tune; with several of them every figure is a mean.
-    ``measure``: what a tune minimised besides time: cost, executor_seconds or core_hours."""
+    """Everything that a what-if or a tune has to say; the fields from ``frontier`` on are those of a tune alone.
 
-    recorded: Recorded
-    self_replay: SelfReplay
+    ``runs``: with several of them every figure is a mean. ``measure``: what a tune minimised besides time: cost,
+    executor_seconds or core_hours.
+    """
+
+    schema: int = SCHEMA
     command: str = "whatif"
     app: App = App()
+    recorded: Recorded
+    self_replay: SelfReplay
     variants: Annotated[tuple[Run, ...], Meta(max_length=RUNS_MAX)] = ()
     prices: Prices | None = None
     max_error: Share | None = None
@@ -243,12 +268,14 @@ class Document(Struct, frozen=True, kw_only=True):
     unknowns: tuple[Unknown, ...] = ()
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
-    measure: str | None = None
-    runs: Annotated[tuple[OneRun, ...], Meta(max_length=RUNS_MAX)] = ()
-    unusable: tuple[Unusable, ...] = ()
     frontier: tuple[str, ...] = ()
+    measure: str | None = None
+    within: Share | None = None
+    worth: Share | None = None
     recommendation: Recommendation | None = None
     searched: Searched | None = None
+    runs: Annotated[tuple[OneRun, ...], Meta(max_length=RUNS_MAX)] = ()
+    unusable: tuple[Unusable, ...] = ()
 
     @property
     def currency(self) -> str | None:
@@ -262,12 +289,24 @@ class Document(Struct, frozen=True, kw_only=True):
         return None if name is None else next((one for one in self.variants if one.name == name), None)
 
 
-def read(document: Mapping[str, Any]) -> Document:
-    """The document as records.
+TUNE_KEYS: Final = frozenset(Document.__struct_fields__[Document.__struct_fields__.index("frontier") :])
+"""What the document of a what-if does not have."""
+
+
+def builtins(document: Document) -> dict[str, Any]:
+    """The document as plain objects, keys in their order: what ``--json`` prints."""
+    made: dict[str, Any] = msgspec.to_builtins(document)
+    return made if document.searched is not None else {key: made[key] for key in made if key not in TUNE_KEYS}
+
+
+def read(document: Mapping[str, Any] | Document) -> Document:
+    """The document of a JSON object; a ``Document`` is returned as it is.
 
     Raises ``DocumentError`` where a key is missing, a value is of another kind than expected, a number is not finite, or a
     list is longer than anything that can be shown; it names the path.
     """
+    if isinstance(document, Document):
+        return document
     _refuse_infinite(document, "$", 0)
     try:
         return msgspec.convert(document, Document)

@@ -1,4 +1,4 @@
-"""The JSON document of a tune: that of a what-if, with a frontier, a recommendation and what was searched.
+"""Builds the document of a tune: that of a what-if, with a frontier, a recommendation and what was searched.
 
 With one log every key of the what-if's document is there and means the same: ``self_replay`` is the config that ran, run
 again with the recorded luck, ``variants`` are the frontier, the static counts and the recommendation. With several logs the
@@ -8,46 +8,62 @@ stages and decisions are left out, and ``runs`` has a row for each. docs/tune.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
+
+from msgspec import structs
 
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif.conf_snippets import paste_lines
-from podtide.adapters.views.whatif.document import Asked, document, error_entry
+from podtide.adapters.views.whatif.document import Request, document, error_entry, seconds
 from podtide.adapters.views.whatif.figures import change, percent, took
+from podtide.adapters.views.whatif.model import (
+    Advised,
+    App,
+    Document,
+    OneRun,
+    OwnError,
+    Recommendation,
+    Recorded,
+    Run,
+    Searched,
+    Unusable,
+)
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AS_SIMULATED
+from podtide.domain.whatif import summary
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.recommendation import Reason, Row, Verdict
 from podtide.domain.whatif.search.search import Found
 from podtide.domain.whatif.search.space import Candidate, Space
-from podtide.domain.whatif.summary import Answer, OwnError
+from podtide.domain.whatif.summary import Answer
 
 MEASURES: Final = {"cost": "cost", "executor_seconds": "executor-seconds", "core_hours": "core-hours"}
 """What is minimised besides time, in words."""
 
 IDS_SHOWN: Final = 3
-_NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "unfinished", "notes", "decisions_left_out"})
-_OF_ONE_RUN: Final = ("curve", "stages", "decisions")
-_WHOLE_LISTS: Final = frozenset({"runtime_range_s", "executor_seconds_range", "billed_seconds_range", "cost_range"})
+_NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "decisions_left_out", "error"})
+_OF_ONE_RUN: Final = frozenset({"curve", "stages", "decisions"})
+
+R = TypeVar("R", Recorded, Run)
 
 
-class Told(NamedTuple):
+class TunedRun(NamedTuple):
     """One run, as the document needs it. ``answers``: the one that ran first, then one for each candidate shown."""
 
     log: str
     application: Application
     conf: SparkConf
-    error: OwnError
+    error: summary.OwnError
     answers: tuple[Answer, ...]
 
 
-class Terms(NamedTuple):
+class TuneRequest(NamedTuple):
     """What was asked for. ``unusable``: logs that were left out, with the reason."""
 
     measure: str
@@ -62,122 +78,126 @@ class Terms(NamedTuple):
 
 
 def tune_document(
-    runs: Sequence[Told], candidates: Sequence[Candidate], space: Space, found: Found, terms: Terms
-) -> dict[str, Any]:
+    runs: Sequence[TunedRun], candidates: Sequence[Candidate], space: Space, found: Found, request: TuneRequest
+) -> Document:
     """The whole document. ``candidates``: whose answers each run has, in their order, the one that ran first."""
-    documents = [_of_run(run, terms) for run in runs]
-    whole = documents[0] if len(documents) == 1 else _means(documents)
-    whole["notes"] = list(terms.notes)
+    documents = [_of_run(run, request) for run in runs]
     names = {one: AS_SIMULATED if one.as_ran else one.name for one in candidates}
-    whole["frontier"] = [names[row.candidate] for row in found.frontier if row.candidate in names]
-    whole["measure"] = terms.measure
-    whole["within"] = terms.within
-    whole["worth"] = terms.worth
-    whole["recommendation"] = _recommendation(found, runs, terms)
-    whole["searched"] = _searched(space, found, terms)
-    whole["runs"] = [_run(run, place, found) for place, run in enumerate(runs)]
-    whole["unusable"] = [{"log": log, "why": why} for log, why in terms.unusable]
-    return whole
+    return structs.replace(
+        documents[0] if len(documents) == 1 else _means(documents),
+        notes=request.notes,
+        frontier=tuple(names[row.candidate] for row in found.frontier if row.candidate in names),
+        measure=request.measure,
+        within=request.within,
+        worth=request.worth,
+        recommendation=_recommendation(found, runs, request),
+        searched=_searched(space, found, request),
+        runs=tuple(_run(run, place, found) for place, run in enumerate(runs)),
+        unusable=tuple(Unusable(*one) for one in request.unusable),
+    )
 
 
-def _of_run(run: Told, terms: Terms) -> dict[str, Any]:
-    asked = Asked(run.log, terms.prices, terms.max_error, terms.seeds, "tune")
+def _of_run(run: TunedRun, request: TuneRequest) -> Document:
     replay = replace(run.answers[0], variant=replace(run.answers[0].variant, name=AS_SIMULATED))
-    return document(run.application, run.conf, replay, run.error, run.answers[1:], asked)
+    own = Request(run.log, request.prices, request.max_error, request.seeds, "tune")
+    return document(run.application, run.conf, replay, run.error, run.answers[1:], own)
 
 
-def _means(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _means(documents: Sequence[Document]) -> Document:
     """One document of many: means, where there is a mean."""
-    whole = dict(documents[0])
-    for key in ("recorded", "self_replay"):
-        whole[key] = _mean([one[key] for one in documents])
-    whole["self_replay"]["error"] = _largest([one["self_replay"]["error"] for one in documents])
-    whole["variants"] = [_mean(variants) for variants in zip(*(one["variants"] for one in documents), strict=True)]
-    apps = [one["app"] for one in documents]
-    names = list(dict.fromkeys(app["name"] for app in apps))
-    ids = [app["id"] for app in apps]
-    whole["app"] = {
-        **apps[0],
-        "id": ", ".join(ids[:IDS_SHOWN]) + (f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""),
-        "name": names[0] if len(names) == 1 else f"{len(names)} applications",
-        "log": count(len(apps), "log"),
-        "started_ms": min(app["started_ms"] for app in apps),
-        "ended_ms": max(app["ended_ms"] for app in apps),
-        **{key: sum(app[key] for app in apps) for key in ("jobs", "stages", "tasks", "executors")},
-    }
-    unknowns = [unknown for one in documents for unknown in one["unknowns"]]
-    whole["unknowns"] = list({unknown["what"]: unknown for unknown in unknowns}.values())
-    return whole
+    first = documents[0]
+    replays = [one.self_replay for one in documents]
+    unknowns = {unknown.what: unknown for one in documents for unknown in one.unknowns}
+    return structs.replace(
+        first,
+        app=_apps([one.app for one in documents]),
+        recorded=_mean([one.recorded for one in documents]),
+        self_replay=structs.replace(_mean(replays), error=_largest([one.error for one in replays])),
+        variants=tuple(_mean(variants) for variants in zip(*(one.variants for one in documents), strict=True)),
+        unknowns=tuple(unknowns.values()),
+    )
 
 
-def _mean(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The means of entries of the same shape; texts and settings are those of the first."""
-    made: dict[str, Any] = {}
-    for key, first in entries[0].items():
-        values = [entry[key] for entry in entries]
+def _apps(apps: Sequence[App]) -> App:
+    """One application that stands for many."""
+    names = list(dict.fromkeys(app.name for app in apps))
+    ids = [app.id for app in apps]
+    return structs.replace(
+        apps[0],
+        id=", ".join(ids[:IDS_SHOWN]) + (f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""),
+        name=names[0] if len(names) == 1 else f"{len(names)} applications",
+        log=count(len(apps), "log"),
+        started_ms=min(app.started_ms or 0 for app in apps),
+        ended_ms=max(app.ended_ms or 0 for app in apps),
+        **{key: sum(getattr(app, key) for app in apps) for key in ("jobs", "stages", "tasks", "executors")},
+    )
+
+
+def _mean(entries: Sequence[R]) -> R:
+    """The means of runs; texts and settings are those of the first."""
+    means: dict[str, Any] = {}
+    for key in entries[0].__struct_fields__:
+        values = [getattr(entry, key) for entry in entries]
         if key in _OF_ONE_RUN:
-            made[key] = []
+            means[key] = ()
         elif key == "unfinished":
-            made[key] = next((value for value in values if value is not None), None)
+            means[key] = next((value for value in values if value is not None), None)
         elif key == "notes":
-            made[key] = list(dict.fromkeys(note for value in values for note in value))
+            means[key] = tuple(dict.fromkeys(note for value in values for note in value))
         elif key in _NOT_AVERAGED or any(value is None for value in values):
-            made[key] = first
-        elif key in _WHOLE_LISTS:
-            made[key] = [_rounded(side) for side in zip(*values, strict=True)]
-        elif isinstance(first, Mapping):
-            made[key] = _mean(values)
+            continue
+        elif isinstance(values[0], tuple):
+            means[key] = tuple(_rounded(side) for side in zip(*values, strict=True))
+        elif isinstance(values[0], dict):
+            means[key] = {name: _rounded([value[name] for value in values]) for name in values[0]}
         else:
-            made[key] = _rounded(values)
-    return made
+            means[key] = _rounded(values)
+    return structs.replace(entries[0], **means)
 
 
 def _rounded(values: Sequence[float]) -> float:
     return round(fsum(values) / len(values), 6)
 
 
-def _largest(errors: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _largest(errors: Sequence[OwnError]) -> OwnError:
     """The error that is furthest from none, of each kind."""
-    return {key: max((one[key] for one in errors), key=abs) for key in errors[0]}
+    return OwnError(*(max((getattr(one, key) for one in errors), key=abs) for key in OwnError.__struct_fields__))
 
 
-def _recommendation(found: Found, runs: Sequence[Told], terms: Terms) -> dict[str, Any]:
-    said, row = found.verdict, found.verdict.recommended
-    entry: dict[str, Any] = {
-        "name": None, "reason": said.reason.value, "text": _text(said, found.base, runs, terms), "conf": {},
-        "static": None, "saving": {}, "lines": {},
-    }  # fmt: skip
-    if said.row is not None:
-        entry["saving"] = {
-            "measure": terms.measure,
-            "share": round(said.saving, 6),
-            "least_share": round(said.least, 6),
-            "longer_share": round(said.longer, 6),
-            "own_error": round(said.error, 6),
+def _recommendation(found: Found, runs: Sequence[TunedRun], request: TuneRequest) -> Recommendation:
+    verdict, row = found.verdict, found.verdict.recommended
+    saving: dict[str, str | float] = {}
+    if verdict.row is not None:
+        saving = {
+            "measure": request.measure,
+            "share": round(verdict.saving, 6),
+            "least_share": round(verdict.least, 6),
+            "longer_share": round(verdict.longer, 6),
+            "own_error": round(verdict.error, 6),
         }
-    if row is not None:
-        changes = dict(row.candidate.changes)
-        entry["name"] = row.candidate.name
-        entry["conf"] = changes
-        entry["static"] = row.candidate.static
-        on_yarn = all(master_of(told.conf).startswith("yarn") for told in runs)
-        entry["lines"] = paste_lines(changes, row.candidate.static).document(operator=not on_yarn)
-    return entry
+    advice = Recommendation(reason=verdict.reason.value, text=_text(verdict, found.base, runs, request), saving=saving)
+    if row is None:
+        return advice
+    one, changes = row.candidate, dict(row.candidate.changes)
+    on_yarn = all(master_of(run.conf).startswith("yarn") for run in runs)
+    lines = paste_lines(changes, one.static).document(operator=not on_yarn)
+    return structs.replace(advice, name=one.name, conf=changes, static=one.static, lines=lines)
 
 
-def _text(said: Verdict, base: Row, runs: Sequence[Told], terms: Terms) -> str:
+def _text(verdict: Verdict, base: Row, runs: Sequence[TunedRun], request: TuneRequest) -> str:
     """The recommendation in a sentence or two."""
-    what = MEASURES[terms.measure]
+    what = MEASURES[request.measure]
     over = "" if len(runs) == 1 else f" on any of {count(len(runs), 'run')}"
-    bound = f"{percent(terms.within)} longer" if terms.within >= 0 else f"{percent(-terms.within)} faster"
-    match said.reason:
+    bound = f"{percent(request.within)} longer" if request.within >= 0 else f"{percent(-request.within)} faster"
+    match verdict.reason:
         case Reason.SAVES:
             return (
-                f"It saves {percent(said.saving)} of the {what} (at least {percent(said.least)} with other luck; "
-                f"the model's own error is {percent(said.error)}) and takes {_longer(said.longer)}{over}."
+                f"It saves {percent(verdict.saving)} of the {what} (at least {percent(verdict.least)} with other luck; "
+                f"the model's own error is {percent(verdict.error)}) and takes {_longer(verdict.longer)}{over}."
             )
         case Reason.FASTER:
-            return f"The cheapest that is at least {bound}{over}: {_longer(said.longer)}, {change(-said.saving)} in {what}."
+            saving = change(-verdict.saving)
+            return f"The cheapest that is at least {bound}{over}: {_longer(verdict.longer)}, {saving} in {what}."
         case Reason.NOTHING_FAST_ENOUGH:
             return f"Nothing that was tried is at least {bound}{over}, the model's own error against it."
         case Reason.NOTHING_CHEAPER:
@@ -187,17 +207,17 @@ def _text(said: Verdict, base: Row, runs: Sequence[Told], terms: Terms) -> str:
             )
         case Reason.OWN_ERROR:
             return (
-                f"Nothing is worth changing: the best that was tried would save {percent(said.least)} of the {what}, "
-                f"and the model's own error is {percent(said.error)}."
+                f"Nothing is worth changing: the best that was tried would save {percent(verdict.least)} of the {what}, "
+                f"and the model's own error is {percent(verdict.error)}."
             )
         case Reason.TOO_LITTLE:
             return (
-                f"Nothing is worth changing: the best that was tried would save {percent(said.least)} of the {what}, less "
-                f"than the {percent(terms.worth)} that are worth a change."
+                f"Nothing is worth changing: the best that was tried would save {percent(verdict.least)} of the {what}, "
+                f"less than the {percent(request.worth)} that are worth a change."
             )
 
 
-def _against(runs: Sequence[Told]) -> str:
+def _against(runs: Sequence[TunedRun]) -> str:
     """That the own error counts against a config, where there is one to speak of."""
     worst = max(abs(run.error.runtime) for run in runs)
     return f"; the model's own error of {percent(worst)} in run time counts against a change" if worst >= 0.005 else ""
@@ -209,53 +229,51 @@ def _longer(share: float) -> str:
     return f"at most {percent(share)} longer" if share > 0 else f"at least {percent(-share)} less time"
 
 
-def _searched(space: Space, found: Found, terms: Terms) -> dict[str, Any]:
+def _searched(space: Space, found: Found, request: TuneRequest) -> Searched:
     counts = found.counts
     shown: dict[str, Any] = {axis.key: list(axis.values) for axis in space.axes}
     if space.statics:
         shown["static"] = list(space.statics)
-    return {
-        "space": shown,
-        "grid": space.size,
-        "whole_grid": found.whole_grid,
-        "candidates": counts.candidates,
-        "simulations": counts.simulations,
-        "full_simulations": counts.full,
-        "pruned": counts.pruned,
-        "pruned_by": {
+    return Searched(
+        space=shown,
+        grid=space.size,
+        whole_grid=found.whole_grid,
+        candidates=counts.candidates,
+        simulations=counts.simulations,
+        full_simulations=counts.full,
+        pruned=counts.pruned,
+        pruned_by={
             "refused by Spark": counts.impossible,
             "a bound on time and price": counts.by_floor,
             "stopped while running": counts.stopped,
             "not good enough on the first runs": counts.halved,
         },
-        "seed": terms.seed,
-    }
+        seed=request.seed,
+    )
 
 
-def _run(run: Told, place: int, found: Found) -> dict[str, Any]:
+def _run(run: TunedRun, place: int, found: Found) -> OneRun:
     """A run in a row: what it took, how far the model is off, and what the recommendation does to it."""
     app = run.application
-    row = found.verdict.recommended
-    entry: dict[str, Any] = {
-        "id": app.id,
-        "log": display(run.log),
-        "runtime_s": round(app.runtime_ms / 1000, 3),
-        "executor_seconds": round(app.executor_ms / 1000, 3),
-        "peak_executors": app.peak_executors,
-        "error": error_entry(run.error),
-        "recommended": None,
-    }
-    if row is not None:
-        base = found.base.figures
-        times = [
-            figures.runtime_ms / max(1, base[key].runtime_ms) - 1
-            for key, figures in row.figures.items()
-            if key[0] == place
-        ]
-        was, takes = base[place, 0].price, row.figures[place, 0].price
-        entry["recommended"] = {
-            "runtime_share": round(row.figures[place, 0].runtime_ms / max(1, base[place, 0].runtime_ms) - 1, 6),
-            "runtime_share_worst": round(max(times), 6),
-            "price_share": round(takes / was - 1, 6) if was > 0 else 0.0,
-        }
-    return entry
+    return OneRun(
+        id=app.id,
+        log=display(run.log),
+        runtime_s=seconds(app.runtime_ms),
+        executor_seconds=seconds(app.executor_ms),
+        peak_executors=app.peak_executors,
+        error=error_entry(run.error),
+        recommended=None if found.verdict.recommended is None else _advised(found.verdict.recommended, place, found),
+    )
+
+
+def _advised(row: Row, place: int, found: Found) -> Advised:
+    base = found.base.figures
+    times = [
+        figures.runtime_ms / max(1, base[key].runtime_ms) - 1 for key, figures in row.figures.items() if key[0] == place
+    ]
+    was, takes = base[place, 0].price, row.figures[place, 0].price
+    return Advised(
+        runtime_share=round(row.figures[place, 0].runtime_ms / max(1, base[place, 0].runtime_ms) - 1, 6),
+        runtime_share_worst=round(max(times), 6),
+        price_share=round(takes / was - 1, 6) if was > 0 else 0.0,
+    )

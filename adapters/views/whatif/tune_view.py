@@ -1,13 +1,13 @@
 """A tune for people: the frontier, what stands beside it, what to change, and the lines to paste.
 
-The view is given the document that ``podtide tune --json`` prints and knows nothing else. Differences are to the config that
+The view is given the document that ``podtide tune --json`` prints. Differences are to the config that
 ran, run again, like with like. Names come from logs and the command line: whatever is printed is escaped before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -18,7 +18,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import findings as headlines
 from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
 from podtide.adapters.views.whatif.figures import UNKNOWN, change, difference, money, number, percent, took
-from podtide.adapters.views.whatif.model import Document, Run, read
+from podtide.adapters.views.whatif.model import Document, Recommendation, Run, Searched
 from podtide.adapters.views.whatif.tune_document import MEASURES
 
 AS_RAN: Final = "as it ran"
@@ -30,13 +30,12 @@ VALUES_SHOWN: Final = 12
 
 
 class TuneView:
-    """Prints a tune. ``document``: what ``podtide tune --json`` prints. Raises ``views.whatif.model.DocumentError``."""
+    """Prints a tune."""
 
-    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+    def __init__(self, page: Page, document: Document) -> None:
         self.page = page
-        self.raw = document
-        self.document: Document = read(document)
-        self.measure = str(document["measure"])
+        self.document = document
+        self.measure = document.measure or "executor_seconds"
 
     def report(self) -> None:
         """Everything."""
@@ -52,7 +51,7 @@ class TuneView:
         app, page = self.document.app, self.page
         name = escaped(app.name) if app.name else "An application without a name"
         page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
-        runs = self.raw["runs"]
+        runs = self.document.runs
         parts = [f"Spark {escaped(app.spark_version)}" if app.spark_version else "Spark version not logged"]
         if len(runs) > 1:
             parts.append(f"{count(len(runs), 'run')}; figures are their means")
@@ -64,7 +63,7 @@ class TuneView:
 
     def sureness(self) -> None:
         """How far the model is off, for each run."""
-        page, runs = self.page, self.raw["runs"]
+        page, runs = self.page, self.document.runs
         page.title("How sure", "the config that ran, simulated, against the log")
         if len(runs) == 1:
             page.bullet("·", escaped(headlines.sure(self.document), 1000))
@@ -73,19 +72,19 @@ class TuneView:
             rows = [[page.text(head, "dim") for head in heads]]
             rows += [
                 [
-                    page.text(escaped(run["log"], LOG_MAX)),
-                    page.text(took(run["runtime_s"])),
-                    page.text(change(run["error"]["runtime"])),
-                    page.text(number(round(run["executor_seconds"]))),
-                    page.text(change(run["error"]["executor_seconds"])),
+                    page.text(escaped(run.log, LOG_MAX)),
+                    page.text(took(run.runtime_s)),
+                    page.text(change(run.error.runtime)),
+                    page.text(number(round(run.executor_seconds))),
+                    page.text(change(run.error.executor_seconds)),
                 ]
                 for run in runs[:RUNS_SHOWN]
             ]
             page.lines(page.table(rows, (False, True, True, True, True)))
             if (more := len(runs) - RUNS_SHOWN) > 0:
                 page.say(f"  and {count(more, 'more run')}", "dim")
-        for one in self.raw["unusable"]:
-            page.bullet("!", f"left out: {escaped(one['log'], LOG_MAX)}: {escaped(one['why'], 500)}", "bad")
+        for one in self.document.unusable:
+            page.bullet("!", f"left out: {escaped(one.log, LOG_MAX)}: {escaped(one.why, 500)}", "bad")
 
     def frontier(self) -> None:
         """The frontier and what stands beside it, by rising time."""
@@ -115,7 +114,7 @@ class TuneView:
         yield page.text(("*" if run.name in document.frontier else " ") + ("→" if picked else ""), style)
         yield page.text(took(run.runtime_s), style)
         yield page.text("" if ran else change(difference(run.runtime_s, base.runtime_s)), "dim")
-        yield page.text(self._told(self._price(run)), style)
+        yield page.text(self._amount(self._price(run)), style)
         yield page.text("" if ran else change(difference(self._price(run), self._price(base))), "dim")
         yield page.text(number(run.peak_executors), "dim")
         yield page.text(AS_RAN if ran else escaped(run.name, NAME_MAX), style)
@@ -123,7 +122,7 @@ class TuneView:
     def _price(self, run: Run) -> float | None:
         return {"cost": run.cost, "core_hours": run.core_hours}.get(self.measure, run.executor_seconds)
 
-    def _told(self, price: float | None) -> str:
+    def _amount(self, price: float | None) -> str:
         if price is None:
             return UNKNOWN
         if self.measure == "cost":
@@ -132,57 +131,49 @@ class TuneView:
 
     def recommendation(self) -> None:
         """What to change, and the lines to paste."""
-        page, said = self.page, self.raw["recommendation"]
+        page, advice = self.page, self.document.recommendation or Recommendation()
         page.title("Recommendation")
-        if said["name"] is None:
-            page.bullet("·", escaped(said["text"], 1000), "bold")
+        if advice.name is None:
+            page.bullet("·", escaped(advice.text, 1000), "bold")
             return
-        page.bullet("→", escaped(said["name"], 500), "good")
-        page.bullet("·", escaped(said["text"], 1000))
+        page.bullet("→", escaped(advice.name, 500), "good")
+        page.bullet("·", escaped(advice.text, 1000))
         self._by_run()
-        for place in [one for one in (DEFAULTS, SUBMIT, MANIFEST) if one in said["lines"]]:
+        for place in [one for one in (DEFAULTS, SUBMIT, MANIFEST) if one in advice.lines]:
             page.blank()
             page.say(f"{place}:", "dim")
-            page.lines([page.text(f"    {line}") for line in said["lines"][place].splitlines()])
+            page.lines([page.text(f"    {line}") for line in advice.lines[place].splitlines()])
 
     def _by_run(self) -> None:
-        page, runs = self.page, self.raw["runs"]
+        page, runs = self.page, self.document.runs
         if len(runs) == 1:
             return
         rows = [[page.text(head, "dim") for head in ("", "run time", "worst seed", MEASURES[self.measure])]]
-        rows += [
-            [
-                page.text(escaped(run["log"], LOG_MAX)),
-                *(
-                    page.text(change(run["recommended"][key]))
-                    for key in ("runtime_share", "runtime_share_worst", "price_share")
-                ),
-            ]
-            for run in runs[:RUNS_SHOWN]
-        ]
+        for run in runs[:RUNS_SHOWN]:
+            one = run.recommended
+            shares = (None,) * 3 if one is None else (one.runtime_share, one.runtime_share_worst, one.price_share)
+            rows.append([page.text(escaped(run.log, LOG_MAX)), *(page.text(change(share)) for share in shares)])
         page.lines(page.table(rows, (False, True, True, True)))
 
     def searched(self) -> None:
         """What was tried, and what was spared."""
-        page, told = self.page, self.raw["searched"]
-        how = "all of a grid" if told["whole_grid"] else f"of a grid of {told['grid']:,}"
-        page.title("Searched", f"{count(told['candidates'], 'config')}, {how}")
+        page, document, searched = self.page, self.document, self.document.searched or Searched()
+        how = "all of a grid" if searched.whole_grid else f"of a grid of {searched.grid:,}"
+        page.title("Searched", f"{count(searched.candidates, 'config')}, {how}")
         rows = []
-        for key, values in told["space"].items():
+        for key, values in searched.space.items():
             texts = ["unset" if value is None else str(value) for value in values]
             more = [f"and {len(texts) - VALUES_SHOWN} more"] if len(texts) > VALUES_SHOWN else []
             rows.append(
                 [page.text(escaped(key), "dim"), page.text(escaped(" ".join([*texts[:VALUES_SHOWN], *more]), 300))]
             )
         page.lines(page.table(rows, (False, False)))
-        spared = [f"{number_} {why}" for why, number_ in told["pruned_by"].items() if number_]
-        text = f"{count(told['simulations'], 'simulation')}, {told['full_simulations']:,} of them to the end"
-        page.bullet(
-            "·", f"{text}; {count(told['pruned'], 'config')} pruned" + (f": {', '.join(spared)}" if spared else "")
-        )
-        within = self.raw["within"]
+        pruned = ", ".join(f"{amount} {why}" for why, amount in searched.pruned_by.items() if amount)
+        simulated = f"{count(searched.simulations, 'simulation')}, {searched.full_simulations:,} of them to the end"
+        page.bullet("·", f"{simulated}; {count(searched.pruned, 'config')} pruned{pruned and f': {pruned}'}")
+        within = document.within or 0.0
         bound = f"at most {percent(within)} longer" if within >= 0 else f"at least {percent(-within)} faster"
-        page.bullet("·", f"Asked for: {bound}, worth it from a saving of {percent(self.raw['worth'])}")
+        page.bullet("·", f"Asked for: {bound}, worth it from a saving of {percent(document.worth)}")
 
     def notes(self) -> None:
         """What is odd."""

@@ -2,7 +2,7 @@
 
 In the order in which the questions come: what happened and what it cost; how sure the model is of itself; what each variant
 would have been, beside the log's own config run again; where the executor-seconds went; what tasks waited for; what cannot
-be known. The view is given the document that ``--json`` prints and knows nothing else; figures and sentences are those of
+be known. The view is given the document that ``--json`` prints; figures and sentences are those of
 the report (``views.whatif.figures``, ``views.whatif.findings``).
 
 Variants stand side by side, so many at once as the terminal is wide. Differences are to the log's own config *run again*,
@@ -14,7 +14,7 @@ Names come from a log or from the command line: whatever is printed is escaped b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from rich.cells import cell_len
@@ -31,7 +31,7 @@ from podtide.adapters.views.whatif.figures import (
     UNKNOWN,
     change,
     difference,
-    faults_told,
+    faults_words,
     largest,
     money,
     number,
@@ -41,7 +41,7 @@ from podtide.adapters.views.whatif.figures import (
     span,
     took,
 )
-from podtide.adapters.views.whatif.model import Document, Point, Range, Run, read
+from podtide.adapters.views.whatif.model import Document, Point, Range, Run
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
@@ -71,12 +71,11 @@ class _Figure(NamedTuple):
 
 
 class WhatIfView:
-    """Prints a what-if. ``document``: what ``podtide whatif --json`` prints. Raises ``views.whatif.model.DocumentError``."""
+    """Prints a what-if."""
 
-    def __init__(self, page: Page, document: Mapping[str, Any]) -> None:
+    def __init__(self, page: Page, document: Document) -> None:
         self.page = page
-        self.document: Document = read(document)
-        self.refused: Sequence[str] = document.get("refused") or ()
+        self.document = document
 
     def report(self) -> None:
         """Everything."""
@@ -141,7 +140,7 @@ class WhatIfView:
         page.lines(page.table(rows, (False, True, True, True)))
         bad = headlines.trust(document.self_replay.error, document.max_error) is headlines.Trust.MISFIT
         page.bullet("!" if bad else "·", headlines.sure(document), "bad" if bad else "")
-        for line in self.refused:
+        for line in document.refused:
             page.bullet("!", escaped(line, 1000), "bad")
 
     def variants(self) -> None:
@@ -330,7 +329,7 @@ class WhatIfView:
         page = self.page
         if run.static is not None:
             yield page.text(f"{number(run.static)} executors from the start, no dynamic allocation")
-        told = faults_told(run.faults)
+        told = faults_words(run.faults)
         yield from (page.text(one) for one in told)
         shown = list(run.conf.items())
         for key, value in shown[:CHANGES_SHOWN]:

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import jsonschema
 import pytest
 from click.testing import CliRunner
 
 from podtide.entrypoints.whatif import tune_command
 from podtide.entrypoints.whatif.tune_command import Options, run, tune
-from tests.support.project import SHARED
+from tests.support.project import PROJECT, SHARED
 from tests.support.tune_play import IDLE, read, rerun
 
 TRUTH = SHARED / "data" / "truth"
+SCHEMA = json.loads((PROJECT / "docs" / "schema" / "whatif.json").read_text())
 PLAIN: dict[str, str | None] = {"COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
 
 
@@ -90,12 +92,14 @@ def test_the_document(asked: Any) -> None:
     assert found["searched"]["candidates"] == 8
     assert found["self_replay"]["curve"]
     assert found["measure"] == "cost"
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
 
 
 def test_several_runs_are_one_answer_and_bad_logs_are_left_out(asked: Any) -> None:
     answer = asked("good-2", "nowhere", "misfit-1", "good-1", "nothing-1", *SMALL, "--json")
     found = answer.document
     assert answer.code == 0
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
     assert [one["id"] for one in found["runs"]] == ["app-1", "app-2"]
     assert [one["log"] for one in found["unusable"]] == ["nowhere", "misfit-1", "nothing-1"]
     assert found["recorded"]["runtime_s"] == pytest.approx(90.0)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from returns.pipeline import is_successful
 
-from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, Asked, document
-from podtide.adapters.views.whatif.model import read
+from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, Request, document
+from podtide.adapters.views.whatif.model import Document, builtins, read
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Cause, Limit
 from podtide.domain.rerun.outcome import Decision, Outcome, Point
@@ -34,6 +34,12 @@ def answered(app: Application, variant: Variant, *outcomes: Outcome) -> Answer:
     return answer(variant, made.unwrap(), outcomes or (outcome(),), own_error(app, outcome()))
 
 
+def printed(document: Document) -> dict[str, Any]:
+    found = json.loads(json.dumps(builtins(document)))
+    assert isinstance(found, dict)
+    return found
+
+
 def made(
     app: Application | None = None,
     *answers: Answer,
@@ -45,9 +51,9 @@ def made(
     again = answered(app, Variant(AS_SIMULATED), replay or outcome())
     conf = recorded_conf(app).unwrap().conf
     error = own_error(app, again.typical)
-    found = document(app, conf, again, error, answers, Asked("a.log", prices, **asked))
-    VALIDATOR.validate(json.loads(json.dumps(found)))
-    read(found)  # the views take it
+    found = printed(document(app, conf, again, error, answers, Request("a.log", prices, **asked)))
+    VALIDATOR.validate(found)
+    assert printed(read(found)) == found, "what is printed can be read again"
     return found
 
 
@@ -114,10 +120,10 @@ def test_the_log_is_shown_without_its_signature() -> None:
     app = application()
     again = answered(app, Variant(AS_SIMULATED))
     conf = recorded_conf(app).unwrap().conf
-    asked = Asked("https://me:secret@host/log?sig=abc")
+    asked = Request("https://me:secret@host/log?sig=abc")
     found = document(app, conf, again, own_error(app, again.typical), (), asked)
-    assert "secret" not in found["app"]["log"]
-    assert "abc" not in found["app"]["log"]
+    assert "secret" not in found.app.log
+    assert "abc" not in found.app.log
 
 
 def test_why_it_is_refused() -> None:

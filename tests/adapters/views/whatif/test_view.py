@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.adapters.text.page import Page
+from podtide.adapters.views.whatif.model import read
 from podtide.adapters.views.whatif.view import BINS, WhatIfView, binned
 from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.plan import Faults, Variant
@@ -21,7 +22,7 @@ from tests.support.whatif_play import application, outcome
 def shown(document: dict[str, Any], width: int = 100, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
-    WhatIfView(Page(stream, width), document).report()
+    WhatIfView(Page(stream, width), read(document)).report()
     stream.flush()
     return raw.getvalue().decode(encoding)
 

@@ -1,0 +1,75 @@
+"""Generate the JSON Schemas in docs/schema that have records to be generated from: ``make schemas``.
+
+A document is printed whole: every key is there, and no other. Defaults serve only the reading of older documents, so a field
+with a default is required, too; only keys that a document may leave out are not.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from podtide.adapters.views.whatif import model
+
+FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schema"
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+WIDTH: Final = 118
+
+
+def schemas() -> dict[str, str]:
+    """The text of each generated file, by its name."""
+    title = "The document of podtide whatif --json and podtide tune --json, version 1"
+    return {"whatif.json": _text(_schema(model.Document, title, model.TUNE_KEYS))}
+
+
+def main() -> None:
+    """Write the files."""
+    for name, text in schemas().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+def _schema(kind: type, title: str, optional: Collection[str]) -> dict[str, Any]:
+    """The schema of a record. ``optional``: keys that the whole document may leave out."""
+    made = msgspec.json.schema(kind)
+    for record in made["$defs"].values():
+        fields = record["properties"]
+        needed = {*record["required"], *(name for name, field in fields.items() if "default" in field)}
+        left_out = optional if record["title"] == kind.__name__ else ()
+        del record["title"]
+        record["description"] = " ".join(record["description"].split())
+        record["properties"] = {
+            name: {key: value for key, value in field.items() if key != "default"} for name, field in fields.items()
+        }
+        record["required"] = [name for name in fields if name in needed and name not in left_out]
+        record["additionalProperties"] = False
+    return {"$schema": DIALECT, "title": title, **made}
+
+
+def _text(schema: object) -> str:
+    return f"{_pretty(schema, 0)}\n"
+
+
+def _pretty(value: object, depth: int, before: int = 0) -> str:
+    """JSON in which what fits on a line stands on one. ``before``: signs that stand before it on its line."""
+    line = json.dumps(value, ensure_ascii=False)
+    if before + 2 * depth + len(line) <= WIDTH or not isinstance(value, dict | list) or not value:
+        return line
+    margin = "  " * (depth + 1)
+    if isinstance(value, list):
+        items = [margin + _pretty(one, depth + 1) for one in value]
+        if all(isinstance(one, str) for one in value):
+            items = [textwrap.fill(line[1:-1], WIDTH, initial_indent=margin, subsequent_indent=margin)]
+        begin, end = "[]"
+    else:
+        items = [f"{margin}{json.dumps(key)}: {_pretty(one, depth + 1, len(key) + 4)}" for key, one in value.items()]
+        begin, end = "{}"
+    return "\n".join([begin, ",\n".join(items), "  " * depth + end])
+
+
+if __name__ == "__main__":
+    main()
