@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from types import TracebackType
 from typing import IO, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
 from podtide.adapters.text.format import lasting, size
@@ -241,9 +240,7 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

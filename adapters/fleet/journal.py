@@ -23,7 +23,6 @@ import sqlite3
 from collections.abc import Container, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from podtide.adapters.fleet.discovery import Found
@@ -172,9 +171,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _opened(self) -> sqlite3.Connection:

@@ -7,13 +7,7 @@ from typing import IO, Final
 
 from podtide.adapters.fleet.rows import Status
 from podtide.adapters.text.format import count, lasting
-from podtide.adapters.text.progress import TerminalLine
-
-PATIENCE_S: Final = 0.7
-"""Seconds before anything appears: a few logs need no progress."""
-
-EVERY_S: Final = 0.2
-"""Seconds between two updates of a terminal's line."""
+from podtide.adapters.text.progress import PATIENCE_S, STEP_EVERY_S, TerminalLine
 
 PLAIN_EVERY_S: Final = 10.0
 """Seconds between two plain lines."""
@@ -26,7 +20,7 @@ class FleetProgress(TerminalLine):
     """A context manager. ``plain``: lines instead of a terminal's line, wherever they go."""
 
     def __init__(self, stream: IO[str], *, plain: bool, clock: Callable[[], float] | None = None) -> None:
-        every_s = PLAIN_EVERY_S if plain else EVERY_S
+        every_s = PLAIN_EVERY_S if plain else STEP_EVERY_S
         patience_s = every_s if plain else PATIENCE_S
         super().__init__(stream, patience_s=patience_s, every_s=every_s, clock=clock, anywhere=plain)
         self._plain = plain

@@ -29,7 +29,6 @@ from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import podtide
@@ -133,9 +132,7 @@ class SparkWorkers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _send(self, wave: list[tuple[K, bytes]]) -> Future[list[tuple[int, bytes | Ended]]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from types import TracebackType
 from typing import Any, Final, Self
 
 from podtide.adapters.fleet.rows import Row, Status
@@ -162,9 +161,7 @@ class Summary:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

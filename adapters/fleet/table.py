@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import csv
 import io
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from podtide.adapters.fleet.rows import COLUMNS, Kind, Row, Value
 from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionWriter
@@ -39,20 +39,32 @@ class TableError(Exception):
     """The table cannot be written; the message is one printable line that names the file."""
 
 
-class TableWriter(Protocol):
-    """Takes rows; a context manager that discards what was not committed."""
+class TableWriter(ABC):
+    """Takes rows; a context manager that discards what was not committed. Everything raises ``TableError``."""
 
+    def __init__(self, path: str) -> None:
+        self._file = DecisionWriter(path)
+
+    @abstractmethod
     def put(self, row: Row) -> None:
-        """Append a row. Raises ``TableError``."""
+        """Append a row."""
 
     def commit(self) -> None:
-        """All rows are there: put the file in its place. Raises ``TableError``."""
+        """All rows are there: put the file in its place."""
+        try:
+            self._finish()
+            self._file.commit()
+        except DecisionFileError as problem:
+            raise TableError(str(problem)) from None
 
-    def __enter__(self) -> Self: ...
+    def _finish(self) -> None:  # noqa: B027 - only some hold rows back
+        """Write what is not in the file yet."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.__exit__()
 
 
 def check_table(path: str) -> None:
@@ -81,11 +93,11 @@ def open_table(path: str) -> TableWriter:
         raise TableError(str(problem)) from None
 
 
-class CsvTable:
+class CsvTable(TableWriter):
     """A CSV file; see ``TableWriter``."""
 
     def __init__(self, path: str) -> None:
-        self._file = DecisionWriter(path)
+        super().__init__(path)
         self._line = io.StringIO()
         self._csv = csv.writer(self._line, lineterminator="\n")
         self._write([column.name for column in COLUMNS])
@@ -93,21 +105,6 @@ class CsvTable:
     def put(self, row: Row) -> None:
         """See ``TableWriter``."""
         self._write([_cell(column.kind, column.read(row)) for column in COLUMNS])
-
-    def commit(self) -> None:
-        """See ``TableWriter``."""
-        try:
-            self._file.commit()
-        except DecisionFileError as problem:
-            raise TableError(str(problem)) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.__exit__(kind, problem, trace)
 
     def _write(self, cells: list[str]) -> None:
         self._csv.writerow(cells)
@@ -119,7 +116,7 @@ class CsvTable:
         self._line.truncate()
 
 
-class ParquetTable:
+class ParquetTable(TableWriter):
     """A Parquet file, compressed by zstd; see ``TableWriter``."""
 
     def __init__(self, path: str) -> None:
@@ -134,11 +131,11 @@ class ParquetTable:
         self._path = path
         self._schema = arrow.schema([(column.name, kinds[column.kind]) for column in COLUMNS])
         self._columns: list[list[Value]] = [[] for _ in COLUMNS]
-        self._file = DecisionWriter(path)
+        super().__init__(path)
         try:
             self._writer: Any = parquet.ParquetWriter(_Sink(self._file), self._schema, compression="zstd")
         except BaseException:
-            self._file.__exit__(None, None, None)
+            self._file.__exit__()
             raise
 
     def put(self, row: Row) -> None:
@@ -153,22 +150,9 @@ class ParquetTable:
         if len(self._columns[0]) >= GROUP_ROWS:
             self._flush()
 
-    def commit(self) -> None:
-        """See ``TableWriter``."""
-        try:
-            self._flush()
-            self._writer.close()
-            self._file.commit()
-        except DecisionFileError as problem:
-            raise TableError(str(problem)) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.__exit__(kind, problem, trace)
+    def _finish(self) -> None:
+        self._flush()
+        self._writer.close()
 
     def _flush(self) -> None:
         if not self._columns[0]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import IO, Final, Self
 
 from podtide.adapters.text.format import size
@@ -72,9 +71,7 @@ class TerminalLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -87,11 +84,13 @@ def interactive(stream: IO[str]) -> bool:
 
 
 PATIENCE_S: Final = 0.7
-"""Seconds before the line appears: short readings need none."""
-
+"""Seconds before the line appears: short work needs none."""
 
 EVERY_S: Final = 0.1
-"""Seconds between two updates."""
+"""Seconds between two updates of a reading."""
+
+STEP_EVERY_S: Final = 0.2
+"""Seconds between two updates where what is under way is told in words."""
 
 
 class Progress(TerminalLine):
@@ -115,3 +114,15 @@ class Progress(TerminalLine):
         else:
             text = f"{size(done)}, {speed}"
         self.put(f"reading  {text}")
+
+
+class CountProgress(TerminalLine):
+    """A context manager; ``show`` as often as one likes. ``stream``: None where there is none."""
+
+    def __init__(self, stream: IO[str] | None, clock: Callable[[], float] | None = None) -> None:
+        super().__init__(stream, patience_s=PATIENCE_S, every_s=STEP_EVERY_S, clock=clock)
+
+    def show(self, text: str) -> None:
+        """What is under way, one line without anything that moves a cursor."""
+        if self.due():
+            self.put(text)

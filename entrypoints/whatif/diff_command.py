@@ -17,8 +17,8 @@ from msgspec import to_builtins
 
 from podtide.adapters.process_pool import WorkersError
 from podtide.adapters.text.format import count
+from podtide.adapters.text.progress import CountProgress
 from podtide.adapters.views.whatif.diff_document import DiffDocument, Side as SideEntry, Status, document
-from podtide.adapters.views.whatif.tune_progress import CountProgress
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping
 from podtide.domain.rerun.rerun import rerun as run_again

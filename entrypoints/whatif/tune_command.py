@@ -19,10 +19,10 @@ import click
 
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.format import count
+from podtide.adapters.text.progress import CountProgress
 from podtide.adapters.text.safe import display, escaped
 from podtide.adapters.views.whatif.model import Document, builtins
 from podtide.adapters.views.whatif.tune_document import TunedRun, TuneRequest, tune_document
-from podtide.adapters.views.whatif.tune_progress import CountProgress
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.search.defaults import default_space, footing

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, Codec, Decoded, foreign, sniff, suffix_codec
@@ -106,9 +105,7 @@ class LogSource:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _pieces_of(self, file: LogFile, chunk_bytes: int, line_max: int) -> Generator[Piece]:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from podtide.adapters.views.whatif.tune_progress import CountProgress
+from podtide.adapters.text.progress import CountProgress
 
 
 class Terminal(io.StringIO):
