@@ -24,9 +24,9 @@ def main() -> int:
         (wheel,) = place.glob("podtide-*.whl")
         with zipfile.ZipFile(wheel) as zipped:
             names = zipped.namelist()
-        modules = {f"podtide/{m.relative_to(PROJECT)}" for p in PACKAGES for m in _modules(PROJECT / Path(p).name)}
+        files = {f"podtide/{m.relative_to(PROJECT)}" for p in PACKAGES for m in _files(PROJECT / Path(p).name)}
         strays = [n for n in names if not n.startswith(PACKAGES) and n not in FACE and ".dist-info/" not in n]
-        missing = sorted({*modules, *FACE, *(f"{p}py.typed" for p in PACKAGES)} - set(names))
+        missing = sorted({*files, *FACE} - set(names))
         if strays or missing:
             print(f"{wheel.name}: stray files {strays}, missing files {missing}", file=sys.stderr)
             return 1
@@ -50,8 +50,8 @@ def main() -> int:
     return 0
 
 
-def _modules(folder: Path) -> Iterator[Path]:
-    return folder.rglob("*.py")
+def _files(folder: Path) -> Iterator[Path]:
+    return (file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
 
 
 def _run(*command: str, folder: Path | None = None) -> str:

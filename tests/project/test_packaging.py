@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def test_no_list_of_packages_is_kept_by_hand() -> None:
             assert (module.parent / "__init__.py").exists(), (
                 f"{module.parent} is no package: its modules are not installed"
             )
+
+
+def test_whatever_stands_beside_the_modules_is_installed() -> None:
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = settings["package-data"]["*"]
+    for folder in ("domain", "adapters", "entrypoints"):
+        assert (PROJECT / folder / "py.typed").exists()
+        for file in (PROJECT / folder).rglob("*"):
+            if file.is_file() and file.suffix not in (".py", ".pyc"):
+                assert any(fnmatch(file.name, pattern) for pattern in patterns), f"{file} would not be in the wheel"
 
 
 def test_the_package_knows_its_version() -> None:

@@ -21,14 +21,16 @@ from podtide.adapters.recording.records.decision_file import DecisionWriter
 from podtide.adapters.text.format import moment
 from podtide.adapters.views.report.advice import how_computed, how_sure, what_to_change
 from podtide.adapters.views.report.markup import Markup, element, join, name, prose, visible
-from podtide.adapters.views.report.script import SCRIPT
 from podtide.adapters.views.report.sections import in_short, what_happened, what_it_cost, why_so
-from podtide.adapters.views.report.style import HATCHED, page_style
+from podtide.adapters.views.report.style import HATCHED, page_style, resource
 from podtide.adapters.views.whatif.findings import about, headlines
 from podtide.adapters.views.whatif.model import Document, read
 
 SIZE_MAX: Final = 2_000_000
 """Bytes that a report stays below."""
+
+SCRIPT: Final = f"\n{resource('script.js')}"
+"""Themes, what is under the pointer or the keyboard's cursor, switches of curves, copying; without it the page is whole."""
 
 _ICON: Final = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath fill='%231b87dd' "

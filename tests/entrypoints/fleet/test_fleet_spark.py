@@ -132,3 +132,24 @@ def test_podtide_can_be_imported_from_its_zip(tmp_path: Path) -> None:
     )
     assert "podtide.zip" in printed.stdout
     assert importlib.util.find_spec(REQUIRED[0]) is not None
+
+
+def test_a_report_can_be_made_from_the_zip(tmp_path: Path) -> None:
+    package_zip(tmp_path / "podtide.zip")
+    figures = "'runtime_s': 1, 'executor_seconds': 1"
+    program = (
+        "from podtide.adapters.views.report.page import render\n"
+        f"least = {{'recorded': {{{figures}, 'peak_executors': 1}},"
+        f" 'self_replay': {{'name': 'as simulated', {figures}, 'error': {{}}}}}}\n"
+        "print(render.__code__.co_filename, render(least))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(tmp_path / "podtide.zip")},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    ).stdout
+    assert printed.startswith(str(tmp_path / "podtide.zip"))
+    assert "No other config was asked for." in printed

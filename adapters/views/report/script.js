@@ -1,15 +1,3 @@
-"""The page's own script: themes, what is under the pointer or the keyboard's cursor, switches of curves, copying.
-
-It fetches nothing and writes no markup: texts come from attributes and from JSON beside the charts and go into the page as
-text. Without it the page is whole: charts are drawn, tables are there, links work. Its hash stands in the page's content
-security policy, so nothing else runs.
-"""
-
-from __future__ import annotations
-
-from typing import Final
-
-SCRIPT: Final = r"""
 (function () {
   "use strict";
   var page = document, root = page.documentElement;
@@ -199,4 +187,3 @@ SCRIPT: Final = r"""
     });
   });
 })();
-"""
