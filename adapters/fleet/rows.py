@@ -25,7 +25,7 @@ import msgspec
 
 from podtide.adapters.text.safe import display, escaped
 from podtide.domain.base.units import Millis
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 TEXT_MAX: Final = 300
 """Characters of a name or a reason that a row keeps."""
@@ -108,7 +108,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Executor-seconds of the bill in which no task ran whose result counted."""
         if not self.ledger:
             return None
-        return round(sum(spent for cause, spent in self.ledger.items() if cause != Cause.RUNNING.value), 3)
+        return round(sum(spent for cause, spent in self.ledger.items() if cause != SpendCause.RUNNING.value), 3)
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -171,7 +171,7 @@ class Column(NamedTuple):
     read: Callable[[Row], Value]
 
 
-def spent_column(cause: Cause) -> str:
+def spent_column(cause: SpendCause) -> str:
     """The column of a ledger cause: ``ledger_kept_by_minimum_s``."""
     return f"ledger_{_words(cause.value)}_s"
 
@@ -189,7 +189,7 @@ def _own(name: str, kind: Kind) -> Column:
     return Column(name, kind, lambda row: getattr(row, name))
 
 
-def _spent(cause: Cause) -> Column:
+def _spent(cause: SpendCause) -> Column:
     key = cause.value
     return Column(spent_column(cause), Kind.NUMBER, lambda row: row.ledger.get(key, 0.0) if row.ledger else None)
 
@@ -224,7 +224,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     _own("cost", Kind.NUMBER),
     _own("currency", Kind.TEXT),
     Column("waste_s", Kind.NUMBER, lambda row: row.waste_s),
-    *(_spent(cause) for cause in Cause),
+    *(_spent(cause) for cause in SpendCause),
     _own("waited_s", Kind.NUMBER),
     *(_waited(limit) for limit in Limit),
     _own("error_runtime", Kind.NUMBER),

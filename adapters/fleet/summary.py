@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any, Final, Self
 
 from podtide.adapters.fleet.rows import Row, Status
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 SCHEMA: Final = 1
 
@@ -76,7 +76,7 @@ class Summary:
         self.currency = currency
         self.counts: Counter[Status] = Counter()
         self.totals = dict.fromkeys(TOTALS, 0.0)
-        self.ledger = dict.fromkeys((cause.value for cause in Cause), 0.0)
+        self.ledger = dict.fromkeys((cause.value for cause in SpendCause), 0.0)
         self.waiting = dict.fromkeys((limit.value for limit in Limit), 0.0)
         self.seconds = 0.0
         self._reasons: dict[tuple[Status, str], tuple[str, int]] = {}

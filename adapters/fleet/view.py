@@ -11,7 +11,7 @@ from typing import Any, Final
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import display, escaped
-from podtide.domain.rerun.ledger.causes import Cause
+from podtide.domain.rerun.ledger.causes import SpendCause
 
 CAUSES: Final = 6
 LIMITS: Final = 4
@@ -58,7 +58,7 @@ def _bill(document: Mapping[str, Any], totals: Mapping[str, float]) -> str:
 
 
 def _waste(page: Page, document: Mapping[str, Any], billed: float) -> None:
-    spent = [(at, cause) for cause, at in document["ledger"].items() if cause != Cause.RUNNING.value and at > 0]
+    spent = [(at, cause) for cause, at in document["ledger"].items() if cause != SpendCause.RUNNING.value and at > 0]
     page.title("where the waste is", f"{_share(document['totals']['waste_s'], billed)} of the bill")
     _bars(page, [(cause, at, billed) for at, cause in sorted(spent, key=lambda one: -one[0])[:CAUSES]])
 

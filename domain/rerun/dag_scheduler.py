@@ -19,7 +19,7 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
 from podtide.domain.recorded.application import Application, Stage
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.ledger.ledger import Book
+from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import Attempt, JobRow, Phase, Pool, StageRow
 from podtide.domain.rerun.task_scheduler import Slots
@@ -49,8 +49,8 @@ class Due(NamedTuple):
     task: int = 0
 
 
-def _home(profile: ProfileId, homes: Mapping[ProfileId, int] | None) -> ProfileId:
-    return profile if homes is None or profile in homes else next(iter(homes))
+def _profile_served(profile: ProfileId, profiles_served: Mapping[ProfileId, int] | None) -> ProfileId:
+    return profile if profiles_served is None or profile in profiles_served else next(iter(profiles_served))
 
 
 def _with_tries(stage: Stage) -> Stage:
@@ -68,8 +68,8 @@ def _with_tries(stage: Stage) -> Stage:
 class Jobs(Slots):
     """Jobs and stages under way, over slots. ``ended_ms``: when the last job ended.
 
-    ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay. ``homes``: the
-    profiles that there are executors of, the first for tasks of any other; None: each has its own.
+    ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
+    ``profiles_served``: the profiles that there are executors of, the first for tasks of any other; None: each has its own.
     """
 
     def __init__(
@@ -78,19 +78,21 @@ class Jobs(Slots):
         plan: Plan,
         behaviour: Behaviour,
         seed: int,
-        book: Book,
+        ledger: Ledger,
         *,
         thinks: bool = False,
-        homes: Mapping[ProfileId, int] | None = None,
+        profiles_served: Mapping[ProfileId, int] | None = None,
     ) -> None:
-        super().__init__(plan, behaviour, app.turnaround_ms, seed, book)
+        super().__init__(plan, behaviour, app.turnaround_ms, seed, ledger)
         self.app = app
         self.jobs_left = len(app.jobs)
         self.ended_ms: Millis | None = None
         self._thinks = thinks
         self._serial = 0
         self._agenda: list[Due] = []
-        self._stages = {row.stage: StageRow(_with_tries(row), _home(row.profile, homes)) for row in app.stages}
+        self._stages = {
+            row.stage: StageRow(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
+        }
         self._writers: dict[int, list[StageRow]] = {}
         self._jobs = {job.job: JobRow(job) for job in app.jobs}
         self._followers: dict[int, list[JobRow]] = {}

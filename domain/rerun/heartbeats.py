@@ -1,13 +1,14 @@
 """A rerun's application on YARN through time: the engine, its cluster, and the heartbeats between them.
 
-``Beats`` steps the engine of a whole application (``engine.advance``) for whoever plays the rest of it. A heartbeat every
-three seconds of a day would be 28,800 of them, and nearly all say nothing. Where a beat provably changes nothing - nothing
-to ask for, to cancel, to release or to exclude, nobody waits for a reason, nothing new on the other side, the intervals
-settled - the reporter is *parked*: it keeps its place on the grid of its heartbeats, and goes on from there when anything
-happens. Decisions are the same as with every beat made; only calls that say nothing are not made, and do not wear out the
-cluster's chance.
+``Heartbeats`` steps the engine of a whole application (``engine.advance``) for whoever plays the rest of it. A heartbeat
+every three seconds of a day would be 28,800 of them, and nearly all say nothing. Where a beat provably changes nothing -
+nothing to ask for, to cancel, to release or to exclude, nobody waits for a reason, nothing new on the other side, the
+intervals settled - the reporter is *parked*: it keeps its place on the grid of its heartbeats, and goes on from there when
+anything happens. Decisions are the same as with every beat made; only calls that say nothing are not made, and do not wear
+out the cluster's chance.
 
-``Given`` is a cluster that somebody described, as a place to ask: what it hears, when it is due, whether it is idle.
+``DescribedCluster`` is a cluster that somebody described, as a place to ask: what it hears, when it is due, whether it is
+idle.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_stimuli import TargetsSet
 from podtide.domain.protocol.stimuli import Answer
 from podtide.domain.protocol.yarn_messages import MasterRegistered
+from podtide.domain.rerun.engine_manager import EngineSteps
 from podtide.domain.scaling import load as loads, manager as scaling
 from podtide.domain.yarn import allocator as yarn
 from podtide.domain.yarn.reporter import ReporterState, Stage
@@ -52,7 +54,7 @@ def is_reset_at_start(conf: SparkConf) -> bool:
     return master_of(conf).startswith("yarn") and not is_client(conf)
 
 
-class Given:
+class DescribedCluster:
     """A cluster that was given. ``shares_driver``: the driver's first job waits for work that starts slow down."""
 
     shares_driver = False
@@ -97,46 +99,29 @@ class Given:
         return True
 
 
-class Beats:
-    """An application on YARN. ``state``: None before it begins."""
+class Heartbeats(EngineSteps):
+    """An application on YARN. ``client``: its driver runs outside of the application master."""
 
-    def __init__(self, config: EngineConfig, place: Given) -> None:
+    def __init__(self, config: EngineConfig, place: DescribedCluster, *, client: bool) -> None:
         assert config.yarn is not None
-        self.config = config
+        super().__init__(config, place)
         self.place = place
+        self._client = client
         self._yarn = config.yarn
         self._period = max(1, config.yarn.reporter.heartbeat_ms + place.beat_ms)
-        self._state: engine.State | None = None
         self._parked: Millis | None = None  # when the reporter would have beaten next
 
-    @property
-    def state(self) -> engine.State:
-        """The engine's state; the application has begun."""
-        assert self._state is not None
-        return self._state
-
-    @property
-    def begun(self) -> bool:
-        """Whether it has begun."""
-        return self._state is not None
-
-    def begin(self, now: Millis, *, client: bool) -> Sequence[Step[engine.State, Command]]:
+    def begin(self, now: Millis) -> Sequence[Step[engine.State, Command]]:
         """The driver starts and its master registers, before dynamic allocation does (client mode) or after it.
 
         The master is one that the cluster lets register at ``now``; if there is none yet, it comes by and by.
         """
         met = [one for one in self.place.advance(now) if isinstance(one, MasterRegistered)]
-        steps = [_met_first(self.config, now) if met and client else engine.launch(self.config, now)]
+        steps = [_met_first(self.config, now) if met and self._client else engine.launch(self.config, now)]
         self._state = steps[0].state
-        if met and not client:
+        if met and not self._client:
             steps.append(self.advance(met, now))
         return steps
-
-    def advance(self, stimuli: Sequence[engine.AnyStimulus], now: Millis) -> Step[engine.State, Command]:
-        """Take what came, and decide."""
-        taken = engine.advance(self.state, stimuli, self.config, now)
-        self._state = taken.state
-        return taken
 
     def wakes(self, now: Millis) -> bool:
         """Whether a Wake at ``now`` would change anything; a beat that would not is passed over."""

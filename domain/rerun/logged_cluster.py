@@ -1,7 +1,7 @@
 """Where the containers of a rerun on YARN are: a cluster that was given, or the place that the log knows.
 
-``Given`` (``rerun.heartbeats``) is the world as it is. ``AsLogged`` is a world in which nothing takes time, with what the
-log knows laid over it:
+``DescribedCluster`` (``rerun.heartbeats``) is the fake cluster as it is. ``LoggedCluster`` is one in which nothing takes
+time, with what the log knows laid over it:
 
 - An executor registers when its start-up is over (``startup.Starts``: the log's latencies in the order of launches, and
   starts that share a machine slow one another down). The world's executor, which is up at once, is kept waiting outside.
@@ -31,7 +31,7 @@ from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ReleaseContainers, ResourcesAnswered
 from podtide.domain.rerun.assumed_yarn import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, Containers
-from podtide.domain.rerun.heartbeats import Given
+from podtide.domain.rerun.heartbeats import DescribedCluster
 from podtide.domain.rerun.plan import Faults
 from podtide.domain.rerun.start_up import Starts
 
@@ -68,7 +68,7 @@ class _Later(NamedTuple):
     status: int | None = None
 
 
-class AsLogged(Given):
+class LoggedCluster(DescribedCluster):
     """The place that the log knows."""
 
     def __init__(self, behaviour: Behaviour, faults: Faults, container: Resource, seed: int, now: Millis) -> None:

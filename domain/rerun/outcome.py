@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 
 class Point(NamedTuple):
@@ -74,7 +74,7 @@ class Outcome:
     task_ms: Millis
     waited_ms: Millis
     requests: int
-    ledger: Mapping[Cause, Millis]
+    ledger: Mapping[SpendCause, Millis]
     waiting: Mapping[Limit, float]
     billed_by_profile: Mapping[ProfileId, Millis] = field(default_factory=dict)
     curve: tuple[Point, ...] = ()

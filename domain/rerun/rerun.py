@@ -16,7 +16,7 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.config import TICK_INTERVAL_MS
 from podtide.domain.recorded.application import Application, Job
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.ledger.ledger import Book
+from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.on_kubernetes import Pods
 from podtide.domain.rerun.on_yarn import Yarn
 from podtide.domain.rerun.outcome import Outcome, Point, StageTimes
@@ -64,9 +64,9 @@ class _Rerun:
         self.plan = plan
         self.seed = seed
         self.watch = watch
-        self.book = Book(0, TICK_INTERVAL_MS)
+        self.ledger = Ledger(0, TICK_INTERVAL_MS)
         kind = Yarn if plan.yarn is not None else Pods if plan.kubernetes is not None else Plain
-        self.manager: Plain | Pods | Yarn = kind(app, plan, behaviour, seed, self.book)
+        self.manager: Plain | Pods | Yarn = kind(app, plan, behaviour, seed, self.ledger)
         self.tasks = self.manager.tasks
         if self.manager.core is not None:
             self.manager.core.watch = watch
@@ -123,7 +123,7 @@ class _Rerun:
     def _account(self, now: Millis) -> None:
         missing = self.manager.shortage()
         self.mixed = sum(map(bool, missing)) > 1
-        self.book.shortage(now, missing)
+        self.ledger.shortage(now, missing)
         if self.watch:
             needs = self.manager.needs()
             point = Point(
@@ -131,7 +131,7 @@ class _Rerun:
                 sum(one.needed for one in needs),
                 sum(self.manager.target().values()),
                 sum(one.coming for one in needs),
-                self.manager.registered,
+                self.manager.accounts.registered,
                 self.tasks.busy,
             )
             if not self.curve or self.curve[-1][1:] != point[1:]:
@@ -147,8 +147,8 @@ class _Rerun:
             tasks.settle(executor, end)
             slot_ms += executor.slots * max(0, executor.until - executor.since)
             task_ms += executor.work_ms
-        sums = self.book.close(end, each=True)
-        for ordinal, profile in enumerate(manager.profiles):
+        sums = self.ledger.close(end, each=True)
+        for ordinal, profile in enumerate(manager.accounts.profiles):
             bill = sums.by_executor.get(ordinal)
             if bill is not None:  # else it was refused
                 billed[profile] = billed.get(profile, 0) + bill.ended - bill.requested
@@ -157,9 +157,9 @@ class _Rerun:
             runtime_ms=end,
             executor_ms=sums.executor_ms,
             billed_ms=sums.billed_ms,
-            peak_executors=manager.peak,
-            executors_started=manager.started,
-            executors_lost=manager.lost,
+            peak_executors=manager.accounts.peak,
+            executors_started=manager.accounts.started,
+            executors_lost=manager.accounts.lost,
             slot_ms=slot_ms,
             task_ms=task_ms,
             waited_ms=sums.waited_ms,

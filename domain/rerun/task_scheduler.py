@@ -21,7 +21,7 @@ from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import MOVED_MAX, ListenerEvent, Move, TasksMoved, TaskStart, Turn
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.ledger.ledger import Book
+from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import NOBODY, Attempt, ExecutorRow, Pool, Standing
 
@@ -46,9 +46,9 @@ class Slots:
     to work, kept for whoever wants to know (None: nobody does).
     """
 
-    def __init__(self, plan: Plan, behaviour: Behaviour, turnaround_ms: Millis, seed: int, book: Book) -> None:
+    def __init__(self, plan: Plan, behaviour: Behaviour, turnaround_ms: Millis, seed: int, ledger: Ledger) -> None:
         self.plan = plan
-        self.book = book
+        self.ledger = ledger
         self.now: Millis = 0
         self.said: list[ListenerEvent] = []
         self.executors: list[ExecutorRow] = []
@@ -88,7 +88,7 @@ class Slots:
             self.now = max(self.now, now)
             for executor in self.executors:
                 if executor.place >= 0:  # up already: until now nothing could be given to it
-                    self.book.ready(executor.key, self.now)
+                    self.ledger.ready(executor.key, self.now)
             self.offer(now)
 
     def _copied(self, attempt: Attempt, index: int, began: Millis) -> None:
@@ -103,8 +103,8 @@ class Slots:
         first = len(self._slot_end)
         if first + slots > SLOTS_MAX:
             raise OverflowError("more slots than a simulation has room for")
-        self.book.registered(key, at, slots)
-        self.book.idle(key, at, self._timeout_at(at))
+        self.ledger.registered(key, at, slots)
+        self.ledger.idle(key, at, self._timeout_at(at))
         known = ExecutorRow(row, key, executor, profile, range(first, first + slots), at)
         known.free.reverse()
         self.executors.append(known)
@@ -120,11 +120,11 @@ class Slots:
         """The executor can be given tasks."""
         self.now = max(self.now, at)
         if self._open:
-            self.book.ready(executor.key, self.now)
+            self.ledger.ready(executor.key, self.now)
         self._into_free(executor)
         self.offer(at)
 
-    def stand_aside(self, executor: ExecutorRow) -> None:
+    def stop_offering(self, executor: ExecutorRow) -> None:
         """It is offered nothing any more."""
         if executor.standing is Standing.ACTIVE:
             executor.standing = Standing.LEAVING
@@ -138,7 +138,7 @@ class Slots:
                 if self._slot_end[slot] >= 0:
                     executor.work_ms += max(0, at - self._slot_began[slot])
         if executor.work_ms:
-            self.book.worked(executor.key, executor.work_ms, executor.wasted_ms)
+            self.ledger.worked(executor.key, executor.work_ms, executor.wasted_ms)
 
     def was(self, executor: ExecutorId) -> bool:
         """Whether an executor of this id ever registered."""
@@ -332,7 +332,7 @@ class Slots:
 
     def _works(self, executor: ExecutorRow, at: Millis) -> None:
         self.busy += 1
-        self.book.busy(executor.key, at)
+        self.ledger.busy(executor.key, at)
         if self.busy == 1:
             self._phase(at)
         if self.flips is not None:
@@ -340,7 +340,7 @@ class Slots:
 
     def _rests(self, executor: ExecutorRow, at: Millis) -> None:
         self.busy -= 1
-        self.book.idle(executor.key, at, self._timeout_at(at))
+        self.ledger.idle(executor.key, at, self._timeout_at(at))
         if not self.busy:
             self._phase(at)
         if self.flips is not None:
@@ -438,4 +438,4 @@ class Slots:
         return NEVER if self._idle_ms >= NEVER - at else at + self._idle_ms
 
     def _phase(self, at: Millis) -> None:
-        self.book.phase(max(at, self.now), sum(self.running.values()), sum(self.waiting.values()))
+        self.ledger.phase(max(at, self.now), sum(self.running.values()), sum(self.waiting.values()))

@@ -33,7 +33,7 @@ from podtide.domain.protocol.stimuli import (
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.dag_scheduler import Due, Jobs, Kind
-from podtide.domain.rerun.ledger.ledger import Book
+from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import NOBODY, Attempt, ExecutorRow, JobRow, Phase, StageRow, Standing
 from podtide.domain.rerun.task_scheduler import SHIFT, SLOT
@@ -51,12 +51,12 @@ class Tasks(Jobs):
         plan: Plan,
         behaviour: Behaviour,
         seed: int,
-        book: Book,
+        ledger: Ledger,
         *,
         thinks: bool = False,
-        homes: Mapping[ProfileId, int] | None = None,
+        profiles_served: Mapping[ProfileId, int] | None = None,
     ) -> None:
-        super().__init__(app, plan, behaviour, seed, book, thinks=thinks, homes=homes)
+        super().__init__(app, plan, behaviour, seed, ledger, thinks=thinks, profiles_served=profiles_served)
         self.grid: Millis | None = None
         self._cached: set[tuple[int, int]] = set()
         self._lost: dict[tuple[int, int], tuple[int, Millis]] = {}
@@ -276,7 +276,7 @@ class Tasks(Jobs):
                 run.stage.missing -= 1
                 before = self._lost.pop((run.key[1], part), None)
                 if before is not None:  # what was computed first has come to nothing
-                    self.book.worked(before[0], 0, before[1])
+                    self.ledger.worked(before[0], 0, before[1])
                 if run.holder is not None:
                     run.holder[part] = executor.row
                     run.stage.on.add(executor.row)
@@ -364,7 +364,7 @@ class Tasks(Jobs):
     def remove(self, executor: ExecutorRow, at: Millis, *, lost: bool) -> None:
         """The executor is gone, and with it what ran on it and what it held."""
         self.now = max(self.now, at)
-        self.stand_aside(executor)
+        self.stop_offering(executor)
         executor.standing = Standing.GONE
         self._tell_moves(at)
         for slot in range(executor.first, executor.first + executor.slots):
@@ -374,7 +374,7 @@ class Tasks(Jobs):
             self._lose_output(executor, at)
         self.by_id.pop(executor.id, None)
         executor.until = at
-        self.book.removed(executor.key, at, lost)
+        self.ledger.removed(executor.key, at, lost)
         self._phase(at)
         self.offer(at)
 

@@ -25,19 +25,22 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from podtide.domain import engine
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.conf.settings import settled
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.yarn_config import yarn_config
+from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.config import EngineConfig, ReporterConfig, ScalingConfig, YarnConfig
 from podtide.domain.protocol.pod_commands import AnswerRegistration
-from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet, Wake
+from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ProfilesDefined
 from podtide.domain.rerun.assumed_yarn import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, Containers, StartUp
-from podtide.domain.rerun.heartbeats import Beats, Given, is_client
+from podtide.domain.rerun.engine_manager import drive
+from podtide.domain.rerun.heartbeats import DescribedCluster, Heartbeats, is_client
 from podtide.domain.rerun.plan import NO_FAULTS
 from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
 from podtide.domain.whatif.planning_yarn import without_nodes
@@ -50,7 +53,6 @@ REPLAYED_MAX: Final = 2_000
 _STATUS: Final = re.compile(r"exit(?:ed with)? (?:status|code):? (-?\d{1,9})\b", re.IGNORECASE)
 _PREEMPTED: Final = re.compile(r"\bpreempt", re.IGNORECASE)
 _REASON_MAX: Final = 1_000
-_TURNS_MAX: Final = 1_000
 _IN: Final = Why(Cause.REGISTERED)
 
 
@@ -77,48 +79,45 @@ def launches(requests: Sequence[Request], config: YarnConfig, began: Millis, *, 
 def _replayed(requests: Sequence[Request], config: YarnConfig, began: Millis, *, client: bool) -> list[Millis]:
     """Tell the YARN side of the engine; the launches of each profile answer its requests in order."""
     container = config.allocator.containers
-    place = Given(assumed_cluster(Behaviour(StartUp((0,))), NO_FAULTS, container.resource), 0, began)
-    beats = Beats(EngineConfig(ScalingConfig(), dynamic=False, yarn=config), place)
-    found: dict[ProfileId, deque[Millis]] = {one.profile: deque() for one in requests}
-    targets = dict.fromkeys(found, 0)
-    for step in beats.begin(began, client=client):
-        _carry_out(step.commands, place, began, found)
-    profiles = tuple((profile, container) for profile in found)
-    stimuli: list[ProfilesDefined | TargetsSet | Wake] = [ProfilesDefined(began, profiles)]
+    cluster = DescribedCluster(assumed_cluster(Behaviour(StartUp((0,))), NO_FAULTS, container.resource), 0, began)
+    steps = Heartbeats(EngineConfig(ScalingConfig(), dynamic=False, yarn=config), cluster, client=client)
+    launched: dict[ProfileId, deque[Millis]] = {one.profile: deque() for one in requests}
+    targets = dict.fromkeys(launched, 0)
+    stimuli: list[engine.AnyStimulus] = [ProfilesDefined(began, tuple((profile, container) for profile in launched))]
+
+    def hear(now: Millis) -> list[engine.AnyStimulus]:
+        news = [*stimuli, *(one for one in cluster.advance(now) if not _registers(cluster, one))]
+        stimuli.clear()
+        return news
+
+    def follow(step: Step[engine.State, Command], _: Sequence[engine.AnyStimulus], now: Millis) -> None:
+        for command in step.commands:
+            if isinstance(command, LaunchExecutor) and command.profile in launched:
+                launched[command.profile].append(now)
+            cluster.apply(command, now)  # type: ignore[arg-type]  # what is for somebody else is not listened to
+
+    for step in steps.begin(began):
+        follow(step, (), began)
     next_, now = 0, began
-    while now != NEVER and (next_ < len(requests) or any(len(found[one]) < count for one, count in targets.items())):
-        beats.resume(now)
+    while now != NEVER and (next_ < len(requests) or any(len(launched[one]) < count for one, count in targets.items())):
+        steps.resume(now)
         while next_ < len(requests) and requests[next_].at <= now:
             targets[requests[next_].profile] += 1
             next_ += 1
             if next_ == len(requests) or requests[next_].at > now:
-                asked = tuple((profile, count) for profile, count in sorted(targets.items()) if count)
-                stimuli.append(TargetsSet(now, asked))
-        for _ in range(_TURNS_MAX):
-            heard = [one for one in place.advance(now) if not isinstance(one, RegisterExecutor) or _let_in(place, one)]
-            if not heard and not stimuli:
-                if not beats.wakes(now):
-                    break
-                stimuli.append(Wake(now))
-            step = beats.advance((*stimuli, *heard), now)
-            stimuli = []
-            _carry_out(step.commands, place, now, found)
-        due = beats.rest(now)
+                wanted = tuple((profile, count) for profile, count in sorted(targets.items()) if count)
+                stimuli.append(TargetsSet(now, wanted))
+        due = drive(steps, now, hear, follow)
         now = max(now, min(due, requests[next_].at if next_ < len(requests) else NEVER))
-    return [found[one.profile].popleft() if found[one.profile] else one.at for one in requests]
+    return [launched[one.profile].popleft() if launched[one.profile] else one.at for one in requests]
 
 
-def _let_in(place: Given, one: RegisterExecutor) -> bool:
-    """An executor is up at once and stays; the engine need not know it."""
-    place.apply(AnswerRegistration(one.at, one.executor, True, _IN), one.at)
-    return False
-
-
-def _carry_out(commands: Sequence[object], place: Given, now: Millis, found: dict[ProfileId, deque[Millis]]) -> None:
-    for command in commands:
-        if isinstance(command, LaunchExecutor) and command.profile in found:
-            found[command.profile].append(now)
-        place.apply(command, now)  # type: ignore[arg-type]  # what is for somebody else is not listened to
+def _registers(cluster: DescribedCluster, one: engine.AnyStimulus) -> bool:
+    """Whether an executor registers: it is up at once and stays, and the engine need not know it."""
+    if not isinstance(one, RegisterExecutor):
+        return False
+    cluster.apply(AnswerRegistration(one.at, one.executor, True, _IN), one.at)
+    return True
 
 
 def fit_containers(

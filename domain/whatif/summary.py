@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.ledger.causes import Cause
+from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.domain.rerun.outcome import Outcome
 from podtide.domain.rerun.plan import Plan, Variant
 
@@ -128,7 +128,7 @@ def own_error(application: Application, outcome: Outcome) -> OwnError:
 
 def ledger_sum(outcome: Outcome) -> Millis:
     """What the causes add up to; it is the bill."""
-    return sum(outcome.ledger.get(cause, 0) for cause in Cause)
+    return sum(outcome.ledger.get(cause, 0) for cause in SpendCause)
 
 
 def _relative(simulated: float, recorded: float) -> float:

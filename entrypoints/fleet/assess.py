@@ -19,7 +19,7 @@ from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.fleet.rows import Row, Status, shortened
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import Answer
 from podtide.entrypoints.fleet.candidates import default_settings
@@ -110,7 +110,7 @@ def _answered(path: str, found: Study, answers: Sequence[Answer], compared: int,
         gb_hours=round(usage.gb_hours, 6),
         cost=None if cost is None else round(cost, 6),
         currency=None if options.prices is None else options.prices.currency,
-        ledger={cause.value: _seconds(outcome.ledger.get(cause, 0)) for cause in Cause},
+        ledger={cause.value: _seconds(outcome.ledger.get(cause, 0)) for cause in SpendCause},
         waited_s=_seconds(outcome.waited_ms),
         waiting={limit.value: _seconds(outcome.waiting.get(limit, 0.0)) for limit in Limit},
         compared=compared,

@@ -17,9 +17,9 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from podtide.domain.base.units import NEVER
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.ledger.executor_life import CAUSES
-from podtide.domain.rerun.ledger.ledger import LIMITS, Book, Sums
+from podtide.domain.rerun.ledger.ledger import LIMITS, Ledger, Sums
 
 ENDS_IDLENESS = ("busy", "tell", "gone", "lost")
 
@@ -41,7 +41,7 @@ class Said(NamedTuple):
     place: int
     at: int
     word: str
-    hold: Cause | None = None
+    hold: SpendCause | None = None
     timeout_at: int = NEVER
 
 
@@ -69,7 +69,7 @@ class Reader:
         """The first of these that was said later than ``t``."""
         return next((one for one in self.said if one.word in words and one.at > t), None)
 
-    def idle(self, t: int) -> Cause:
+    def idle(self, t: int) -> SpendCause:
         """Idle, registered, not told to go, of an executor that runs a task some time."""
         begun = self.before(t, "register", "idle", "busy")
         assert begun is not None
@@ -84,11 +84,11 @@ class Reader:
         timeout_at = max(self.ready, later[-1]) if later else NEVER
         let_go = end is not None and end.word in ("tell", "gone")
         if t < timeout_at:
-            return Cause.IDLE_TIMEOUT if let_go else self.idle_by_phase(t)
+            return SpendCause.IDLE_TIMEOUT if let_go else self.idle_by_phase(t)
         if let_go and end is not None and self.just_not_seen(t, end, timeout_at):
-            return Cause.IDLE_TIMEOUT
+            return SpendCause.IDLE_TIMEOUT
         held = self.before(t, "hold")
-        return (held.hold if held else None) or Cause.MINIMUM
+        return (held.hold if held else None) or SpendCause.MINIMUM
 
     def just_not_seen(self, t: int, end: Said, timeout_at: int) -> bool:
         """Nothing kept it from some time before ``t`` on, no longer than a tick before it was told."""
@@ -104,25 +104,25 @@ class Reader:
             return False
         return free <= t and end.at - free <= self.tick
 
-    def idle_by_phase(self, t: int) -> Cause:
+    def idle_by_phase(self, t: int) -> SpendCause:
         """What the application did."""
         running, waiting = next((phase[1:] for phase in reversed(self.phases) if phase[0] <= t), (0, 0))
-        return Cause.OTHER if waiting else Cause.LAST_TASK if running else Cause.DRIVER
+        return SpendCause.OTHER if waiting else SpendCause.LAST_TASK if running else SpendCause.DRIVER
 
-    def cause(self, t: int) -> Cause:
+    def cause(self, t: int) -> SpendCause:
         """One millisecond, lost work aside."""
         at_work = self.before(t, "busy", "idle")
         if at_work is not None and at_work.word == "busy":
-            return Cause.RUNNING
+            return SpendCause.RUNNING
         if self.before(t, "tell"):
-            return Cause.LEAVING
+            return SpendCause.LEAVING
         if not self.ran:
-            return Cause.OVER_REQUESTED
+            return SpendCause.OVER_REQUESTED
         if self.registered is None or self.ready is None or t < self.ready:
-            return Cause.STARTING
+            return SpendCause.STARTING
         return self.idle(t)
 
-    def causes(self) -> Counter[Cause]:
+    def causes(self) -> Counter[SpendCause]:
         """All of its milliseconds."""
         return Counter(self.cause(t) for t in range(self.requested, self.ended))
 
@@ -132,7 +132,7 @@ class Fleets(RuleBasedStateMachine):
 
     @initialize(started=st.integers(-5, 5), tick=st.sampled_from((0, 3)), first=st.integers(1, 3))
     def begin(self, started: int, tick: int, first: int) -> None:
-        self.book = Book(started, tick)
+        self.book = Ledger(started, tick)
         self.tick = tick
         self.started = self.now = started
         self.said: list[list[Said]] = []
@@ -145,7 +145,7 @@ class Fleets(RuleBasedStateMachine):
             self.move(0, len(self.states) - 1, 0, 0, None, 0, 0)
 
     def note(
-        self, key: int, word: str, state: str | None = None, hold: Cause | None = None, timeout_at: int = NEVER
+        self, key: int, word: str, state: str | None = None, hold: SpendCause | None = None, timeout_at: int = NEVER
     ) -> None:
         self.said[key].append(Said(len(self.said[key]), self.now, word, hold, timeout_at))
         if state is not None:
@@ -166,11 +166,13 @@ class Fleets(RuleBasedStateMachine):
         choice=st.integers(0, 9),
         move=st.integers(0, 11),
         timeout=st.sampled_from((0, 2, 5, 9, 30, NEVER)),
-        by=st.sampled_from((None, Cause.CACHED, Cause.SHUFFLE)),
+        by=st.sampled_from((None, SpendCause.CACHED, SpendCause.SHUFFLE)),
         task=st.integers(0, 50),
         wasted=st.integers(0, 30),
     )
-    def move(self, passed: int, choice: int, move: int, timeout: int, by: Cause | None, task: int, wasted: int) -> None:
+    def move(
+        self, passed: int, choice: int, move: int, timeout: int, by: SpendCause | None, task: int, wasted: int
+    ) -> None:
         """One executor's next step, of those that its state allows."""
         self.now += passed
         if not self.states:
@@ -248,24 +250,24 @@ class Fleets(RuleBasedStateMachine):
         self.judge_waiting(sums)
 
     def judge_causes(self, sums: Sums) -> None:
-        ledger: Counter[Cause] = Counter()
+        ledger: Counter[SpendCause] = Counter()
         billed = registered = 0
         for key, said in enumerate(self.said):
             reader = Reader(said, self.phases, self.now, self.tick)
             causes = reader.causes()
             task, wasted = self.work[key]
-            lost_work = causes[Cause.RUNNING] * min(wasted, task) // task if task else 0
-            causes[Cause.LOST_WORK] = lost_work
-            causes[Cause.RUNNING] -= lost_work
+            lost_work = causes[SpendCause.RUNNING] * min(wasted, task) // task if task else 0
+            causes[SpendCause.LOST_WORK] = lost_work
+            causes[SpendCause.RUNNING] -= lost_work
             bill = sums.by_executor[key]
-            assert dict(zip(CAUSES, bill.causes, strict=True)) == {cause: causes[cause] for cause in Cause}
+            assert dict(zip(CAUSES, bill.causes, strict=True)) == {cause: causes[cause] for cause in SpendCause}
             assert sum(bill.causes) == bill.ended - bill.requested == reader.ended - reader.requested
-            assert not (reader.ran and causes[Cause.OVER_REQUESTED])
+            assert not (reader.ran and causes[SpendCause.OVER_REQUESTED])
             assert bill.lost == (any(one.word == "lost" for one in said))
             ledger += causes
             billed += reader.ended - reader.requested
             registered += 0 if reader.registered is None else reader.ended - reader.registered
-        assert sums.ledger == {cause: ledger[cause] for cause in Cause}
+        assert sums.ledger == {cause: ledger[cause] for cause in SpendCause}
         assert min(sums.ledger.values()) >= 0
         assert sum(sums.ledger.values()) == sums.billed_ms == billed
         assert sums.executor_ms == registered <= billed

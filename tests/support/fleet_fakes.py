@@ -17,7 +17,7 @@ from typing import Any
 
 from podtide.adapters.eventlog.bytes.errors import LogCorrupt
 from podtide.adapters.fleet.rows import Row, Status
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.entrypoints.fleet.work import Options
 
 
@@ -71,7 +71,7 @@ def fake_assess(path: str, options: Options) -> Row:
         core_hours=1.0,
         gb_hours=2.0,
         cost=3.0 if options.prices else None,
-        ledger={Cause.RUNNING.value: 60.0, Cause.MINIMUM.value: 30.0, Cause.STARTING.value: 20.0},
+        ledger={SpendCause.RUNNING.value: 60.0, SpendCause.MINIMUM.value: 30.0, SpendCause.STARTING.value: 20.0},
         waited_s=4.0,
         waiting={Limit.START_UP.value: 3.0, Limit.BATCH.value: 1.0},
         error_runtime=-0.01,

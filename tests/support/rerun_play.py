@@ -29,7 +29,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.recorded.application import Application, Job, Stage
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import Outcome
 from podtide.domain.rerun.plan import Plan, Shape
 from podtide.domain.rerun.rerun import _Rerun, rerun
@@ -116,7 +116,7 @@ def behaviour(start_ms: Millis | tuple[Millis, ...] = 0, **more: Any) -> Behavio
 AT_ONCE: Final = behaviour()
 
 
-def causes(outcome: Outcome) -> dict[Cause, Millis]:
+def causes(outcome: Outcome) -> dict[SpendCause, Millis]:
     """The ledger without its zeroes."""
     return {cause: spent for cause, spent in outcome.ledger.items() if spent}
 

@@ -17,7 +17,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, Profi
 from podtide.domain.conf.scaling_config import ENABLED, MAX
 from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.ledger.causes import Cause
+from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.domain.rerun.outcome import Decision, Outcome, Point, StageTimes
 from podtide.domain.rerun.plan import Plan
 from podtide.entrypoints.common.log_config import NothingToReplay
@@ -100,7 +100,7 @@ def rerun(
         WORK_MS,
         5_000,
         3,
-        {Cause.RUNNING: WORK_MS // slots, Cause.IDLE_TIMEOUT: paid - WORK_MS // slots},
+        {SpendCause.RUNNING: WORK_MS // slots, SpendCause.IDLE_TIMEOUT: paid - WORK_MS // slots},
         {},
         {ProfileId(0): paid},
         (Point(0, count, count, 0, count, count),) if watch else (),

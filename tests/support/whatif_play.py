@@ -9,7 +9,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, Profi
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
 from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage, Unknown
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import Decision, Outcome, Point, StageTimes
 from podtide.domain.rerun.plan import Plan
 
@@ -80,7 +80,7 @@ def outcome(
     facts = {"pending_tasks": 8, "need": 4}
     return Outcome(
         seed, runtime_ms, executor_ms, billed, peak, 2, 0, 70_000, 35_000, 2_500, 7,
-        {Cause.RUNNING: running, Cause.STARTING: billed - running}, {Limit.START_UP: 2_000.0, Limit.RAMP: 500.0},
+        {SpendCause.RUNNING: running, SpendCause.STARTING: billed - running}, {Limit.START_UP: 2_000.0, Limit.RAMP: 500.0},
         billed_by_profile={DEFAULT_PROFILE: billed} if profiles is None else profiles,
         curve=curve if watched else (), stages=(StageTimes(0, 2_000, runtime_ms - 1_000),) if watched else (),
         decisions=(Decision(1_000, "target", "backlog", facts, 0, 0, 2),) if watched else (),

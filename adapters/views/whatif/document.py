@@ -37,7 +37,7 @@ from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun import outcome as rerun_outcome, plan as rerun_plan
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif import prices as whatif_prices, summary
 from podtide.domain.whatif.prices import Usage, usage, usage_of
 from podtide.domain.whatif.summary import Answer, Span
@@ -172,7 +172,7 @@ def _run(
         idle_share=_fine(answer.idle_share),
         requests=outcome.requests,
         waited_s=seconds(outcome.waited_ms),
-        ledger={cause.value: seconds(outcome.ledger.get(cause, 0)) for cause in Cause},
+        ledger={cause.value: seconds(outcome.ledger.get(cause, 0)) for cause in SpendCause},
         waiting={limit.value: seconds(outcome.waiting.get(limit, 0)) for limit in Limit},
         tasks_again=outcome.tasks_again,
         unfinished=answer.unfinished,

@@ -15,7 +15,7 @@ from typing import Final
 from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif.model import Faults
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 UNKNOWN: Final = "–"
 """Stands where a figure is not known."""
@@ -137,21 +137,23 @@ def share_of(amount: float, whole: float) -> float | None:
     return amount / whole if whole > 0 else None
 
 
-WORK: Final = Cause.RUNNING.value
+WORK: Final = SpendCause.RUNNING.value
 
 CAUSES: Final[Mapping[str, str]] = {
-    Cause.RUNNING.value: "It ran at least one task whose result counted.",
-    Cause.LOST_WORK.value: "It ran tasks that failed, died with an executor, or computed again what had been lost.",
-    Cause.STARTING.value: "Asked for and not registered yet: scheduling, image, JVM.",
-    Cause.OVER_REQUESTED.value: "It never ran a task, from its request to its end.",
-    Cause.MINIMUM.value: "Idle beyond every timeout, kept because the target (as a rule the minimum) does not let it go.",
-    Cause.CACHED.value: "Idle beyond the idle timeout, kept for the cached blocks that it holds.",
-    Cause.SHUFFLE.value: "Idle beyond the idle timeout, kept for the shuffle data that it holds.",
-    Cause.IDLE_TIMEOUT.value: "Idle within the idle timeout, then let go: the price of waiting to be sure.",
-    Cause.LAST_TASK.value: "Idle while other executors ran the last tasks of a stage and none waited.",
-    Cause.DRIVER.value: "Idle while no stage was under way: the driver planned, collected or thought.",
-    Cause.LEAVING.value: "Told to go and still there.",
-    Cause.OTHER.value: "Idle while tasks waited that it could not, or was not yet offered to, take.",
+    SpendCause.RUNNING.value: "It ran at least one task whose result counted.",
+    SpendCause.LOST_WORK.value: "It ran tasks that failed, died with an executor, or computed again what had been lost.",
+    SpendCause.STARTING.value: "Asked for and not registered yet: scheduling, image, JVM.",
+    SpendCause.OVER_REQUESTED.value: "It never ran a task, from its request to its end.",
+    SpendCause.MINIMUM.value: (
+        "Idle beyond every timeout, kept because the target (as a rule the minimum) does not let it go."
+    ),
+    SpendCause.CACHED.value: "Idle beyond the idle timeout, kept for the cached blocks that it holds.",
+    SpendCause.SHUFFLE.value: "Idle beyond the idle timeout, kept for the shuffle data that it holds.",
+    SpendCause.IDLE_TIMEOUT.value: "Idle within the idle timeout, then let go: the price of waiting to be sure.",
+    SpendCause.LAST_TASK.value: "Idle while other executors ran the last tasks of a stage and none waited.",
+    SpendCause.DRIVER.value: "Idle while no stage was under way: the driver planned, collected or thought.",
+    SpendCause.LEAVING.value: "Told to go and still there.",
+    SpendCause.OTHER.value: "Idle while tasks waited that it could not, or was not yet offered to, take.",
 }
 """What an executor-second of each cause was spent on, in the order in which they are shown: work first."""
 

@@ -1,7 +1,7 @@
 """The closed lists behind the bill: why an executor-second was spent, and what tasks waited for.
 
 Every executor-second, from the pod's request (on YARN: from the moment at which its container was given) to its end, has
-exactly one ``Cause``; the causes sum to the bill. Every
+exactly one ``SpendCause``; the causes sum to the bill. Every
 second in which tasks waited for executors is shared among the ``Limit``s that kept them away, by the number of executors
 that each kept away; the limits sum to the wait. docs/model.md says the same in prose; ``ledger`` keeps the books.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Cause(Enum):
+class SpendCause(Enum):
     """What an executor-second was spent on. Where several apply, the first of the list."""
 
     RUNNING = "running"

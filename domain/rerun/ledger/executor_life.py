@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.rerun.ledger.causes import Cause
+from podtide.domain.rerun.ledger.causes import SpendCause
 
 CAUSES: Final = (
-    Cause.RUNNING,
-    Cause.LOST_WORK,
-    Cause.LEAVING,
-    Cause.OVER_REQUESTED,
-    Cause.STARTING,
-    Cause.CACHED,
-    Cause.SHUFFLE,
-    Cause.MINIMUM,
-    Cause.IDLE_TIMEOUT,
-    Cause.LAST_TASK,
-    Cause.DRIVER,
-    Cause.OTHER,
+    SpendCause.RUNNING,
+    SpendCause.LOST_WORK,
+    SpendCause.LEAVING,
+    SpendCause.OVER_REQUESTED,
+    SpendCause.STARTING,
+    SpendCause.CACHED,
+    SpendCause.SHUFFLE,
+    SpendCause.MINIMUM,
+    SpendCause.IDLE_TIMEOUT,
+    SpendCause.LAST_TASK,
+    SpendCause.DRIVER,
+    SpendCause.OTHER,
 )
 """Every cause; where two apply, the first. The order of ``Bill.causes``."""
 
@@ -74,7 +74,7 @@ class Life:
         self.state = ASKED
         self.told = self.ran = self.lost = self.fresh = False
         self.timeout_at: Millis = NEVER
-        self.hold: Cause | None = None
+        self.hold: SpendCause | None = None
         self.hold_since = at
         self.driver_at = self.last_at = 0
         self.starting = self.running = self.leaving = self.idle_timeout = 0
@@ -86,7 +86,7 @@ class Life:
         start = self.hold_since if self.hold_since > self.timeout_at else self.timeout_at
         if self.hold is None:
             self.minimum += at - start
-        elif self.hold is Cause.CACHED:
+        elif self.hold is SpendCause.CACHED:
             self.cached += at - start
         else:
             self.shuffle += at - start

@@ -1,6 +1,6 @@
 """The books behind the bill: every executor-second under one cause, every second of waiting under the limits that bound.
 
-A ``Book`` is told, in the order of time, what becomes of each executor and of the application's tasks, and at the close
+A ``Ledger`` is told, in the order of time, what becomes of each executor and of the application's tasks, and at the close
 says what the executors' time was spent on. It is mutable and belongs to one simulation; nobody else sees it. All times are
 integer milliseconds, and the identity is exact: the causes sum to the time from each executor's request to its end, where
 the end is its removal or the close. It holds by construction: an executor's life is cut into spells that touch, and each
@@ -37,14 +37,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.ledger.executor_life import ASKED, BUSY, CAUSES, GONE, IDLE, STATES, Life
 
 Key: TypeAlias = int | str
 """What an executor is known by; one key, one life."""
 
 LIMITS: Final = tuple(Limit)
-"""The order of the counts that ``Book.shortage`` takes as a tuple."""
+"""The order of the counts that ``Ledger.shortage`` takes as a tuple."""
 
 _DRIVER, _LAST_TASK, _WAITING = range(3)
 
@@ -72,7 +72,7 @@ class Sums:
     to end. ``waiting``: every limit, in ms; sums to ``waited_ms``. ``by_executor``: if asked for, in the order of requests.
     """
 
-    ledger: dict[Cause, Millis]
+    ledger: dict[SpendCause, Millis]
     billed_ms: Millis
     executor_ms: Millis
     waiting: dict[Limit, float]
@@ -80,7 +80,7 @@ class Sums:
     by_executor: Mapping[Key, Bill] = field(default_factory=dict)
 
 
-class Book:
+class Ledger:
     """The books of one simulation.
 
     Times are ms, the same or later from call to call; calls at one time come in causal order. A call that cannot be true
@@ -217,12 +217,12 @@ class Book:
             life.cached = life.shuffle = life.minimum = 0  # of this spell: there was none before
             self._rests(life, at, max(at, life.timeout_at))
 
-    def held(self, key: Key, at: Millis, by: Cause | None) -> None:
+    def held(self, key: Key, at: Millis, by: SpendCause | None) -> None:
         """From now on its data keeps it, CACHED or SHUFFLE; or, with None, no longer does. It may be idle or busy."""
         life = self._lives.get(key)
         if life is None or life.state not in (IDLE, BUSY) or at < self._now:
             raise self._wrong("held", key, at, "a registered executor")
-        if by is not None and by is not Cause.CACHED and by is not Cause.SHUFFLE:
+        if by is not None and by is not SpendCause.CACHED and by is not SpendCause.SHUFFLE:
             raise self._wrong("held", key, at, f"CACHED, SHUFFLE or None (got {by})")
         self._now = at
         if by is life.hold:
@@ -328,7 +328,7 @@ class Book:
                 registered += life.ended - life.registered
             rows.append(life.causes())
         totals = dict(zip(CAUSES, map(sum, zip(*rows, strict=True)), strict=True))
-        ledger = {cause: totals[cause] for cause in Cause}
+        ledger = {cause: totals[cause] for cause in SpendCause}
         bills: dict[Key, Bill] = {}
         if each:
             for (key, life), row in zip(self._lives.items(), rows[1:], strict=True):

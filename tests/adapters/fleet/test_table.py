@@ -12,12 +12,13 @@ import pytest
 from podtide.adapters.fleet.rows import COLUMNS, Row, Status, shortened
 from podtide.adapters.fleet.summary import OTHERS, REASONS_MAX, Summary
 from podtide.adapters.fleet.table import GROUP_ROWS, TableError, check_table, open_table
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 OK = Row(
     log="a", status=Status.OK, app_id="app-1", app_name="=HYPERLINK(1)", started_ms=1_700_000_000_123, tasks=7,
-    runtime_s=1.5, billed_seconds=20.0, core_hours=0.5, ledger={Cause.RUNNING.value: 12.0, Cause.STARTING.value: 8.0},
-    waited_s=0.0, error_runtime=-0.25, best="static 4", best_static=4, saving_core_hours=0.1, log_bytes=9,
+    runtime_s=1.5, billed_seconds=20.0, core_hours=0.5,
+    ledger={SpendCause.RUNNING.value: 12.0, SpendCause.STARTING.value: 8.0}, waited_s=0.0, error_runtime=-0.25,
+    best="static 4", best_static=4, saving_core_hours=0.1, log_bytes=9,
     best_conf={"spark.x": None, "spark.ü": "="},
 )  # fmt: skip
 BAD = Row(log="b", status=Status.REFUSED, reason="why\nnot")
@@ -26,7 +27,7 @@ BAD = Row(log="b", status=Status.REFUSED, reason="why\nnot")
 def test_there_is_a_column_for_every_cause_and_limit() -> None:
     names = [column.name for column in COLUMNS]
     assert len(set(names)) == len(names)
-    assert sum(name.startswith("ledger_") for name in names) == len(Cause)
+    assert sum(name.startswith("ledger_") for name in names) == len(SpendCause)
     assert sum(name.startswith("wait_") for name in names) == len(Limit)
     assert {"ledger_kept_by_minimum_s", "ledger_over_requested_s", "wait_batch_size_and_delay_s", "waste_s"} <= set(
         names

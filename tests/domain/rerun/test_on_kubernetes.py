@@ -13,7 +13,7 @@ from podtide.domain.fakes.kubernetes.description import Description, Life, Stage
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour, Loss
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import Outcome
 from podtide.domain.rerun.plan import Shape
 from podtide.domain.rerun.rerun import rerun
@@ -112,7 +112,7 @@ def test_idle_executors_go() -> None:
     assert outcome.runtime_ms == 46 * S
     assert outcome.executor_ms == 8 * 20 * S + 6 * S + 2 * 5 * S
     assert causes(outcome) == {
-        Cause.RUNNING: 95 * S, Cause.IDLE_TIMEOUT: 80 * S, Cause.LAST_TASK: S,
+        SpendCause.RUNNING: 95 * S, SpendCause.IDLE_TIMEOUT: 80 * S, SpendCause.LAST_TASK: S,
     }  # fmt: skip
     assert limits(outcome) == pytest.approx({Limit.BACKLOG_TIMEOUT: 2 * S, Limit.RAMP: 3 * S + S})
 
@@ -137,7 +137,7 @@ def test_pods_without_a_node() -> None:
     cluster = replace(cluster, groups=(replace(cluster.groups[0], pods=2),))
     outcome = run(app(stage(0, [S] * 4)), pods({"executor.instances": "4"}, cluster))
     assert (outcome.runtime_ms, outcome.executor_ms, outcome.billed_ms) == (2 * S, 4 * S, 8 * S)
-    assert causes(outcome) == {Cause.RUNNING: 4 * S, Cause.OVER_REQUESTED: 4 * S}
+    assert causes(outcome) == {SpendCause.RUNNING: 4 * S, SpendCause.OVER_REQUESTED: 4 * S}
     assert limits(outcome) == pytest.approx({Limit.CAPACITY: S})
 
 
@@ -170,8 +170,8 @@ def test_executors_that_are_taken(conf: dict[str, str], seed: int) -> None:
     assert {(task.stage, task.part) for task in watched.tasks.good} == {
         *((0, part) for part in range(20)), *((1, part) for part in range(10)),
     }  # fmt: skip
-    assert outcome.ledger[Cause.LOST_WORK] > 0
-    assert outcome.ledger[Cause.RUNNING] >= 100 * S
+    assert outcome.ledger[SpendCause.LOST_WORK] > 0
+    assert outcome.ledger[SpendCause.RUNNING] >= 100 * S
 
 
 def test_too_many_failures_are_the_end() -> None:

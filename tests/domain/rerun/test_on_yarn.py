@@ -22,8 +22,8 @@ from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour, Containers, Loss, StartUp
-from podtide.domain.rerun.heartbeats import Beats
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.heartbeats import Heartbeats
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import Outcome
 from podtide.domain.rerun.plan import NO_FAULTS, Faults, Plan, Shape
 from podtide.domain.rerun.rerun import _Rerun, rerun
@@ -58,7 +58,7 @@ class Known(NamedTuple):
     runtime: int
     executors: int
     billed: int
-    ledger: dict[Cause, int]
+    ledger: dict[SpendCause, int]
     waiting: dict[Limit, float | Fraction]
 
 
@@ -66,32 +66,33 @@ KNOWN: Final = {
     # Up to 200 two executors are not given, six more would be above the maximum; then six, down to nothing at 500.
     "containers come with the second beat": Known(
         app(stage(0, [100] * 8)), fixed(2), AT_ONCE, 600, 800, 800,
-        {Cause.RUNNING: 800}, {SCHEDULER: Fraction(1, 4), HEARTBEAT: Fraction(199, 4), MAXIMUM: 450},
+        {SpendCause.RUNNING: 800}, {SCHEDULER: Fraction(1, 4), HEARTBEAT: Fraction(199, 4), MAXIMUM: 450},
     ),
     "the first pause is a setting": Known(
         app(stage(0, [100] * 8)), with_beats(fixed(2), 3_000, 1_000), AT_ONCE, 1_400, 800, 800,
-        {Cause.RUNNING: 800}, {SCHEDULER: Fraction(1, 4), HEARTBEAT: Fraction(999, 4), MAXIMUM: 1_050},
+        {SpendCause.RUNNING: 800}, {SCHEDULER: Fraction(1, 4), HEARTBEAT: Fraction(999, 4), MAXIMUM: 1_050},
     ),
     "and no longer than the heartbeat": Known(
         app(stage(0, [100] * 2)), with_beats(fixed(2), 50, 200), AT_ONCE, 150, 200, 200,
-        {Cause.RUNNING: 200}, {SCHEDULER: 1, HEARTBEAT: 49},
+        {SpendCause.RUNNING: 200}, {SCHEDULER: 1, HEARTBEAT: 49},
     ),
     # A container costs from 200, its executor is there at 1000 and 1200.
     "start-ups begin with the launch": Known(
         app(stage(0, [1_000] * 2)), fixed(2), place((800, 1_000)), 2_200, 2_200, 4_000,
-        {Cause.STARTING: 1_800, Cause.RUNNING: 2_000, Cause.LAST_TASK: 200}, {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 1_000},
+        {SpendCause.STARTING: 1_800, SpendCause.RUNNING: 2_000, SpendCause.LAST_TASK: 200},
+        {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 1_000},
     ),
     "a slow start": Known(
         app(stage(0, [1_000] * 2)), fixed(2, faults=Faults(start_extra_ms=300)), place(800), 2_300, 2_000, 4_200,
-        {Cause.STARTING: 2_200, Cause.RUNNING: 2_000}, {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 1_100},
+        {SpendCause.STARTING: 2_200, SpendCause.RUNNING: 2_000}, {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 1_100},
     ),
     # The queue holds one; the other is never placed.
     "a quota is a queue": Known(
-        app(stage(0, [100] * 4)), fixed(2, faults=Faults(quota=1)), AT_ONCE, 600, 400, 400, {Cause.RUNNING: 400},
+        app(stage(0, [100] * 4)), fixed(2, faults=Faults(quota=1)), AT_ONCE, 600, 400, 400, {SpendCause.RUNNING: 400},
         {SCHEDULER: Fraction(1, 2), HEARTBEAT: Fraction(199, 4), CAPACITY: Fraction(199, 4) + 100, MAXIMUM: 300},
     ),
     "the bound that the log showed is one, too": Known(
-        app(stage(0, [100] * 4)), fixed(2), place(capacity=1), 600, 400, 400, {Cause.RUNNING: 400},
+        app(stage(0, [100] * 4)), fixed(2), place(capacity=1), 600, 400, 400, {SpendCause.RUNNING: 400},
         {SCHEDULER: Fraction(1, 2), HEARTBEAT: Fraction(199, 4), CAPACITY: Fraction(199, 4) + 100, MAXIMUM: 300},
     ),
     # The executor is idle at 300, and its target falls, which wakes the master: beats at 300, 3300. Told to go at 1300, it
@@ -99,50 +100,51 @@ KNOWN: Final = {
     # timeout, the beat of 21300 and that of 21500.
     "a release waits for a beat": Known(
         thinking(20_000), dynamic({"initialExecutors": "1", "executorIdleTimeout": "1s"}), place(stop_ms=500),
-        21_600, 3_701, 3_701, {Cause.RUNNING: 200, Cause.IDLE_TIMEOUT: 1_000, Cause.LEAVING: 2_501},
+        21_600, 3_701, 3_701, {SpendCause.RUNNING: 200, SpendCause.IDLE_TIMEOUT: 1_000, SpendCause.LEAVING: 2_501},
         {SCHEDULER: 2, HEARTBEAT: 398, Limit.BACKLOG_TIMEOUT: 1_000},
     ),
     # Beats at 300, 1200, 2100.
     "a shorter heartbeat lets go earlier": Known(
         thinking(20_000), with_beats(dynamic({"initialExecutors": "1", "executorIdleTimeout": "1s"}), 900, 200),
-        place(stop_ms=500), 21_600, 2_501, 2_501, {Cause.RUNNING: 200, Cause.IDLE_TIMEOUT: 1_000, Cause.LEAVING: 1_301},
+        place(stop_ms=500), 21_600, 2_501, 2_501,
+        {SpendCause.RUNNING: 200, SpendCause.IDLE_TIMEOUT: 1_000, SpendCause.LEAVING: 1_301},
         {SCHEDULER: 2, HEARTBEAT: 398, Limit.BACKLOG_TIMEOUT: 1_000},
     ),
     # Lost at 350 in the second task; the beat of 350 releases it, the one of 550 tells of its end. Nothing wakes the master
     # then: it asks again at 3550 and has the container at 3750, for four tasks. The last begins at 4050; booked up to 4100.
     "a lost executor is replaced a heartbeat later": Known(
         app(stage(0, [100] * 5)), fixed(1), place(losses=(Loss(0, 150),)), 4_150, 550, 550,
-        {Cause.RUNNING: 500, Cause.LOST_WORK: 50},
+        {SpendCause.RUNNING: 500, SpendCause.LOST_WORK: 50},
         {SCHEDULER: Fraction(1, 5) + Fraction(1, 4), HEARTBEAT: Fraction(199, 5) + Fraction(3_399, 4),
          MAXIMUM: Fraction(800, 5) + 150 + Fraction(3 * 3_400, 4) + 350},
     ),
     # 0 +700 +300
     "in cluster mode the first backlog needs no timeout": Known(
         app(stage(0, [300])), containers({**DYNAMIC, "submit.deployMode": "cluster"}), place(700), 1_200, 300, 1_000,
-        {Cause.RUNNING: 300, Cause.STARTING: 700}, {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 700},
+        {SpendCause.RUNNING: 300, SpendCause.STARTING: 700}, {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 700},
     ),
     "in client mode it does": Known(
         app(stage(0, [300])), containers({**DYNAMIC, "submit.deployMode": "client"}), place(700), 2_200, 300, 1_000,
-        {Cause.RUNNING: 300, Cause.STARTING: 700},
+        {SpendCause.RUNNING: 300, SpendCause.STARTING: 700},
         {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 700, Limit.BACKLOG_TIMEOUT: 1_000},
     ),
     "nothing happens before the boot": Known(
         app(stage(0, [300])), fixed(1), place(700, boot_ms=1_000), 2_200, 300, 1_000,
-        {Cause.RUNNING: 300, Cause.STARTING: 700}, {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 700},
+        {SpendCause.RUNNING: 300, SpendCause.STARTING: 700}, {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 700},
     ),
     # given clusters
     "a cluster's own start-up": Known(
         app(stage(0, [100] * 4)), fixed(2, hadoop=cluster(start_ms=700)), AT_ONCE, 1_100, 400, 1_800,
-        {Cause.RUNNING: 400, Cause.STARTING: 1_400},
+        {SpendCause.RUNNING: 400, SpendCause.STARTING: 1_400},
         {SCHEDULER: Fraction(1, 2), HEARTBEAT: Fraction(199, 2), START_UP: 350, MAXIMUM: 550},
     ),
     "a full queue": Known(
         app(stage(0, [100] * 4)), fixed(2, hadoop=cluster(queue=Queue(1_500))), AT_ONCE, 600, 400, 400,
-        {Cause.RUNNING: 400},
+        {SpendCause.RUNNING: 400},
         {SCHEDULER: Fraction(1, 2), HEARTBEAT: Fraction(199, 4), CAPACITY: Fraction(199, 4) + 100, MAXIMUM: 300},
     ),
     "nodes that are full": Known(
-        app(stage(0, [100] * 4)), fixed(2, hadoop=cluster(ONE)), AT_ONCE, 600, 400, 400, {Cause.RUNNING: 400},
+        app(stage(0, [100] * 4)), fixed(2, hadoop=cluster(ONE)), AT_ONCE, 600, 400, 400, {SpendCause.RUNNING: 400},
         {SCHEDULER: Fraction(1, 2), HEARTBEAT: Fraction(199, 4), CAPACITY: Fraction(199, 4) + 100, MAXIMUM: 300},
     ),
     "room on excluded nodes only": Known(
@@ -150,7 +152,7 @@ KNOWN: Final = {
         containers(
             {**STATIC, "executor.instances": "2", "yarn.exclude.nodes": "b-1"}, hadoop=cluster(ONE, OTHER)
         ),
-        AT_ONCE, 600, 400, 400, {Cause.RUNNING: 400},
+        AT_ONCE, 600, 400, 400, {SpendCause.RUNNING: 400},
         {SCHEDULER: Fraction(1, 2), HEARTBEAT: Fraction(199, 4), EXCLUSION: Fraction(199, 4) + 100, MAXIMUM: 300},
     ),
 }  # fmt: skip
@@ -180,7 +182,7 @@ def test_a_target_that_falls_in_time_takes_its_requests_back() -> None:
     """Ten are asked for at the start and one is needed, which is known before any is placed: nine never cost anything."""
     outcome = run(app(stage(0, [5_000])), dynamic({"initialExecutors": "10"}), place(500))
     assert (outcome.executors_started, outcome.billed_ms) == (1, 5_500)
-    assert causes(outcome) == {Cause.STARTING: 500, Cause.RUNNING: 5_000}
+    assert causes(outcome) == {SpendCause.STARTING: 500, SpendCause.RUNNING: 5_000}
 
 
 def test_what_is_given_before_the_target_falls_comes_all_the_same() -> None:
@@ -190,7 +192,7 @@ def test_what_is_given_before_the_target_falls_comes_all_the_same() -> None:
     assert (outcome.executors_started, outcome.requests) == (1, 3)
     both = run(app(stage(0, [100] * 10)), dynamic({"initialExecutors": "2"}), place((0, 2_000)))
     assert both.executors_started == 2
-    assert causes(both)[Cause.OVER_REQUESTED] == 1_000
+    assert causes(both)[SpendCause.OVER_REQUESTED] == 1_000
 
 
 def test_nothing_ever_comes_from_an_empty_queue() -> None:
@@ -243,7 +245,7 @@ def test_a_launch_that_fails_costs_a_container_and_no_executor() -> None:
     check_sums(outcome)
     assert outcome.executors_started >= 3
     assert outcome.peak_executors == 0
-    assert causes(outcome) == {Cause.OVER_REQUESTED: outcome.billed_ms}
+    assert causes(outcome) == {SpendCause.OVER_REQUESTED: outcome.billed_ms}
 
 
 @pytest.mark.parametrize("plan", [fixed(2), dynamic({"initialExecutors": "2", "maxExecutors": "2"})])
@@ -253,7 +255,7 @@ def test_an_application_outlives_its_master(plan: Plan) -> None:
     outcome = run(app(stage(0, [1_000] * 40)), replace(plan, hadoop=fails))
     assert outcome.unfinished is None
     assert (outcome.executors_started, outcome.executors_lost) == (4, 2)
-    assert Cause.LOST_WORK in causes(outcome)
+    assert SpendCause.LOST_WORK in causes(outcome)
 
 
 def test_a_tenant_takes_its_part_of_the_queue_back() -> None:
@@ -299,7 +301,7 @@ def test_an_executor_is_ready_later_than_it_registers() -> None:
     late = Containers(SharedStartUp((500,), ready_ms=(300,)), (0,))
     outcome = run(app(stage(0, [100])), fixed(1), replace(AT_ONCE, containers=late))
     assert outcome.runtime_ms == 200 + 500 + 300 + 100
-    assert causes(outcome) == {Cause.STARTING: 800, Cause.RUNNING: 100}
+    assert causes(outcome) == {SpendCause.STARTING: 800, SpendCause.RUNNING: 100}
 
 
 # ------------------------------------------------------------------------------------------------------------ properties
@@ -346,7 +348,7 @@ def test_beats_that_are_passed_over_change_nothing(
     """Only how often one looks at what is missing depends on how many beats are made."""
     quick = played(bodies, plan, where, faults, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Beats, "_quiet", lambda _self, _now: False)
+        patch.setattr(Heartbeats, "_quiet", lambda _self, _now: False)
         slow = played(bodies, plan, where, faults, seed)
     assert replace(figures(quick), waiting={}, waited_ms=0) == replace(figures(slow), waiting={}, waited_ms=0)
     assert quick.decisions == slow.decisions
@@ -358,6 +360,6 @@ def test_a_day_of_waiting_costs_next_to_nothing() -> None:
     made = _Rerun(thinking(day), AT_ONCE, dynamic({"initialExecutors": "1", "minExecutors": "1"}), 0, watch=False)
     outcome = made.run(2 * day)
     assert outcome.unfinished is None
-    beats = made.manager._beats  # type: ignore[union-attr]
+    beats = made.manager.heartbeats  # type: ignore[union-attr]
     assert beats.state.yarn is not None
     assert beats.state.yarn.allocator.serial < 20

@@ -27,7 +27,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.recorded.application import Application, Copy, Failure, Stage
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import Outcome
 from podtide.domain.rerun.plan import Faults, Plan, Shape
 from podtide.domain.rerun.rerun import rerun
@@ -65,7 +65,7 @@ class Known(NamedTuple):
     runtime: int
     executors: int
     billed: int
-    ledger: dict[Cause, int]
+    ledger: dict[SpendCause, int]
     waiting: dict[Limit, float | Fraction] = {}  # noqa: RUF012 - never written
 
 
@@ -81,71 +81,71 @@ def two_jobs(think_ms: int, first: Stage, second: Stage, end_lag_ms: int = 0, **
 KNOWN = {
     "four waves on two executors": Known(
         app(stage(0, [100] * 8)), static(2), AT_ONCE, 400, 800, 800,
-        {Cause.RUNNING: 800}, {Limit.MAXIMUM: 300},
+        {SpendCause.RUNNING: 800}, {Limit.MAXIMUM: 300},
     ),
     "a last wave of one": Known(
         app(stage(0, [100] * 5)), static(2), AT_ONCE, 300, 600, 600,
-        {Cause.RUNNING: 500, Cause.LAST_TASK: 100}, {Limit.MAXIMUM: 200},
+        {SpendCause.RUNNING: 500, SpendCause.LAST_TASK: 100}, {Limit.MAXIMUM: 200},
     ),
     "four slots each": Known(
         app(stage(0, [100] * 8)), static(1, slots=4), AT_ONCE, 200, 200, 200,
-        {Cause.RUNNING: 200}, {Limit.MAXIMUM: 100},
+        {SpendCause.RUNNING: 200}, {Limit.MAXIMUM: 100},
     ),
     "more executors than tasks": Known(
         app(stage(0, [100])), static(3), AT_ONCE, 100, 300, 300,
-        {Cause.RUNNING: 100, Cause.OVER_REQUESTED: 200},
+        {SpendCause.RUNNING: 100, SpendCause.OVER_REQUESTED: 200},
     ),
     # 0 +10 submitted +5 first task +100 +2 complete: 117; then 127, 132, 332, 334; then 344, 349, 649, 651. Idle while
     # tasks wait: 5 for each stage and executor; beside the last task: 300; the rest is the driver's.
     "a chain with lags": Known(
         app(*chain([[100] * 2, [200] * 2, [300]], submit_lag_ms=10, launch_lag_ms=5, finish_lag_ms=2)),
         static(2), AT_ONCE, 651, 1_302, 1_302,
-        {Cause.RUNNING: 900, Cause.OTHER: 30, Cause.LAST_TASK: 300, Cause.DRIVER: 72},
+        {SpendCause.RUNNING: 900, SpendCause.OTHER: 30, SpendCause.LAST_TASK: 300, SpendCause.DRIVER: 72},
     ),
     # 100 +3 the first ends +1000 +100 +3 the second ends +50 the application's
     "two jobs, a thought in between, one at the end": Known(
         two_jobs(1_000, stage(0, [100]), stage(1, [100], job=1), end_lag_ms=3, ended_ms=50),
-        static(1), AT_ONCE, 1_256, 1_256, 1_256, {Cause.RUNNING: 200, Cause.DRIVER: 1_056},
+        static(1), AT_ONCE, 1_256, 1_256, 1_256, {SpendCause.RUNNING: 200, SpendCause.DRIVER: 1_056},
     ),
     # asked for at 200, there at 1200 and 1400, done at 2200 and 2400
     "start-ups": Known(
         app(stage(0, [1_000] * 2)), static(2), behaviour((1_000, 1_200), boot_ms=200), 2_400, 2_200, 4_400,
-        {Cause.STARTING: 2_200, Cause.RUNNING: 2_000, Cause.LAST_TASK: 200}, {Limit.START_UP: 1_200},
+        {SpendCause.STARTING: 2_200, SpendCause.RUNNING: 2_000, SpendCause.LAST_TASK: 200}, {Limit.START_UP: 1_200},
     ),
     # 1000 of each at half the speed, then 1000 of the other alone: there at 2000 and 3000
     "start-ups that share a machine": Known(
         app(stage(0, [1_500] * 2)), static(2), Behaviour(StartUp((1_000, 2_000), parallel=1.0, machines=1)),
         4_500, 4_000, 9_000,
-        {Cause.STARTING: 5_000, Cause.RUNNING: 3_000, Cause.LAST_TASK: 1_000}, {Limit.START_UP: 3_000},
+        {SpendCause.STARTING: 5_000, SpendCause.RUNNING: 3_000, SpendCause.LAST_TASK: 1_000}, {Limit.START_UP: 3_000},
     ),
     # registered at 300, ready at 500: the first task begins then
     "not ready at once": Known(
         app(stage(0, [1_000])), static(1), Behaviour(SharedStartUp((300,), ready_ms=(200,))), 1_500, 1_200, 1_500,
-        {Cause.STARTING: 500, Cause.RUNNING: 1_000}, {Limit.START_UP: 300},
+        {SpendCause.STARTING: 500, SpendCause.RUNNING: 1_000}, {Limit.START_UP: 300},
     ),
     # the start is over at 600; by then the driver has done 300 of its 400, and submits its first job at 700
     "a driver that shares the machine": Known(
         app(stage(0, [1_000]), jobs=[job(0, [stage(0, [1_000])], think_ms=9_999)]), static(1),
         Behaviour(SharedStartUp((300,), parallel=1.0, machines=1, driver_ms=400)), 1_700, 1_100, 1_700,
-        {Cause.STARTING: 600, Cause.RUNNING: 1_000, Cause.DRIVER: 100},
+        {SpendCause.STARTING: 600, SpendCause.RUNNING: 1_000, SpendCause.DRIVER: 100},
     ),
     # each slot that begins fresh takes 40 more
     "fresh executors": Known(
         app(stage(0, [100] * 6)), static(1, slots=2), behaviour(fresh_ms=(40,)), 340, 340, 340,
-        {Cause.RUNNING: 340}, {Limit.MAXIMUM: 300},
+        {SpendCause.RUNNING: 340}, {Limit.MAXIMUM: 300},
     ),
     # 100 +4 +100 +4 +100
     "a slot stands empty between two tasks": Known(
         app(stage(0, [100] * 3), turnaround_ms=4), static(1), AT_ONCE, 308, 308, 308,
-        {Cause.RUNNING: 308}, {Limit.MAXIMUM: 300},
+        {SpendCause.RUNNING: 308}, {Limit.MAXIMUM: 300},
     ),
     "initial executors": Known(
-        app(stage(0, [1_000] * 4)), dynamic(executors_initial=4), AT_ONCE, 1_000, 4_000, 4_000, {Cause.RUNNING: 4_000},
+        app(stage(0, [1_000] * 4)), dynamic(executors_initial=4), AT_ONCE, 1_000, 4_000, 4_000, {SpendCause.RUNNING: 4_000},
     ),
     # 1 at 1 s, 3 at 2 s, 7 at 3 s, 15 at 4 s, 20 at 5 s, and each 3 s later there: 108 s - 4 - 2*5 - 4*6 - 8*7 - 5*8
     "the ramp": Known(
         app(stage(0, [100 * S] * 20)), dynamic(), behaviour(3 * S), 108 * S, 2_026 * S, 2_086 * S,
-        {Cause.STARTING: 60 * S, Cause.RUNNING: 2_000 * S, Cause.LAST_TASK: 26 * S},
+        {SpendCause.STARTING: 60 * S, SpendCause.RUNNING: 2_000 * S, SpendCause.LAST_TASK: 26 * S},
         {
             Limit.BACKLOG_TIMEOUT: 1_000,
             Limit.RAMP: 50 * (19 + 17 + 13) + Fraction(5_000, 19),
@@ -157,16 +157,16 @@ KNOWN = {
     "a sustained timeout of its own, a grid of its own": Known(
         app(stage(0, [100 * S] * 4), jobs=[job(0, [stage(0, [100 * S] * 4)], think_ms=300)]),
         dynamic(sustained_backlog_timeout_ms=400), behaviour(0, boot_ms=250), 102_150, 401_600, 401_600,
-        {Cause.RUNNING: 400 * S, Cause.LAST_TASK: 1_600}, {Limit.BACKLOG_TIMEOUT: 1_000, Limit.RAMP: 800},
+        {SpendCause.RUNNING: 400 * S, SpendCause.LAST_TASK: 1_600}, {Limit.BACKLOG_TIMEOUT: 1_000, Limit.RAMP: 800},
     ),
     "a maximum": Known(
         app(stage(0, [1_000] * 8)), dynamic(executors_max=2, executors_initial=2), AT_ONCE, 4_000, 8_000, 8_000,
-        {Cause.RUNNING: 8_000}, {Limit.MAXIMUM: 3_000},
+        {SpendCause.RUNNING: 8_000}, {Limit.MAXIMUM: 3_000},
     ),
     # need 4 of 8: one at 1 s, three at 2 s, four at 3 s; the second wave begins at 11, 12, 12 and 13 s
     "a ratio of one half": Known(
         app(stage(0, [10 * S] * 8)), dynamic(ratio=0.5), AT_ONCE, 23 * S, 84 * S, 84 * S,
-        {Cause.RUNNING: 80 * S, Cause.LAST_TASK: 4 * S},
+        {SpendCause.RUNNING: 80 * S, SpendCause.LAST_TASK: 4 * S},
         {
             Limit.BACKLOG_TIMEOUT: 500,
             Limit.RAMP: Fraction(3_000, 7) + 200,
@@ -175,7 +175,7 @@ KNOWN = {
     ),
     "a backlog timeout longer than the job": Known(
         app(stage(0, [100] * 8)), dynamic(executors_initial=1, backlog_timeout_ms=60 * S), AT_ONCE, 800, 800, 800,
-        {Cause.RUNNING: 800}, {Limit.BACKLOG_TIMEOUT: 700},
+        {SpendCause.RUNNING: 800}, {Limit.BACKLOG_TIMEOUT: 700},
     ),
     # one of the two never works: it is asked to go at 10.0 s and goes at 10.305; the other falls idle at 0.537 and is asked
     # at 10.6, the next place of the grid; the second job's backlog begins at 30.537, is heard at 30.6, answered at 31.6
@@ -184,10 +184,10 @@ KNOWN = {
         dynamic(executors_initial=2, idle_timeout_ms=10 * S), behaviour(removal_ms=(305,)), 32_100,
         10_305 + 10_905 + 500, 10_305 + 10_905 + 500,
         {
-            Cause.RUNNING: 537 + 500,
-            Cause.LEAVING: 2 * 305,
-            Cause.OVER_REQUESTED: 10_000,
-            Cause.IDLE_TIMEOUT: 10_063,
+            SpendCause.RUNNING: 537 + 500,
+            SpendCause.LEAVING: 2 * 305,
+            SpendCause.OVER_REQUESTED: 10_000,
+            SpendCause.IDLE_TIMEOUT: 10_063,
         },
         {Limit.BACKLOG_TIMEOUT: 1_000},
     ),
@@ -195,90 +195,90 @@ KNOWN = {
     "a minimum": Known(
         two_jobs(20 * S, stage(0, [100]), stage(1, [100], job=1)),
         dynamic(executors_min=1, executors_initial=1, idle_timeout_ms=10 * S), AT_ONCE, 20_200, 20_200, 20_200,
-        {Cause.RUNNING: 200, Cause.DRIVER: 10_000, Cause.MINIMUM: 10_000},
+        {SpendCause.RUNNING: 200, SpendCause.DRIVER: 10_000, SpendCause.MINIMUM: 10_000},
     ),
     # three of four are there at 3 s; the fourth task takes the first slot that is left
     "too few registered": Known(
         app(stage(0, [100] * 4)), static(4, registered_ratio=0.75), behaviour((1_000, 2_000, 3_000, 4_000)),
         3_200, 3_600, 12_800,
         {
-            Cause.STARTING: 9_000,  # until enough are there nobody can be given a task
-            Cause.RUNNING: 400,
-            Cause.LAST_TASK: 200,
-            Cause.OVER_REQUESTED: 3_200,
+            SpendCause.STARTING: 9_000,  # until enough are there nobody can be given a task
+            SpendCause.RUNNING: 400,
+            SpendCause.LAST_TASK: 200,
+            SpendCause.OVER_REQUESTED: 3_200,
         },
         {Limit.START_UP: 3_100},
     ),
     "too few registered for too long": Known(
         app(stage(0, [100] * 4)), static(4, registered_ratio=1.0, registered_wait_ms=1_500),
         behaviour((1_000, 9_000)), 1_700, 1_400, 6_800,
-        {Cause.STARTING: 3_000, Cause.RUNNING: 400, Cause.OVER_REQUESTED: 3_400},
+        {SpendCause.STARTING: 3_000, SpendCause.RUNNING: 400, SpendCause.OVER_REQUESTED: 3_400},
         {Limit.START_UP: 1_600},
     ),
     "two CPUs for a task": Known(
         app(stage(0, [1_000] * 6)),
         dynamic(2, executors_initial=1, executors_max=1, profile_rules=ProfileRules(4, task_cpus=Decimal(2))),
-        AT_ONCE, 3_000, 3_000, 3_000, {Cause.RUNNING: 3_000}, {Limit.MAXIMUM: 2_000},
+        AT_ONCE, 3_000, 3_000, 3_000, {SpendCause.RUNNING: 3_000}, {Limit.MAXIMUM: 2_000},
     ),
     # a task set that starts as one: when the fourth executor is there
     "a barrier": Known(
         app(stage(0, [1_000] * 4, barrier=True)), static(4), behaviour((100, 200, 300, 400)), 1_400, 4_600, 5_600,
-        {Cause.STARTING: 1_000, Cause.OTHER: 600, Cause.RUNNING: 4_000}, {Limit.START_UP: 400},
+        {SpendCause.STARTING: 1_000, SpendCause.OTHER: 600, SpendCause.RUNNING: 4_000}, {Limit.START_UP: 400},
     ),
     # one task fails and runs again
     "a barrier with a failure": Known(
         app(stage(0, [1_000] * 2, barrier=True, failures=(Failure(0, 300),))), static(2), AT_ONCE, 1_300, 2_600, 2_600,
-        {Cause.RUNNING: 2_000, Cause.LOST_WORK: 300, Cause.LAST_TASK: 300},
+        {SpendCause.RUNNING: 2_000, SpendCause.LOST_WORK: 300, SpendCause.LAST_TASK: 300},
     ),
     "failures": Known(
         app(stage(0, [1_000], failures=(Failure(0, 300), Failure(0, 300)))), static(1), AT_ONCE, 1_600, 1_600, 1_600,
-        {Cause.RUNNING: 1_000, Cause.LOST_WORK: 600},
+        {SpendCause.RUNNING: 1_000, SpendCause.LOST_WORK: 600},
     ),
     # task 1 is the second of three, but the first that ever ended
     "failures beside a task that never ended": Known(
         app(stage(0, [-1, 100, 1_000], failures=(Failure(1, 300),))), static(1), AT_ONCE, 1_400, 1_400, 1_400,
-        {Cause.RUNNING: 1_100, Cause.LOST_WORK: 300}, {Limit.MAXIMUM: 400},
+        {SpendCause.RUNNING: 1_100, SpendCause.LOST_WORK: 300}, {Limit.MAXIMUM: 400},
     ),
     "lost with a shuffle service": Known(
         app(*chain([[1_000] * 2, [1_000] * 2])), static(2, shuffle_kept=True), behaviour(losses=(Loss(0, 1_500),)),
         2_500, 5_000, 5_000,
-        {Cause.RUNNING: 4_000, Cause.LOST_WORK: 500, Cause.LAST_TASK: 500},
+        {SpendCause.RUNNING: 4_000, SpendCause.LOST_WORK: 500, SpendCause.LAST_TASK: 500},
     ),
     # reduce stops at 1500, 200 later half of map runs again, then half of reduce: 1700, 2700, 3700. The other executor's
     # reduce task, which has all it needs, ends at 2000; the new executor is idle from 1500 to 1700
     "lost with its map output": Known(
         app(*chain([[1_000] * 2, [1_000] * 2])), static(2), behaviour(losses=(Loss(0, 1_500),)), 3_700, 7_400, 7_400,
-        {Cause.RUNNING: 4_000, Cause.LOST_WORK: 1_500, Cause.LAST_TASK: 1_900},
+        {SpendCause.RUNNING: 4_000, SpendCause.LOST_WORK: 1_500, SpendCause.LAST_TASK: 1_900},
     ),
     # a map task that had ended runs again (Resubmitted) beside the one that ran: from 1500 on the new executor, from 2000
     # on the old one; 3000, and 50 of the reduce
     "lost during the map": Known(
         app(*chain([[1_000] * 4, [50]])), static(2), behaviour(losses=(Loss(0, 1_500),)), 3_050, 6_100, 6_100,
-        {Cause.RUNNING: 4_050, Cause.LOST_WORK: 1_500, Cause.LAST_TASK: 550}, {Limit.MAXIMUM: 1_500},
+        {SpendCause.RUNNING: 4_050, SpendCause.LOST_WORK: 1_500, SpendCause.LAST_TASK: 550}, {Limit.MAXIMUM: 1_500},
     ),
     "a quota": Known(
         app(stage(0, [100] * 4)), static(5, faults=Faults(quota=2)), AT_ONCE, 200, 400, 400,
-        {Cause.RUNNING: 400}, {Limit.CAPACITY: 100},
+        {SpendCause.RUNNING: 400}, {Limit.CAPACITY: 100},
     ),
     "no room": Known(
         app(stage(0, [100] * 4)), static(5), behaviour(capacity=2), 200, 400, 400,
-        {Cause.RUNNING: 400}, {Limit.CAPACITY: 100},
+        {SpendCause.RUNNING: 400}, {Limit.CAPACITY: 100},
     ),
     "a slow image": Known(
         app(stage(0, [100])), static(1, faults=Faults(start_extra_ms=500)), behaviour(100), 700, 100, 700,
-        {Cause.STARTING: 600, Cause.RUNNING: 100}, {Limit.START_UP: 600},
+        {SpendCause.STARTING: 600, SpendCause.RUNNING: 100}, {Limit.START_UP: 600},
     ),
     "no task that ever ended well": Known(
-        app(stage(0, [-1, -1], completed_ms=700)), static(1), AT_ONCE, 700, 700, 700, {Cause.OVER_REQUESTED: 700},
+        app(stage(0, [-1, -1], completed_ms=700)), static(1), AT_ONCE, 700, 700, 700, {SpendCause.OVER_REQUESTED: 700},
     ),
     "a stage without tasks": Known(
-        app(stage(0, [], completed_ms=30)), static(1), AT_ONCE, 30, 30, 30, {Cause.OVER_REQUESTED: 30},
+        app(stage(0, [], completed_ms=30)), static(1), AT_ONCE, 30, 30, 30, {SpendCause.OVER_REQUESTED: 30},
     ),
     "a job without stages takes what it took": Known(
-        app(jobs=[job(0, ended_ms=40)]), static(1), AT_ONCE, 40, 40, 40, {Cause.OVER_REQUESTED: 40},
+        app(jobs=[job(0, ended_ms=40)]), static(1), AT_ONCE, 40, 40, 40, {SpendCause.OVER_REQUESTED: 40},
     ),
     "an application without jobs": Known(
-        app(jobs=[], ended_ms=5_000), static(1), AT_ONCE, 5_000, 5_000, 5_000, {Cause.OVER_REQUESTED: 5_000},
+        app(jobs=[], ended_ms=5_000), static(1), AT_ONCE, 5_000, 5_000, 5_000, {SpendCause.OVER_REQUESTED: 5_000},
     ),
     "nothing at all": Known(app(jobs=[]), static(1), AT_ONCE, 0, 0, 0, {}),
     "tasks that take no time": Known(
@@ -286,22 +286,22 @@ KNOWN = {
     ),
     "tasks that take no time, and a slot that is empty in between": Known(
         app(stage(0, [0] * 50), turnaround_ms=4), static(1), AT_ONCE, 196, 196, 196,
-        {Cause.RUNNING: 196}, {Limit.MAXIMUM: 196},
+        {SpendCause.RUNNING: 196}, {Limit.MAXIMUM: 196},
     ),
     "a task of a year": Known(
         app(stage(0, [YEAR])), dynamic(), AT_ONCE, YEAR + S, YEAR, YEAR,
-        {Cause.RUNNING: YEAR}, {Limit.BACKLOG_TIMEOUT: S},
+        {SpendCause.RUNNING: YEAR}, {Limit.BACKLOG_TIMEOUT: S},
     ),
     # without dynamic allocation there are executors of one profile only
     "tasks of another profile": Known(
-        app(stage(0, [S] * 2, profile=P1)), static(2), AT_ONCE, S, 2 * S, 2 * S, {Cause.RUNNING: 2 * S},
+        app(stage(0, [S] * 2, profile=P1)), static(2), AT_ONCE, S, 2 * S, 2 * S, {SpendCause.RUNNING: 2 * S},
     ),
     "huge ids": Known(
         app(
             stage(2**62, [100] * 2, shuffle=2**61, job=2**63 - 1),
             stage(2**62 + 1, [100] * 2, parents=(2**62,), job=2**63 - 1),
         ),
-        static(2), AT_ONCE, 200, 400, 400, {Cause.RUNNING: 400},
+        static(2), AT_ONCE, 200, 400, 400, {SpendCause.RUNNING: 400},
     ),
 }  # fmt: skip
 
@@ -331,7 +331,7 @@ def test_two_profiles() -> None:
     assert outcome.unfinished is None
     assert (outcome.runtime_ms, outcome.executor_ms) == (6_000, 5_000 + 2_000)
     assert outcome.billed_by_profile == {DEFAULT_PROFILE: 5_000, P1: 2_000}
-    assert causes(outcome) == {Cause.RUNNING: 4_000, Cause.OTHER: 2_000, Cause.LAST_TASK: 1_000}
+    assert causes(outcome) == {SpendCause.RUNNING: 4_000, SpendCause.OTHER: 2_000, SpendCause.LAST_TASK: 1_000}
     assert limits(outcome) == pytest.approx({Limit.BACKLOG_TIMEOUT: 2_000.0, Limit.RAMP: 2_000.0})
 
 
@@ -373,7 +373,7 @@ def test_which_job_comes_first(application: Application, fair: bool, ends: tuple
     outcome = watched.go()
     seen = times(watched.tasks)
     assert (seen["job end", 0, 0], seen["job end", 1, 0]) == ends
-    assert (outcome.runtime_ms, outcome.executor_ms, causes(outcome)) == (400, 800, {Cause.RUNNING: 800})
+    assert (outcome.runtime_ms, outcome.executor_ms, causes(outcome)) == (400, 800, {SpendCause.RUNNING: 800})
 
 
 @pytest.mark.parametrize("speculation", [True, False])
@@ -384,11 +384,15 @@ def test_a_speculative_copy(speculation: bool) -> None:
     outcome = watched.go()
     assert (outcome.runtime_ms, outcome.executor_ms) == (S, 2 * S)
     if not speculation:
-        assert causes(outcome) == {Cause.RUNNING: 1_100, Cause.LAST_TASK: 900}
+        assert causes(outcome) == {SpendCause.RUNNING: 1_100, SpendCause.LAST_TASK: 900}
         return
-    wasted = outcome.ledger[Cause.LOST_WORK]
+    wasted = outcome.ledger[SpendCause.LOST_WORK]
     assert wasted in (600, S)
-    assert causes(outcome) == {Cause.RUNNING: 1_700 - wasted, Cause.LOST_WORK: wasted, Cause.LAST_TASK: 300}
+    assert causes(outcome) == {
+        SpendCause.RUNNING: 1_700 - wasted,
+        SpendCause.LOST_WORK: wasted,
+        SpendCause.LAST_TASK: 300,
+    }
     assert [event.at for event in told(watched.tasks, SpeculativeTaskSubmitted)] == [400]
     assert sorted(event.outcome.value for event in told(watched.tasks, TaskEnd)) == ["killed", "success"]
 
@@ -403,7 +407,7 @@ def test_a_copy_of_a_task_that_is_about_to_begin_again() -> None:
         outcome = watched.go()
         begins |= {one.began for one in watched.tasks.ran if one.part == 1}
         assert outcome.task_ms == sum(one.ended - one.began for one in watched.tasks.ran)
-        if outcome.ledger[Cause.LOST_WORK] == 500:
+        if outcome.ledger[SpendCause.LOST_WORK] == 500:
             assert outcome.runtime_ms == S
     assert 5_700 in begins
 
@@ -422,7 +426,7 @@ def test_what_nobody_was_to_read_when_it_was_lost() -> None:
         (0, 0, 0), (1, 0, S), (2, 0, 2 * S), (0, 1, 2_700), (1, 1, 3_700), (2, 1, 4_700),
     ]  # fmt: skip
     assert (outcome.runtime_ms, outcome.executor_ms) == (5_700, 5_700)
-    assert causes(outcome) == {Cause.RUNNING: 3_000, Cause.LOST_WORK: 2_500, Cause.DRIVER: 200}
+    assert causes(outcome) == {SpendCause.RUNNING: 3_000, SpendCause.LOST_WORK: 2_500, SpendCause.DRIVER: 200}
 
 
 def test_output_that_is_lost_and_read_by_nobody_any_more() -> None:
@@ -433,7 +437,11 @@ def test_output_that_is_lost_and_read_by_nobody_any_more() -> None:
         outcome = watched.go()
         if len(watched.tasks.good) == 3:
             assert (outcome.runtime_ms, outcome.executor_ms) == (4 * S, 1_500 + 4 * S + 2_500)
-            assert causes(outcome) == {Cause.RUNNING: 5 * S, Cause.LAST_TASK: 500, Cause.OVER_REQUESTED: 2_500}
+            assert causes(outcome) == {
+                SpendCause.RUNNING: 5 * S,
+                SpendCause.LAST_TASK: 500,
+                SpendCause.OVER_REQUESTED: 2_500,
+            }
             break
     else:
         pytest.fail("the reduce task ran on both executors")
@@ -466,7 +474,7 @@ def test_output_of_an_earlier_attempt_is_lost_during_a_later_one() -> None:
         (1, 0, S, 1_500), (1, 0, S, 2 * S), (1, 1, 3_700, 4_700),
     ]  # fmt: skip
     assert outcome.executor_ms == 1_500 + 2_200 + (4_700 - 1_500) + (4_700 - 2_200)
-    assert outcome.ledger[Cause.LOST_WORK] == 1_500 + S
+    assert outcome.ledger[SpendCause.LOST_WORK] == 1_500 + S
 
 
 def test_nothing_is_left_of_a_stage_that_is_submitted_again() -> None:
@@ -503,7 +511,7 @@ def test_a_skipped_stage_reads_what_another_one_wrote() -> None:
     assert run(application, static(1)).runtime_ms == 3 * S
     outcome = run(application, static(1), behaviour(losses=(Loss(0, 2_500),)))
     assert outcome.runtime_ms == 2_500 + 200 + S + S
-    assert outcome.ledger[Cause.LOST_WORK] == S + 500
+    assert outcome.ledger[SpendCause.LOST_WORK] == S + 500
 
 
 CACHED = two_jobs(60 * S, stage(0, [100], stores=(5,)), stage(1, [100], job=1))
@@ -514,7 +522,7 @@ def test_cached_data_keeps_executors() -> None:
     """Idle from 100 to 60100: 10 s within the timeout, the rest for what it has cached."""
     outcome = run(CACHED, CACHES)
     assert (outcome.runtime_ms, outcome.executor_ms) == (60_200, 60_200)
-    assert causes(outcome) == {Cause.RUNNING: 200, Cause.DRIVER: 10 * S, Cause.CACHED: 50 * S}
+    assert causes(outcome) == {SpendCause.RUNNING: 200, SpendCause.DRIVER: 10 * S, SpendCause.CACHED: 50 * S}
 
 
 def test_cached_data_keeps_executors_for_so_long() -> None:
@@ -523,7 +531,7 @@ def test_cached_data_keeps_executors_for_so_long() -> None:
     outcome = run(CACHED, plan, behaviour(removal_ms=(200,)))
     assert (outcome.runtime_ms, outcome.executor_ms) == (61_200, 15_300 + 100)
     assert causes(outcome) == {
-        Cause.RUNNING: 200, Cause.IDLE_TIMEOUT: 10 * S, Cause.CACHED: 5 * S, Cause.LEAVING: 200,
+        SpendCause.RUNNING: 200, SpendCause.IDLE_TIMEOUT: 10 * S, SpendCause.CACHED: 5 * S, SpendCause.LEAVING: 200,
     }  # fmt: skip
 
 
@@ -536,7 +544,7 @@ def test_what_is_unpersisted_keeps_nobody() -> None:
     outcome = watched.go()
     assert [(event.at, event.rdd) for event in told(watched.tasks, UnpersistRDD)] == [(200, 5)]
     assert (outcome.runtime_ms, outcome.executor_ms) == (61_200, 10_300 + 100)
-    assert causes(outcome) == {Cause.RUNNING: 200, Cause.IDLE_TIMEOUT: 10 * S, Cause.LEAVING: 200}
+    assert causes(outcome) == {SpendCause.RUNNING: 200, SpendCause.IDLE_TIMEOUT: 10 * S, SpendCause.LEAVING: 200}
 
 
 def test_who_caches_is_told_once_by_executor() -> None:
@@ -557,7 +565,7 @@ def test_short_work_is_work() -> None:
     ]
     outcome = run(app(*stages, jobs=jobs), dynamic(executors_initial=1, idle_timeout_ms=10 * S))
     assert (outcome.runtime_ms, outcome.executor_ms) == (10 * 5_030, 10 * 5_030)
-    assert causes(outcome) == {Cause.RUNNING: 200, Cause.DRIVER: 10 * 5_010}
+    assert causes(outcome) == {SpendCause.RUNNING: 200, SpendCause.DRIVER: 10 * 5_010}
 
 
 def test_tasks_that_never_ended_are_waited_for_but_not_run() -> None:
@@ -603,7 +611,7 @@ def test_a_limit() -> None:
     outcome = run(app(stage(0, [S] * 8)), static(1), limit_ms=2_500)
     assert outcome.unfinished == "the run time passed the limit"
     assert (outcome.runtime_ms, outcome.executor_ms) == (2_500, 2_500)
-    assert causes(outcome) == {Cause.RUNNING: 2_500}
+    assert causes(outcome) == {SpendCause.RUNNING: 2_500}
     assert limits(outcome) == {Limit.MAXIMUM: 2_500.0}
     assert run(app(stage(0, [S] * 8)), static(1), limit_ms=8 * S + 1).unfinished is None
 
@@ -640,7 +648,7 @@ def test_losses_are_those_of_the_log() -> None:
     # one of the tasks begins again at 2 s, and again at 5 s
     assert (outcome.executors_lost, outcome.executors_started, outcome.runtime_ms) == (2, 5, 15 * S)
     assert outcome.executor_ms == 2 * 15 * S + 2 * S + 3 * S + 10 * S
-    assert outcome.ledger[Cause.LOST_WORK] == 5 * S
+    assert outcome.ledger[SpendCause.LOST_WORK] == 5 * S
 
 
 def test_work_after_the_last_job() -> None:
@@ -651,7 +659,7 @@ def test_work_after_the_last_job() -> None:
         behaviour(removal_ms=(400,)),
     )
     assert (outcome.runtime_ms, outcome.executor_ms) == (30_100, 10_500)
-    assert causes(outcome) == {Cause.RUNNING: 100, Cause.IDLE_TIMEOUT: 10 * S, Cause.LEAVING: 400}
+    assert causes(outcome) == {SpendCause.RUNNING: 100, SpendCause.IDLE_TIMEOUT: 10 * S, SpendCause.LEAVING: 400}
 
 
 def test_the_seed_draws() -> None:
@@ -671,8 +679,8 @@ def test_shuffle_data_keeps_executors() -> None:
     application = app(*stages, later, jobs=[job(0, stages), job(1, [later], after=(0,), think_ms=60 * S)])
     plan = dynamic(executors_initial=1, idle_timeout_ms=10 * S, shuffle_tracking=True, shuffle_timeout_ms=15 * S)
     outcome = run(application, plan, behaviour(removal_ms=(200,)))
-    assert outcome.ledger[Cause.SHUFFLE] == 5 * S
+    assert outcome.ledger[SpendCause.SHUFFLE] == 5 * S
     assert (outcome.runtime_ms, outcome.executor_ms) == (200 + 60 * S + S + 100, 200 + 15 * S + 200 + 100)
     for_good = run(application, dynamic(executors_initial=1, idle_timeout_ms=10 * S, shuffle_tracking=True))
-    assert for_good.ledger[Cause.SHUFFLE] == 50 * S
+    assert for_good.ledger[SpendCause.SHUFFLE] == 50 * S
     assert (for_good.runtime_ms, for_good.executor_ms) == (60_300, 60_300)

@@ -14,7 +14,7 @@ from returns.pipeline import is_successful
 from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, Request, document
 from podtide.adapters.views.whatif.model import Document, builtins, read
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import Decision, Outcome, Point
 from podtide.domain.rerun.plan import AS_SIMULATED, Faults, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
@@ -74,7 +74,7 @@ def test_the_keys_that_everybody_reads() -> None:
     assert variant["runtime_s"] == 10.0
     assert variant["runtime_range_s"][0] <= 10.0
     assert variant["runtime_range_s"][1] >= 14.0
-    assert set(variant["ledger"]) == {cause.value for cause in Cause}
+    assert set(variant["ledger"]) == {cause.value for cause in SpendCause}
     assert set(variant["waiting"]) == {limit.value for limit in Limit}
     assert found["notes"] == ["odd"]
     assert found["unknowns"][0]["what"] == "block updates"

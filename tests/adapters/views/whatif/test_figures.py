@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.adapters.views.whatif import figures
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_differences(value: Any, base: float | None, share: float | None) -> Non
 
 
 def test_every_cause_and_every_limit_has_its_words() -> None:
-    assert set(figures.CAUSES) == {cause.value for cause in Cause}
+    assert set(figures.CAUSES) == {cause.value for cause in SpendCause}
     assert set(figures.LIMITS) == {limit.value for limit in Limit}
     assert next(iter(figures.CAUSES)) == figures.WORK
 

@@ -7,15 +7,15 @@ from fractions import Fraction
 import pytest
 
 from podtide.domain.base.units import NEVER
-from podtide.domain.rerun.ledger.causes import Cause, Limit
+from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.ledger.executor_life import CAUSES
-from podtide.domain.rerun.ledger.ledger import LIMITS, Bill, Book, Sums
+from podtide.domain.rerun.ledger.ledger import LIMITS, Bill, Ledger, Sums
 from tests.support.project import PROJECT
 
-HOLDS = {"cached": Cause.CACHED, "shuffle": Cause.SHUFFLE, "none": None}
+HOLDS = {"cached": SpendCause.CACHED, "shuffle": SpendCause.SHUFFLE, "none": None}
 
 
-def write(book: Book, line: str) -> Sums | None:
+def write(book: Ledger, line: str) -> Sums | None:
     """One call of executor "x": a word, a time if it takes one, and what it takes besides."""
     word, *rest = line.split()
     at, *more = [NEVER if one == "never" else int(one) for one in rest if one not in HOLDS]
@@ -53,7 +53,7 @@ def write(book: Book, line: str) -> Sums | None:
 
 def play(story: str, tick_ms: int = 0) -> Sums:
     """A story from 0, its lines divided by semicolons; the last one closes."""
-    book = Book(0, tick_ms)
+    book = Ledger(0, tick_ms)
     sums = None
     for line in story.split(";"):
         sums = write(book, line)
@@ -168,7 +168,7 @@ RAN = "ask 0; register 10; busy 10; "
 def test_causes(story: str, causes: str) -> None:
     sums = play(story)
     assert spent(sums) == bill(causes)
-    assert list(sums.ledger) == list(Cause)
+    assert list(sums.ledger) == list(SpendCause)
     assert sums.billed_ms == sum(bill(causes).values())
 
 
@@ -229,7 +229,7 @@ def short(**counts: int) -> dict[Limit, int]:
     ],
 )  # fmt: skip
 def test_waiting(story: list[tuple[int, dict[Limit, int]]], waited: int, waiting: dict[str, float]) -> None:
-    book = Book(0)
+    book = Ledger(0)
     for at, missing in story:
         book.shortage(at, missing)
     sums = book.close(100)
@@ -239,7 +239,7 @@ def test_waiting(story: list[tuple[int, dict[Limit, int]]], waited: int, waiting
 
 
 def test_no_waiting_is_lost_in_division() -> None:
-    book = Book(0)
+    book = Ledger(0)
     for at in range(0, 30_000, 3):
         book.shortage(at, short(RAMP=1 + at % 7, BATCH=1 + at % 11, CAPACITY=1 + at % 13))
     sums = book.close(30_000)
@@ -289,7 +289,7 @@ REFUSED = [
 @pytest.mark.parametrize(("story", "words"), REFUSED)
 def test_refused(story: str, words: str) -> None:
     *before, last = story.split(";")
-    book = Book(0)
+    book = Ledger(0)
     for line in before:
         write(book, line)
     with pytest.raises(ValueError, match=words):
@@ -299,7 +299,7 @@ def test_refused(story: str, words: str) -> None:
 @pytest.mark.parametrize("story", [story for story, _ in REFUSED if "close" not in story])
 def test_a_refused_call_leaves_the_books_as_they_were(story: str) -> None:
     *before, last = story.split(";")
-    with_it, without = Book(0), Book(0)
+    with_it, without = Ledger(0), Ledger(0)
     for line in before:
         write(with_it, line)
         write(without, line)
@@ -311,37 +311,37 @@ def test_a_refused_call_leaves_the_books_as_they_were(story: str) -> None:
 @pytest.mark.parametrize("missing", [(1, 2, 3), (1,) * 11 + (-1,), {Limit.RAMP: -1}])
 def test_counts_of_a_shortage_are_checked(missing: tuple[int, ...] | dict[Limit, int]) -> None:
     with pytest.raises(ValueError, match=r"shortage at 5 ms: expected 12 counts of 0 or more"):
-        Book(0).shortage(5, missing)
+        Ledger(0).shortage(5, missing)
 
 
 def test_other_misuse() -> None:
     with pytest.raises(ValueError, match="tick_ms is -1"):
-        Book(0, tick_ms=-1)
-    book = Book(0)
+        Ledger(0, tick_ms=-1)
+    book = Ledger(0)
     book.requested(7, 1)
     with pytest.raises(ValueError, match=r"slots of 0 or more .got -1."):
         book.registered(7, 2, -1)
     with pytest.raises(ValueError, match="shortage at 0 ms: time goes back"):
         book.shortage(0, {})
     book.registered(7, 2, 1)
-    with pytest.raises(ValueError, match=r"CACHED, SHUFFLE or None .got Cause.RUNNING."):
-        book.held(7, 2, Cause.RUNNING)
+    with pytest.raises(ValueError, match=r"CACHED, SHUFFLE or None .got SpendCause.RUNNING."):
+        book.held(7, 2, SpendCause.RUNNING)
 
 
 def test_every_cause_has_its_rank() -> None:
-    assert tuple(Cause) == CAUSES
+    assert tuple(SpendCause) == CAUSES
 
 
 def test_the_bill_of_each() -> None:
-    book = Book(1_000)
+    book = Ledger(1_000)
     book.requested("1", 1_000)
     book.requested(2, 1_000)
     book.registered("1", 1_010, 4)
     book.busy("1", 1_010)
     book.removed("1", 1_030, lost=True)
     sums = book.close(1_050, each=True)
-    ran = {Cause.STARTING: 10, Cause.RUNNING: 20}
-    over = {Cause.OVER_REQUESTED: 50}
+    ran = {SpendCause.STARTING: 10, SpendCause.RUNNING: 20}
+    over = {SpendCause.OVER_REQUESTED: 50}
     assert sums.by_executor == {
         "1": Bill(1_000, 1_010, 1_030, True, tuple([ran.get(cause, 0) for cause in CAUSES])),
         2: Bill(1_000, None, 1_050, False, tuple([over.get(cause, 0) for cause in CAUSES])),
@@ -351,7 +351,7 @@ def test_the_bill_of_each() -> None:
 
 def test_the_documented_example() -> None:
     text = (PROJECT / "docs" / "ledger.md").read_text(encoding="utf-8")
-    book = Book(0)
+    book = Ledger(0)
     book.phase(0, 0, 12)
     for key in ("1", "2", "3"):
         book.requested(key, 0)
@@ -370,7 +370,7 @@ def test_the_documented_example() -> None:
     book.idle("1", 60_000, 120_000)
     book.told_to_go("3", 90_000)
     book.removed("3", 91_000, lost=False)
-    book.held("2", 100_000, Cause.CACHED)
+    book.held("2", 100_000, SpendCause.CACHED)
     book.phase(130_000, 1, 0)
     book.busy("1", 130_000)
     sums = book.close(150_000)
