@@ -135,12 +135,6 @@ class PodRules(NamedTuple):
 
 
 ON_DEMAND: Final = "OnDemand"
-
-
 EXECUTOR_ID: Final = "SPARK_EXECUTOR_ID"
-
-
 STATEFULSET: Final = "statefulset"
-
-
 DEPLOYMENT: Final = "deployment"

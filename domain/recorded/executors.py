@@ -252,8 +252,6 @@ ENOUGH: Final = 3
 
 
 FEW: Final = 4
-
-
 MANY: Final = 12
 """First tasks that make a case about run times: where they stand out, and where they do not."""
 

@@ -16,11 +16,7 @@ GRANT_MS: Final[Millis] = 1
 
 
 _HUGE: Final = 2**40
-
-
 _MANY: Final = 1_000_000
-
-
 _NOW: Final = Constant(0)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -19,9 +18,8 @@ import click
 from podtide.domain.base.units import Millis
 from podtide.entrypoints.common.app_config import FIXES
 from podtide.entrypoints.common.output import Misused
+from podtide.entrypoints.live.options import ACT, SHADOW, RunOptions
 
-SHADOW: Final = "shadow"
-ACT: Final = "act"
 NAMESPACE_MAX: Final = 63
 APP_ID_MAX: Final = 63
 
@@ -29,46 +27,6 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)?")
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1_000}
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What was asked for on the command line. Times in milliseconds; None: not asked for."""
-
-    app_id: str
-    namespace: str | None
-    kubeconfig: str | None
-    context: str | None
-    properties_file: str | None
-    conf: tuple[str, ...]
-    acting: bool
-    target: int | None
-    schedule: str | None
-    lines: bool
-    driver: str | None
-    driver_auth: str | None
-    fixes: tuple[str, ...]
-    record: str | None
-    overwrite: bool
-    delete_on_exit: bool
-    stop_at_end_of_input: bool
-    log_format: str
-    view: bool
-    metrics_port: int | None
-    metrics_address: str
-    one_at_a_time: bool
-    workers: int
-    create_rate: float | None
-    lease_ms: Millis
-    lease_wait_ms: Millis
-    duration_ms: Millis | None
-    conf_dir: str | None
-    drain: bool
-
-    @property
-    def follows_pods(self) -> bool:
-        """Whether the target is read from the pods that Spark made."""
-        return self.target is None and self.schedule is None and not self.lines and self.driver is None
 
 
 def _duration(context: click.Context, option: click.Parameter, value: str | None) -> Millis | None:
@@ -217,12 +175,12 @@ def run(
     if sys.stdout is None:
         raise Misused("standard output is closed")
     on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
-    wanted = Wanted(
+    options = RunOptions(
         app_id, namespace, kubeconfig, context, properties_file, conf, acting, target, schedule, lines, driver,
         driver_auth, fixes, record, overwrite, on_exit == "delete", on_eof == "stop", log_format,
         (on_terminal and log_format == "text") if view is None else view,
         metrics_port, metrics_address, one_at_a_time, workers, create_rate, lease, lease_wait, duration, conf_dir, drain,
     )  # fmt: skip
-    from podtide.entrypoints.live.run import Running  # noqa: PLC0415 - usage errors need none of it
+    from podtide.entrypoints.live.run import run_live  # noqa: PLC0415 - usage errors need none of it
 
-    return Running(wanted).run()
+    return run_live(options)
