@@ -18,14 +18,8 @@ from podtide.domain.protocol.config import INT_MAX, YarnConfig
 from podtide.domain.protocol.resource_profiles import default_profile, tasks_per_executor
 
 FORMAT: Final = 1
-
-
 CELL_CHARS_MAX: Final = 80
-
-
 LINE_CHARS_MAX: Final = 100_000
-
-
 WIDE: Final = 150
 """Columns from which on a table has room for the meaning of each setting."""
 

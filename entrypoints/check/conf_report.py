@@ -24,8 +24,6 @@ from podtide.entrypoints.common.output import Unreadable
 from podtide.entrypoints.common.platform import MASTER_KEY, on_yarn, side_name
 
 NAMED_MAX: Final = 3
-
-
 ALWAYS_SHOWN: Final = (
     "spark.master",
     "spark.executor.instances",
