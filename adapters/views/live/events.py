@@ -16,16 +16,18 @@ the totals again) and for bounds that only change their numbers, ``warning`` for
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from podtide.adapters.recording.records.decisions import command_record, report_record
 from podtide.adapters.text.format import lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, exit_words
-from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.adapters.views.timeline.reasons import BACKEND, OUTSIDE, profile_words
+from podtide.domain.base.units import Millis
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew, Step
@@ -51,10 +53,6 @@ DECISION: Final = "decision"
 HELD: Final = "held"
 REPORT: Final = "report"
 """What kinds of lines there are."""
-
-OUTSIDE: Final = "set from outside"
-BACKEND: Final = "set by the scheduler backend"
-"""Who moved a target that no decision of dynamic allocation moved."""
 
 _ROUTINE: Final = (pc.ListPods, pc.ListClaims, pc.GetDriverPod, pc.AwaitDriverReady, pc.StopSource)
 _TROUBLES: Final = frozenset(
@@ -266,48 +264,53 @@ def _put(lines: dict[tuple[object, ...], Line], line: Line) -> None:
         lines[*line.key, len(lines)] = line
 
 
+class Shape(NamedTuple):
+    """What commands of one type say about one executor and about several; ``{}`` is where the executors go.
+
+    ``key``: what else commands of one line have in common, besides their type and cause.
+    """
+
+    one: str
+    many: str
+    key: Callable[[Any], object] = lambda _: None
+
+
+_SHAPES: Final[Mapping[type, Shape]] = {
+    # The target is part of the key: the numbers of one line belong together.
+    pc.CreatePod: Shape("create pod {}", "create pods {}", lambda c: (c.profile, c.why.facts.get("target"))),
+    pc.CreateClaim: Shape("create a claim of pod {}", "create claims of pods {}"),
+    pc.DeletePods: Shape("delete pod {}", "delete pods {}", attrgetter("phase")),
+    pc.DeletePod: Shape("delete pod {}", "delete pods {}"),
+    pc.MarkInactive: Shape("label pod {} inactive", "label pods {} inactive"),
+    pc.MarkPods: Shape("mark pod {}", "mark pods {}", attrgetter("key", "value")),
+    pc.RemoveExecutor: Shape(
+        "executor {} is gone", "executors {} are gone", attrgetter("reason.kind", "reason.exit_code")
+    ),
+    pc.AssignExecutorId: Shape("a pod becomes executor {}", "pods become executors {}"),
+    pc.DecommissionExecutors: Shape(
+        "tell executor {} to decommission", "tell executors {} to decommission", attrgetter("message")
+    ),
+    pc.ResizePod: Shape("resize pod {}", "resize pods {}", attrgetter("memory_bytes")),
+    pc.ResizeClaim: Shape("resize the claim of {}", "resize the claims of {}", attrgetter("storage_bytes")),
+    Kill: Shape("kill executor {}", "kill executors {}"),
+    Decommission: Shape("decommission executor {}", "decommission executors {}"),
+}
+
+
 def _shape(command: Command) -> tuple[tuple[object, ...], str, str, Sequence[object]] | None:
     """What commands that say the same have in common, their words and their executors; None for what stands alone."""
-    kind = type(command)
-    key: tuple[object, ...]
-    match command:
-        case pc.CreatePod(profile=profile, executor=executor):
-            # A higher target is another story; the numbers of one line belong together.
-            key = (kind, profile, command.why.cause, command.why.facts.get("target"))
-            return key, "create pod {}", "create pods {}", (executor,)
-        case pc.CreateClaim(executor=executor):
-            return (kind, command.why.cause), "create a claim of pod {}", "create claims of pods {}", (executor,)
-        case pc.DeletePods(executors=executors) if executors is not None:
-            return (kind, command.why.cause, command.phase), "delete pod {}", "delete pods {}", executors
-        case pc.DeletePod(executor=executor):
-            return (kind, command.why.cause), "delete pod {}", "delete pods {}", (executor,)
-        case pc.MarkInactive(executor=executor):
-            return (kind, command.why.cause), "label pod {} inactive", "label pods {} inactive", (executor,)
-        case pc.MarkPods(executors=executors):
-            key = (kind, command.why.cause, command.key, command.value)
-            return key, "mark pod {}", "mark pods {}", executors
-        case pc.RemoveExecutor(executor=executor, reason=reason):
-            key = (kind, command.why.cause, reason.kind, reason.exit_code)
-            return key, "executor {} is gone", "executors {} are gone", (executor,)
-        case pc.AnswerRegistration(executor=executor, accepted=True):
-            return (kind, True), "executor {} registered", "executors {} registered", (executor,)
-        case pc.AnswerRegistration(executor=executor, message=message):
-            return (kind, False, message), "executor {} refused", "executors {} refused", (executor,)
-        case pc.AssignExecutorId(executor=executor):
-            return (kind, command.why.cause), "a pod becomes executor {}", "pods become executors {}", (executor,)
-        case pc.DecommissionExecutors(executors=executors, message=message):
-            key = (kind, command.why.cause, message)
-            return key, "tell executor {} to decommission", "tell executors {} to decommission", executors
-        case pc.ResizePod(executor=executor, memory_bytes=size):
-            return (kind, command.why.cause, size), "resize pod {}", "resize pods {}", (executor,)
-        case pc.ResizeClaim(executor=executor, storage_bytes=size):
-            return (kind, command.why.cause, size), "resize the claim of {}", "resize the claims of {}", (executor,)
-        case Kill(executors=ids):
-            return (kind, command.departures[0].why.cause), "kill executor {}", "kill executors {}", ids
-        case Decommission(executors=ids):
-            return (kind, command.departures[0].why.cause), "decommission executor {}", "decommission executors {}", ids
-        case _:
-            return None
+    if isinstance(command, pc.AnswerRegistration):
+        key = (type(command), True) if command.accepted else (type(command), False, command.message)
+        verb = "registered" if command.accepted else "refused"
+        return key, f"executor {{}} {verb}", f"executors {{}} {verb}", (command.executor,)
+    shape = _SHAPES.get(type(command))
+    if shape is None:
+        return None
+    target: Any = command
+    executors = target.executors if hasattr(target, "executors") else (target.executor,)
+    if executors is None:  # all pods
+        return None
+    return (type(command), cause_of(command), shape.key(command)), shape.one, shape.many, executors
 
 
 def _reason(command: Command) -> tuple[str, list[str]]:
@@ -331,11 +334,9 @@ def _reported(now: Millis, report: Report) -> list[Line]:
     match report:
         case Held(executors=executors) if executors:
             key = (Held, report.bound, report.profile, report.phase)
-            ended = report.phase is Phase.ENDED
-            words = ("{} kept no longer",) * 2 if ended else ("{} kept idle",) * 2
-            why = [report.phase.value, f"by {bound_words(report.bound.value)}", *_of(report.profile)]
-            one, many = f"executor {words[0]}", f"executors {words[1]}"
-            mark = "quiet" if ended else "held"
+            mark, words = ("quiet", "kept no longer") if report.phase is Phase.ENDED else ("held", "kept idle")
+            why = [report.phase.value, f"by {bound_words(report.bound.value)}", *profile_words(report.profile)]
+            one, many = f"executor {{}} {words}", f"executors {{}} {words}"
             return [Line(key, now, now, level, mark, report.bound.value, one, many, why, Ids(executors), kind=HELD)]
         case Held():
             return _rows(now, report_record(report), level, report.bound.value, HELD)
@@ -360,10 +361,6 @@ def held_words(report: Held) -> tuple[str, ...]:
     return (row.what, *why)
 
 
-def _of(profile: int) -> list[str]:
-    return [f"profile {profile}"] if profile != DEFAULT_PROFILE else []
-
-
 # --------------------------------------------------------------------------------------------------------------- targets
 
 
@@ -382,7 +379,7 @@ class Move:
         mark = "raised" if self.after >= self.before else "lowered"
         what = f"target {self.before:,} → {self.after:,}"
         key = ("target", self.profile, self.before, self.after)
-        why = [self.cause, *_of(self.profile)]
+        why = [self.cause, *profile_words(self.profile)]
         return Line(key, self.at, self.at, INFO, mark, "target", what, why=why, kind=REPORT)
 
     def record(self) -> dict[str, Any]:

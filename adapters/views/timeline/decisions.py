@@ -11,15 +11,16 @@ Names of pods, claims, nodes and the API's messages come from a stranger and are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from podtide.adapters.recording import AnyStimulus, decided_record
 from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline import scaling as timeline
-from podtide.adapters.views.timeline.reasons import BOUNDS
-from podtide.adapters.views.timeline.scaling_rows import Row, Rows
-from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, container_rows, heard_containers
+from podtide.adapters.views.timeline.reasons import BOUNDS, one_line, profile_words
+from podtide.adapters.views.timeline.scaling_rows import Row, Rows, Words
+from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, container_words, heard_containers
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol import pod_stimuli as ps, stimuli as st
 from podtide.domain.protocol.commands import Command
@@ -27,6 +28,8 @@ from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
 
 TEXT_MAX: Final = 160
 """Characters of one text of a stranger that are shown."""
+
+_text: Final = partial(one_line, shown_max=TEXT_MAX)
 
 PODS_SHOWN: Final = 4
 """Pods of one stimulus that are named."""
@@ -102,47 +105,49 @@ def decided_rows(record: Mapping[str, Any]) -> list[Row]:
     at = record["at_ms"]
     if "report" in record:
         return _report_rows(record)
-    command = record["command"]
-    if command in _OF_SCALING:
+    if record["command"] in _OF_SCALING:
         rows = Rows({}, _profiles(record))
         return [row for moment in timeline.single(record) for row in rows.of(moment, steps=True)]
+    found = container_words(record)
+    return [Row(at, *words) for words in ([_words(record)] if found is None else found)]
+
+
+def _words(record: Mapping[str, Any]) -> Words:
+    """What a command of the Kubernetes side or of the backend says."""
     facts, cause = record.get("facts", {}), record.get("cause", "")
     why = [cause, *facts_words(facts)]
     match record:
         case {"command": "createPod", "executor": executor, "profile": profile}:
-            return [Row(at, "raised", f"create pod {executor}", [_missing(facts), *_claims(record), *_of(profile)])]
+            return "raised", f"create pod {executor}", [_missing(facts), *_claims(record), *profile_words(profile)]
         case {"command": "deletePods"}:
             executors = record.get("executors", record.get("ids"))
             whom = "all pods" if executors is None else f"pod {ids(_texts(executors))}"
             phase = record.get("phase")
-            return [Row(at, "killed", f"delete {whom}", [*why, *([f"only {phase} ones"] if phase else [])])]
+            return "killed", f"delete {whom}", [*why, *([f"only {phase} ones"] if phase else [])]
         case {"command": "deletePod", "name": name}:
-            return [Row(at, "killed", f"delete pod {_text(name)}", [cause, *facts_words(facts, ("snapshot",))])]
+            return "killed", f"delete pod {_text(name)}", [cause, *facts_words(facts, ("snapshot",))]
         case {"command": "removeExecutor", "executor": executor, "reason": reason}:
             rest = facts_words(facts, ("exit_code", "pod", "snapshot", "container", "host", "released", "status"))
-            return [Row(at, "killed", f"executor {_text(executor)} is gone", [exit_words(reason), cause, *rest])]
+            return "killed", f"executor {_text(executor)} is gone", [exit_words(reason), cause, *rest]
         case {"command": "announceDecommission"}:
             told = [_text(record["message"]), *why] if record.get("message") else why
-            return [Row(at, "killed", f"decommission {ids(_texts(record.get('ids', ())))}", told)]
+            return "killed", f"decommission {ids(_texts(record.get('ids', ())))}", told
         case {"command": "answerRegistration", "executor": executor, "accepted": accepted}:
             verb = "accept" if accepted else "refuse"
             message = [_text(record["message"])] if record.get("message") else []
-            return [Row(at, "quiet" if accepted else "killed", f"{verb} executor {_text(executor)}", [*message, *why])]
+            return "quiet" if accepted else "killed", f"{verb} executor {_text(executor)}", [*message, *why]
         case {"command": "assignExecutorId", "executor": executor, "pod": pod}:
-            return [Row(at, "quiet", f"pod {_text(pod)} becomes {_text(executor)}", why)]
+            return "quiet", f"pod {_text(pod)} becomes {_text(executor)}", why
         case {"command": "markInactive", "name": name}:
-            return [Row(at, "quiet", f"label {_text(name)} inactive", why)]
+            return "quiet", f"label {_text(name)} inactive", why
         case {"command": "markPods", "key": key, "value": value}:
             whom = ids(_texts(record.get("ids", ())))
-            return [Row(at, "quiet", f"mark pods {whom}", [f"{_text(key)}={_text(value)}", *why])]
+            return "quiet", f"mark pods {whom}", [f"{_text(key)}={_text(value)}", *why]
         case {"command": "stopApplication", "exit_code": code}:
-            return [Row(at, "threw", f"end with exit code {code}", why)]
+            return "threw", f"end with exit code {code}", why
         case _:
-            rows_of_yarn = container_rows(record)
-            if rows_of_yarn is not None:
-                return rows_of_yarn
             fields = [f"{_name(key)} {_value(value)}" for key, value in record.items() if key not in _QUIET_FIELDS]
-            return [Row(at, "quiet", _CALLS.get(command, escaped(str(command))), [*fields, *why])]
+            return "quiet", _CALLS.get(record["command"], escaped(str(record["command"]))), [*fields, *why]
 
 
 def exit_words(reason: Mapping[str, Any]) -> str:
@@ -182,7 +187,10 @@ def _pod_hold(record: Mapping[str, Any]) -> Row:
         facts, ("missing", "excess", "pending") if record["bound"] in CONTAINER_BOUNDS else ("missing", "excess")
     )
     return Row(
-        record["at_ms"], "quiet" if phase == "ended" else "held", what, [phase, by, *rest, *_of(record["profile"])]
+        record["at_ms"],
+        "quiet" if phase == "ended" else "held",
+        what,
+        [phase, by, *rest, *profile_words(record["profile"])],
     )
 
 
@@ -298,21 +306,12 @@ def _claims(record: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def _of(profile: int) -> list[str]:
-    return [f"profile {profile}"] if profile else []
-
-
 def _profiles(record: Mapping[str, Any]) -> set[int]:
     return {int(name) for name in record.get("targets", {}) if str(name).lstrip("-").isdigit()}
 
 
 def _texts(values: Iterable[Any]) -> list[str]:
     return [str(value) for value in values]
-
-
-def _text(value: object) -> str:
-    """A text of a stranger on one line: its line breaks are blanks, whatever else cannot be printed is escaped."""
-    return escaped(" ".join(str(value)[: 4 * TEXT_MAX].split()), TEXT_MAX)
 
 
 def _name(key: str) -> str:

@@ -23,8 +23,16 @@ from podtide.adapters.views.timeline.decisions import (
     failure_words,
     side_size,
 )
-from podtide.adapters.views.timeline.reasons import holding, peak_of, why_killed, why_lowered, why_raised
-from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.adapters.views.timeline.reasons import (
+    BACKEND,
+    OUTSIDE,
+    holding,
+    peak_of,
+    why_killed,
+    why_lowered,
+    why_raised,
+)
+from podtide.adapters.views.timeline.scaling_rows import Row, Words
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol import pod_commands as pc
@@ -45,9 +53,6 @@ CALLS_MAX: Final = 100_000
 
 _SAID: Final = ("profile", "missing", "excess", "executors", "snapshot", "pod", "executor")
 """Facts that a row says in other words, or that are of one pod among several."""
-
-OUTSIDE: Final = "set from outside"
-BACKEND: Final = "set by the scheduler backend"
 
 
 @dataclass
@@ -70,6 +75,25 @@ class Told:
     failed: int = 0
     text: str = ""
     held: bool = False
+
+    @property
+    def span(self) -> str:
+        """How long it took, if it took any time."""
+        return f"over {lasting(self.end - self.at)}" if self.end > self.at else ""
+
+    @property
+    def lasted(self) -> str:
+        """How long a bound held."""
+        return f"{'to the end,' if self.held else 'for'} {lasting(self.end - self.at)}"
+
+    @property
+    def few(self) -> str:
+        """The executors, or how many they are."""
+        return ids(self.ids) if self.number <= len(self.ids) else count(self.number, "executor")
+
+    def repeated(self, unit: str = "times") -> list[str]:
+        """In how many steps, if in several."""
+        return [f"{self.moves:,} {unit} {self.span}".strip()] if self.moves > 1 else []
 
     def extend(self, executors: Sequence[object]) -> None:
         """More executors."""
@@ -288,50 +312,41 @@ class PodTimeline:
     # --------------------------------------------------------------------------------------------------------- words
 
     def _row(self, told: Told) -> Row:
-        span = f"over {lasting(told.end - told.at)}" if told.end > told.at else ""
         of = [f"profile {told.profile}"] if self._named and told.profile >= 0 else []
+        return Row(told.at, *self._words(told, of))
+
+    def _words(self, told: Told, of: Sequence[str]) -> Words:
+        """What a moment says. ``of``: its profile, where there is more than one."""
         numbers = facts_words(told.facts, _SAID)
-        times = [f"{told.moves:,} times {span}".strip()] if told.moves > 1 else []
         match told.kind:
             case "target":
                 mark = "raised" if told.after >= told.before else "lowered"
-                steps = [f"{told.moves:,} steps {span}".strip()] if told.moves > 1 else []
-                what = f"target {told.before:,} → {told.after:,}"
-                return Row(told.at, mark, what, [*_moved(told), *steps, *of])
+                return mark, f"target {told.before:,} → {told.after:,}", [*_moved(told), *told.repeated("steps"), *of]
             case "create":
-                whom = _range(told)
-                batches = [f"{told.moves:,} batches {span}"] if told.moves > 1 else []
+                batches = [f"{told.moves:,} batches {told.span}"] if told.moves > 1 else []
                 failed = [f"{count(told.failed, 'creation')} failed: {escaped(told.text, 80)}"] if told.failed else []
-                return Row(told.at, "raised", f"+ {whom}", [_aim(told), *batches, *failed, *of])
+                return "raised", f"+ {_range(told)}", [_aim(told), *batches, *failed, *of]
             case "delete":
                 whom = ids(told.ids) if told.number <= len(told.ids) else count(told.number, "pod")
-                return Row(told.at, "killed", f"− {whom or 'all pods'}", [told.cause, *numbers, *times])
+                return "killed", f"− {whom or 'all pods'}", [told.cause, *numbers, *told.repeated()]
             case "gone":
-                parts = [
-                    *([] if told.number <= len(told.ids) else [ids(told.ids)]),
-                    escaped(told.text, 100),
-                    told.cause,
-                ]
-                return Row(told.at, "killed", f"gone {_few(told)}", [*parts, *times])
+                some = [] if told.number <= len(told.ids) else [ids(told.ids)]
+                return "killed", f"gone {told.few}", [*some, escaped(told.text, 100), told.cause, *told.repeated()]
             case "let go":
                 why = why_killed(told.cause, told.facts, told.at)
-                return Row(told.at, "killed", f"{told.text} {_few(told)}", [why, *times])
+                return "killed", f"{told.text} {told.few}", [why, *told.repeated()]
             case "set":
-                return Row(told.at, "quiet", f"{told.text} of {told.after:,}", [*times, *of])
+                return "quiet", f"{told.text} of {told.after:,}", [*told.repeated(), *of]
             case "exit":
-                return Row(told.at, "threw", f"exit code {told.after}", [told.cause, *numbers])
+                return "threw", f"exit code {told.after}", [told.cause, *numbers]
             case "threw":
-                return Row(told.at, "threw", f"{escaped(told.text, 40)} threw", [escaped(told.cause, 120), *times])
-            case _:
-                lasted = f"for {lasting(told.end - told.at)}"
-                if told.held:
-                    lasted = f"to the end, {lasting(told.end - told.at)}"
-                if told.cause not in SIDE_BOUNDS:
-                    what, by = holding(told.cause, told.facts, told.number)
-                    return Row(told.at, "held", what, [*by, lasted, *of])
+                return "threw", f"{escaped(told.text, 40)} threw", [escaped(told.cause, 120), *told.repeated()]
+            case _ if told.cause in SIDE_BOUNDS:
                 verb = "kept" if "excess" in told.facts else "held"
-                parts = [f"by {bound_words(told.cause)}", lasted, *numbers, *of]
-                return Row(told.at, "held", f"{verb} {told.number:,}", parts)
+                return "held", f"{verb} {told.number:,}", [f"by {bound_words(told.cause)}", told.lasted, *numbers, *of]
+            case _:
+                what, by = holding(told.cause, told.facts, told.number)
+                return "held", what, [*by, told.lasted, *of]
 
 
 def _moved(told: Told) -> list[str]:
@@ -341,10 +356,6 @@ def _moved(told: Told) -> list[str]:
     if told.after >= told.before:
         return why_raised(told.cause, told.facts, told.before, told.after, {})
     return why_lowered(told.cause, told.facts, told.before, told.after, 1, 0)
-
-
-def _few(told: Told) -> str:
-    return ids(told.ids) if told.number <= len(told.ids) else count(told.number, "executor")
 
 
 def _range(told: Told) -> str:

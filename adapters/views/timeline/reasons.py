@@ -9,6 +9,10 @@ from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
 
+OUTSIDE: Final = "set from outside"
+BACKEND: Final = "set by the scheduler backend"
+"""Who moved a target that no decision of dynamic allocation moved."""
+
 
 def why_raised(cause: str, facts: Mapping[str, Any], before: int, after: int, waits: Mapping[str, Millis]) -> list[str]:
     """Why a target rose, in parts: by how much and why, the demand, what bounded it.
@@ -163,3 +167,13 @@ def _of_bounds(lead: str, facts: Mapping[str, Any]) -> str:
 def _number(facts: Mapping[str, Any], key: str) -> str:
     value = facts.get(key)
     return f"{value:,}" if isinstance(value, int) else "?"
+
+
+def one_line(value: object, shown_max: int) -> str:
+    """A text of untrusted input on one line: its line breaks are blanks, whatever else cannot be printed is escaped."""
+    return escaped(" ".join(str(value)[: 4 * shown_max].split()), shown_max)
+
+
+def profile_words(profile: int | None) -> list[str]:
+    """A profile other than the default one, as a part of a reason."""
+    return [f"profile {profile}"] if profile else []

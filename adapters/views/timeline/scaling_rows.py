@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
@@ -23,6 +23,10 @@ IDS_WIDTH: Final = 12
 
 NAMED_MAX: Final = 3
 """Executors up to which those that disprove a kill are named."""
+
+
+Words: TypeAlias = tuple[str, str, list[str]]
+"""What a row says apart from its time: mark, what and why."""
 
 
 class Row(NamedTuple):
@@ -56,11 +60,9 @@ class Rows:
                     if (left := moment.moves - len(moment.steps)) > 0:
                         rows.append(self._ramp(moment, moment.steps[-1].after, left))
                     return rows
-                return [
-                    self._raised(moment.steps[0])
-                    if moment.moves == 1
-                    else self._ramp(moment, moment.before, moment.moves)
-                ]
+                if moment.moves == 1:
+                    return [self._raised(moment.steps[0])]
+                return [self._ramp(moment, moment.before, moment.moves)]
             case Kind.LOWERED:
                 return [self._lowered(moment)]
             case Kind.KILLED:
@@ -73,14 +75,8 @@ class Rows:
                 span = [f"for {lasting(moment.end - moment.at)}"] if moment.end > moment.at else []
                 return [Row(moment.at, "threw", "schedule() threw", [escaped(moment.what), *span])]
             case Kind.DISPROVED:
-                return [
-                    Row(
-                        moment.at,
-                        "proposed",
-                        f"{ids(moment.ids)} lives",
-                        ["it started a task: its kill was only proposed"],
-                    )
-                ]
+                why = ["it started a task: its kill was only proposed"]
+                return [Row(moment.at, "proposed", f"{ids(moment.ids)} lives", why)]
             case Kind.REQUESTED:
                 return [Row(moment.at, "quiet", "asked again", [_again(moment)])]
 

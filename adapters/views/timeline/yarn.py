@@ -8,36 +8,23 @@ back; nodes excluded and decommissioned; heartbeats that failed; an application 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from podtide.adapters.text.format import count, ids, joined, lasting
+from podtide.adapters.text.format import count, ids, joined
 from podtide.adapters.views.stats.yarn import GIVEN_BACK, gone_words, nearness
 from podtide.adapters.views.timeline.decisions import bound_words, exit_words
 from podtide.adapters.views.timeline.kubernetes import IDS_KEPT, PodTimeline, Told
-from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.adapters.views.timeline.scaling_rows import Words
 from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, named, released, text
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.commands import Command
 from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Cause
-from podtide.domain.protocol.yarn_messages import (
-    CancelRequests,
-    DecommissionHost,
-    EndApplication,
-    LaunchEnded,
-    LaunchExecutor,
-    MasterRegistered,
-    ReleaseContainers,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TakeRequests,
-    UpdateExclusions,
-)
 
 LAUNCHES_MAX: Final = 100_000
 """Launches under way whose outcomes are waited for."""
@@ -70,17 +57,17 @@ class YarnTimeline(PodTimeline):
 
     def _hear(self, now: Millis, stimulus: AnyStimulus) -> None:
         match stimulus:
-            case ResourcesAnswered(allocated=allocated):
+            case ym.ResourcesAnswered(allocated=allocated):
                 self._host_of = {container.id: container.host for container in allocated}
                 self._near = {}
-            case ResourcesRefused(what=what):
+            case ym.ResourcesRefused(what=what):
                 self._refused = what
-            case LaunchEnded(executor=executor, failure=failure):
+            case ym.LaunchEnded(executor=executor, failure=failure):
                 launched = self._launches.pop(executor, None)
                 if launched is not None and failure is not None:
                     launched.failed += 1
                     launched.text = failure
-            case MasterRegistered():
+            case ym.MasterRegistered():
                 if self._registered:
                     self._run(now, ("master", now))
                 self._registered = True
@@ -89,40 +76,40 @@ class YarnTimeline(PodTimeline):
 
     def _decided(self, now: Millis, command: Command) -> None:
         match command:
-            case RequestContainers():
+            case ym.RequestContainers():
                 self._requested(now, command)
-            case CancelRequests(spans=spans):
+            case ym.CancelRequests(spans=spans):
                 told = self._run(now, ("cancel", command.why.cause, command.profile))
                 self._why(told, command.why.cause.value, command.why.facts)
                 told.profile = command.profile
                 told.number += count_of(spans)
-            case TakeRequests(matches=matches):
+            case ym.TakeRequests(matches=matches):
                 for match in matches:
                     self._near[match.container] = nearness(match.location, self._host_of.get(match.container))
-            case LaunchExecutor():
+            case ym.LaunchExecutor():
                 self._launched(now, command)
-            case ReleaseContainers() if command.why.cause is Cause.KILLED:
+            case ym.ReleaseContainers() if command.why.cause is Cause.KILLED:
                 pass  # it follows from the kill, which is told
-            case ReleaseContainers(containers=containers):
+            case ym.ReleaseContainers(containers=containers):
                 told = self._run(now, ("release", command.why.cause))
                 self._why(told, command.why.cause.value, command.why.facts)
                 told.extend(containers)
-            case UpdateExclusions(added=added, removed=removed):
+            case ym.UpdateExclusions(added=added, removed=removed):
                 for kind, hosts in (("exclude", added), ("include", removed)):
                     if hosts:
                         told = self._run(now, (kind,))
                         told.facts = command.why.facts
                         told.extend(hosts)
-            case DecommissionHost(host=host):
+            case ym.DecommissionHost(host=host):
                 self._run(now, ("node leaves",)).extend((host,))
             case RemoveExecutor(executor=executor):
                 if self._gone != (
                     now,
                     executor,
-                ):  # the application master may tell it twice, as an answer and by itself
+                ):  # the application master may tell it twice: as an answer, and by itself
                     self._gone = now, executor
                     self._removed(now, command)
-            case EndApplication():
+            case ym.EndApplication():
                 told = self._run(now, ("end", command.status, command.exit_code))
                 told.text, told.cause, told.after = command.status, command.message, command.exit_code
             case _:
@@ -138,20 +125,16 @@ class YarnTimeline(PodTimeline):
         told.extend((command.executor,))
 
     def _threw(self, now: Millis, machine: str, what: str) -> None:
-        if (
-            what == self._refused
-        ):  # a heartbeat that failed: the allocator throws what the resource manager's client threw
+        if what == self._refused:  # a heartbeat failed: the allocator throws what the resource manager's client threw
             self._run(now, ("heartbeat", what[:200])).text = what
             self._refused = None
         else:
             super()._threw(now, machine, what)
 
-    def _requested(self, now: Millis, command: RequestContainers) -> None:
+    def _requested(self, now: Millis, command: ym.RequestContainers) -> None:
         told = self._run(now, ("request", command.profile))
-        told.cause, told.facts = (
-            command.why.cause.value,
-            command.why.facts,
-        )  # of a ramp the last one says how far it went
+        # Of a ramp the last one says how far it went.
+        told.cause, told.facts = command.why.cause.value, command.why.facts
         told.profile = command.profile
         told.number += command.count
         self._named = self._named or bool(command.profile)
@@ -162,7 +145,7 @@ class YarnTimeline(PodTimeline):
                 if len(placed.wished) < IDS_KEPT:
                     placed.wished[host] = None
 
-    def _launched(self, now: Millis, command: LaunchExecutor) -> None:
+    def _launched(self, now: Millis, command: ym.LaunchExecutor) -> None:
         told = self._run(now, ("launch", command.profile))
         self._why(told, command.why.cause.value, command.why.facts)
         told.profile = command.profile
@@ -187,78 +170,51 @@ class YarnTimeline(PodTimeline):
 
     # --------------------------------------------------------------------------------------------------------- words
 
-    def _row(self, told: Told) -> Row:
-        span = f"over {lasting(told.end - told.at)}" if told.end > told.at else ""
-        of = [f"profile {told.profile}"] if self._named and told.profile >= 0 else []
-        times = [f"{told.moves:,} times {span}".strip()] if told.moves > 1 else []
+    def _words(self, told: Told, of: Sequence[str]) -> Words:
         placed = self._placed.get(told.order, Placed())
         match told.kind:
             case "request":
-                return Row(
-                    told.at,
-                    "raised",
-                    f"+ {count(told.number, 'request')}",
-                    [_aim(told), _wishes(told, placed), *times, *of],
-                )
+                parts = [_aim(told), _wishes(told, placed), *told.repeated(), *of]
+                return "raised", f"+ {count(told.number, 'request')}", parts
             case "cancel":
                 why = "to ask anew where the data is" if told.cause == "locality" else told.cause
-                return Row(told.at, "lowered", f"− {count(told.number, 'request')}", [why, *times, *of])
+                return "lowered", f"− {count(told.number, 'request')}", [why, *told.repeated(), *of]
             case "launch":
                 which = told.ids[0] if told.number == 1 else f"{told.ids[0]} to {told.last_id}"
-                failed = (
-                    [f"{count(told.failed, 'launch', 'launches')} failed: {text(told.text)}"] if told.failed else []
-                )
-                over = [span] if span else []
-                return Row(
-                    told.at,
-                    "raised",
-                    f"+ {count(told.number, 'executor')} ({which})",
-                    [*_places(placed), *failed, *over, *of],
-                )
+                launches = count(told.failed, "launch", "launches")
+                failed = [f"{launches} failed: {text(told.text)}"] if told.failed else []
+                over = [told.span] if told.span else []
+                what = f"+ {count(told.number, 'executor')} ({which})"
+                return "raised", what, [*_places(placed), *failed, *over, *of]
             case "release":
-                what = f"release {count(told.number, 'container')}"
                 facts = {} if told.moves > 1 else told.facts  # numbers of the first stand for none of the others
-                return Row(told.at, "killed", what, [*released(told.cause, facts), *times])
+                parts = [*released(told.cause, facts), *told.repeated()]
+                return "killed", f"release {count(told.number, 'container')}", parts
             case "exclude" | "include":
                 mark = "held" if told.kind == "exclude" else "quiet"
                 excluded = told.facts.get("excluded")
                 now_excluded = [f"{excluded:,} excluded now"] if isinstance(excluded, int) else []
-                return Row(
-                    told.at, mark, f"{told.kind} {count(told.number, 'host')}", [named(told.ids), *now_excluded, *times]
-                )
+                parts = [named(told.ids), *now_excluded, *told.repeated()]
+                return mark, f"{told.kind} {count(told.number, 'host')}", parts
             case "node leaves":
-                return Row(
-                    told.at, "killed", f"{count(told.number, 'node')} leaving", [named(told.ids), "decommissioning"]
-                )
+                return "killed", f"{count(told.number, 'node')} leaving", [named(told.ids), "decommissioning"]
             case "heartbeat":
-                return Row(told.at, "threw", "heartbeat failed", [text(told.text), *times])
+                return "threw", "heartbeat failed", [text(told.text), *told.repeated()]
             case "master":
-                return Row(
-                    told.at,
-                    "threw",
-                    "a new application master",
-                    ["it registered anew: executors and requests are forgotten"],
-                )
+                return "threw", "a new application master", ["it registered anew: executors and requests are forgotten"]
             case "end":
-                return Row(
-                    told.at, "threw", f"the end: {text(told.text)}", [text(told.cause), f"exit code {told.after}"]
-                )
+                return "threw", f"the end: {text(told.text)}", [text(told.cause), f"exit code {told.after}"]
             case "gone":
                 some = [ids(told.ids)] if told.number > len(told.ids) else []
                 single = told.number == 1 and told.cause != GIVEN_BACK  # of many no reason stands for the others
                 reason = [text(told.text)] if single else []
-                return Row(told.at, "killed", f"gone {_few(told)}", [*some, told.cause, *times, *reason])
+                return "killed", f"gone {told.few}", [*some, told.cause, *told.repeated(), *reason]
             case "held" if told.cause in CONTAINER_BOUNDS:
-                lasted = (
-                    f"to the end, {lasting(told.end - told.at)}" if told.held else f"for {lasting(told.end - told.at)}"
-                )
                 target = told.facts.get("target")
                 aim = [f"target {target:,}"] if isinstance(target, int) else []
-                return Row(
-                    told.at, "held", f"held {told.number:,}", [f"by {bound_words(told.cause)}", lasted, *aim, *of]
-                )
+                return "held", f"held {told.number:,}", [f"by {bound_words(told.cause)}", told.lasted, *aim, *of]
             case _:
-                return super()._row(told)
+                return super()._words(told, of)
 
 
 def _aim(told: Told) -> str:
@@ -267,10 +223,6 @@ def _aim(told: Told) -> str:
     if not isinstance(missing, int) or not isinstance(target, int):
         return told.cause
     return f"for {target:,} in the end" if told.moves > 1 else f"{missing:,} missing of {target:,}"
-
-
-def _few(told: Told) -> str:
-    return ids(told.ids) if told.number <= len(told.ids) else count(told.number, "executor")
 
 
 def _wishes(told: Told, placed: Placed) -> str:

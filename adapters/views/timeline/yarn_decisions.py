@@ -6,21 +6,27 @@ containers and what YARN said of an end come from a stranger and are escaped and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from podtide.adapters.text.format import count, ids, joined
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.stats.yarn import status_words
-from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.adapters.views.timeline.reasons import one_line, profile_words
+from podtide.adapters.views.timeline.scaling_rows import Words
 from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.containers import ANY_HOST, Completion, Container, NodeReport
 
 TEXT_MAX: Final = 240
 """Characters of one text of a stranger that are shown."""
 
+text: Final = partial(one_line, shown_max=TEXT_MAX)
+
 SHOWN: Final = 4
 """Hosts and containers of one row that are named."""
+
+T = TypeVar("T")
 
 CONTAINER_BOUNDS: Final = {
     "waiting for the resource manager": "the resource manager",
@@ -29,67 +35,49 @@ CONTAINER_BOUNDS: Final = {
 """Bounds of the YARN side as people name them."""
 
 
-def container_rows(record: Mapping[str, Any]) -> list[Row] | None:
-    """A command of the YARN side as rows; None for any other."""
-    at, facts = record["at_ms"], record.get("facts", {})
-    cause = str(record.get("cause", ""))
+def container_words(record: Mapping[str, Any]) -> list[Words] | None:
+    """What a command of the YARN side says, row by row; None for any other."""
+    facts, cause = record.get("facts", {}), str(record.get("cause", ""))
+    of = profile_words(record.get("profile"))
     match record:
         case {"command": "requestContainers"}:
             number = requested(record)
             first = record.get("first")
             numbers = [f"requests {first:,} to {first + number - 1:,}"] if isinstance(first, int) and number > 1 else []
             parts = [_missing(facts), wished(record.get("layout"), number, record.get("anywhere", 0))]
-            return [
-                Row(
-                    at,
-                    "raised",
-                    f"request {count(number, 'container')}",
-                    [*parts, *numbers, *sized(record), *_of(record)],
-                )
-            ]
+            return [("raised", f"request {count(number, 'container')}", [*parts, *numbers, *sized(record), *of])]
         case {"command": "cancelRequests", "spans": spans}:
             why = {"locality": "to ask anew where the data is", "above target": _above(facts)}.get(cause, cause)
-            return [Row(at, "lowered", f"cancel {count(_size(spans), 'request')}", [why, *_of(record)])]
+            return [("lowered", f"cancel {count(_size(spans), 'request')}", [why, *of])]
         case {"command": "callResourceManager"}:
             pending = facts.get("pending")
             waiting = [f"{count(pending, 'request')} waiting"] if isinstance(pending, int) and pending else []
-            return [Row(at, "quiet", "heartbeat", waiting)]
+            return [("quiet", "heartbeat", waiting)]
         case {"command": "takeRequests", "matches": matches}:
-            return [Row(at, "quiet", f"match {count(len(matches), 'container')}", [*_matches(matches), *_of(record)])]
+            return [("quiet", f"match {count(len(matches), 'container')}", [*_matches(matches), *of])]
         case {"command": "releaseContainers", "containers": containers}:
-            return [
-                Row(
-                    at,
-                    "killed",
-                    f"release {count(len(containers), 'container')}",
-                    [*released(cause, facts), shorts(containers)],
-                )
-            ]
+            parts = [*released(cause, facts), shorts(containers)]
+            return [("killed", f"release {count(len(containers), 'container')}", parts)]
         case {"command": "launchExecutor", "executor": executor, "host": host}:
             running, target = facts.get("running"), facts.get("target")
             why = f"{running:,} of {target:,} run" if isinstance(running, int) and isinstance(target, int) else cause
-            where = [f"on {text(host)}", f"in {short(record['container'])}"]
-            return [Row(at, "raised", f"launch executor {text(executor)}", [*where, why, *_of(record)])]
+            parts = [f"on {text(host)}", f"in {short(record['container'])}", why, *of]
+            return [("raised", f"launch executor {text(executor)}", parts)]
         case {"command": "updateExclusions"}:
-            added, removed = record.get("added", ()), record.get("removed", ())
-            rows = (
-                [Row(at, "held", f"exclude {count(len(added), 'host')}", [named(added), _excluded(facts)])]
-                if added
-                else []
-            )
-            if removed:
-                rows.append(
-                    Row(at, "quiet", f"include {count(len(removed), 'host')}", [named(removed), _excluded(facts)])
-                )
-            return rows or [Row(at, "quiet", "exclude nothing", [])]
-        case {"command": "decommissionHost", "host": host}:
-            return [Row(at, "killed", f"decommission {text(host)}", ["its node is being decommissioned"])]
-        case {"command": "tellLossReason", "executor": executor}:
-            return [Row(at, "quiet", f"why executor {text(executor)} is gone", [loss_words(record)])]
-        case {"command": "endApplication", "status": status, "exit_code": code}:
-            return [
-                Row(at, "threw", f"end: {text(status)}", [text(record.get("message", "")), f"exit code {code}", cause])
+            changes = (("held", "exclude", record.get("added")), ("quiet", "include", record.get("removed")))
+            rows: list[Words] = [
+                (mark, f"{verb} {count(len(hosts), 'host')}", [named(hosts), _excluded(facts)])
+                for mark, verb, hosts in changes
+                if hosts
             ]
+            return rows or [("quiet", "exclude nothing", [])]
+        case {"command": "decommissionHost", "host": host}:
+            return [("killed", f"decommission {text(host)}", ["its node is being decommissioned"])]
+        case {"command": "tellLossReason", "executor": executor}:
+            return [("quiet", f"why executor {text(executor)} is gone", [loss_words(record)])]
+        case {"command": "endApplication", "status": status, "exit_code": code}:
+            parts = [text(record.get("message", "")), f"exit code {code}", cause]
+            return [("threw", f"end: {text(status)}", parts)]
         case _:
             return None
 
@@ -195,11 +183,6 @@ def loss_words(record: Mapping[str, Any]) -> str:
     return lead + text(reason.get("message", ""))
 
 
-def text(value: object) -> str:
-    """A text of a stranger on one line: its line breaks are blanks, whatever else cannot be printed is escaped."""
-    return escaped(" ".join(str(value)[: 4 * TEXT_MAX].split()), TEXT_MAX)
-
-
 def short(container: object) -> str:
     """A container by what tells it from its neighbours: ``container 000007`` of container_1700000000000_0001_01_000007."""
     head, _, tail = str(container).rpartition("_")
@@ -261,22 +244,20 @@ def _size(spans: Iterable[Mapping[str, Any]]) -> int:
     return sum(span["last"] - span["first"] + 1 for span in spans)
 
 
-def _of(record: Mapping[str, Any]) -> list[str]:
-    return [f"profile {record['profile']}"] if record.get("profile") else []
-
-
 def _hosts(containers: Sequence[Container]) -> str:
     hosts = dict.fromkeys(container.host for container in containers)
     return named(hosts)
 
 
 def _ends(completed: Sequence[Completion]) -> str:
-    told = [f"{short(one.container)} {status_words(one.status)}" for one in completed[:SHOWN]]
-    more = len(completed) - SHOWN
-    return ", ".join(told) + (f" and {more:,} more" if more > 0 else "")
+    return _some(completed, lambda one: f"{short(one.container)} {status_words(one.status)}")
 
 
 def _nodes(updated: Sequence[NodeReport]) -> str:
-    told = [f"{text(node.host)} {text(node.state)}" for node in updated[:SHOWN]]
-    more = len(updated) - SHOWN
-    return ", ".join(told) + (f" and {more:,} more" if more > 0 else "")
+    return _some(updated, lambda node: f"{text(node.host)} {text(node.state)}")
+
+
+def _some(items: Sequence[T], words: Callable[[T], str]) -> str:
+    """The first few of some items, and how many there are more."""
+    more = len(items) - SHOWN
+    return ", ".join(map(words, items[:SHOWN])) + (f" and {more:,} more" if more > 0 else "")
