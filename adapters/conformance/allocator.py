@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from podtide.adapters.conformance.manifests import ShapeError, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
+from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import format_instant, parse_instant
 from podtide.domain.kubernetes import snapshots
@@ -27,7 +27,6 @@ from podtide.domain.kubernetes.allocator.state import (
     Subscribed,
 )
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import AllocationConfig
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CountFailure,
@@ -74,7 +73,7 @@ class ScriptedApi:
     fail_deletes: int = 0
     fail_code: int = 403
 
-    def apply(self, line: dict[str, Any]) -> None:
+    def apply(self, line: Line) -> None:
         """Take what a line says about the next calls."""
         self.fail_creates = line.get("failCreates", self.fail_creates)
         self.fail_claims = line.get("failPvcs", self.fail_claims)
@@ -114,37 +113,28 @@ class ScriptedApi:
         return self.failure("DELETE", path, self.fail_code, "Forbidden")
 
 
-class Runner:
+class _Runner(Scripted):
     """One scenario under way."""
 
-    def __init__(self, header: dict[str, Any]) -> None:
+    def __init__(self, header: Line) -> None:
+        super().__init__(header)
         options = header.get("options") or {}
-        self.now: Millis = header.get("startAt", 0)
-        self.app_id = str(header.get("appId", "app-1"))
-        self.lines: list[dict[str, Any]] = []
         self.notified = 0
         self.view = snapshots.empty()
         self._full_ts = 0
         self._known: frozenset[PodNumber] = frozenset()
-        self._creates: list[dict[str, Any]] | None = None
-        self._calls: list[dict[str, Any]] = []
+        self._creates: list[Line] | None = None
+        self._calls: list[Line] = []
         created_at = str(options.get("pvcCreationTimestamp", "1970-01-01T00:00:00Z"))
         self.api = ScriptedApi(created_at, bool(options.get("driverPod", True)))
-        self.state: AllocatorState | None = None
-        config = kubernetes_scenario("pods", header["conf"], options)
-        if isinstance(config, ConstructFailure):
-            self.lines.append({"error": f"construct: {config}"})
-            return
-        self.config: AllocationConfig = config.allocation
-        self.state = allocation.begin(self.config)
+        self.config = constructed(kubernetes_scenario("pods", header["conf"], options)).allocation
+        self.state: AllocatorState = allocation.begin(self.config)
         self.take(Starting(self.now))
         self._flush()
 
-    def step(self, line: dict[str, Any]) -> list[dict[str, Any]]:
+    def step(self, line: Line) -> list[Line]:
         """Take one line of the scenario; returns the lines that Spark would answer."""
         self.lines = []
-        if self.state is None:
-            return self.lines
         self.now = line.get("at", self.now)
         self.api.apply(line)
         if "knownIds" in line:
@@ -161,7 +151,7 @@ class Runner:
             self.lines.append({"at": self.now, "isDeleted": answers})  # the judge says this before the calls
         if line.get("stop"):
             self.take(Stopping(self.now))
-        self._say({"state": self._state_line()})
+        self._call_line({"state": self._state_line()})
         self._flush()
         return self.lines
 
@@ -171,7 +161,7 @@ class Runner:
         self._known = known
         self.take(KnownExecutors(self.now, added, removed))
 
-    def _snapshot(self, pods: list[dict[str, Any]]) -> Snapshot:
+    def _snapshot(self, pods: list[Line]) -> Snapshot:
         manifests = [manifest(pod, self.app_id) for pod in pods]
         replaced = snapshots.replace(self.view, manifests, RULES, self._full_ts)
         self._full_ts += 1
@@ -182,7 +172,6 @@ class Runner:
 
     def take(self, item: AllocatorInput) -> None:
         """Hand one input to the core and carry out what it says, depth first."""
-        assert self.state is not None
         self._carry_out(allocation.allocate(self.state, (item,), self.config, self.now))
 
     def _carry_out(self, step: Step[AllocatorState, AllocatorCommand]) -> None:
@@ -193,7 +182,7 @@ class Runner:
                 self.take(outcome)
         for report in step.reports:
             if isinstance(report, Threw):
-                self._say({"threw": report.what})
+                self._call_line({"threw": report.what})
                 self._flush()
 
     def _call(self, command: AllocatorCommand) -> Outcome | None:
@@ -201,7 +190,7 @@ class Runner:
         match command:
             case CreatePod():
                 failure = api.create_pod()
-                entry: dict[str, Any] = {"id": command.executor, "rp": command.profile}
+                entry: Line = {"id": command.executor, "rp": command.profile}
                 if failure is not None:
                     entry["failed"] = failure.status
                 if command.claims:
@@ -213,20 +202,20 @@ class Runner:
             case CreateClaim():
                 failure = api.create_claim(command)
                 owner = self.config.driver_pod if command.owned_by_driver else f"exec-exec-{command.executor}"
-                line: dict[str, Any] = {"pvcCreate": command.claim.name, "owner": owner}
+                line: Line = {"pvcCreate": command.claim.name, "owner": owner}
                 if failure is not None:
                     line["failed"] = failure.status
-                self._say(line)
+                self._call_line(line)
                 return Outcome(self.now, command.serial, failure)
             case ListClaims():
-                self._say({"pvcGet": "persistentvolumeclaims"})
+                self._call_line({"pvcGet": "persistentvolumeclaims"})
                 return Outcome(self.now, command.serial, claims=tuple(map(self._aged, api.claims.values())))
             case DeletePods():
                 failure = api.delete(PODS)
                 line = {"delete": [int(n) for n in command.executors or ()], "phaseSelector": command.phase}
                 if failure is not None:
                     line["failed"] = failure.status
-                self._say(line)
+                self._call_line(line)
                 return Outcome(self.now, command.serial, failure)
             case DeletePod():
                 path = f"{PODS}/{command.name}"
@@ -262,9 +251,9 @@ class Runner:
 
     def _http(self, method: str, path: str, failure: CallFailure | None) -> None:
         code = 200 if failure is None else failure.status
-        self._say({"http": f"{method} {path}", "code": code})
+        self._call_line({"http": f"{method} {path}", "code": code})
 
-    def _say(self, line: dict[str, Any]) -> None:
+    def _call_line(self, line: Line) -> None:
         self._settle()
         self._calls.append({"at": self.now, **line})
 
@@ -280,9 +269,8 @@ class Runner:
         self.lines.extend(self._calls)
         self._calls = []
 
-    def _state_line(self) -> dict[str, Any]:
+    def _state_line(self) -> Line:
         state = self.state
-        assert state is not None
         return {
             "newlyCreatedExecutors": [[number, made.profile, made.at] for number, made in state.fleet.created()],
             "schedulerKnownNewlyCreatedExecs": [list(pair) for pair in state.fleet.joined()],
@@ -295,9 +283,6 @@ class Runner:
         }
 
 
-def answers(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Everything that Spark would have said to a scenario."""
-    runner = Runner(lines[0])
-    yield from runner.lines
-    for line in lines[1:]:
-        yield from runner.step(line)
+def answers(lines: Sequence[Line]) -> Iterator[Line]:
+    """Everything that Spark would have said to a scenario. Raises ShapeError."""
+    return played(_Runner, lines)

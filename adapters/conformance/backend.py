@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text, manifest
+from podtide.adapters.conformance.manifests import java_text, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
+from podtide.adapters.conformance.scripted import FORBIDDEN, OK, Line, Scripted, constructed, played
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
 from podtide.domain.backend.state import DIRECT, BackendPhase
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
-from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.protocol.backend_messages import (
     Decommissioned,
     Excluded,
@@ -51,15 +51,11 @@ from podtide.domain.protocol.pod_stimuli import (
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_LABEL, EXECUTOR_ROLE, ROLE_LABEL, PodManifest
 from podtide.domain.protocol.reasons import Threw
 
-FORBIDDEN: Final = 403
-OK: Final = 200
 RECORDED: Final = "recorded"
 """The judge's allocator that only writes down what it is told."""
 SCRIPTED: Final = CallFailure(None, "scripted", "java.lang.IllegalStateException")
 RECOVERY_KEY: Final = "spark.kubernetes.allocation.recoveryMode.enabled"
 STOPS: Final = {"store": "snapshotsStore", "watch": "watch", "poll": "poll"}
-
-Line = dict[str, Any]
 
 
 class ScriptedApi:
@@ -74,11 +70,11 @@ class ScriptedApi:
     def apply(self, line: Mapping[str, Any]) -> None:
         """Take what a line says about the server."""
         if "fail" in line:
-            self.fail = {call: frozenset(map(java_text, names)) for call, names in _mapping(line, "fail").items()}
+            self.fail = {call: frozenset(names) for call, names in line["fail"].items()}
         if "failCode" in line:
-            self.fail_code = java_int(line["failCode"])
+            self.fail_code = line["failCode"]
         if "pods" in line:
-            listed = [manifest(pod, java_text(pod.get("app", self.app_id))) for pod in _list(line, "pods")]
+            listed = [manifest(pod, pod.get("app", self.app_id)) for pod in line["pods"]]
             self.pods = {pod.name: pod for pod in listed}
 
     def code(self, call: str, name: str = "") -> int:
@@ -106,25 +102,19 @@ class ScriptedApi:
         ]
 
 
-class _Runner:
+class _Runner(Scripted):
     """One scenario under way."""
 
     def __init__(self, header: Line) -> None:
+        super().__init__(header)
         options = header.get("options") or {}
-        self.now: Millis = java_int(header.get("startAt", 0))
-        self.app_id = java_text(header.get("appId", "app-1"))
         self.api = ScriptedApi(self.app_id)
-        self.lines: list[Line] = []
         self.tasks: deque[tuple[Millis, MarkPods]] = deque()
         self.deleted: tuple[ExecutorId, ...] = ()
         self.stop_throws: frozenset[str] = frozenset()
         self.threw = False
         self.recovery: str | None = None
-        self.state: BackendState | None = None
-        config = kubernetes_scenario("backend", header["conf"], {**options, "appId": self.app_id})
-        if isinstance(config, ConstructFailure):
-            self.lines.append({"error": f"construct: {config}"})
-            return
+        config = constructed(kubernetes_scenario("backend", header["conf"], {**options, "appId": self.app_id}))
         if RECOVERY_KEY in header["conf"]:
             self.recovery = java_text(header["conf"][RECOVERY_KEY])
         self.holds = backend.supports_hold(config.backend)
@@ -137,26 +127,24 @@ class _Runner:
             self.config = replace(self.config, allocator=DIRECT)
         elif self.config.allocator == DIRECT:
             self.config = replace(self.config, allocator=RECORDED)
-        self.state = backend.begin(self.config, self.now)
+        self.state: BackendState = backend.begin(self.config, self.now)
 
     def step(self, line: Line) -> list[Line]:
         """Take one line of the scenario; returns the lines that Spark would answer."""
         self.lines = []
-        if self.state is None:
-            return self.lines
         if "at" in line:
-            self.advance(java_int(line["at"]))
+            self.advance(line["at"])
         self.api.apply(line)
         if "deletedIds" in line and not self.direct:  # the real allocator was not asked to delete anybody
             self.deleted = _ids(line, "deletedIds")
         if "stopThrows" in line:
-            self.stop_throws = frozenset(map(java_text, _list(line, "stopThrows")))
+            self.stop_throws = frozenset(line["stopThrows"])
         self.threw = False
         for act in (self.kill, self.decommission, self.lose, self.ask, self.stop):
             act(line)
             if self.threw:
                 break
-        if not java_bool(line.get("later")):
+        if not line.get("later"):
             self.advance(self.now)
         self.say({"state": self.state_line()})
         return self.lines
@@ -173,49 +161,38 @@ class _Runner:
 
     def decommission(self, line: Line) -> None:
         if "decommission" in line:
-            by_executor = java_bool(line.get("byExecutor"))
+            by_executor = line.get("byExecutor", False)
             executors = _ids(line, "decommission")
             self.take(DecommissionRequested(self.now, executors, "scripted", triggered_by_executor=by_executor))
 
     def lose(self, line: Line) -> None:
-        for loss in _list(line, "remove"):
-            if not isinstance(loss, Mapping):
-                raise ShapeError(f"expected an object for a removed executor, got {loss!r:.60}")
-            executor = ExecutorId(java_text(loss.get("id"), none=None))
-            reason = ExitReason(
-                "ExecutorExited", java_text(loss.get("message", "m")), java_int(loss.get("exitCode", 1)), True
-            )
+        for loss in line.get("remove", ()):
+            executor = ExecutorId(java_text(loss["id"]))
+            reason = ExitReason("ExecutorExited", loss.get("message", "m"), loss.get("exitCode", 1), True)
             self.take(LossReported(self.now, executor, reason))
 
     def ask(self, line: Line) -> None:
         if "excluded" in line:
             self.take(Excluded(self.now, added=self.deleted))
-            assert self.state is not None
             answers = {executor: self.state.is_excluded(executor) for executor in _ids(line, "excluded")}
             self.take(Excluded(self.now, gone=self.deleted))  # nobody is turned away here
             self.say({"isExecutorExcluded": answers})
-        if java_bool(line.get("hold")):
+        if line.get("hold"):
             self.say({"supportsExecutorHold": self.holds})
 
     def stop(self, line: Line) -> None:
-        if not java_bool(line.get("stop")):
+        if not line.get("stop"):
             return
         self.take(Stopping(self.now))
-        while self.current.phase is BackendPhase.DRAINING:  # stop() waits, and moves the clock
-            self.advance(backend.due(self.current, self.config))
+        while self.state.phase is BackendPhase.DRAINING:  # stop() waits, and moves the clock
+            self.advance(backend.due(self.state, self.config))
 
     # time
-
-    @property
-    def current(self) -> BackendState:
-        """The state, once the backend was made."""
-        assert self.state is not None
-        return self.state
 
     def advance(self, until: Millis) -> None:
         """Let time pass: what the maintenance thread was given, then its timers."""
         self.run_tasks()
-        while (due := backend.due(self.current, self.config)) <= until:
+        while (due := backend.due(self.state, self.config)) <= until:
             self.now = max(self.now, due)
             self.take(Wake(self.now))
         self.now = max(self.now, until)
@@ -228,7 +205,7 @@ class _Runner:
 
     def take(self, item: BackendInput) -> None:
         """Hand one input to the core and carry out what it says."""
-        step = backend.manage(self.current, (item,), self.config, self.now)
+        step = backend.manage(self.state, (item,), self.config, self.now)
         self.state = step.state
         for report in step.reports:
             if isinstance(report, Threw):
@@ -320,11 +297,8 @@ class _Runner:
 
     # answers
 
-    def say(self, line: Line) -> None:
-        self.lines.append({"at": self.now, **line})
-
     def state_line(self) -> Line:
-        state = self.current
+        state = self.state
         scheduled = sorted([*(at for at, _ in self.tasks), *(grace.due for grace in state.graces)])
         shutdown = state.phase in (BackendPhase.DRAINING, BackendPhase.STOPPED)
         line: Line = {"scheduled": scheduled, "shutdown": shutdown}
@@ -335,26 +309,9 @@ class _Runner:
 
 
 def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
-    runner = _Runner(lines[0])
-    yield from runner.lines
-    for line in lines[1:]:
-        yield from runner.step(line)
+    """Everything that Spark would have said to a scenario. Raises ShapeError."""
+    return played(_Runner, lines)
 
 
-def _list(line: Mapping[str, Any], key: str) -> list[Any]:
-    value = line.get(key, [])
-    if not isinstance(value, list):
-        raise ShapeError(f"expected a list for {key!r}, got {value!r:.60}")
-    return value
-
-
-def _mapping(line: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = line[key]
-    if not isinstance(value, Mapping):
-        raise ShapeError(f"expected an object for {key!r}, got {value!r:.60}")
-    return value
-
-
-def _ids(line: Mapping[str, Any], key: str) -> tuple[ExecutorId, ...]:
-    return tuple(ExecutorId(java_text(executor)) for executor in _list(line, key))
+def _ids(line: Line, key: str) -> tuple[ExecutorId, ...]:
+    return tuple(ExecutorId(java_text(executor)) for executor in line.get(key, ()))

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.conformance.manifests import ShapeError, java_int, java_text, manifest
+from podtide.adapters.conformance.manifests import ShapeError, java_text, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
+from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
 from podtide.domain.jvm.hash_order import SMALL
 from podtide.domain.kubernetes import snapshots
@@ -32,14 +32,6 @@ from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, Kno
 from podtide.domain.protocol.pods import INACTIVE_LABEL, Pod, PodManifest, PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Threw
 
-Line = dict[str, Any]
-
-KEYS: Final = frozenset(
-    {"at", "registered", "active", "registerFailures", "failGets", "failDeletes", "failPatches", "failCode", "api",
-     "snapshots"}
-)  # fmt: skip
-"""What a line may hold."""
-
 _EVERY: Final = "*"
 _DELETING: Final = "1970-01-01T00:00:00Z"
 _PATCH: Final = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {INACTIVE_LABEL: "true"}}}
@@ -50,18 +42,7 @@ _LAST: Final = 2**63
 
 def answers(lines: Sequence[Line]) -> Iterator[Line]:
     """Everything that Spark's lifecycle manager said to a scenario, header first. Raises ShapeError for a bad line."""
-    if not lines:
-        raise ShapeError("expected a header line")
-    try:
-        runner = Runner(lines[0])
-    except ShapeError as fault:
-        raise ShapeError(f"line 1: {fault}") from fault
-    yield from runner.lines
-    for number, line in enumerate(lines[1:], start=2):
-        try:
-            yield from runner.step(line)
-        except ShapeError as fault:
-            raise ShapeError(f"line {number}: {fault}") from fault
+    return played(_Runner, lines)
 
 
 class _Said(NamedTuple):
@@ -78,7 +59,7 @@ class _Api:
     """The API server as the scenario scripts it: what becomes of a GET, DELETE or PATCH of a pod."""
 
     known: dict[str, PodManifest] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)  # by executor: present, deleting or gone
+    states: dict[str, str] = field(default_factory=dict)  # by executor: present, deleting or gone
     failing: dict[str, frozenset[str]] = field(default_factory=dict)
     fail_code: int = 403
     pods: dict[str, str | None] = field(default_factory=dict)  # by name: the deletionTimestamp
@@ -87,18 +68,16 @@ class _Api:
         """Take what a line says about the API."""
         for key, method in (("failGets", "GET"), ("failDeletes", "DELETE"), ("failPatches", "PATCH")):
             if key in line:
-                texts = [java_text(text) for text in _list(line, key)]
+                texts = [java_text(text) for text in line[key]]
                 self.failing[method] = frozenset(t if t == _EVERY else f"exec-{t}" for t in texts)
-        if "failCode" in line:
-            self.fail_code = java_int(line["failCode"])
-        for executor, state in _object(line, "api").items():
-            self.said[executor] = java_text(state)
+        self.fail_code = line.get("failCode", self.fail_code)
+        self.states.update(line.get("api", {}))
 
     def refresh(self) -> None:
         """A round begins: what is there now."""
         self.pods = {}
         for executor, pod in self.known.items():
-            state = self.said.get(executor, "present")
+            state = self.states.get(executor, "present")
             if state != "gone":
                 self.pods[pod.name] = pod.deleted_at or (_DELETING if state == "deleting" else None)
 
@@ -111,16 +90,15 @@ class _Api:
             return 404
         if method == "DELETE":
             del self.pods[name]
-            self.said[str(_executor_of(name))] = "gone"
+            self.states[str(_executor_of(name))] = "gone"
         return 200
 
 
-class Runner:
+class _Runner(Scripted):
     """One scenario under way."""
 
     def __init__(self, header: Line) -> None:
-        self.now: Millis = java_int(header.get("startAt", 0))
-        self._app_id = java_text(header.get("appId", "app-1"))
+        super().__init__(header)
         self._api = _Api()
         self._view = snapshots.empty()
         self._shown = self._view  # what the manager has seen of it; out of date while behind
@@ -128,48 +106,37 @@ class Runner:
         self._registered: dict[PodNumber, Millis] = {}
         self._active: set[PodNumber] = set()
         self._exits = 0
-        self.lines: list[Line] = []
-        found = kubernetes_scenario("lifecycle", _object(header, "conf"), {"appId": self._app_id})
-        self._state = None if isinstance(found, ConstructFailure) else lifecycle.empty()
-        if isinstance(found, ConstructFailure):
-            self.lines.append({"error": f"construct: {found}"})
-            return
+        self._state = lifecycle.empty()
+        found = constructed(kubernetes_scenario("lifecycle", header["conf"], {"appId": self.app_id}))
         self._config, self._rules = found.lifecycle, found.pods
         begun = {"interval": self._config.interval_ms, "maxNumExecutorFailures": self._config.failures_max}
         self.lines.append({"at": self.now, **begun})
 
     def step(self, line: Line) -> list[Line]:
         """Take one line of the scenario; returns the lines that Spark would answer. Raises ShapeError."""
-        unknown = line.keys() - KEYS
-        if unknown:
-            raise ShapeError(f"unknown key {min(unknown)!r}: expected {', '.join(sorted(KEYS))}")
         self.lines = []
-        if self._state is None:
-            return self.lines
-        if "at" in line:
-            self.now = java_int(line["at"])
+        self.now = line.get("at", self.now)
         self._api.script(line)
         self._backend(line)
-        for _ in range(java_int(line.get("registerFailures", 0))):
+        for _ in range(line.get("registerFailures", 0)):
             self._take(CreationFailed(self.now, PodNumber(0)))
         if "snapshots" in line:
-            self._round(_list(line, "snapshots"))
+            self._round(line["snapshots"])
         self.lines.append({"at": self.now, "state": self._state_line()})
         return self.lines
 
     def _backend(self, line: Line) -> None:
         if "registered" in line:
-            registered = {_number(e): java_int(at) for e, at in _object(line, "registered").items()}
+            registered = {_number(e): at for e, at in line["registered"].items()}
             self._take(KnownExecutors(self.now, tuple(registered.items()), tuple(self._registered)))
             self._registered = registered
         if "active" in line:
-            active = {_number(java_text(executor)) for executor in _list(line, "active")}
+            active = {_number(java_text(executor)) for executor in line["active"]}
             self._take(ActiveExecutors(self.now, tuple(active - self._active), tuple(self._active - active)))
             self._active = active
 
     def _take(self, item: LifecycleInput) -> list[_Said]:
         """Take one input and everything that follows from it; returns what was said."""
-        assert self._state is not None
         step = lifecycle.reap(self._state, [item], self._config, self.now)
         self._state = step.state
         said: list[_Said] = []
@@ -228,8 +195,6 @@ class Runner:
     def _round(self, batch: list[Any]) -> None:
         taken: list[Snapshot] = []
         for item in batch:
-            if not isinstance(item, Mapping):
-                raise ShapeError(f"expected an object for a snapshot, got {item!r:.60}")
             snapshot = self._snapshot(self._manifests(item), item.get("full"))
             if isinstance(snapshot, SparkFault):
                 self.lines.append({"at": self.now, "snapshotThrew": snapshot.exception_class})
@@ -245,19 +210,19 @@ class Runner:
 
     def _manifests(self, item: Mapping[str, Any]) -> list[PodManifest]:
         manifests = []
-        for pod in _list(item, "pods"):
-            manifests.append(manifest(pod, self._app_id))
+        for pod in item.get("pods", ()):
+            manifests.append(manifest(pod, self.app_id))
             if pod.get("id") is not None:
                 self._api.known[java_text(pod["id"])] = manifests[-1]
         return manifests
 
-    def _snapshot(self, manifests: list[PodManifest], full: object) -> Snapshot | SparkFault:
+    def _snapshot(self, manifests: list[PodManifest], full: Millis | None) -> Snapshot | SparkFault:
         """One snapshot more: a full list, or the one before with each pod updated.
 
         Where one cannot be read, the round does not take place, but the view has moved on as far as it was read.
         """
         if full is not None:
-            listed = snapshots.replace(self._view, manifests, self._rules, java_int(full))
+            listed = snapshots.replace(self._view, manifests, self._rules, full)
             if isinstance(listed, SparkFault):
                 self._behind = True
                 return listed
@@ -283,7 +248,6 @@ class Runner:
 
     def _state_line(self) -> Line:
         state, config = self._state, self._config
-        assert state is not None
         return {
             "removedCache": list(state.removed(config, self.now)),
             "inactivated": list(state.inactivated()),
@@ -315,17 +279,3 @@ def _number(text: str) -> PodNumber:
     if not _NUMBER.fullmatch(text):
         raise ShapeError(f"expected the number of an executor, got {text!r:.60}")
     return PodNumber(int(text))
-
-
-def _object(owner: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = owner.get(key, {})
-    if not isinstance(value, Mapping):
-        raise ShapeError(f"expected an object for {key!r}, got {value!r:.60}")
-    return value
-
-
-def _list(owner: Mapping[str, Any], key: str) -> list[Any]:
-    value = owner.get(key, [])
-    if not isinstance(value, list):
-        raise ShapeError(f"expected a list for {key!r}, got {value!r:.60}")
-    return value

@@ -8,9 +8,10 @@ played here: it selects by labels as Spark asks it to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
-from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text, manifest
+from podtide.adapters.conformance.manifests import ShapeError, java_text, manifest
+from podtide.adapters.conformance.scripted import FORBIDDEN, Line, Scripted, played
 from podtide.adapters.conformance.store import config
 from podtide.domain.base.units import Millis
 from podtide.domain.kubernetes import polling_source as polling
@@ -22,18 +23,14 @@ from podtide.domain.protocol.reasons import Threw
 
 LISTS_MAX: Final = 1_000_000
 """Lists of one scenario; one that lets a year pass at a millisecond's interval is a mistake."""
-FORBIDDEN: Final = 403
 _THROWN_TO_CALLER: Final = frozenset({str(STARTED_TWICE), str(REJECTED)})
 
-Line = dict[str, Any]
 
-
-class _Runner:
+class _Runner(Scripted):
     """One scenario under way: the clock, and the API server."""
 
     def __init__(self, header: Line) -> None:
-        self.now: Millis = java_int(header.get("startAt", 0))
-        self.app_id = java_text(header.get("appId", "app-1"))
+        super().__init__(header)
         self.config = PollingConfig(config("poll", header).sources)
         self.state: PollingState = polling.start()
         self.pods: dict[str, PodManifest] = {}
@@ -41,23 +38,23 @@ class _Runner:
         self.failing = False
         self.lists = 0
 
-    def line(self, line: Line) -> Iterator[Line]:
+    def step(self, line: Line) -> Iterator[Line]:
         """The answers to a line of the scenario."""
         if "at" in line:
-            yield from self.advance(java_int(line["at"]))
+            yield from self.advance(line["at"])
         if "fail" in line:
-            failing = [java_text(name) for name in line["fail"].get("GET pods", ())]
+            failing = line["fail"].get("GET pods", ())
             self.failing = "*" in failing or "" in failing
         if "resourceVersion" in line:
             version = line["resourceVersion"]
             self.version = None if version is None else java_text(version)
         if "pods" in line:
-            listed = [manifest(pod, java_text(pod.get("app", self.app_id))) for pod in line["pods"]]
+            listed = [manifest(pod, pod.get("app", self.app_id)) for pod in line["pods"]]
             self.pods = {pod.name: pod for pod in listed}
         # What one call throws ends the line's calls.
-        started = self.take(polling.Start(self.now)) if java_bool(line.get("start")) else []
+        started = self.take(polling.Start(self.now)) if line.get("start") else []
         yield from started
-        if java_bool(line.get("stop")) and not any("threw" in answer for answer in started):
+        if line.get("stop") and not any("threw" in answer for answer in started):
             yield from self.take(polling.Stop(self.now))
         yield from self.advance(self.now)
         due = [] if self.state.due is None else [self.state.due]
@@ -106,7 +103,4 @@ class _Runner:
 
 def answers(lines: Sequence[Line]) -> Iterator[Line]:
     """Everything that Spark would have said to a scenario. Raises ShapeError."""
-    reading = iter(lines)
-    runner = _Runner(next(reading))
-    for line in reading:
-        yield from runner.line(line)
+    return played(_Runner, lines)

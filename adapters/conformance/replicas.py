@@ -7,14 +7,14 @@ server has for each. The API server is played here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, assert_never
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, assert_never
 
-from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
+from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_text
 from podtide.adapters.conformance.replicas_templates import mini, real, set_labels
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
-from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.conf.settings import ConstructFailure
+from podtide.adapters.conformance.scripted import FORBIDDEN, OK, Line, Scripted, constructed, played
+from podtide.domain.base.units import ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.kubernetes.allocator import replicas_allocator as replicas
 from podtide.domain.kubernetes.allocator.replicas_allocator import (
@@ -24,77 +24,60 @@ from podtide.domain.kubernetes.allocator.replicas_allocator import (
     ReplicasInput,
     TargetsServed,
 )
-from podtide.domain.protocol.config import ReplicasConfig
 from podtide.domain.protocol.pod_commands import AwaitDriverReady, CreateSet, DeleteSet, GetDriverPod, ScaleSet
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pods import DEPLOYMENT
 from podtide.domain.protocol.reasons import Threw
 
-FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
-OK: Final = 200
 CREATED: Final = 201
 JUDGE_CONF: Final = {"spark.app.name": "oracle", "spark.kubernetes.executor.podNamePrefix": "exec"}
 """Of what the judge sets before the scenario's own settings, that which the template shows."""
 
-Line = dict[str, Any]
 Verb = Literal["POST", "GET", "PUT", "DELETE"]
 
 
-class _Runner:
+class _Runner(Scripted):
     """One scenario under way, and the API server that plays in it."""
 
     def __init__(self, header: Line) -> None:
+        super().__init__(header)
         options = header.get("options") or {}
-        self.now: Millis = java_int(header.get("startAt", 0))
-        self.app_id = java_text(header.get("appId", "app-1"))
         self.builder = java_text(options.get("builder", "mini"))
         self.conf = {**JUDGE_CONF, **{key: java_text(value) for key, value in header["conf"].items()}}
-        self.lines: list[Line] = []
         self.fail: dict[str, frozenset[str]] = {}
         self.fail_code = FORBIDDEN
         self.sets: dict[str, int] = {}
         self.state = replicas.begin()
-        self.config: ReplicasConfig | None = None
-        config = kubernetes_scenario("scale", header["conf"], {**options, "appId": self.app_id})
-        if isinstance(config, ConstructFailure):
-            self.lines.append({"error": f"construct: {config}"})
-            return
-        self.config = config.replicas
-        assert self.config is not None
+        scenario = constructed(kubernetes_scenario("scale", header["conf"], {**options, "appId": self.app_id}))
+        assert scenario.replicas is not None
+        self.config = scenario.replicas
         self.plural = "deployments" if self.config.kind == DEPLOYMENT else "statefulsets"
         self.take(Starting(self.now) if java_bool(options.get("start", True)) else Constructing(self.now))
 
     def step(self, line: Line) -> list[Line]:
         """Take one line of the scenario; returns the lines that Spark would answer."""
         self.lines = []
-        if self.config is None:
-            return self.lines
-        if "at" in line:
-            self.now = java_int(line["at"])
+        self.now = line.get("at", self.now)
         if "fail" in line:
-            failing = _mapping(line["fail"], "fail")
-            self.fail = {call: frozenset(map(java_text, names)) for call, names in failing.items()}
-        if "failCode" in line:
-            self.fail_code = java_int(line["failCode"])
+            self.fail = {call: frozenset(names) for call, names in line["fail"].items()}
+        self.fail_code = line.get("failCode", self.fail_code)
         threw = False
         asked_first: list[Line] = []  # calls are shown when the line's work is done, questions at once
         if "targets" in line:
-            targets = _mapping(line["targets"], "targets")
-            asked = tuple((ProfileId(_number(profile)), java_int(count)) for profile, count in targets.items())
-            threw = self.take(TargetsSet(self.now, asked))
+            targets = tuple((ProfileId(_number(profile)), count) for profile, count in line["targets"].items())
+            threw = self.take(TargetsSet(self.now, targets))
         if "isDeleted" in line and not threw:
             nobody = {java_text(executor): False for executor in line["isDeleted"]}
             asked_first.append({"at": self.now, "isDeleted": nobody})
-        if java_bool(line.get("stop")) and not threw:
+        if line.get("stop") and not threw:
             self.take(Stopping(self.now))
         self.say({"state": {"created": sorted(self.state.created), "replicas": dict(self.sets)}})
         return asked_first + self.lines
 
     def take(self, item: ReplicasInput) -> bool:
         """Hand one input to the core and carry out what it says; returns whether it threw."""
-        assert self.config is not None
         step = replicas.scale(self.state, (item,), self.config, self.now)
         self.state = step.state
         threw = False
@@ -143,7 +126,6 @@ class _Runner:
         return OK if name in self.sets else NOT_FOUND
 
     def create(self, command: CreateSet) -> int:
-        assert self.config is not None
         code = self.code("POST", command.name)
         if code == CREATED:
             self.sets[command.name] = command.replicas
@@ -190,22 +172,10 @@ class _Runner:
         self.say({"delete": f"{self.plural}/{command.name}", "propagationPolicy": "Background", "code": code})
         return code
 
-    def say(self, line: Line) -> None:
-        self.lines.append({"at": self.now, **line})
-
 
 def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
-    runner = _Runner(lines[0])
-    yield from runner.lines
-    for line in lines[1:]:
-        yield from runner.step(line)
-
-
-def _mapping(value: Any, key: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ShapeError(f"expected an object for {key!r}, got {value!r:.60}")
-    return value
+    """Everything that Spark would have said to a scenario. Raises ShapeError."""
+    return played(_Runner, lines)
 
 
 def _number(profile: str) -> int:

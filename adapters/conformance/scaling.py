@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from podtide.adapters.conformance.manifests import ShapeError
 from podtide.adapters.conformance.scenario_configs import scaling_scenario
+from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played
 from podtide.adapters.eventlog import events as spark_events
 from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, java_order
-from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.engine import State
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScalingCommand, ScheduleThrew, Step
@@ -52,7 +52,7 @@ class ScriptedCluster:
     refuse_all: bool = False
     refused: set[str] = field(default_factory=set)
 
-    def apply(self, client: dict[str, Any], at: Millis) -> list[Stimulus]:
+    def apply(self, client: Line, at: Millis) -> list[Stimulus]:
         """Take a ``client`` object; returns what it says about active executors."""
         self.ack_requests = client.get("ackRequests", self.ack_requests)
         self.throw_on_request = client.get("throwOnRequest", self.throw_on_request)
@@ -73,22 +73,17 @@ class ScriptedCluster:
         return () if self.refuse_all else tuple(e for e in executors if e not in self.refused)
 
 
-class Runner:
+class _Runner(Scripted):
     """One scenario under way."""
 
-    def __init__(self, header: dict[str, Any]) -> None:
+    def __init__(self, header: Line) -> None:
+        super().__init__(header)
         self.cluster = ScriptedCluster(always_active=header.get("options", {}).get("active") == "always")
-        self.now: Millis = header.get("startAt", 0)
-        self.lines: list[dict[str, Any]] = []
         self._decoder = spark_events.LineDecoder()
         self.state: State | None = None
         active = self.cluster.apply(header.get("client", {}), self.now)
         reliable = bool(header.get("options", {}).get("reliableShuffleStorage", False))
-        config = scaling_scenario(header["conf"], reliable_shuffle_storage=reliable)
-        if isinstance(config, ConstructFailure):
-            self.lines.append({"error": f"construct: {config}"})
-            return
-        self.config: ScalingConfig = config
+        self.config = constructed(scaling_scenario(header["conf"], reliable_shuffle_storage=reliable))
         begun = engine.start(self.config, self.now)
         if self.cluster.throw_on_request:  # start() does not catch it: there is no manager
             self._call(begun.commands[0])
@@ -99,7 +94,7 @@ class Runner:
         if active:
             self._take(*active)
 
-    def step(self, line: dict[str, Any]) -> list[dict[str, Any]]:
+    def step(self, line: Line) -> list[Line]:
         """Take one line of the scenario; returns the lines that Spark would answer."""
         self.lines = []
         if self.state is None:
@@ -119,7 +114,7 @@ class Runner:
             self.lines.append({"at": self.now, "state": state_line(self.state, self.config)})
         return self.lines
 
-    def _event(self, event: dict[str, Any]) -> None:
+    def _event(self, event: Line) -> None:
         stimulus = spark_events.stimulus(self._decoder.line(json.dumps(event).encode()), self.now)
         if stimulus is None:
             return
@@ -172,7 +167,7 @@ class Runner:
                 return [ExecutorsInactive(self.now, granted), Answer(self.now, command.serial, granted)]
 
 
-def _totals(command: RequestTotal) -> dict[str, Any]:
+def _totals(command: RequestTotal) -> Line:
     return {
         "targets": {str(p): n for p, n in command.targets.items()},
         "localityAwareTasks": {str(p): n for p, n in command.locality_tasks.items()},
@@ -180,7 +175,7 @@ def _totals(command: RequestTotal) -> dict[str, Any]:
     }
 
 
-def state_line(state: State, config: ScalingConfig) -> dict[str, Any]:
+def state_line(state: State, config: ScalingConfig) -> Line:
     """The state as the judge prints it after each tick."""
     scaling, load = state.scaling, state.load
     idleness = scaling.idleness
@@ -206,13 +201,9 @@ def state_line(state: State, config: ScalingConfig) -> dict[str, Any]:
     }
 
 
-def answers(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def answers(lines: Sequence[Line]) -> Iterator[Line]:
     """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
-    reading = iter(lines)
     try:
-        runner = Runner(next(reading))
-        yield from runner.lines
-        for line in reading:
-            yield from runner.step(line)
+        yield from played(_Runner, lines)
     except spark_events.DecodeError as fault:
         raise ShapeError(f"an event is not what Spark's JsonProtocol reads: {fault}") from fault

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
-from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text, manifest
+from podtide.adapters.conformance.manifests import ShapeError, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
+from podtide.adapters.conformance.scripted import Line, Scripted, played
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
@@ -39,8 +40,6 @@ DELIVERIES_MAX: Final = 1_000_000
 DEPTH_MAX: Final = 50
 """Deliveries within deliveries (another thread's during another thread's)."""
 
-Line = dict[str, Any]
-
 
 def config(kind: str, header: Line) -> KubernetesConfig:
     """The configuration of a scenario. Raises ShapeError where Spark would refuse the conf."""
@@ -50,12 +49,11 @@ def config(kind: str, header: Line) -> KubernetesConfig:
     return found
 
 
-class _Runner:
+class _Runner(Scripted):
     """One scenario under way: the clock, the subscribers' script, and what each of them has seen so far."""
 
     def __init__(self, header: Line) -> None:
-        self.now: Millis = java_int(header.get("startAt", 0))
-        self.app_id = java_text(header.get("appId", "app-1"))
+        super().__init__(header)
         self.config = StoreConfig(config("store", header).pods)
         self.state: StoreState = store.start()
         self.names: list[str] = []
@@ -66,14 +64,14 @@ class _Runner:
         self.depth = 0
         self.deliveries = 0
 
-    def line(self, line: Line) -> Iterator[Line]:
+    def step(self, line: Line) -> Iterator[Line]:
         """The answers to a line of the scenario."""
         if not self.exited and "at" in line:
-            yield from self.advance(java_int(line["at"]))
+            yield from self.advance(line["at"])
         if not self.exited:
             for act in line.get("ops", [line]):
                 yield from self.act(act)
-        if not self.exited and not java_bool(line.get("hold")):
+        if not self.exited and not line.get("hold"):
             yield from self.advance(self.now)
         yield {"at": self.now, "state": self.state_line()}
 
@@ -87,16 +85,16 @@ class _Runner:
     def act(self, act: Line) -> Iterator[Line]:
         """What one thread does, up to the first thing that throws."""
         if "subscribe" in act:
-            name = java_text(act["subscribe"])
+            name = act["subscribe"]
             if name in self.names:
                 raise ShapeError(f"{name!r:.60} subscribes twice")
             self.names.append(name)
             self.seen[name] = {}
-            interval = java_int(act.get("interval", 1000))
+            interval = act.get("interval", 1000)
             if (yield from self.threw(store.Subscribe(self.now, name, interval))):
                 return
         for name, what in act.get("throwNext", {}).items():
-            self.throw_next.setdefault(name, deque()).append(java_text(what))
+            self.throw_next.setdefault(name, deque()).append(what)
         for name, acts in act.get("during", {}).items():
             self.during.setdefault(name, deque()).append(acts)
         if "replace" in act:
@@ -106,11 +104,11 @@ class _Runner:
         for pod in act.get("update", ()):
             if (yield from self.threw(PodsUpdated(self.now, (manifest(pod, self.app_id),)))):
                 return
-        if java_bool(act.get("notify")) and (yield from self.threw(NotifySubscribers(self.now))):
+        if act.get("notify") and (yield from self.threw(NotifySubscribers(self.now))):
             return
-        if java_bool(act.get("run")):
+        if act.get("run"):
             yield from self.advance(self.now)
-        if java_bool(act.get("stop")):
+        if act.get("stop"):
             yield from self.take(store.Stop(self.now))
             yield from self.advance(self.now)  # stop() waits for the runs that were asked for before
 
@@ -197,7 +195,4 @@ def states(pods: Iterable[Pod]) -> dict[str, str]:
 
 def answers(lines: Sequence[Line]) -> Iterator[Line]:
     """Everything that Spark would have said to a scenario. Raises ShapeError."""
-    reading = iter(lines)
-    runner = _Runner(next(reading))
-    for line in reading:
-        yield from runner.line(line)
+    return played(_Runner, lines)

@@ -20,6 +20,7 @@ import msgspec
 from podtide.adapters.conformance.detect import YarnAnswer, YarnGiven, YarnOptions
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
 from podtide.adapters.conformance.scenario_configs import yarn_scenario
+from podtide.adapters.conformance.scripted import Line, Refused, Scripted, played
 from podtide.adapters.conformance.yarn_client import AmClient, places
 from podtide.adapters.views.sparklog import machines
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
@@ -28,7 +29,6 @@ from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
 from podtide.domain.jvm.hash_order import SMALL, immutable_map_order
 from podtide.domain.jvm.values import parse_size, to_int
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Remark, Threw
@@ -66,22 +66,21 @@ LAUNCH_FATAL: Final = "java.lang.InterruptedException: scripted: fatal"
 REFUSED: Final = "org.apache.hadoop.yarn.exceptions.YarnException: "
 MEBIBYTE: Final = 1_024**2
 
-Line = dict[str, Any]
 Outcome = tuple[str | None, bool]
 """What a launch throws (None: nothing), and whether that is fatal."""
 
 
 class _Lines:
-    """What is said, neighbours of one kind together until the line is closed."""
+    """The answers, neighbours of one kind together until the line is closed."""
 
     def __init__(self) -> None:
-        self.said: list[Line] = []
+        self.lines: list[Line] = []
         self.open: tuple[str, int | None] | None = None
 
     def say(self, at: Millis, line: Line) -> None:
         """A line of its own."""
         self.close()
-        self.said.append({"at": at, **line})
+        self.lines.append({"at": at, **line})
 
     def join(self, at: Millis, key: str, items: Iterable[object], profile: ProfileId | None = None) -> None:
         """Items of a kind: more of the line before, or a new one."""
@@ -89,9 +88,9 @@ class _Lines:
         if not listed:
             return
         if self.open == (key, profile):
-            self.said[-1][key] += listed
+            self.lines[-1][key] += listed
             return
-        self.said.append({"at": at, **({} if profile is None else {"rp": profile}), key: listed})
+        self.lines.append({"at": at, **({} if profile is None else {"rp": profile}), key: listed})
         self.open = key, profile
 
     def close(self) -> None:
@@ -99,13 +98,13 @@ class _Lines:
         self.open = None
 
 
-class _Runner:
+class _Runner(Scripted):
     """One scenario under way."""
 
     def __init__(self, header: Line) -> None:
-        self.now: Millis = java_int(header.get("startAt", 0))
+        super().__init__(header)
         self.options = _options(header.get("options") or {})
-        self.lines = _Lines()
+        self.shown = _Lines()
         self.client = AmClient()
         self.log: list[str] = []
         self.numbers: dict[ContainerId, int] = {}
@@ -116,13 +115,10 @@ class _Runner:
         self.acting = ""
         self.raw = self.options.sets == "raw"
         self.heard: list[tuple[int, NegotiationCommand]] = []
-        self.config: NegotiationConfig | None = None
         queued = self.options.launch == "queued"
         answer = yarn_scenario(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
         if isinstance(answer, ConstructFailure):
-            said = str(answer) if answer.message else answer.exception_class
-            self.lines.said.append({"error": f"construct: {said}"})
-            return
+            raise Refused(f"construct: {answer if answer.message else answer.exception_class}")
         self.config = answer.config
         step = yarn.begin(self.config, self.now, last_id=self.options.last_executor_id)
         self.state: YarnState = step.state
@@ -132,14 +128,13 @@ class _Runner:
                 self.log += [f"WARN {notice.text}" for notice in answer.notices if notice.text == NO_DECOMMISSION]
             self.report(report)
         self.show_state()
+        self.lines = self.shown.lines
 
     # ------------------------------------------------------------------------------------------------------- one line
 
     def step(self, line: Line) -> list[Line]:
         """Take one line of the scenario; returns the lines that Spark would answer."""
-        self.lines = _Lines()
-        if self.config is None:
-            return []
+        self.shown = _Lines()
         if "at" in line:
             self.now = java_int(line["at"])
         if "shutdown" in line:
@@ -162,10 +157,10 @@ class _Runner:
             for part in ((self.given(given), ()), ((), self.completed(given))):
                 if any(part):
                     self.act("handle", ContainersGiven(self.now, *part))
-        if java_bool(line.get("stop")):
-            self.lines.say(self.now, {"stopped": True})
+        if line.get("stop"):
+            self.shown.say(self.now, {"stopped": True})
         self.show_state()
-        return self.lines.said
+        return self.shown.lines
 
     def end_launches(self, line: Line) -> None:
         ends: tuple[tuple[str, Outcome], ...] = (
@@ -178,20 +173,19 @@ class _Runner:
             for number in list(self.queue) if ids == "all" else [java_text(one) or "" for one in ids]:
                 executor = self.queue.pop(number, None)
                 if executor is None:
-                    self.lines.say(self.now, {"error": f"no queued launch of executor {number}"})
+                    self.shown.say(self.now, {"error": f"no queued launch of executor {number}"})
                 else:
                     self.act("launch", LaunchEnded(self.now, executor, failure, fatal))
 
     def wanted(self, line: Line) -> Iterator[YarnInput]:
         """The driver's request; profiles are made known as it names them."""
-        targets = tuple((ProfileId(int(profile)), java_int(count)) for profile, count in line["targets"].items())
-        assert self.config is not None
+        targets = tuple((ProfileId(int(profile)), count) for profile, count in line["targets"].items())
         rules = self.config.rules
         known = self.state.specs
         specs = tuple((rp, container_spec(self.profile(rp), rules)) for rp, _ in targets if rp not in known)
         if specs:
             yield ProfilesDefined(self.now, specs)
-        tasks = {ProfileId(int(rp)): java_int(count) for rp, count in line.get("localityAwareTasks", {}).items()}
+        tasks = {ProfileId(int(rp)): count for rp, count in line.get("localityAwareTasks", {}).items()}
         hosts = {ProfileId(int(rp)): dict(hints) for rp, hints in line.get("hostToLocalTaskCount", {}).items()}
         excluded = tuple(dict.fromkeys(line.get("excludedNodes", ())))
         yield ContainersWanted(self.now, targets, tasks, hosts, excluded)
@@ -236,7 +230,7 @@ class _Runner:
         """One heartbeat: what was scripted for it."""
         reply = self.reply
         if self.options.asks:
-            self.lines.say(self.now, {"heartbeat": self.client.call(fails=reply.throw is not None)})
+            self.shown.say(self.now, {"heartbeat": self.client.call(fails=reply.throw is not None)})
         if reply.throw is not None:
             return ResourcesRefused(self.now, command.serial, REFUSED + reply.throw)
         if reply.cluster_nodes is not None:
@@ -261,11 +255,10 @@ class _Runner:
         for item in items:
             self.take(item)
         self.flush()
-        self.lines.close()
+        self.shown.close()
 
     def take(self, item: YarnInput) -> None:
         """Hand one input to the allocator and carry out what it says."""
-        assert self.config is not None
         step = yarn.negotiate(self.state, (item,), self.config, self.now)
         self.state = step.state
         threw: list[str] = []
@@ -276,7 +269,7 @@ class _Runner:
         self.carry_out(step.commands)
         for what in threw:
             self.flush()
-            self.lines.say(self.now, {"threw": what, "in": self.acting})
+            self.shown.say(self.now, {"threw": what, "in": self.acting})
 
     def report(self, report: Report) -> None:
         """Keep the lines of Spark's log, from INFO on."""
@@ -309,9 +302,9 @@ class _Runner:
         for profile, command in heard if self.raw else sorted(heard, key=lambda one: one[0]):
             if isinstance(command, CancelRequests):
                 numbers = (number for span in command.spans for number in range(span.first, span.last + 1))
-                self.lines.join(self.now, "cancel", (f"{profile}.{number}" for number in numbers), command.profile)
+                self.shown.join(self.now, "cancel", (f"{profile}.{number}" for number in numbers), command.profile)
             elif isinstance(command, RequestContainers):
-                self.lines.join(self.now, "request", self.requests(command), command.profile)
+                self.shown.join(self.now, "request", self.requests(command), command.profile)
 
     def requests(self, command: RequestContainers) -> Iterator[Line]:
         number = command.first
@@ -341,7 +334,6 @@ class _Runner:
         wished = list(self.state.host_tasks.get(profile, {}))
         there = frozenset(hosts)
         names = [host for host in wished if host in there] if len(wished) <= SMALL else immutable_map_order(hosts)
-        assert self.config is not None
         on = list(dict.fromkeys(self.config.racks.get(host, DEFAULT_RACK) for host in names))
         return names, on if len(on) <= SMALL else immutable_map_order(on)
 
@@ -354,31 +346,31 @@ class _Runner:
                     | {"at": one.location}
                     for one in command.matches
                 )
-                self.lines.join(self.now, "match", matches)
+                self.shown.join(self.now, "match", matches)
             case ReleaseContainers():
                 numbers = [self.numbers[container] for container in command.containers]
                 self.client.release(numbers)
-                self.lines.join(self.now, "release", numbers)
+                self.shown.join(self.now, "release", numbers)
             case LaunchExecutor():
                 return self.launch(command)
             case CallResourceManager():
-                self.lines.close()
+                self.shown.close()
                 return self.answer(command)
             case UpdateExclusions():
                 self.client.exclude(command)
                 told = {"add": list(command.added), "remove": list(command.removed)}
-                self.lines.say(self.now, {"blacklist": told})
+                self.shown.say(self.now, {"blacklist": told})
             case RemoveExecutor():
-                self.lines.say(self.now, {"removeExecutor": {"id": command.executor, **_reason(command.reason)}})
+                self.shown.say(self.now, {"removeExecutor": {"id": command.executor, **_reason(command.reason)}})
             case DecommissionHost():
-                self.lines.say(self.now, {"decommissionExecutorsOnHost": command.host})
+                self.shown.say(self.now, {"decommissionExecutorsOnHost": command.host})
             case TellLossReason(reason=None):
-                self.lines.say(self.now, {"lossReasonFailed": command.executor, "what": command.failure})
+                self.shown.say(self.now, {"lossReasonFailed": command.executor, "what": command.failure})
             case TellLossReason(reason=reason):
                 assert reason is not None
-                self.lines.say(self.now, {"lossReason": {"id": command.executor, **_reason(reason)}})
+                self.shown.say(self.now, {"lossReason": {"id": command.executor, **_reason(reason)}})
             case TargetsTaken():
-                self.lines.say(self.now, {"changed": command.changed})
+                self.shown.say(self.now, {"changed": command.changed})
             case CancelRequests() | RequestContainers() | EndApplication():
                 raise AssertionError("the allocator alone ends no application, and requests were shown")
             case _:
@@ -395,7 +387,7 @@ class _Runner:
             "memory": command.heap_mib,
             "cores": command.cores,
         }
-        self.lines.join(self.now, "launch", (shown,))
+        self.shown.join(self.now, "launch", (shown,))
         if self.options.launch == "queued":
             self.queue[command.executor] = command.executor
             return None
@@ -410,10 +402,9 @@ class _Runner:
     def show_state(self) -> None:
         """The allocator's state, and before it what was logged."""
         if self.log:
-            self.lines.say(self.now, {"log": self.log})
+            self.shown.say(self.now, {"log": self.log})
             self.log = []
         state, config = self.state, self.config
-        assert config is not None
         health = replace(state.health, failures=state.health.failures.within(config.exclusion.window_ms, self.now))
         self.state = replace(state, health=health)  # counting failures forgets those that count no longer
         shown: Line = {
@@ -445,7 +436,7 @@ class _Runner:
             "allExcluded": health.all_excluded,
             "decommissioning": list(state.decommissioning),
         }
-        self.lines.say(self.now, {"state": shown})
+        self.shown.say(self.now, {"state": shown})
         if health.nodes <= 0:  # the judge asks whether all are excluded, and Spark warns; seen after the next line
             self.report(Remark(self.now, TRACKER, "no nodes"))
 
@@ -455,11 +446,8 @@ class _Runner:
 
 
 def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
-    runner = _Runner(lines[0])
-    yield from runner.lines.said
-    for line in lines[1:]:
-        yield from runner.step(line)
+    """Everything that Spark would have said to a scenario. Raises ShapeError."""
+    return played(_Runner, lines)
 
 
 def _reason(reason: ExitReason) -> Line:
