@@ -6,6 +6,9 @@ journal of what each step changed. An older version that is asked or gone on fro
 the journal (Baker's trick, as in ``base.versioned``). So going forward costs a tenth of what a persistent map costs, and
 as much for fifty thousand entries as for ten; going back, which only a fork does, costs one copy.
 
+Many changes in a row are made in place, on a ``draft`` of a version: ``put`` and ``drop``. The draft is the next version as
+soon as its maker gives it away; until then nobody else has it.
+
 When a journal is longer than what it tells of, the newest version begins a new book, which knows nothing of the old one:
 what no older version can ask for any more is forgotten with the last of them.
 
@@ -69,19 +72,29 @@ class _Version(Generic[K, V]):
         self._book, self._place = _Book(items), 0
         return items
 
-    def _after(self, items: dict[K, V], key: K, old: Any) -> Self:
-        """The next version; ``items`` are changed already, and were this version's own."""
-        book = self._book
-        journal = book.journal
-        journal.append((key, old))
-        place = self._place + 1
-        if place > JOURNAL_MIN + 2 * len(items):
-            book.items = None
-            book.later = book = _Book(items)
-            place = 0
+    def draft(self) -> Self:
+        """The same version once more, to be changed in place; what it becomes is the next version."""
         version = self.__class__.__new__(self.__class__)
-        version._book, version._place = book, place
+        version._book, version._place = self._book, self._place
         return version
+
+    def _note(self, items: dict[K, V], key: K, old: Any) -> None:
+        """Note that ``items``, which are this draft's own, change at this key."""
+        book = self._book
+        book.journal.append((key, old))
+        self._place += 1
+        if self._place > JOURNAL_MIN + 2 * len(items):
+            book.items = None
+            book.later = self._book = _Book(items)
+            self._place = 0
+
+    def drop(self, key: K) -> None:
+        """Take a key out of a draft, if it is there."""
+        items = self._own()
+        old = items.get(key, _ABSENT)
+        if old is not _ABSENT:
+            del items[key]
+            self._note(items, key, old)
 
     def __contains__(self, key: object) -> bool:
         return key in self._own()
@@ -101,21 +114,32 @@ class VersionedMap(_Version[K, V], Mapping[K, V]):
     def __init__(self, items: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
         self._book, self._place = _Book(dict(items)), 0
 
-    def set(self, key: K, value: V) -> VersionedMap[K, V]:
-        """With this value at this key."""
+    def put(self, key: K, value: V) -> None:
+        """Set a key of a draft to a value."""
         items = self._own()
         old = items.get(key, _ABSENT)
         items[key] = value
-        return self._after(items, key, old)
+        self._note(items, key, old)
+
+    def set(self, key: K, value: V) -> VersionedMap[K, V]:
+        """With this value at this key."""
+        draft = self.draft()
+        draft.put(key, value)
+        return draft
 
     def remove(self, key: K) -> VersionedMap[K, V]:
         """Without this key; KeyError if it is not there."""
-        items = self._own()
-        return self._after(items, key, items.pop(key))
+        if key not in self:
+            raise KeyError(key)
+        return self.discard(key)
 
     def discard(self, key: K) -> VersionedMap[K, V]:
         """Without this key, if it is there."""
-        return self.remove(key) if key in self._own() else self
+        if key not in self:
+            return self
+        draft = self.draft()
+        draft.drop(key)
+        return draft
 
     def __getitem__(self, key: K) -> V:
         return self._own()[key]
@@ -151,27 +175,31 @@ class VersionedSet(_Version[K, None], AbstractSet[K]):
     def __init__(self, elements: Iterable[K] = ()) -> None:
         self._book, self._place = _Book(dict.fromkeys(elements)), 0
 
+    def put(self, element: K) -> None:
+        """Put an element into a draft, if it is not there."""
+        items = self._own()
+        if element not in items:
+            items[element] = None
+            self._note(items, element, _ABSENT)
+
     def add(self, element: K) -> VersionedSet[K]:
         """With this element."""
-        items = self._own()
-        if element in items:
-            return self
-        items[element] = None
-        return self._after(items, element, _ABSENT)
+        return self.update((element,))
 
     def discard(self, element: K) -> VersionedSet[K]:
         """Without this element, if it is there."""
-        items = self._own()
-        if element not in items:
+        if element not in self:
             return self
-        return self._after(items, element, items.pop(element))
+        draft = self.draft()
+        draft.drop(element)
+        return draft
 
     def update(self, elements: Iterable[K]) -> VersionedSet[K]:
         """With these elements."""
-        version = self
+        draft = self.draft()
         for element in elements:
-            version = version.add(element)
-        return version
+            draft.put(element)
+        return draft
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, AbstractSet) and self._own().keys() == set(other))

@@ -143,12 +143,9 @@ class RequestTable:
 
     def taken(self, location: str) -> tuple[RequestTable, int | None]:
         """Without the oldest request that is listed at a location, and its number; None if none is."""
-        for place, batch in enumerate(self.batches):
-            if batch.listed(location):
-                rest = () if batch.first == batch.last else (batch._replace(first=batch.first + 1),)
-                batches = (*self.batches[:place], *rest, *self.batches[place + 1 :])
-                return replace(self, batches=batches, waiting=self.waiting - 1), batch.first
-        return self, None
+        matching = Matching(self)
+        number = matching.take(location)
+        return (self if number is None else matching.table()), number
 
     def without(self, spans: Iterable[Span]) -> RequestTable:
         """Without these requests, all of which wait."""
@@ -182,6 +179,35 @@ class RequestTable:
         """The number of every request that waits."""
         for batch in self.batches:
             yield from range(batch.first, batch.last + 1)
+
+
+class Matching:
+    """The requests of a table while containers take them, one by one. ``localized``: some of them name hosts."""
+
+    __slots__ = ("_batches", "_made", "localized", "waiting")
+
+    def __init__(self, table: RequestTable) -> None:
+        self._batches = list(table.batches)
+        self._made = table.made
+        self.waiting = table.waiting
+        self.localized = any(batch.layout is not None for batch in table.batches)
+
+    def take(self, location: str) -> int | None:
+        """Take the oldest request that is listed at a location; its number, None if none is."""
+        for place, batch in enumerate(self._batches):
+            if batch.listed(location):
+                first, last, layout, base = batch
+                if first == last:
+                    del self._batches[place]
+                else:
+                    self._batches[place] = Batch(first + 1, last, layout, base)
+                self.waiting -= 1
+                return first
+        return None
+
+    def table(self) -> RequestTable:
+        """The requests that are left."""
+        return RequestTable(tuple(self._batches), self._made, self.waiting)
 
 
 class Split(NamedTuple):

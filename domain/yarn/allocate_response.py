@@ -1,7 +1,8 @@
 """What the resource manager's answer brings: containers to match, launch and release, and completions to judge.
 
 Matching goes in three passes, each through all containers that are left; a fault in any of them, or a container that is too
-small, ends the answer where it stands. Where launches are awaited the answer stands still at each. See ``yarn``.
+small, ends the answer where it stands. Where launches are awaited the answer stands still at each.
+``allocator`` hands its turn to everything here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
 from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.protocol.completions import judge
+from podtide.domain.protocol.container_requests import Matching
 from podtide.domain.protocol.containers import (
     ANY_HOST,
     DECOMMISSIONING,
@@ -41,234 +43,270 @@ from podtide.domain.yarn.allocator_state import (
     EXECUTOR_EXITED,
     LAUNCHER,
     TRACKER,
-    Books,
+    AnswerRest,
     Launch,
-    Rest,
+    NegotiationTurn,
 )
 
+# ----------------------------------------------------------------------------------------- what the answer brings
 
-class Answers(Books):
-    """The allocator within one step, as far as containers come and go."""
 
-    # ----------------------------------------------------------------------------------------- what the answer brings
+def answered(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
+    """allocateResources, from the resource manager's answer on."""
+    turn.state.health = replace(turn.state.health, nodes=item.nodes)
+    if turn.config.decommission:
+        known = frozenset(turn.state.decommissioning)
+        for node in item.updated:
+            if node.state == DECOMMISSIONING and node.host not in known:
+                decommission(turn, node.host)
+    if item.allocated:
+        remark_allocated(turn, item)
+    handle(turn, item.allocated, item.completed)
+    hold(turn)
 
-    def answered(self, item: ResourcesAnswered) -> None:
-        """allocateResources, from the resource manager's answer on."""
-        self.health = replace(self.health, nodes=item.nodes)
-        if self.config.decommission:
-            known = frozenset(self.decommissioning)
-            for node in item.updated:
-                if node.state == DECOMMISSIONING and node.host not in known:
-                    self.decommission(node.host)
-        if item.allocated:
-            self.remark_allocated(item)
-        self.handle(item.allocated, item.completed)
-        self.hold()
 
-    def remark_allocated(self, item: ResourcesAnswered) -> None:
-        """What the log says of containers that were given."""
-        if self.config.remarks:
-            running, starting = sum(map(len, self.running.values())), sum(self.starting.values())
-            room = "null" if item.available is None else resource_text(item.available)
-            self.remark("allocated", count=len(item.allocated), running=running, starting=starting, room=room)
+def remark_allocated(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
+    """What the log says of containers that were given."""
+    if turn.config.remarks:
+        running, starting = sum(map(len, turn.state.running.values())), sum(turn.state.starting.values())
+        room = "null" if item.available is None else resource_text(item.available)
+        turn.remark("allocated", count=len(item.allocated), running=running, starting=starting, room=room)
 
-    def decommission(self, host: str) -> None:
-        """Tell the driver, and remember it; a host twice in one answer is told twice."""
-        self.say(DecommissionHost(self.now, host, Why(Cause.NODE_DECOMMISSIONING, pmap({"host": host}))))
-        if host not in self.decommissioning:
-            self.decommissioning = (*self.decommissioning, host)[-DECOMMISSIONS_MAX:]
 
-    def hold(self) -> None:
-        """Report what the resource manager has not given: when that begins, changes and ends."""
-        for profile, table in sorted(self.tables.items()):
-            before = self.held.get(profile, 0)
-            if before == table.waiting:
-                continue
-            self.held = self.held.set(profile, table.waiting) if table.waiting else self.held.discard(profile)
-            facts = pmap({"pending": table.waiting, "target": self.targets.get(profile, 0)})
-            key = (profile, Bound.RESOURCE_MANAGER)
-            self.reports.append(held(self.now, key, facts, before=bool(before), after=bool(table.waiting)))
+def decommission(turn: NegotiationTurn, host: str) -> None:
+    """Tell the driver, and remember it; a host twice in one answer is told twice."""
+    turn.say(DecommissionHost(turn.now, host, Why(Cause.NODE_DECOMMISSIONING, pmap({"host": host}))))
+    if host not in turn.state.decommissioning:
+        turn.state.decommissioning = (*turn.state.decommissioning, host)[-DECOMMISSIONS_MAX:]
 
-    def handle(self, allocated: tuple[Container, ...], completed: tuple[Completion, ...]) -> None:
-        """handleAllocatedContainers, then processCompletedContainers."""
-        if allocated:
-            used, left, fault = self.match(allocated)
-            if fault is not None:
-                self.threw(str(fault))
-                return
-            if left:
-                self.remark("unneeded", count=len(left))
-                surplus = Why(Cause.SURPLUS, pmap({"received": len(allocated), "used": len(used)}))
-                self.release(left, surplus)
-            self.run(Rest(tuple(used), completed, 0, len(allocated)))
-        else:
-            self.complete(completed)
 
-    def match(self, allocated: tuple[Container, ...]) -> tuple[list[Container], list[ContainerId], SparkFault | None]:
-        """Which containers answer a request, in the order of matching; which are left; what went wrong."""
-        used: list[Container] = []
-        left: Sequence[Container] = allocated
-        matches: list[tuple[ProfileId, Match]] = []
-        fault: SparkFault | None = None
-        for location_of in (lambda one: one.host, lambda one: self.rack(one.host), lambda _: ANY_HOST):
-            left, fault = self.match_at(location_of, left, used, matches)
-            if fault is not None:
-                break
-        begun = 0
-        for end, (profile, _) in enumerate(matches, start=1):
-            if end == len(matches) or matches[end][0] != profile:
-                taken = tuple(match for _, match in matches[begun:end])
-                why = Why(Cause.MATCHED, pmap({"received": len(allocated), "pending": self.tables[profile].waiting}))
-                self.say(TakeRequests(self.now, profile, taken, why))
-                begun = end
-        return used, [one.id for one in left], fault
+def hold(turn: NegotiationTurn) -> None:
+    """Report what the resource manager has not given: when that begins, changes and ends."""
+    for profile, table in sorted(turn.state.tables.items()):
+        before = turn.state.held.get(profile, 0)
+        if before == table.waiting:
+            continue
+        rows = turn.state.held
+        turn.state.held = rows.set(profile, table.waiting) if table.waiting else rows.discard(profile)
+        facts = pmap({"pending": table.waiting, "target": turn.state.targets.get(profile, 0)})
+        key = (profile, Bound.RESOURCE_MANAGER)
+        turn.reports.append(held(turn.now, key, facts, before=bool(before), after=bool(table.waiting)))
 
-    def match_at(
-        self,
-        location_of: Callable[[Container], str],
-        containers: Iterable[Container],
-        used: list[Container],
-        matches: list[tuple[ProfileId, Match]],
-    ) -> tuple[list[Container], SparkFault | None]:
-        """One pass: who takes the oldest request listed where it is; the others are left."""
-        left: list[Container] = []
-        for container in containers:
-            profile, location = container.profile, location_of(container)
-            if profile not in self.tables:
-                return left, SparkFault(ILLEGAL_ARGUMENT, "The Resource to be requested should not be null ")
-            table, number = self.tables[profile].taken(location)
-            if number is None:
-                left.append(container)
-                continue
-            self.tables = self.tables.set(profile, table)
-            matches.append((profile, Match(container.id, number, location)))
-            used.append(container)
-        return left, None
 
-    def run(self, rest: Rest) -> None:
-        """runAllocatedContainers; where launches are awaited it stands still after each."""
-        launched = rest.launched
-        for number, container in enumerate(rest.containers, start=1):
-            profile, spec = container.profile, self.specs[container.profile]
-            self.last_id += 1
-            executor = ExecutorId(str(self.last_id))
-            if container.resource.memory_mib < spec.resource.memory_mib:
-                self.threw(str(SparkFault(ASSERTION_ERROR, "assertion failed")))
-                return
-            self.remark("launching", container=container.id, host=container.host, executor=executor, profile=profile)
-            running, target = len(self.running[profile]), self.targets[profile]
-            launched += 1
-            facts = pmap({"running": running, "target": target})
-            if running >= target:
-                self.remark("skip", running=running, target=target)
-                self.release((container.id,), Why(Cause.ABOVE_TARGET, facts))
-                continue
-            self.starting = self.starting.set(profile, self.starting.get(profile, 0) + 1)
-            self.launching = self.launching.add(container.id)
-            self.launches = self.launches.set(executor, Launch(container.id, container.host, profile))
-            why = Why(Cause.BELOW_TARGET, facts)
-            self.say(
-                LaunchExecutor(
-                    self.now, executor, container.id, container.host, profile, spec.heap_mib, spec.cores, why
-                )
-            )
-            if self.config.launches_awaited:
-                self.rest = rest._replace(containers=rest.containers[number:], launched=launched)
-                return
-        self.remark("received", received=rest.received, launched=launched)
-        self.complete(rest.completed)
-
-    def launch_ended(self, item: LaunchEnded) -> bool:
-        """updateInternalState, or what happens when a launch throws; False for a launch that is not under way here: one of
-        which nobody knows, or one of the master before.
-        """
-        launch = self.launches.get(item.executor)
-        if launch is None or item.container not in (None, launch.container):
-            return False
-        executor, (container, host, profile) = item.executor, launch
-        self.launches = self.launches.remove(executor)
-        self.starting = self.starting.set(profile, self.starting.get(profile, 0) - 1)
-        alive = container in self.launching
-        self.launching = self.launching.discard(container)
-        if item.failure is not None:
-            if item.fatal:
-                self.reports.append(Threw(self.now, LAUNCHER, item.failure, fatal=True))
-                return True
-            self.remark("launch failed", executor=executor, container=container, what=item.failure)
-            why = Why(Cause.LAUNCH_FAILED, pmap({"what": item.failure}))
-            self.say(ReleaseContainers(self.now, (container,), why))
-        elif alive:
-            self.running = self.running.set(profile, self.running[profile].add(executor))
-            self.container_of = self.container_of.set(executor, container)
-            self.executor_of = self.executor_of.set(container, (executor, profile))
-            self.host_of = self.host_of.set(container, host)
-            here = self.hosts.get(profile) or VersionedMap()
-            there = here.get(host) or VersionedSet()
-            self.hosts = self.hosts.set(profile, here.set(host, there.add(container)))
-        return True
-
-    # ------------------------------------------------------------------------------------------------------ completions
-
-    def complete(self, completed: Iterable[Completion]) -> None:
-        """processCompletedContainers."""
-        for one in completed:
-            self.end(one)
-
-    def end(self, one: Completion) -> None:
-        """One container is over."""
-        container = one.container
-        self.launching = self.launching.discard(container)
-        known = self.executor_of.get(container)
-        released = container in self.released
-        self.released = self.released.discard(container)
-        host = self.host_of.get(container)
-        reason = self.reason(one, host, known, released=released)
-        if host is not None:
-            self.forget(container, host, DEFAULT_PROFILE if known is None else known[1])
-        if known is None:
+def handle(turn: NegotiationTurn, allocated: tuple[Container, ...], completed: tuple[Completion, ...]) -> None:
+    """handleAllocatedContainers, then processCompletedContainers."""
+    if allocated:
+        used, left, fault = match(turn, allocated)
+        if fault is not None:
+            turn.threw(fault)
             return
-        executor, _ = known
-        self.executor_of = self.executor_of.remove(container)
-        self.container_of = self.container_of.discard(executor)
-        facts = pmap({"container": container, "host": host, "status": one.status, "released": int(released)})
-        why = Why(Cause.CONTAINER_COMPLETED, facts)
-        asked = self.loss_asked.get(executor, 0)
-        if asked:
-            self.loss_asked = self.loss_asked.remove(executor)
-            for _ in range(asked):
-                self.say(TellLossReason(self.now, executor, reason, why))
-        else:
-            self.loss_stored = self.loss_stored.set(executor, reason)
-        if not released:
-            self.unexpected += 1
-            self.say(RemoveExecutor(self.now, executor, reason, why))
+        if left:
+            turn.remark("unneeded", count=len(left))
+            surplus = Why(Cause.SURPLUS, pmap({"received": len(allocated), "used": len(used)}))
+            turn.release(left, surplus)
+        run(turn, AnswerRest(tuple(used), completed, 0, len(allocated)))
+    else:
+        complete(turn, completed)
 
-    def reason(
-        self, one: Completion, host: str | None, known: tuple[ExecutorId, ProfileId] | None, *, released: bool
-    ) -> ExitReason:
-        """Why it ended; a failure is counted on the way."""
-        if released:
-            text = f"Container {one.container} exited from explicit termination request."
-            return ExitReason(EXECUTOR_EXITED, text, one.status, False)
-        if known is None:
-            self.remark("no executor", container=one.container)
-        else:
-            executor, profile = known
-            self.running = self.running.set(profile, self.running[profile].discard(executor))
-        self.remark("completed", container=one.container, host=host, status=one.status)
-        verdict = judge(one.container, host, one.status, one.diagnostics, ending=self.ending)
-        if verdict.counted:
-            before = self.health.own
-            self.health, told = self.health.failed(host, self.config.exclusion, self.now)
-            if host is not None and self.health.own is not before:
-                self.remark("excluding", TRACKER, host=host, count=self.health.by_host[host].count)
-            self.tell(told)
-        self.remark("blamed" if verdict.blamed else "not blamed", text=verdict.text)
-        return ExitReason(EXECUTOR_EXITED, verdict.text, one.status, verdict.blamed)
 
-    def forget(self, container: ContainerId, host: str, profile: ProfileId) -> None:
-        """The host has it no longer."""
-        self.host_of = self.host_of.remove(container)
-        here = self.hosts[profile]
-        there = here[host].discard(container)
-        self.hosts = self.hosts.set(profile, here.set(host, there) if there else here.remove(host))
+def match(
+    turn: NegotiationTurn, allocated: tuple[Container, ...]
+) -> tuple[list[Container], list[ContainerId], SparkFault | None]:
+    """Which containers answer a request, in the order of matching; which are left; what went wrong."""
+    used: list[Container] = []
+    left: Sequence[Container] = allocated
+    matches: list[tuple[ProfileId, Match]] = []
+    fault: SparkFault | None = None
+    requests: dict[ProfileId, Matching] = {}
+    for location_of in (lambda one: one.host, lambda one: turn.rack(one.host), None):
+        left, fault = match_at(turn, location_of, left, requests, used, matches)
+        if fault is not None:
+            break
+    for profile, matching in requests.items():
+        turn.state.tables.put(profile, matching.table())
+    begun = 0
+    for end, (profile, _) in enumerate(matches, start=1):
+        if end == len(matches) or matches[end][0] != profile:
+            taken = tuple(match for _, match in matches[begun:end])
+            why = Why(Cause.MATCHED, pmap({"received": len(allocated), "pending": requests[profile].waiting}))
+            turn.say(TakeRequests(turn.now, profile, taken, why))
+            begun = end
+    return used, [one.id for one in left], fault
+
+
+def match_at(
+    turn: NegotiationTurn,
+    location_of: Callable[[Container], str] | None,
+    containers: Iterable[Container],
+    requests: dict[ProfileId, Matching],
+    used: list[Container],
+    matches: list[tuple[ProfileId, Match]],
+) -> tuple[list[Container], SparkFault | None]:
+    """One pass: who takes the oldest request listed where it is (None: anywhere); the others are left."""
+    left: list[Container] = []
+    for container in containers:
+        profile = container.profile
+        matching = requests.get(profile)
+        if matching is None:
+            if profile not in turn.state.tables:
+                return left, SparkFault(ILLEGAL_ARGUMENT, "The Resource to be requested should not be null ")
+            matching = requests[profile] = Matching(turn.state.tables[profile])
+        if location_of is None:
+            location = ANY_HOST
+        elif matching.localized:
+            location = location_of(container)
+        else:
+            left.append(container)
+            continue
+        number = matching.take(location)
+        if number is None:
+            left.append(container)
+            continue
+        matches.append((profile, Match(container.id, number, location)))
+        used.append(container)
+    return left, None
+
+
+def run(turn: NegotiationTurn, rest: AnswerRest) -> None:
+    """runAllocatedContainers; where launches are awaited it stands still after each."""
+    state, launched = turn.state, rest.launched
+    whys: dict[ProfileId, Why] = {}  # what runs does not change here: a launch has to end first
+    for number, container in enumerate(rest.containers, start=1):
+        profile = container.profile
+        spec = state.specs[profile]
+        state.last_id += 1
+        executor = ExecutorId(str(state.last_id))
+        if container.resource.memory_mib < spec.resource.memory_mib:
+            turn.threw(SparkFault(ASSERTION_ERROR, "assertion failed"))
+            return
+        if turn.config.remarks:
+            turn.remark("launching", container=container.id, host=container.host, executor=executor, profile=profile)
+        launched += 1
+        why = whys.get(profile)
+        if why is None:
+            running, target = len(state.running[profile]), state.targets[profile]
+            cause = Cause.ABOVE_TARGET if running >= target else Cause.BELOW_TARGET
+            why = whys[profile] = Why(cause, pmap({"running": running, "target": target}))
+        if why.cause is Cause.ABOVE_TARGET:
+            turn.remark("skip", running=why.facts["running"], target=why.facts["target"])
+            turn.release((container.id,), why)
+            continue
+        state.starting.put(profile, state.starting.get(profile, 0) + 1)
+        state.launching.put(container.id)
+        state.launches.put(executor, Launch(container.id, container.host, profile))
+        turn.say(
+            LaunchExecutor(turn.now, executor, container.id, container.host, profile, spec.heap_mib, spec.cores, why)
+        )
+        if turn.config.launches_awaited:
+            state.rest = rest._replace(containers=rest.containers[number:], launched=launched)
+            return
+    turn.remark("received", received=rest.received, launched=launched)
+    complete(turn, rest.completed)
+
+
+def launch_ended(turn: NegotiationTurn, item: LaunchEnded) -> bool:
+    """updateInternalState, or what happens when a launch throws; False for a launch that is not under way here: one of
+    which nobody knows, or one of the master before.
+    """
+    state = turn.state
+    launch = state.launches.get(item.executor)
+    if launch is None or item.container not in (None, launch.container):
+        return False
+    executor, (container, host, profile) = item.executor, launch
+    state.launches.drop(executor)
+    state.starting.put(profile, state.starting.get(profile, 0) - 1)
+    alive = container in state.launching
+    state.launching.drop(container)
+    if item.failure is not None:
+        if item.fatal:
+            turn.reports.append(Threw(turn.now, LAUNCHER, item.failure, fatal=True))
+            return True
+        turn.remark("launch failed", executor=executor, container=container, what=item.failure)
+        why = Why(Cause.LAUNCH_FAILED, pmap({"what": item.failure}))
+        turn.say(ReleaseContainers(turn.now, (container,), why))
+    elif alive:
+        state.running.put(profile, state.running[profile].add(executor))
+        state.container_of.put(executor, container)
+        state.executor_of.put(container, (executor, profile))
+        state.host_of.put(container, host)
+        here = state.hosts.get(profile) or VersionedMap()
+        there = here.get(host) or VersionedSet()
+        state.hosts.put(profile, here.set(host, there.add(container)))
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------ completions
+
+
+def complete(turn: NegotiationTurn, completed: Iterable[Completion]) -> None:
+    """processCompletedContainers."""
+    for one in completed:
+        end(turn, one)
+
+
+def end(turn: NegotiationTurn, one: Completion) -> None:
+    """One container is over."""
+    state, container = turn.state, one.container
+    state.launching.drop(container)
+    known = state.executor_of.get(container)
+    released = container in state.released
+    state.released.drop(container)
+    host = state.host_of.get(container)
+    reason = exit_reason(turn, one, host, known, released=released)
+    if host is not None:
+        forget(turn, container, host, DEFAULT_PROFILE if known is None else known[1])
+    if known is None:
+        return
+    executor, _ = known
+    state.executor_of.drop(container)
+    state.container_of.drop(executor)
+    facts = pmap({"container": container, "host": host, "status": one.status, "released": int(released)})
+    why = Why(Cause.CONTAINER_COMPLETED, facts)
+    asked = state.loss_asked.get(executor, 0)
+    if asked:
+        state.loss_asked.drop(executor)
+        for _ in range(asked):
+            turn.say(TellLossReason(turn.now, executor, reason, why))
+    else:
+        state.loss_stored.put(executor, reason)
+    if not released:
+        state.unexpected += 1
+        turn.say(RemoveExecutor(turn.now, executor, reason, why))
+
+
+def exit_reason(
+    turn: NegotiationTurn,
+    one: Completion,
+    host: str | None,
+    known: tuple[ExecutorId, ProfileId] | None,
+    *,
+    released: bool,
+) -> ExitReason:
+    """Why it ended; a failure is counted on the way."""
+    if released:
+        text = f"Container {one.container} exited from explicit termination request."
+        return ExitReason(EXECUTOR_EXITED, text, one.status, False)
+    if known is None:
+        turn.remark("no executor", container=one.container)
+    else:
+        executor, profile = known
+        turn.state.running.put(profile, turn.state.running[profile].discard(executor))
+    turn.remark("completed", container=one.container, host=host, status=one.status)
+    verdict = judge(one.container, host, one.status, one.diagnostics, ending=turn.state.ending)
+    if verdict.counted:
+        before = turn.state.health.own
+        turn.state.health, told = turn.state.health.failed(host, turn.config.exclusion, turn.now)
+        if host is not None and turn.state.health.own is not before:
+            turn.remark("excluding", TRACKER, host=host, count=turn.state.health.by_host[host].count)
+        turn.tell(told)
+    turn.remark("blamed" if verdict.blamed else "not blamed", text=verdict.text)
+    return ExitReason(EXECUTOR_EXITED, verdict.text, one.status, verdict.blamed)
+
+
+def forget(turn: NegotiationTurn, container: ContainerId, host: str, profile: ProfileId) -> None:
+    """The host has it no longer."""
+    state = turn.state
+    state.host_of.drop(container)
+    here = state.hosts[profile]
+    there = here[host].discard(container)
+    state.hosts.put(profile, here.set(host, there) if there else here.remove(host))

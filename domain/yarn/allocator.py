@@ -26,7 +26,7 @@ from pyrsistent import PMap, pmap
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
-from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, trie_order
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.config import NegotiationConfig
@@ -51,17 +51,21 @@ from podtide.domain.protocol.yarn_messages import (
     TellLossReason,
     YarnInput,
 )
-from podtide.domain.yarn.allocate_response import Answers
-from podtide.domain.yarn.allocator_state import ENDPOINT, NegotiationCommand, YarnState
+from podtide.domain.yarn import allocate_response as response
+from podtide.domain.yarn.allocator_state import ENDPOINT, NegotiationCommand, NegotiationTurn, YarnState
 from podtide.domain.yarn.locality import Wish, place
 
-NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"
 INVALID_REQUEST: Final = "org.apache.hadoop.yarn.client.api.InvalidContainerRequestException"
 TWO_LABELS: Final = "Cannot specify more than one node label in a single node label expression"
 
 
-def begin(config: NegotiationConfig, now: Millis, *, last_id: int = 0) -> Step[YarnState, NegotiationCommand]:
-    """An allocator that was just made. ``last_id``: the driver's last executor id; a new master goes on from it."""
+def begin(
+    config: NegotiationConfig, now: Millis, *, last_id: int = 0, last_serial: int = 0
+) -> Step[YarnState, NegotiationCommand]:
+    """An allocator that was just made. ``last_id``: the driver's last executor id; a new master goes on from it.
+
+    ``last_serial``: of the allocator before; the calls of this one are numbered on.
+    """
     state = YarnState(
         specs=pmap({DEFAULT_PROFILE: config.containers}),
         targets=pmap({DEFAULT_PROFILE: config.executors_initial}),
@@ -70,21 +74,29 @@ def begin(config: NegotiationConfig, now: Millis, *, last_id: int = 0) -> Step[Y
         tables=VersionedMap({DEFAULT_PROFILE: RequestTable()}),
         hosts=VersionedMap({DEFAULT_PROFILE: VersionedMap()}),
         last_id=last_id,
+        serial=last_serial,
     )
-    negotiation = _Negotiation(state, config, now)
-    negotiation.refresh()
-    negotiation.remark("profile added", profile=DEFAULT_PROFILE)
-    return negotiation.step()
+    turn = NegotiationTurn(state, config, now)
+    turn.refresh()
+    turn.remark("profile added", profile=DEFAULT_PROFILE)
+    return turn.step()
 
 
 def negotiate(
     state: YarnState, snapshots: Sequence[YarnInput], config: NegotiationConfig, now: Millis
 ) -> Step[YarnState, NegotiationCommand]:
     """Take what came, in order: targets, kills, questions, beats and what the resource manager answered."""
-    negotiation = _Negotiation(state, config, now)
+    turn = NegotiationTurn(state, config, now)
     for item in snapshots:
-        negotiation.hear(item)
-    return negotiation.step()
+        hear(turn, item)
+    return turn.step()
+
+
+def ending(state: YarnState, config: NegotiationConfig, now: Millis) -> Step[YarnState, NegotiationCommand]:
+    """The application ends (setShutdown), which takes no lock: also while a round is under way."""
+    turn = NegotiationTurn(state, config, now)
+    turn.state.ending = True
+    return turn.step()
 
 
 def due(state: YarnState, config: NegotiationConfig) -> Millis:  # noqa: ARG001 - every machine is asked alike
@@ -101,224 +113,239 @@ def missing(state: YarnState, profile: ProfileId) -> int:
     return state.targets.get(profile, 0) - known
 
 
-class _Negotiation(Answers):
-    """The allocator within one step."""
-
-    def hear(self, item: YarnInput) -> None:
-        """Take it, or let it wait for the lock."""
-        if isinstance(item, ResourcesAnswered | ResourcesRefused):
-            if item.serial != self.waiting:
-                return  # a call of which nobody knows
-            self.waiting = None
-            if isinstance(item, ResourcesAnswered):
-                self.answered(item)
-            else:
-                self.threw(item.what, fatal=item.fatal)
-        elif isinstance(item, LaunchEnded) and self.rest is not None:
-            if self.launch_ended(item):
-                rest, self.rest = self.rest, None
-                self.run(rest)
-        elif self.waiting is not None or self.rest is not None:
-            self.later = self.later.append(item)
-            return
+def hear(turn: NegotiationTurn, item: YarnInput) -> None:
+    """Take it, or let it wait for the lock."""
+    if isinstance(item, ResourcesAnswered | ResourcesRefused):
+        if item.serial != turn.state.waiting:
+            return  # a call of which nobody knows
+        turn.state.waiting = None
+        if isinstance(item, ResourcesAnswered):
+            response.answered(turn, item)
         else:
-            self.take(item)
-        while self.later and self.waiting is None and self.rest is None:
-            item, self.later = self.later.left, self.later.popleft()
-            self.take(item)
+            turn.threw(item.what, fatal=item.fatal)
+    elif isinstance(item, LaunchEnded) and turn.state.rest is not None:
+        if response.launch_ended(turn, item):
+            rest, turn.state.rest = turn.state.rest, None
+            response.run(turn, rest)
+    elif turn.state.waiting is not None or turn.state.rest is not None:
+        turn.state.later = turn.state.later.append(item)
+        return
+    else:
+        take(turn, item)
+    while turn.state.later and turn.state.waiting is None and turn.state.rest is None:
+        item, turn.state.later = turn.state.later.left, turn.state.later.popleft()
+        take(turn, item)
 
-    def take(self, item: YarnInput) -> None:
-        match item:
-            case ProfilesDefined():
-                self.define(item.specs)
-            case ContainersWanted():
-                self.want(item)
-            case KillExecutors():
-                for executor in item.executors:
-                    self.kill(executor)
-            case LossReasonsAsked():
-                for executor in item.executors:
-                    self.ask_loss(executor)
-            case Beat():
-                self.beat()
-            case ContainersGiven():
-                self.handle(item.allocated, item.completed)
-            case LaunchEnded():
-                self.launch_ended(item)
-            case MasterEnding():
-                self.ending = True
-            case ResourcesAnswered() | ResourcesRefused():
-                pass  # taken as they come
-            case _:
-                assert_never(item)
 
-    # -------------------------------------------------------------------------------------------------- from the driver
+def take(turn: NegotiationTurn, item: YarnInput) -> None:
+    """Take one input; no round is under way."""
+    match item:
+        case ProfilesDefined():
+            define(turn, item.specs)
+        case ContainersWanted():
+            want(turn, item)
+        case KillExecutors():
+            for executor in item.executors:
+                kill(turn, executor)
+        case LossReasonsAsked():
+            for executor in item.executors:
+                ask_loss(turn, executor)
+        case Beat():
+            beat(turn)
+        case ContainersGiven():
+            response.handle(turn, item.allocated, item.completed)
+        case LaunchEnded():
+            response.launch_ended(turn, item)
+        case MasterEnding():
+            turn.state.ending = True
+        case ResourcesAnswered() | ResourcesRefused():
+            pass  # taken as they come
+        case _:
+            assert_never(item)
 
-    def define(self, specs: Iterable[tuple[ProfileId, ContainerSpec]]) -> None:
-        """Which containers a profile's executors need; the first word counts (createYarnResourceForResourceProfile)."""
-        for profile, spec in specs:
-            if profile not in self.specs:
-                self.specs = self.specs.set(profile, spec)
 
-    def want(self, item: ContainersWanted) -> None:
-        """requestTotalExecutorsWithPreferredLocalities."""
-        self.locality_tasks, self.host_tasks = item.locality_tasks, item.host_tasks
-        changed = not item.targets
-        for profile in self.targets if changed else ():
-            self.targets = self.targets.set(profile, 0)
-        if changed:
-            self.exclude(item.excluded)
-        for profile, count in item.targets:
-            if profile not in self.specs:  # Spark's message brings the profile along; here somebody forgot to define it
-                self.reports.append(Threw(self.now, ENDPOINT, f"{NO_SUCH_ELEMENT}: key not found: {profile}"))
-                continue
-            self.know(profile)
-            if profile not in self.targets:
-                self.targets = self.targets.set(profile, self.config.executors_initial)
-            if count != self.targets[profile]:
-                self.remark("target", count=count, profile=profile)
-                self.targets = self.targets.set(profile, count)
-                self.exclude(item.excluded)
-                changed = True
-        self.say(TargetsTaken(self.now, item.serial, changed))
+# -------------------------------------------------------------------------------------------------- from the driver
 
-    def know(self, profile: ProfileId) -> None:
-        """The books of a profile that is named for the first time."""
-        if profile in self.running:
+
+def define(turn: NegotiationTurn, specs: Iterable[tuple[ProfileId, ContainerSpec]]) -> None:
+    """Which containers a profile's executors need; the first word counts (createYarnResourceForResourceProfile)."""
+    for profile, spec in specs:
+        if profile not in turn.state.specs:
+            turn.state.specs = turn.state.specs.set(profile, spec)
+
+
+def want(turn: NegotiationTurn, item: ContainersWanted) -> None:
+    """requestTotalExecutorsWithPreferredLocalities."""
+    turn.state.locality_tasks, turn.state.host_tasks = item.locality_tasks, item.host_tasks
+    changed = not item.targets
+    for profile in turn.state.targets if changed else ():
+        turn.state.targets = turn.state.targets.set(profile, 0)
+    if changed:
+        turn.exclude(item.excluded)
+    for profile, count in item.targets:
+        if profile not in turn.state.specs:  # Spark's message brings it along; here somebody forgot to define it
+            turn.reports.append(Threw(turn.now, ENDPOINT, f"{NO_SUCH_ELEMENT}: key not found: {profile}"))
+            continue
+        know(turn, profile)
+        if profile not in turn.state.targets:
+            turn.state.targets = turn.state.targets.set(profile, turn.config.executors_initial)
+        if count != turn.state.targets[profile]:
+            turn.remark("target", count=count, profile=profile)
+            turn.state.targets = turn.state.targets.set(profile, count)
+            turn.exclude(item.excluded)
+            changed = True
+    turn.say(TargetsTaken(turn.now, item.serial, changed))
+
+
+def know(turn: NegotiationTurn, profile: ProfileId) -> None:
+    """The books of a profile that is named for the first time."""
+    if profile in turn.state.running:
+        return
+    turn.remark("profile added", profile=profile)
+    turn.state.running.put(profile, VersionedSet())
+    turn.state.tables.put(profile, RequestTable())
+
+
+def kill(turn: NegotiationTurn, executor: ExecutorId) -> None:
+    """killExecutor: one that is starting is not known yet."""
+    container = turn.state.container_of.get(executor)
+    if container is None or container in turn.state.released:
+        turn.remark("kill unknown", executor=executor)
+        return
+    known = turn.state.executor_of.get(container)
+    if known is None:  # the resource manager gave this container twice, and it has completed once
+        what = SparkFault(NO_SUCH_ELEMENT, f"key not found: {container}")
+        turn.reports.append(Threw(turn.now, ENDPOINT, str(what)))
+        return
+    _, profile = known
+    turn.release((container,), Why(Cause.KILLED, pmap({"executor": executor})))
+    turn.state.running.put(profile, turn.state.running[profile].discard(executor))
+
+
+def ask_loss(turn: NegotiationTurn, executor: ExecutorId) -> None:
+    """enqueueGetLossReasonRequest."""
+    why = Why(Cause.LOSS_ASKED, pmap({"asked": len(turn.state.loss_asked), "stored": len(turn.state.loss_stored)}))
+    if executor in turn.state.container_of:
+        turn.state.loss_asked.put(executor, turn.state.loss_asked.get(executor, 0) + 1)
+    elif executor in turn.state.loss_stored:
+        reason = turn.state.loss_stored[executor]
+        turn.state.loss_stored.drop(executor)
+        turn.say(TellLossReason(turn.now, executor, reason, why))
+    else:
+        turn.remark("loss unknown", executor=executor)
+        failure = f"Fail to find loss reason for non-existent executor {executor}"
+        turn.say(TellLossReason(turn.now, executor, None, why, failure))
+
+
+# ------------------------------------------------------------------------------------------------------ heartbeats
+
+
+def beat(turn: NegotiationTurn) -> None:
+    """allocateResources, until the resource manager is asked."""
+    profiles = _walked(turn.state.targets)
+    for profile in profiles:
+        if profile not in turn.state.starting:
+            turn.state.starting.put(profile, 0)
+        if profile not in turn.state.running:
+            turn.state.running.put(profile, VersionedSet())
+        remark_status(turn, profile)
+    for profile in profiles:
+        fault = update(turn, profile)
+        if fault is not None:
+            turn.threw(fault)
             return
-        self.remark("profile added", profile=profile)
-        self.running = self.running.set(profile, VersionedSet())
-        self.tables = self.tables.set(profile, RequestTable())
+    turn.state.serial += 1
+    turn.state.waiting = turn.state.serial
+    waiting = sum(table.waiting for table in turn.state.tables.values())
+    turn.say(CallResourceManager(turn.now, turn.state.serial, Why(Cause.HEARTBEAT, pmap({"pending": waiting}))))
 
-    def kill(self, executor: ExecutorId) -> None:
-        """killExecutor: one that is starting is not known yet."""
-        container = self.container_of.get(executor)
-        if container is None or container in self.released:
-            self.remark("kill unknown", executor=executor)
-            return
-        known = self.executor_of.get(container)
-        if known is None:  # the resource manager gave this container twice, and it has completed once
-            what = SparkFault(NO_SUCH_ELEMENT, f"key not found: {container}")
-            self.reports.append(Threw(self.now, ENDPOINT, str(what)))
-            return
-        _, profile = known
-        self.release((container,), Why(Cause.KILLED, pmap({"executor": executor})))
-        self.running = self.running.set(profile, self.running[profile].discard(executor))
 
-    def ask_loss(self, executor: ExecutorId) -> None:
-        """enqueueGetLossReasonRequest."""
-        why = Why(Cause.LOSS_ASKED, pmap({"asked": len(self.loss_asked), "stored": len(self.loss_stored)}))
-        if executor in self.container_of:
-            self.loss_asked = self.loss_asked.set(executor, self.loss_asked.get(executor, 0) + 1)
-        elif executor in self.loss_stored:
-            reason, self.loss_stored = self.loss_stored[executor], self.loss_stored.remove(executor)
-            self.say(TellLossReason(self.now, executor, reason, why))
-        else:
-            self.remark("loss unknown", executor=executor)
-            failure = f"Fail to find loss reason for non-existent executor {executor}"
-            self.say(TellLossReason(self.now, executor, None, why, failure))
-
-    # ------------------------------------------------------------------------------------------------------ heartbeats
-
-    def beat(self) -> None:
-        """allocateResources, until the resource manager is asked."""
-        profiles = _walked(self.targets)
-        for profile in profiles:
-            if profile not in self.starting:
-                self.starting = self.starting.set(profile, 0)
-            if profile not in self.running:
-                self.running = self.running.set(profile, VersionedSet())
-            self.remark_status(profile)
-        for profile in profiles:
-            fault = self.update(profile)
-            if fault is not None:
-                self.threw(str(fault))
-                return
-        self.serial += 1
-        self.waiting = self.serial
-        waiting = sum(table.waiting for table in self.tables.values())
-        self.say(CallResourceManager(self.now, self.serial, Why(Cause.HEARTBEAT, pmap({"pending": waiting}))))
-
-    def update(self, profile: ProfileId) -> SparkFault | None:
-        """updateResourceRequests, for one profile; a fault ends the heartbeat."""
-        table = self.tables.get(profile, RequestTable())
-        target, running, starting = self.targets[profile], len(self.running[profile]), self.starting[profile]
-        short = target - table.waiting - running - starting
-        facts: PMap[str, Fact] = pmap(
-            {"target": target, "pending": table.waiting, "running": running, "starting": starting}
-        )
-        if short > 0:
-            return self.ask(profile, table, short, facts)
-        if short < 0 and table.waiting:
-            wished = self.host_tasks.get(profile, {})
-            count = min(table.waiting, -short)
-            self.remark("cancel", count=count, target=target)
-            parts = table.split(wished.keys())
-            near = tuple(Span(batch.first, batch.last) for batch in parts.local)
-            spans = first_of((*parts.stale, *parts.anywhere, *near), count)
-            self.say(CancelRequests(self.now, profile, spans, Why(Cause.ABOVE_TARGET, facts)))
-            self.tables = self.tables.set(profile, table.without(spans))
-        return None
-
-    def ask(self, profile: ProfileId, table: RequestTable, short: int, facts: PMap[str, Fact]) -> SparkFault | None:
-        """Ask for what is missing, and again for what is wanted elsewhere by now."""
-        spec = self.specs[profile]
-        cores, memory = spec.resource.vcores, spec.resource.memory_mib
-        resource = resource_text(spec.resource)
-        self.remark("request", count=short, profile=profile, cores=cores, memory=memory, resource=resource)
-        wished = self.host_tasks.get(profile, {})
+def update(turn: NegotiationTurn, profile: ProfileId) -> SparkFault | None:
+    """updateResourceRequests, for one profile; a fault ends the heartbeat."""
+    table = turn.state.tables.get(profile, RequestTable())
+    target, starting = turn.state.targets[profile], turn.state.starting[profile]
+    running = len(turn.state.running[profile])
+    short = target - table.waiting - running - starting
+    facts: PMap[str, Fact] = pmap(
+        {"target": target, "pending": table.waiting, "running": running, "starting": starting}
+    )
+    if short > 0:
+        return ask(turn, profile, table, short, facts)
+    if short < 0 and table.waiting:
+        wished = turn.state.host_tasks.get(profile, {})
+        count = min(table.waiting, -short)
+        turn.remark("cancel", count=count, target=target)
         parts = table.split(wished.keys())
-        stale = count_of(parts.stale)
-        if stale:
-            self.remark("cancel stale", count=stale)
-            self.say(CancelRequests(self.now, profile, parts.stale, Why(Cause.LOCALITY, facts)))
-            table = table.without(parts.stale)
-        if profile not in self.hosts:
-            self.hosts = self.hosts.set(profile, VersionedMap())
-        available = short + stale
-        potential = available + count_of(parts.anywhere)
-        there = self.hosts[profile]
-        wish = Wish(self.locality_tasks.get(profile, 0), wished, spec.tasks)
-        placed = place(potential, wish, lambda host: len(there.get(host, ())), parts.local, self.rack)
-        localized = 0 if placed.layout is None else placed.layout.size
-        if localized > available:
-            spans = first_of(parts.anywhere, localized - available)
-            self.say(CancelRequests(self.now, profile, spans, Why(Cause.LOCALITY, facts)))
-            self.remark("cancel anywhere", count=localized - available)
-            table = table.without(spans)
-        label = self.config.label
-        if label is not None and not one_label(label):
-            self.tables = self.tables.set(profile, table)
-            return SparkFault(INVALID_REQUEST, TWO_LABELS)
-        anywhere = max(0, available - localized)
-        reason = Why(Cause.BELOW_TARGET, facts.set("missing", short).set("localized", localized))
-        first = table.made + 1
-        self.say(RequestContainers(self.now, profile, first, placed.layout, anywhere, spec.resource, label, reason))
-        self.remark_submitted(placed.layout, anywhere, wished)
-        self.tables = self.tables.set(profile, table.added(placed.layout, anywhere))
-        return None
+        near = tuple(Span(batch.first, batch.last) for batch in parts.local)
+        spans = first_of((*parts.stale, *parts.anywhere, *near), count)
+        turn.say(CancelRequests(turn.now, profile, spans, Why(Cause.ABOVE_TARGET, facts)))
+        turn.state.tables.put(profile, table.without(spans))
+    return None
 
-    def remark_status(self, profile: ProfileId) -> None:
-        """What the log says of a profile before its requests are brought up to date."""
-        if self.config.remarks:
-            table = self.tables.get(profile, RequestTable())
-            running, starting = len(self.running[profile]), self.starting[profile]
-            target, pending = self.targets[profile], table.waiting
-            self.remark("status", profile=profile, target=target, pending=pending, running=running, starting=starting)
 
-    def remark_submitted(self, layout: Layout | None, anywhere: int, wished: Iterable[str]) -> None:
-        """What the log says of new requests; their hosts stand in the order in which Spark walks the hints."""
-        if not self.config.remarks:
-            return
-        if anywhere:
-            self.remark("submitted anywhere", count=anywhere)
-        if layout is None:
-            return
-        walked = tuple(wished)
-        for count, hosts, _ in layout.groups():
-            there = frozenset(hosts)
-            names = [host for host in walked if host in there] if len(walked) <= SMALL else immutable_map_order(hosts)
-            self.remark("submitted", hosts=",".join(names), count=count)
+def ask(
+    turn: NegotiationTurn, profile: ProfileId, table: RequestTable, short: int, facts: PMap[str, Fact]
+) -> SparkFault | None:
+    """Ask for what is missing, and again for what is wanted elsewhere by now."""
+    spec = turn.state.specs[profile]
+    cores, memory = spec.resource.vcores, spec.resource.memory_mib
+    resource = resource_text(spec.resource)
+    turn.remark("request", count=short, profile=profile, cores=cores, memory=memory, resource=resource)
+    wished = turn.state.host_tasks.get(profile, {})
+    parts = table.split(wished.keys())
+    stale = count_of(parts.stale)
+    if stale:
+        turn.remark("cancel stale", count=stale)
+        turn.say(CancelRequests(turn.now, profile, parts.stale, Why(Cause.LOCALITY, facts)))
+        table = table.without(parts.stale)
+    if profile not in turn.state.hosts:
+        turn.state.hosts.put(profile, VersionedMap())
+    available = short + stale
+    potential = available + count_of(parts.anywhere)
+    there = turn.state.hosts[profile]
+    wish = Wish(turn.state.locality_tasks.get(profile, 0), wished, spec.tasks)
+    placed = place(potential, wish, lambda host: len(there.get(host, ())), parts.local, turn.rack)
+    localized = 0 if placed.layout is None else placed.layout.size
+    if localized > available:
+        spans = first_of(parts.anywhere, localized - available)
+        turn.say(CancelRequests(turn.now, profile, spans, Why(Cause.LOCALITY, facts)))
+        turn.remark("cancel anywhere", count=localized - available)
+        table = table.without(spans)
+    label = turn.config.label
+    if label is not None and not one_label(label):
+        turn.state.tables.put(profile, table)
+        return SparkFault(INVALID_REQUEST, TWO_LABELS)
+    anywhere = max(0, available - localized)
+    reason = Why(Cause.BELOW_TARGET, facts.set("missing", short).set("localized", localized))
+    first = table.made + 1
+    turn.say(RequestContainers(turn.now, profile, first, placed.layout, anywhere, spec.resource, label, reason))
+    remark_submitted(turn, placed.layout, anywhere, wished)
+    turn.state.tables.put(profile, table.added(placed.layout, anywhere))
+    return None
+
+
+def remark_status(turn: NegotiationTurn, profile: ProfileId) -> None:
+    """What the log says of a profile before its requests are brought up to date."""
+    if turn.config.remarks:
+        table = turn.state.tables.get(profile, RequestTable())
+        running, starting = len(turn.state.running[profile]), turn.state.starting[profile]
+        target, pending = turn.state.targets[profile], table.waiting
+        turn.remark("status", profile=profile, target=target, pending=pending, running=running, starting=starting)
+
+
+def remark_submitted(turn: NegotiationTurn, layout: Layout | None, anywhere: int, wished: Iterable[str]) -> None:
+    """What the log says of new requests; their hosts stand in the order in which Spark walks the hints."""
+    if not turn.config.remarks:
+        return
+    if anywhere:
+        turn.remark("submitted anywhere", count=anywhere)
+    if layout is None:
+        return
+    walked = tuple(wished)
+    for count, hosts, _ in layout.groups():
+        there = frozenset(hosts)
+        names = [host for host in walked if host in there] if len(walked) <= SMALL else immutable_map_order(hosts)
+        turn.remark("submitted", hosts=",".join(names), count=count)
 
 
 def _walked(targets: Iterable[ProfileId]) -> list[ProfileId]:

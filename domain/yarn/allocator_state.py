@@ -1,4 +1,4 @@
-"""The YARN allocator's state, and the part of a step that every part of the machine needs. See ``yarn``."""
+"""The YARN allocator's state, and what every part of the machine needs within one step. See ``yarn``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pyrsistent import PDeque, PMap, pdeque, pmap
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
-from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import RequestTable
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec
 from podtide.domain.protocol.pod_commands import ExitReason
-from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
+from podtide.domain.protocol.reasons import Cause, Why
+from podtide.domain.protocol.turn import Turn
 from podtide.domain.protocol.yarn_messages import (
     ReleaseContainers,
     TargetsTaken,
@@ -32,7 +32,6 @@ LAUNCHER: Final = "ContainerLauncher"
 ENDPOINT: Final = "AMEndpoint"
 """Where the driver's messages come in: no round ends in what it throws, either."""
 EXECUTOR_EXITED: Final = "ExecutorExited"
-SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
 DECOMMISSIONS_MAX: Final = 200
 """Hosts whose decommission is remembered; the first one goes first (decommissioningNodesCache)."""
 
@@ -47,7 +46,7 @@ class Launch(NamedTuple):
     profile: ProfileId
 
 
-class Rest(NamedTuple):
+class AnswerRest(NamedTuple):
     """What is left of an answer while a launch is waited for."""
 
     containers: tuple[Container, ...]
@@ -56,14 +55,15 @@ class Rest(NamedTuple):
     received: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class YarnState:
     """All that the allocator knows. Maps by profile name the profiles that Spark's own maps have.
 
     ``hosts``: profile to host to containers; ``host_of``: container to host. ``launches``: executors whose launch has not
     returned; ``launching``: containers being launched that have not completed. ``loss_asked``: how many wait for the reason;
     ``loss_stored``: reasons that nobody asked for yet, for ever. ``unexpected``: numUnexpectedContainerRelease.
-    ``waiting``: the serial of the call under way; ``later``: what came meanwhile. ``held``: what was reported as held back.
+    ``waiting``: the serial of the call under way; ``rest``: of its answer, while a launch is waited for; ``later``: what
+    came meanwhile. ``held``: what was reported as held back.
     """
 
     specs: PMap[ProfileId, ContainerSpec]
@@ -89,7 +89,7 @@ class YarnState:
     ending: bool = False
     serial: int = 0
     waiting: int | None = None
-    rest: Rest | None = None
+    rest: AnswerRest | None = None
     later: PDeque[YarnInput] = field(default_factory=pdeque)
     held: PMap[ProfileId, int] = field(default_factory=pmap)
 
@@ -104,48 +104,23 @@ class YarnState:
         return len(self.loss_asked)
 
 
-class Books:
-    """The allocator's books within one step."""
+class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
+    """The allocator within one step. The maps and sets of its state are drafts, which are changed in place."""
+
+    machine = MACHINE
 
     def __init__(self, state: YarnState, config: NegotiationConfig, now: Millis) -> None:
-        self.config, self.now = config, now
-        self.specs, self.targets, self.running = state.specs, state.targets, state.running
-        self.starting, self.tables, self.hosts = state.starting, state.tables, state.hosts
-        self.host_of, self.executor_of, self.container_of = state.host_of, state.executor_of, state.container_of
-        self.launches, self.launching, self.released = state.launches, state.launching, state.released
-        self.loss_asked, self.loss_stored = state.loss_asked, state.loss_stored
-        self.unexpected, self.last_id = state.unexpected, state.last_id
-        self.locality_tasks, self.host_tasks = state.locality_tasks, state.host_tasks
-        self.health, self.decommissioning, self.ending = state.health, state.decommissioning, state.ending
-        self.serial, self.waiting, self.rest, self.later = state.serial, state.waiting, state.rest, state.later
-        self.held = state.held
-        self.commands: list[NegotiationCommand] = []
-        self.reports: list[Report] = []
-
-    def step(self) -> Step[YarnState, NegotiationCommand]:
-        """What came of it."""
-        state = YarnState(
-            self.specs, self.targets, self.running, self.starting, self.tables, self.hosts, self.host_of, self.executor_of,
-            self.container_of, self.launches, self.launching, self.released, self.loss_asked, self.loss_stored,
-            self.unexpected, self.last_id, self.locality_tasks, self.host_tasks, self.health, self.decommissioning,
-            self.ending, self.serial, self.waiting, self.rest, self.later, self.held,
-        )  # fmt: skip
-        return Step(state, tuple(self.commands), tuple(self.reports))
-
-    # ------------------------------------------------------------------------------------------------------ helpers
+        super().__init__(state, config, now)
+        mine = self.state
+        mine.running, mine.starting, mine.tables = mine.running.draft(), mine.starting.draft(), mine.tables.draft()
+        mine.hosts, mine.host_of, mine.launches = mine.hosts.draft(), mine.host_of.draft(), mine.launches.draft()
+        mine.executor_of, mine.container_of = mine.executor_of.draft(), mine.container_of.draft()
+        mine.launching, mine.released = mine.launching.draft(), mine.released.draft()
+        mine.loss_asked, mine.loss_stored = mine.loss_asked.draft(), mine.loss_stored.draft()
 
     def say(self, command: NegotiationCommand) -> None:
         """One command more."""
         self.commands.append(command)
-
-    def remark(self, topic: str, machine: str = MACHINE, **facts: Fact) -> None:
-        """A line of Spark's log."""
-        if self.config.remarks:
-            self.reports.append(Remark(self.now, machine, topic, pmap(facts)))
-
-    def threw(self, what: str, *, fatal: bool = False) -> None:
-        """An exception that leaves the round; the reporter thread counts it (unlike those of others)."""
-        self.reports.append(Threw(self.now, MACHINE, what, fatal))
 
     def rack(self, host: str) -> str:
         """Where a host is."""
@@ -153,19 +128,20 @@ class Books:
 
     def release(self, containers: Sequence[ContainerId], why: Why) -> None:
         """internalReleaseContainer: their completion will be no surprise."""
-        self.released = self.released.update(containers)
+        for container in containers:
+            self.state.released.put(container)
         self.say(ReleaseContainers(self.now, tuple(containers), why))
 
     # ------------------------------------------------------------------------------------------------------- exclusion
 
     def exclude(self, hosts: Iterable[str]) -> None:
         """setSchedulerExcludedNodes."""
-        self.health = replace(self.health, scheduler=frozenset(hosts))
+        self.state.health = replace(self.state.health, scheduler=frozenset(hosts))
         self.refresh()
 
     def refresh(self) -> None:
         """refreshExcludedNodes."""
-        self.health, told = self.health.refreshed(self.config.exclusion, self.now)
+        self.state.health, told = self.state.health.refreshed(self.config.exclusion, self.now)
         self.tell(told)
 
     def tell(self, told: Difference) -> None:
@@ -175,5 +151,5 @@ class Books:
         for topic, names in (("exclude", told.added), ("include", told.removed)):
             if names:
                 self.remark(topic, TRACKER, hosts=", ".join(names))
-        why = Why(Cause.EXCLUDED, pmap({"excluded": len(self.health.sent)}))
+        why = Why(Cause.EXCLUDED, pmap({"excluded": len(self.state.health.sent)}))
         self.say(UpdateExclusions(self.now, told.added, told.removed, why))

@@ -24,7 +24,6 @@ What the application master tells the driver goes out as well as inside: ``TellL
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never, cast
 
 from pyrsistent import pmap
@@ -154,11 +153,11 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
             key = (profile, Bound.RESOURCE_MANAGER)
             self.reports.append(held(self.now, key, nothing, before=True, after=False))
         self._hold_all(before.health, Health())
-        begun = yarn.begin(self.config.allocator, self.now, last_id=self.backend.ids)
+        ids, serial = self.backend.ids, before.serial
+        begun = yarn.begin(self.config.allocator, self.now, last_id=ids, last_serial=serial)
         specs = tuple((profile, before.specs[profile]) for profile in sorted(before.specs))
         known = yarn_messages.ProfilesDefined(at, specs)
-        taught = yarn.negotiate(begun.state, (known, *waited), self.config.allocator, self.now)
-        self.allocator = replace(taught.state, serial=before.serial)
+        self.allocator = yarn.negotiate(begun.state, (known, *waited), self.config.allocator, self.now).state
         return begun
 
     # the machines
@@ -177,7 +176,7 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
     def _to_allocator(self, call: AllocatorCall) -> None:
         item = call.item
         if isinstance(item, yarn_messages.MasterEnding):  # setShutdown takes no lock
-            self.allocator = replace(self.allocator, ending=True)
+            self.allocator = yarn.ending(self.allocator, self.config.allocator, self.now).state
             return
         if self._busy and not self._goes_on(item):
             answer = isinstance(item, yarn_messages.ResourcesAnswered | yarn_messages.ResourcesRefused)
