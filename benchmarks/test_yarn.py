@@ -153,7 +153,7 @@ class Application:
 
     @property
     def running(self) -> int:
-        return len(self.state.running[DEFAULT_PROFILE])
+        return len(self.state.rows.running_by_profile()[DEFAULT_PROFILE])
 
 
 def settled(executors: int) -> Application:

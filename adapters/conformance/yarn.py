@@ -217,7 +217,7 @@ class _Runner(Scripted):
 
     def container(self, one: YarnGiven) -> Container:
         profile = ProfileId(one.rp)
-        own = self.state.specs[profile].resource if profile in self.state.tables else Resource(1_024, 1)
+        own = self.state.specs[profile].resource if profile in self.state.rows.requests else Resource(1_024, 1)
         memory = own.memory_mib if one.memory is None else one.memory
         cores = own.vcores if one.vcores is None else one.vcores
         return Container(self.container_id(one.id), one.host, profile, Resource(memory, cores))
@@ -409,21 +409,23 @@ class _Runner(Scripted):
         self.state = replace(state, health=health)  # counting failures forgets those that count no longer
         shown: Line = {
             "target": _by_profile(state.targets, int),
-            "running": _by_profile(state.running, _sorted),
-            "starting": _by_profile(state.starting, int),
+            "running": _by_profile(state.rows.running_by_profile(), _sorted),
+            "starting": _by_profile(state.rows.starting, int),
             "pending": {
                 rp: [f"{rp}.{number}" for number in table.numbers()]
-                for rp, table in _by_profile(state.tables, lambda table: table).items()
+                for rp, table in _by_profile(state.rows.requests, lambda table: table).items()
             },
-            "hosts": _by_profile(state.hosts, self.hosts),
+            "hosts": _by_profile(state.rows.containers_by_host(), self.hosts),
             "executors": {
                 str(executor): self.numbers[container]
-                for executor, container in sorted(state.container_of.items(), key=lambda pair: int(pair[0]))
+                for executor, container in sorted(state.rows.container_of.items(), key=lambda pair: int(pair[0]))
             },
-            "launching": sorted(self.numbers[container] for container in state.launching),
-            "released": sorted(self.numbers[container] for container in state.released),
-            "lossPending": {str(one): state.loss_asked[ExecutorId(str(one))] for one in _sorted(state.loss_asked)},
-            "lossStored": _sorted(state.loss_stored),
+            "launching": sorted(self.numbers[container] for container in state.rows.launching),
+            "released": sorted(self.numbers[container] for container in state.rows.released),
+            "lossPending": {
+                str(one): state.rows.loss_asked[ExecutorId(str(one))] for one in _sorted(state.rows.loss_asked)
+            },
+            "lossStored": _sorted(state.rows.loss_stored),
             "unexpected": state.unexpected,
             "lastId": state.last_id,
             "localityAware": to_int(sum(state.locality_tasks.values())),

@@ -170,11 +170,11 @@ class Heartbeats(EngineSteps):
         allocator, reporter = side.allocator, side.reporter
         if reporter.stage is not Stage.SLEEPING or reporter.until is None or side.beating or side.held:
             return False
-        if (allocator.pending or allocator.loss_asked) and reporter.interval_ms < self._yarn.reporter.heartbeat_ms:
+        if (allocator.pending or allocator.rows.loss_asked) and reporter.interval_ms < self._yarn.reporter.heartbeat_ms:
             return False
         for profile in allocator.targets:
             short = yarn.missing(allocator, profile)
-            if short > 0 or (short < 0 and allocator.tables[profile].waiting):
+            if short > 0 or (short < 0 and allocator.rows.requests[profile].waiting):
                 return False
         limits, health = self._yarn.allocator, allocator.health
         if health.all_excluded or health.failures_at(limits.exclusion, now) >= limits.failures_max:

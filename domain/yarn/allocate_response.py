@@ -13,7 +13,6 @@ from dataclasses import replace
 from pyrsistent import pmap
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
-from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
 from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.container_requests import Matching
@@ -68,7 +67,7 @@ def answered(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
 def remark_allocated(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
     """What the log says of containers that were given."""
     if turn.config.remarks:
-        running, starting = sum(map(len, turn.state.running.values())), sum(turn.state.starting.values())
+        running, starting = len(turn.tables.running), sum(turn.tables.starting.values())
         room = "null" if item.available is None else resource_text(item.available)
         turn.remark("allocated", count=len(item.allocated), running=running, starting=starting, room=room)
 
@@ -82,7 +81,7 @@ def decommission(turn: NegotiationTurn, host: str) -> None:
 
 def hold(turn: NegotiationTurn) -> None:
     """Report what the resource manager has not given: when that begins, changes and ends."""
-    for profile, table in sorted(turn.state.tables.items()):
+    for profile, table in sorted(turn.tables.requests.items()):
         before = turn.state.held.get(profile, 0)
         if before == table.waiting:
             continue
@@ -123,7 +122,7 @@ def match(
         if fault is not None:
             break
     for profile, matching in requests.items():
-        turn.state.tables.put(profile, matching.table())
+        turn.tables.requests.put(profile, matching.table())
     begun = 0
     for end, (profile, _) in enumerate(matches, start=1):
         if end == len(matches) or matches[end][0] != profile:
@@ -148,9 +147,9 @@ def match_at(
         profile = container.profile
         matching = requests.get(profile)
         if matching is None:
-            if profile not in turn.state.tables:
+            if profile not in turn.tables.requests:
                 return left, SparkFault(ILLEGAL_ARGUMENT, "The Resource to be requested should not be null ")
-            matching = requests[profile] = Matching(turn.state.tables[profile])
+            matching = requests[profile] = Matching(turn.tables.requests[profile])
         if location_of is None:
             location = ANY_HOST
         elif matching.localized:
@@ -169,7 +168,7 @@ def match_at(
 
 def run(turn: NegotiationTurn, rest: AnswerRest) -> None:
     """runAllocatedContainers; where launches are awaited it stands still after each."""
-    state, launched = turn.state, rest.launched
+    state, tables, launched = turn.state, turn.tables, rest.launched
     whys: dict[ProfileId, Why] = {}  # what runs does not change here: a launch has to end first
     for number, container in enumerate(rest.containers, start=1):
         profile = container.profile
@@ -184,16 +183,16 @@ def run(turn: NegotiationTurn, rest: AnswerRest) -> None:
         launched += 1
         why = whys.get(profile)
         if why is None:
-            running, target = len(state.running[profile]), state.targets[profile]
+            running, target = tables.running_by[profile], state.targets[profile]
             cause = Cause.ABOVE_TARGET if running >= target else Cause.BELOW_TARGET
             why = whys[profile] = Why(cause, pmap({"running": running, "target": target}))
         if why.cause is Cause.ABOVE_TARGET:
             turn.remark("skip", running=why.facts["running"], target=why.facts["target"])
             turn.release((container.id,), why)
             continue
-        state.starting.put(profile, state.starting.get(profile, 0) + 1)
-        state.launching.put(container.id)
-        state.launches.put(executor, Launch(container.id, container.host, profile))
+        tables.starting.put(profile, tables.starting.get(profile, 0) + 1)
+        tables.launching.add(container.id)
+        tables.launches.put(executor, Launch(container.id, container.host, profile))
         turn.say(
             LaunchExecutor(turn.now, executor, container.id, container.host, profile, spec.heap_mib, spec.cores, why)
         )
@@ -208,15 +207,15 @@ def launch_ended(turn: NegotiationTurn, item: LaunchEnded) -> bool:
     """updateInternalState, or what happens when a launch throws; False for a launch that is not under way here: one of
     which nobody knows, or one of the master before.
     """
-    state = turn.state
-    launch = state.launches.get(item.executor)
+    tables = turn.tables
+    launch = tables.launches.get(item.executor)
     if launch is None or item.container not in (None, launch.container):
         return False
     executor, (container, host, profile) = item.executor, launch
-    state.launches.drop(executor)
-    state.starting.put(profile, state.starting.get(profile, 0) - 1)
-    alive = container in state.launching
-    state.launching.drop(container)
+    tables.launches.drop(executor)
+    tables.starting.put(profile, tables.starting.get(profile, 0) - 1)
+    alive = container in tables.launching
+    tables.launching.discard(container)
     if item.failure is not None:
         if item.fatal:
             turn.reports.append(Threw(turn.now, LAUNCHER, item.failure, fatal=True))
@@ -225,13 +224,10 @@ def launch_ended(turn: NegotiationTurn, item: LaunchEnded) -> bool:
         why = Why(Cause.LAUNCH_FAILED, pmap({"what": item.failure}))
         turn.say(ReleaseContainers(turn.now, (container,), why))
     elif alive:
-        state.running.put(profile, state.running[profile].add(executor))
-        state.container_of.put(executor, container)
-        state.executor_of.put(container, (executor, profile))
-        state.host_of.put(container, host)
-        here = state.hosts.get(profile) or VersionedMap()
-        there = here.get(host) or VersionedSet()
-        state.hosts.put(profile, here.set(host, there.add(container)))
+        tables.run(executor, profile)
+        tables.container_of.put(executor, container)
+        tables.executor_of.put(container, (executor, profile))
+        tables.place(container, host, profile)
     return True
 
 
@@ -246,29 +242,29 @@ def complete(turn: NegotiationTurn, completed: Iterable[Completion]) -> None:
 
 def end(turn: NegotiationTurn, one: Completion) -> None:
     """One container is over."""
-    state, container = turn.state, one.container
-    state.launching.drop(container)
-    known = state.executor_of.get(container)
-    released = container in state.released
-    state.released.drop(container)
-    host = state.host_of.get(container)
+    state, tables, container = turn.state, turn.tables, one.container
+    tables.launching.discard(container)
+    known = tables.executor_of.get(container)
+    released = container in tables.released
+    tables.released.discard(container)
+    host = tables.host_of.get(container)
     reason = exit_reason(turn, one, host, known, released=released)
     if host is not None:
-        forget(turn, container, host, DEFAULT_PROFILE if known is None else known[1])
+        tables.forget(container, host, DEFAULT_PROFILE if known is None else known[1])
     if known is None:
         return
     executor, _ = known
-    state.executor_of.drop(container)
-    state.container_of.drop(executor)
+    tables.executor_of.drop(container)
+    tables.container_of.drop(executor)
     facts = pmap({"container": container, "host": host, "status": one.status, "released": int(released)})
     why = Why(Cause.CONTAINER_COMPLETED, facts)
-    asked = state.loss_asked.get(executor, 0)
+    asked = tables.loss_asked.get(executor, 0)
     if asked:
-        state.loss_asked.drop(executor)
+        tables.loss_asked.drop(executor)
         for _ in range(asked):
             turn.say(TellLossReason(turn.now, executor, reason, why))
     else:
-        state.loss_stored.put(executor, reason)
+        tables.loss_stored.put(executor, reason)
     if not released:
         state.unexpected += 1
         turn.say(RemoveExecutor(turn.now, executor, reason, why))
@@ -290,7 +286,7 @@ def exit_reason(
         turn.remark("no executor", container=one.container)
     else:
         executor, profile = known
-        turn.state.running.put(profile, turn.state.running[profile].discard(executor))
+        turn.tables.run_no_more(executor, profile)
     turn.remark("completed", container=one.container, host=host, status=one.status)
     verdict = judge(one.container, host, one.status, one.diagnostics, ending=turn.state.ending)
     if verdict.counted:
@@ -301,12 +297,3 @@ def exit_reason(
         turn.tell(told)
     turn.remark("blamed" if verdict.blamed else "not blamed", text=verdict.text)
     return ExitReason(EXECUTOR_EXITED, verdict.text, one.status, verdict.blamed)
-
-
-def forget(turn: NegotiationTurn, container: ContainerId, host: str, profile: ProfileId) -> None:
-    """The host has it no longer."""
-    state = turn.state
-    state.host_of.drop(container)
-    here = state.hosts[profile]
-    there = here[host].discard(container)
-    state.hosts.put(profile, here.set(host, there) if there else here.remove(host))

@@ -20,12 +20,12 @@ easily got wrong:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, assert_never
 
 from pyrsistent import PMap, pmap
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, trie_order
 from podtide.domain.protocol.commands import Step
@@ -69,14 +69,10 @@ def begin(
     state = YarnState(
         specs=pmap({DEFAULT_PROFILE: config.containers}),
         targets=pmap({DEFAULT_PROFILE: config.executors_initial}),
-        running=VersionedMap({DEFAULT_PROFILE: VersionedSet()}),
-        starting=VersionedMap({DEFAULT_PROFILE: 0}),
-        tables=VersionedMap({DEFAULT_PROFILE: RequestTable()}),
-        hosts=VersionedMap({DEFAULT_PROFILE: VersionedMap()}),
         last_id=last_id,
         serial=last_serial,
     )
-    turn = NegotiationTurn(state, config, now)
+    turn = NegotiationTurn(state, config, now, state.rows)
     turn.refresh()
     turn.remark("profile added", profile=DEFAULT_PROFILE)
     return turn.step()
@@ -86,17 +82,16 @@ def negotiate(
     state: YarnState, snapshots: Sequence[YarnInput], config: NegotiationConfig, now: Millis
 ) -> Step[YarnState, NegotiationCommand]:
     """Take what came, in order: targets, kills, questions, beats and what the resource manager answered."""
-    turn = NegotiationTurn(state, config, now)
-    for item in snapshots:
-        hear(turn, item)
-    return turn.step()
+    with state.containers.step() as tables:
+        turn = NegotiationTurn(state, config, now, tables)
+        for item in snapshots:
+            hear(turn, item)
+        return turn.step()
 
 
-def ending(state: YarnState, config: NegotiationConfig, now: Millis) -> Step[YarnState, NegotiationCommand]:
+def ending(state: YarnState) -> YarnState:
     """The application ends (setShutdown), which takes no lock: also while a round is under way."""
-    turn = NegotiationTurn(state, config, now)
-    turn.state.ending = True
-    return turn.step()
+    return replace(state, ending=True)
 
 
 def due(state: YarnState, config: NegotiationConfig) -> Millis:  # noqa: ARG001 - every machine is asked alike
@@ -106,10 +101,10 @@ def due(state: YarnState, config: NegotiationConfig) -> Millis:  # noqa: ARG001 
 
 def missing(state: YarnState, profile: ProfileId) -> int:
     """How many containers of a profile a beat would ask for (less than 0: too many)."""
-    table = state.tables.get(profile)
-    known = (
-        len(state.running.get(profile, ())) + state.starting.get(profile, 0) + (0 if table is None else table.waiting)
-    )
+    rows = state.rows
+    table = rows.requests.get(profile)
+    waiting = 0 if table is None else table.waiting
+    known = rows.running_by.get(profile, 0) + rows.starting.get(profile, 0) + waiting
     return state.targets.get(profile, 0) - known
 
 
@@ -199,37 +194,37 @@ def want(turn: NegotiationTurn, item: ContainersWanted) -> None:
 
 def know(turn: NegotiationTurn, profile: ProfileId) -> None:
     """The books of a profile that is named for the first time."""
-    if profile in turn.state.running:
+    if profile in turn.tables.running_by:
         return
     turn.remark("profile added", profile=profile)
-    turn.state.running.put(profile, VersionedSet())
-    turn.state.tables.put(profile, RequestTable())
+    turn.tables.running_by.put(profile, 0)
+    turn.tables.requests.put(profile, RequestTable())
 
 
 def kill(turn: NegotiationTurn, executor: ExecutorId) -> None:
     """killExecutor: one that is starting is not known yet."""
-    container = turn.state.container_of.get(executor)
-    if container is None or container in turn.state.released:
+    container = turn.tables.container_of.get(executor)
+    if container is None or container in turn.tables.released:
         turn.remark("kill unknown", executor=executor)
         return
-    known = turn.state.executor_of.get(container)
+    known = turn.tables.executor_of.get(container)
     if known is None:  # the resource manager gave this container twice, and it has completed once
         what = SparkFault(NO_SUCH_ELEMENT, f"key not found: {container}")
         turn.reports.append(Threw(turn.now, ENDPOINT, str(what)))
         return
     _, profile = known
     turn.release((container,), Why(Cause.KILLED, pmap({"executor": executor})))
-    turn.state.running.put(profile, turn.state.running[profile].discard(executor))
+    turn.tables.run_no_more(executor, profile)
 
 
 def ask_loss(turn: NegotiationTurn, executor: ExecutorId) -> None:
     """enqueueGetLossReasonRequest."""
-    why = Why(Cause.LOSS_ASKED, pmap({"asked": len(turn.state.loss_asked), "stored": len(turn.state.loss_stored)}))
-    if executor in turn.state.container_of:
-        turn.state.loss_asked.put(executor, turn.state.loss_asked.get(executor, 0) + 1)
-    elif executor in turn.state.loss_stored:
-        reason = turn.state.loss_stored[executor]
-        turn.state.loss_stored.drop(executor)
+    why = Why(Cause.LOSS_ASKED, pmap({"asked": len(turn.tables.loss_asked), "stored": len(turn.tables.loss_stored)}))
+    if executor in turn.tables.container_of:
+        turn.tables.loss_asked.put(executor, turn.tables.loss_asked.get(executor, 0) + 1)
+    elif executor in turn.tables.loss_stored:
+        reason = turn.tables.loss_stored[executor]
+        turn.tables.loss_stored.drop(executor)
         turn.say(TellLossReason(turn.now, executor, reason, why))
     else:
         turn.remark("loss unknown", executor=executor)
@@ -244,10 +239,10 @@ def beat(turn: NegotiationTurn) -> None:
     """allocateResources, until the resource manager is asked."""
     profiles = _walked(turn.state.targets)
     for profile in profiles:
-        if profile not in turn.state.starting:
-            turn.state.starting.put(profile, 0)
-        if profile not in turn.state.running:
-            turn.state.running.put(profile, VersionedSet())
+        if profile not in turn.tables.starting:
+            turn.tables.starting.put(profile, 0)
+        if profile not in turn.tables.running_by:
+            turn.tables.running_by.put(profile, 0)
         remark_status(turn, profile)
     for profile in profiles:
         fault = update(turn, profile)
@@ -256,15 +251,15 @@ def beat(turn: NegotiationTurn) -> None:
             return
     turn.state.serial += 1
     turn.state.waiting = turn.state.serial
-    waiting = sum(table.waiting for table in turn.state.tables.values())
+    waiting = sum(table.waiting for table in turn.tables.requests.values())
     turn.say(CallResourceManager(turn.now, turn.state.serial, Why(Cause.HEARTBEAT, pmap({"pending": waiting}))))
 
 
 def update(turn: NegotiationTurn, profile: ProfileId) -> SparkFault | None:
     """updateResourceRequests, for one profile; a fault ends the heartbeat."""
-    table = turn.state.tables.get(profile, RequestTable())
-    target, starting = turn.state.targets[profile], turn.state.starting[profile]
-    running = len(turn.state.running[profile])
+    table = turn.tables.requests.get(profile, RequestTable())
+    target, starting = turn.state.targets[profile], turn.tables.starting[profile]
+    running = turn.tables.running_by[profile]
     short = target - table.waiting - running - starting
     facts: PMap[str, Fact] = pmap(
         {"target": target, "pending": table.waiting, "running": running, "starting": starting}
@@ -279,7 +274,7 @@ def update(turn: NegotiationTurn, profile: ProfileId) -> SparkFault | None:
         near = tuple(Span(batch.first, batch.last) for batch in parts.local)
         spans = first_of((*parts.stale, *parts.anywhere, *near), count)
         turn.say(CancelRequests(turn.now, profile, spans, Why(Cause.ABOVE_TARGET, facts)))
-        turn.state.tables.put(profile, table.without(spans))
+        turn.tables.requests.put(profile, table.without(spans))
     return None
 
 
@@ -298,13 +293,12 @@ def ask(
         turn.remark("cancel stale", count=stale)
         turn.say(CancelRequests(turn.now, profile, parts.stale, Why(Cause.LOCALITY, facts)))
         table = table.without(parts.stale)
-    if profile not in turn.state.hosts:
-        turn.state.hosts.put(profile, VersionedMap())
+    turn.tables.hosted.add(profile)
     available = short + stale
     potential = available + count_of(parts.anywhere)
-    there = turn.state.hosts[profile]
+    counts = turn.tables.host_counts
     wish = Wish(turn.state.locality_tasks.get(profile, 0), wished, spec.tasks)
-    placed = place(potential, wish, lambda host: len(there.get(host, ())), parts.local, turn.rack)
+    placed = place(potential, wish, lambda host: counts.get((profile, host), 0), parts.local, turn.rack)
     localized = 0 if placed.layout is None else placed.layout.size
     if localized > available:
         spans = first_of(parts.anywhere, localized - available)
@@ -313,22 +307,22 @@ def ask(
         table = table.without(spans)
     label = turn.config.label
     if label is not None and not one_label(label):
-        turn.state.tables.put(profile, table)
+        turn.tables.requests.put(profile, table)
         return SparkFault(INVALID_REQUEST, TWO_LABELS)
     anywhere = max(0, available - localized)
     reason = Why(Cause.BELOW_TARGET, facts.set("missing", short).set("localized", localized))
     first = table.made + 1
     turn.say(RequestContainers(turn.now, profile, first, placed.layout, anywhere, spec.resource, label, reason))
     remark_submitted(turn, placed.layout, anywhere, wished)
-    turn.state.tables.put(profile, table.added(placed.layout, anywhere))
+    turn.tables.requests.put(profile, table.added(placed.layout, anywhere))
     return None
 
 
 def remark_status(turn: NegotiationTurn, profile: ProfileId) -> None:
     """What the log says of a profile before its requests are brought up to date."""
     if turn.config.remarks:
-        table = turn.state.tables.get(profile, RequestTable())
-        running, starting = len(turn.state.running[profile]), turn.state.starting[profile]
+        table = turn.tables.requests.get(profile, RequestTable())
+        running, starting = turn.tables.running_by[profile], turn.tables.starting[profile]
         target, pending = turn.state.targets[profile], table.waiting
         turn.remark("status", profile=profile, target=target, pending=pending, running=running, starting=starting)
 

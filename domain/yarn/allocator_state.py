@@ -8,8 +8,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pyrsistent import PDeque, PMap, pdeque, pmap
 
-from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.base.versioned_map import VersionedMap, VersionedSet
+from podtide.domain.base.tables import Members, Table, Tables
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.base.versioned import Versioned
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import RequestTable
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec
@@ -55,31 +57,110 @@ class AnswerRest(NamedTuple):
     received: int
 
 
+class ContainerTables(Tables):
+    """Containers from request to end; whatever of the allocator's state grows with their number.
+
+    ``running``: executors that run, and the profile of each; ``running_by``: how many, for the profiles that Spark's own map
+    has. ``starting``: launches that have not returned, by profile. ``requests``: that wait. ``placed``: containers by
+    profile and host; ``host_counts``: how many; ``hosted``: the profiles in Spark's map of them. ``host_of``: their hosts.
+    ``launches``: executors whose launch has not returned; ``launching``: containers being launched that have not completed.
+    ``loss_asked``: how many wait for the reason; ``loss_stored``: reasons that nobody asked for yet, for ever.
+    """
+
+    def __init__(self) -> None:
+        self.running: Table[ExecutorId, ProfileId] = Table()
+        self.running_by: Table[ProfileId, int] = Table({DEFAULT_PROFILE: 0})
+        self.starting: Table[ProfileId, int] = Table({DEFAULT_PROFILE: 0})
+        self.requests: Table[ProfileId, RequestTable] = Table({DEFAULT_PROFILE: RequestTable()})
+        self.placed: Members[tuple[ProfileId, str, ContainerId]] = Members()
+        self.host_counts: Table[tuple[ProfileId, str], int] = Table()
+        self.hosted: Members[ProfileId] = Members((DEFAULT_PROFILE,))
+        self.host_of: Table[ContainerId, str] = Table()
+        self.executor_of: Table[ContainerId, tuple[ExecutorId, ProfileId]] = Table()
+        self.container_of: Table[ExecutorId, ContainerId] = Table()
+        self.launches: Table[ExecutorId, Launch] = Table()
+        self.launching: Members[ContainerId] = Members()
+        self.released: Members[ContainerId] = Members()
+        self.loss_asked: Table[ExecutorId, int] = Table()
+        self.loss_stored: Table[ExecutorId, ExitReason] = Table()
+        super().__init__()
+
+    def run(self, executor: ExecutorId, profile: ProfileId) -> None:
+        """An executor runs."""
+        if executor not in self.running:
+            self.running.put(executor, profile)
+            self.running_by.put(profile, self.running_by.get(profile, 0) + 1)
+
+    def run_no_more(self, executor: ExecutorId, profile: ProfileId) -> None:
+        """An executor of a profile runs no longer, if it did."""
+        if self.running.get(executor) == profile:
+            self.running.drop(executor)
+            self.running_by.put(profile, self.running_by[profile] - 1)
+
+    def place(self, container: ContainerId, host: str, profile: ProfileId) -> None:
+        """A host has a container."""
+        self.host_of.put(container, host)
+        self.hosted.add(profile)
+        if (profile, host, container) not in self.placed:
+            self.placed.add((profile, host, container))
+            self.host_counts.put((profile, host), self.host_counts.get((profile, host), 0) + 1)
+
+    def forget(self, container: ContainerId, host: str, profile: ProfileId) -> None:
+        """A host has a container no longer."""
+        self.host_of.drop(container)
+        if (profile, host, container) in self.placed:
+            self.placed.discard((profile, host, container))
+            left = self.host_counts[profile, host] - 1
+            if left:
+                self.host_counts.put((profile, host), left)
+            else:
+                self.host_counts.drop((profile, host))
+
+    def running_by_profile(self) -> dict[ProfileId, list[ExecutorId]]:
+        """The executors that run, for the profiles that Spark's own map has. Costs the executors."""
+        found: dict[ProfileId, list[ExecutorId]] = {profile: [] for profile in self.running_by}
+        for executor, profile in self.running.items():
+            found[profile].append(executor)
+        return found
+
+    def containers_by_host(self) -> dict[ProfileId, dict[str, list[ContainerId]]]:
+        """The containers of each profile and host. Costs the containers."""
+        found: dict[ProfileId, dict[str, list[ContainerId]]] = {profile: {} for profile in self.hosted}
+        for profile, host, container in self.placed:
+            found[profile].setdefault(host, []).append(container)
+        return found
+
+
+class Containers(Versioned[ContainerTables]):
+    """One version of the containers. What its properties return is to be read at once, and not to be kept."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Containers) and vars(self._tables) | _NO_LOG == vars(other._tables) | _NO_LOG
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def rows(self) -> ContainerTables:
+        """Everything, to be read."""
+        return self._tables
+
+
+_NO_LOG: Final = {"undo_log": None}
+
+
 @dataclass(slots=True)
 class YarnState:
     """All that the allocator knows. Maps by profile name the profiles that Spark's own maps have.
 
-    ``hosts``: profile to host to containers; ``host_of``: container to host. ``launches``: executors whose launch has not
-    returned; ``launching``: containers being launched that have not completed. ``loss_asked``: how many wait for the reason;
-    ``loss_stored``: reasons that nobody asked for yet, for ever. ``unexpected``: numUnexpectedContainerRelease.
-    ``waiting``: the serial of the call under way; ``rest``: of its answer, while a launch is waited for; ``later``: what
-    came meanwhile. ``held``: what was reported as held back.
+    ``unexpected``: numUnexpectedContainerRelease. ``waiting``: the serial of the call under way; ``rest``: of its answer,
+    while a launch is waited for; ``later``: what came meanwhile. ``held``: what was reported as held back.
     """
 
     specs: PMap[ProfileId, ContainerSpec]
     targets: PMap[ProfileId, int]
-    running: VersionedMap[ProfileId, VersionedSet[ExecutorId]]
-    starting: VersionedMap[ProfileId, int]
-    tables: VersionedMap[ProfileId, RequestTable]
-    hosts: VersionedMap[ProfileId, VersionedMap[str, VersionedSet[ContainerId]]]
-    host_of: VersionedMap[ContainerId, str] = field(default_factory=VersionedMap)
-    executor_of: VersionedMap[ContainerId, tuple[ExecutorId, ProfileId]] = field(default_factory=VersionedMap)
-    container_of: VersionedMap[ExecutorId, ContainerId] = field(default_factory=VersionedMap)
-    launches: VersionedMap[ExecutorId, Launch] = field(default_factory=VersionedMap)
-    launching: VersionedSet[ContainerId] = field(default_factory=VersionedSet)
-    released: VersionedSet[ContainerId] = field(default_factory=VersionedSet)
-    loss_asked: VersionedMap[ExecutorId, int] = field(default_factory=VersionedMap)
-    loss_stored: VersionedMap[ExecutorId, ExitReason] = field(default_factory=VersionedMap)
+    containers: Containers = field(default_factory=lambda: Containers(ContainerTables()))
     unexpected: int = 0
     last_id: int = 0
     locality_tasks: Mapping[ProfileId, int] = field(default_factory=pmap)
@@ -94,29 +175,35 @@ class YarnState:
     held: PMap[ProfileId, int] = field(default_factory=pmap)
 
     @property
+    def rows(self) -> ContainerTables:
+        """The containers' tables, to be read at once."""
+        return self.containers.rows
+
+    @property
     def pending(self) -> int:
         """getNumContainersPendingAllocate."""
-        return sum(table.waiting for table in self.tables.values())
+        return sum(table.waiting for table in self.rows.requests.values())
 
     @property
     def loss_requests(self) -> int:
         """getNumPendingLossReasonRequests: executors that somebody waits for."""
-        return len(self.loss_asked)
+        return len(self.rows.loss_asked)
 
 
 class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
-    """The allocator within one step. The maps and sets of its state are drafts, which are changed in place."""
+    """The allocator within one step. ``tables`` are its state's containers, changed in place."""
 
     machine = MACHINE
 
-    def __init__(self, state: YarnState, config: NegotiationConfig, now: Millis) -> None:
+    def __init__(self, state: YarnState, config: NegotiationConfig, now: Millis, tables: ContainerTables) -> None:
         super().__init__(state, config, now)
-        mine = self.state
-        mine.running, mine.starting, mine.tables = mine.running.draft(), mine.starting.draft(), mine.tables.draft()
-        mine.hosts, mine.host_of, mine.launches = mine.hosts.draft(), mine.host_of.draft(), mine.launches.draft()
-        mine.executor_of, mine.container_of = mine.executor_of.draft(), mine.container_of.draft()
-        mine.launching, mine.released = mine.launching.draft(), mine.released.draft()
-        mine.loss_asked, mine.loss_stored = mine.loss_asked.draft(), mine.loss_stored.draft()
+        self.tables = tables
+
+    def step(self) -> Step[YarnState, NegotiationCommand]:
+        """The state as it is now, and all that was said."""
+        if self.tables.undo_log:
+            self.state.containers = self.state.containers.hand_over(Containers(self.tables))
+        return super().step()
 
     def say(self, command: NegotiationCommand) -> None:
         """One command more."""
@@ -129,7 +216,7 @@ class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
     def release(self, containers: Sequence[ContainerId], why: Why) -> None:
         """internalReleaseContainer: their completion will be no surprise."""
         for container in containers:
-            self.state.released.put(container)
+            self.tables.released.add(container)
         self.say(ReleaseContainers(self.now, tuple(containers), why))
 
     # ------------------------------------------------------------------------------------------------------- exclusion

@@ -176,7 +176,7 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
     def _to_allocator(self, call: AllocatorCall) -> None:
         item = call.item
         if isinstance(item, yarn_messages.MasterEnding):  # setShutdown takes no lock
-            self.allocator = yarn.ending(self.allocator, self.config.allocator, self.now).state
+            self.allocator = yarn.ending(self.allocator)
             return
         if self._busy and not self._goes_on(item):
             answer = isinstance(item, yarn_messages.ResourcesAnswered | yarn_messages.ResourcesRefused)

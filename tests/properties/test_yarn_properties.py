@@ -180,8 +180,8 @@ class Negotiations(RuleBasedStateMachine):
         """As a heartbeat begins, what waits, starts and runs is the target, or what starts and runs alone."""
         state = step.state
         for profile, target in state.targets.items():
-            alive = len(state.running[profile]) + state.starting[profile]
-            assert state.tables[profile].waiting == max(0, target - alive)
+            alive = len(state.rows.running_by_profile()[profile]) + state.rows.starting[profile]
+            assert state.rows.requests[profile].waiting == max(0, target - alive)
         for command in step.commands:
             if isinstance(command, RequestContainers):
                 assert command.why.cause is Cause.BELOW_TARGET
@@ -196,13 +196,13 @@ class Negotiations(RuleBasedStateMachine):
 
     def known(self, chosen: list[int]) -> list[ContainerId]:
         """Some containers: by even numbers those of executors, by odd ones any that there ever were."""
-        alive = sorted(self.state.executor_of) or self.all
+        alive = sorted(self.state.rows.executor_of) or self.all
         pools = [self.all if place % 2 else alive for place in chosen]
         return [pool[place // 2 % len(pool)] for pool, place in zip(pools, chosen, strict=True) if pool]
 
     def executors(self, chosen: list[int]) -> tuple[ExecutorId, ...]:
         """Some executors, in the same way."""
-        alive = sorted(self.state.container_of) or [ExecutorId("1")]
+        alive = sorted(self.state.rows.container_of) or [ExecutorId("1")]
         return tuple(ExecutorId(str(place)) if place % 2 else alive[place // 2 % len(alive)] for place in chosen)
 
     # ------------------------------------------------------------------------------------------------- the driver
@@ -291,11 +291,13 @@ class Negotiations(RuleBasedStateMachine):
             return
         if self.state.waiting is None:
             self.beat()
-        wanted = [int(profile) for profile, table in sorted(self.state.tables.items()) for _ in table.numbers()][:most]
+        wanted = [int(profile) for profile, table in sorted(self.state.rows.requests.items()) for _ in table.numbers()][
+            :most
+        ]
         given = [(where[number % len(where)], profile, 0) for number, profile in enumerate(wanted)]
         self._answer(given, ending, 1, [], 4)
-        while self.state.launches and self.state.waiting is None:
-            self.take(LaunchEnded(self.now, min(self.state.launches, key=int)))
+        while self.state.rows.launches and self.state.waiting is None:
+            self.take(LaunchEnded(self.now, min(self.state.rows.launches, key=int)))
 
     @precondition(lambda self: self.state.waiting is not None)
     @rule(fatal=st.booleans())
@@ -319,10 +321,10 @@ class Negotiations(RuleBasedStateMachine):
         fatal=st.booleans(),
     )
     def end_launch(self, place: int, failure: str | None, fatal: bool) -> None:
-        executors = sorted(self.state.launches, key=int)
+        executors = sorted(self.state.rows.launches, key=int)
         executor = executors[place % len(executors)]
         if failure is not None:
-            self.failed_launches.add(self.state.launches[executor].container)
+            self.failed_launches.add(self.state.rows.launches[executor].container)
         self.take(LaunchEnded(self.now, executor, failure, fatal and failure is not None))
 
     # ------------------------------------------------------------------------------------------------------ time
@@ -355,31 +357,31 @@ class Negotiations(RuleBasedStateMachine):
     @invariant()
     def the_books_agree(self) -> None:
         state = self.state
-        assert set(state.host_of) == set(state.executor_of)
-        assert {container: executor for executor, container in state.container_of.items()} == {
-            container: executor for container, (executor, _) in state.executor_of.items()
+        assert set(state.rows.host_of) == set(state.rows.executor_of)
+        assert {container: executor for executor, container in state.rows.container_of.items()} == {
+            container: executor for container, (executor, _) in state.rows.executor_of.items()
         }
-        for profile, there in state.hosts.items():
+        for profile, there in state.rows.containers_by_host().items():
             flat = {container: host for host, containers in there.items() for container in containers}
             assert all(containers for containers in there.values())
             assert flat == {
                 container: host
-                for container, host in state.host_of.items()
-                if state.executor_of[container][1] == profile
+                for container, host in state.rows.host_of.items()
+                if state.rows.executor_of[container][1] == profile
             }
-        for profile, running in state.running.items():
+        for profile, running in state.rows.running_by_profile().items():
             assert set(running) == {
                 executor
-                for container, (executor, owner) in state.executor_of.items()
-                if owner == profile and container not in state.released
+                for container, (executor, owner) in state.rows.executor_of.items()
+                if owner == profile and container not in state.rows.released
             }
-        starting = Counter(launch.profile for launch in state.launches.values())
-        assert {profile: count for profile, count in state.starting.items() if count} == dict(starting)
-        assert set(state.launching) <= {launch.container for launch in state.launches.values()}
+        starting = Counter(launch.profile for launch in state.rows.launches.values())
+        assert {profile: count for profile, count in state.rows.starting.items() if count} == dict(starting)
+        assert set(state.rows.launching) <= {launch.container for launch in state.rows.launches.values()}
 
     @invariant()
     def the_table_is_the_clients(self) -> None:
-        for profile, table in self.state.tables.items():
+        for profile, table in self.state.rows.requests.items():
             numbers = list(table.numbers())
             assert set(numbers) == self.heard.requests.get(profile, set())
             assert numbers == sorted(numbers)
@@ -388,9 +390,9 @@ class Negotiations(RuleBasedStateMachine):
     @invariant()
     def a_container_is_in_one_place(self) -> None:
         state = self.state
-        starting = set(state.launching)
-        alive = {container for container in state.executor_of if container not in state.released}
-        back = set(state.released)
+        starting = set(state.rows.launching)
+        alive = {container for container in state.rows.executor_of if container not in state.rows.released}
+        back = set(state.rows.released)
         waiting = set() if state.rest is None else {container.id for container in state.rest.containers}
         assert sum(map(len, (starting, alive, back, waiting))) == len(starting | alive | back | waiting)
         assert back <= self.heard.given_back
@@ -407,9 +409,9 @@ class Negotiations(RuleBasedStateMachine):
     @invariant()
     def one_launch_at_a_time_is_awaited(self) -> None:
         if self.state.rest is not None:
-            assert len(self.state.launches) == 1
+            assert len(self.state.rows.launches) == 1
         elif self.config.launches_awaited:
-            assert not self.state.launches
+            assert not self.state.rows.launches
 
     @invariant()
     def who_asks_is_told(self) -> None:
@@ -418,7 +420,7 @@ class Negotiations(RuleBasedStateMachine):
         later = sum(isinstance(item, ContainersWanted) for item in self.state.later)
         assert self.taken + later == self.wanted
         if not self.state.later:
-            open_questions = Counter(dict(self.state.loss_asked))
+            open_questions = Counter(dict(self.state.rows.loss_asked))
             assert self.told + open_questions == +self.asked
 
     @invariant()

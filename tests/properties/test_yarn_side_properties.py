@@ -142,7 +142,7 @@ def test_everybody_is_answered_when_the_resource_manager_is(
         side = state.yarn
         assert side is not None
         if side.allocator.rest is not None:
-            executor = next(iter(side.allocator.launches))
+            executor = next(iter(side.allocator.rows.launches))
             state = engine.advance(state, (LaunchEnded(now, executor),), config, now).state
         elif side.allocator.waiting is not None and (side.held or side.backend.asks):
             answer = ResourcesAnswered(now, side.allocator.waiting, nodes=10)
@@ -181,7 +181,7 @@ def test_after_the_end_nobody_beats(config: EngineConfig, items: list[Any], gaps
         side = step.state.yarn
         assert side is not None
         if side.allocator.rest is not None:
-            word: Any = LaunchEnded(now, next(iter(side.allocator.launches)))
+            word: Any = LaunchEnded(now, next(iter(side.allocator.rows.launches)))
         elif side.allocator.waiting is not None:
             word = ResourcesAnswered(now, side.allocator.waiting, nodes=10)
         else:

@@ -179,18 +179,18 @@ class NegotiationPlay:
     # what there is
 
     def pending(self, profile: int = 0) -> int:
-        table = self.state.tables.get(ProfileId(profile))
+        table = self.state.rows.requests.get(ProfileId(profile))
         return 0 if table is None else table.waiting
 
     def running(self, profile: int = 0) -> list[str]:
-        return sorted(self.state.running.get(ProfileId(profile), ()), key=int)
+        return sorted(self.state.rows.running_by_profile().get(ProfileId(profile), ()), key=int)
 
     def starting(self, profile: int = 0) -> int:
-        return self.state.starting.get(ProfileId(profile), 0)
+        return self.state.rows.starting.get(ProfileId(profile), 0)
 
     def hosts(self, profile: int = 0) -> dict[str, list[str]]:
         """Containers by host."""
-        there: Mapping[str, Iterable[str]] = self.state.hosts.get(ProfileId(profile), {})
+        there: Mapping[str, Iterable[str]] = self.state.rows.containers_by_host().get(ProfileId(profile), {})
         return {host: sorted(containers) for host, containers in sorted(there.items())}
 
     @property

@@ -43,7 +43,6 @@ from podtide.domain.protocol.yarn_messages import (
     TellLossReason,
     UpdateExclusions,
 )
-from podtide.domain.yarn.allocator_state import YarnState
 
 WAITING: Final = "requested, not given"
 LAUNCHING: Final = "given, being launched"
@@ -338,16 +337,16 @@ def container_books_of(state: State, executor: str, container: str | None) -> di
     if side is None:
         return {}
     identity = ExecutorId(executor)
-    books: YarnState = side.allocator
-    known = books.container_of.get(identity)
+    rows = side.allocator.rows
+    known = rows.container_of.get(identity)
     box = container if known is None else known
-    profile = None if known is None else books.executor_of[known][1]
+    profile = None if known is None else rows.executor_of[known][1]
     flags = [
-        (identity in books.launches, "starting"),
-        (profile is not None and identity in books.running.get(profile, ()), "running"),
-        (box is not None and box in books.released, "given back, its end not reported"),
-        (identity in books.loss_asked, "somebody waits to hear why it is gone"),
-        (identity in books.loss_stored, "why it is gone is remembered, nobody asked"),
+        (identity in rows.launches, "starting"),
+        (profile is not None and rows.running.get(identity) == profile, "running"),
+        (box is not None and box in rows.released, "given back, its end not reported"),
+        (identity in rows.loss_asked, "somebody waits to hear why it is gone"),
+        (identity in rows.loss_stored, "why it is gone is remembered, nobody asked"),
     ]
     told = {
         "application master": [text for holds, text in flags if holds],

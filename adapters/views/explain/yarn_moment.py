@@ -22,9 +22,8 @@ def yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict[
     """Targets, requests and containers by profile, hosts, executors, failures. Costs one pass over hosts and requests."""
     allocator, registry = side.allocator, side.backend.registry
     hosts: Counter[str] = Counter()
-    for here in allocator.hosts.values():
-        for host, containers in here.items():
-            hosts[host] += len(containers)
+    for (_, host), containers in allocator.rows.host_counts.items():
+        hosts[host] += containers
     first = sorted(hosts.items(), key=lambda item: (-item[1], item[0]))[:HOSTS_SHOWN]
     sent = sorted(allocator.health.sent)
     return {
@@ -45,7 +44,7 @@ def yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict[
         },
         "excluded": sent[:EXCLUDED_SHOWN],
         "excluded_total": len(sent),
-        "released": len(allocator.released),
+        "released": len(allocator.rows.released),
         "loss_reasons_asked": allocator.loss_requests,
         "cluster_nodes": allocator.health.nodes,
     }
@@ -53,12 +52,12 @@ def yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict[
 
 def _profile(allocator: YarnState, profile: Any) -> dict[str, int]:
     """One profile: what runs, starts and waits, and what its requests are worth by the hints of now."""
-    table = allocator.tables.get(profile, RequestTable())
+    table = allocator.rows.requests.get(profile, RequestTable())
     parts = table.split(allocator.host_tasks.get(profile, {}).keys())
     return {
         "target": allocator.targets[profile],
-        "running": len(allocator.running.get(profile, ())),
-        "starting": allocator.starting.get(profile, 0),
+        "running": allocator.rows.running_by.get(profile, 0),
+        "starting": allocator.rows.starting.get(profile, 0),
         "pending": table.waiting,
         "local": sum(batch.size for batch in parts.local),
         "stale": count_of(parts.stale),

@@ -251,7 +251,7 @@ class YarnStats(StatsBase):
                 if target != self._targets.get(profile, 0):
                     self._aim(now, profile, target)
         self._pending = allocator.pending
-        started = sum(allocator.starting.values()) + sum(len(running) for running in allocator.running.values())
+        started = sum(allocator.rows.starting.values()) + len(allocator.rows.running)
         self._stand(now, self._pending + started)
 
 

@@ -56,7 +56,7 @@ def test_y1_a_container_is_asked_for_and_launched() -> None:
     assert launched(play.answer(play.on("host1"))) == [("1", "c1")]
     assert (play.pending(), play.running(), play.starting()) == (0, ["1"], 0)
     assert play.hosts() == {"host1": ["c1"]}
-    assert (dict(play.state.host_of), dict(play.state.container_of)) == ({"c1": "host1"}, {"1": "c1"})
+    assert (dict(play.state.rows.host_of), dict(play.state.rows.container_of)) == ({"c1": "host1"}, {"1": "c1"})
     assert requested(play.beat()) == []
 
 
@@ -87,7 +87,7 @@ def test_y3_profiles_have_books_of_their_own() -> None:
 def test_y4_an_extra_container_is_released() -> None:
     play = ready("host1")
     assert released(play.heartbeat("host2")) == ["c2"]
-    assert (play.running(), play.hosts(), set(play.state.released)) == (["1"], {"host1": ["c1"]}, {"c2"})
+    assert (play.running(), play.hosts(), set(play.state.rows.released)) == (["1"], {"host1": ["c1"]}, {"c2"})
 
 
 def test_y5_fewer_containers_than_wanted() -> None:
@@ -101,7 +101,7 @@ def test_y6_the_third_of_two_is_released() -> None:
     play.want(2)
     said = play.heartbeat("host1", "host1", "host2")
     assert (released(said), launched(said)) == (["c3"], [("1", "c1"), ("2", "c2")])
-    assert ContainerId("c3") not in play.state.host_of
+    assert ContainerId("c3") not in play.state.rows.host_of
 
 
 def test_y7_a_lower_target_cancels() -> None:

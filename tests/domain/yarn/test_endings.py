@@ -64,8 +64,8 @@ def test_51_the_completion_of_a_killed_one_is_no_news() -> None:
     play = ready("h1")
     play.kill("1")
     assert only(play.heartbeat(completed=ended("c1", status=143)), RemoveExecutor) == []
-    assert (play.failed, play.state.unexpected, set(play.state.released)) == (0, 0, set())
-    reason = play.state.loss_stored[ExecutorId("1")]
+    assert (play.failed, play.state.unexpected, set(play.state.rows.released)) == (0, 0, set())
+    reason = play.state.rows.loss_stored[ExecutorId("1")]
     assert (reason.exit_code, reason.caused_by_app) == (143, False)
     assert reason.message == "Container c1 exited from explicit termination request."
 
@@ -80,7 +80,7 @@ def test_52_completions_without_an_executor(story: str) -> None:
     if story != "surplus":
         assert play.heartbeat(completed=ended("c2"))[1:] == []
         assert play.failed == 1
-    assert (play.state.unexpected, play.running(), dict(play.state.loss_stored)) == (0, ["1"], {})
+    assert (play.state.unexpected, play.running(), dict(play.state.rows.loss_stored)) == (0, ["1"], {})
 
 
 def test_52_they_are_on_no_host() -> None:
@@ -114,7 +114,7 @@ def test_55_a_failed_launch_gives_the_container_back_and_its_end_is_a_surprise()
     play.want(1)
     play.heartbeat("h1")
     assert released(play.launched("1", "java.lang.RuntimeException: no")) == ["c1"]
-    assert (play.starting(), set(play.state.released), set(play.state.launching)) == (0, set(), set())
+    assert (play.starting(), set(play.state.rows.released), set(play.state.rows.launching)) == (0, set(), set())
     play.heartbeat(completed=ended("c1"))
     assert (play.failed, play.state.unexpected) == (1, 0)
 
@@ -154,7 +154,7 @@ def test_a_reason_is_told_when_the_container_is_over() -> None:
     answers = only(said, TellLossReason)
     assert [(one.executor, one.reason is not None and one.reason.exit_code) for one in answers] == [("1", 137)] * 2
     assert [type(command) for command in said[-1:]] == [RemoveExecutor]
-    assert (play.state.loss_requests, dict(play.state.loss_stored)) == (0, {})
+    assert (play.state.loss_requests, dict(play.state.rows.loss_stored)) == (0, {})
 
 
 def test_51_a_reason_that_nobody_waited_for_is_told_once() -> None:

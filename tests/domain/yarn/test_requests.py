@@ -97,7 +97,7 @@ def test_40_requests_anywhere_are_asked_again_as_far_as_locality_wants_more() ->
     play.want(5, {"h1": 15}, 15)
     said = play.beat()
     assert (cancelled(said), requested(said)) == ([1, 2], [(3, ("h1",))])
-    assert list(play.state.tables[next(iter(play.state.tables))].numbers()) == [3, 4, 5, 6, 7]
+    assert list(play.state.rows.requests[next(iter(play.state.rows.requests))].numbers()) == [3, 4, 5, 6, 7]
 
 
 def test_40_not_if_locality_wants_less() -> None:
@@ -222,7 +222,7 @@ def test_48_a_lowered_target_skips_launches_of_the_handler_alone() -> None:
     play.want(0)
     said = play.handle(play.on("h1"))
     assert (launched(said), released(said)) == ([], ["c1"])
-    assert (play.state.last_id, play.pending(), set(play.state.released)) == (1, 1, {"c1"})
+    assert (play.state.last_id, play.pending(), set(play.state.rows.released)) == (1, 1, {"c1"})
 
 
 def test_49_an_unknown_priority_ends_the_answer() -> None:

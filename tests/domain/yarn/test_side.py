@@ -73,7 +73,7 @@ def test_from_a_target_to_an_executor_and_back() -> None:
         "Container c1 exited from explicit termination request."
     ]
     assert play.registered == ["2"]
-    assert sorted(play.side.allocator.running[ProfileId(0)]) == ["2"]
+    assert sorted(play.side.allocator.rows.running_by_profile()[ProfileId(0)]) == ["2"]
 
 
 def test_the_reporter_sleeps_as_long_as_something_waits() -> None:
@@ -187,11 +187,11 @@ def test_another_master_goes_on_from_the_highest_id() -> None:
     assert min(command.serial for command in said if isinstance(command, CallResourceManager)) == before + 1
     assert set(play.side.allocator.specs) == {0, 3}, "what containers of a profile are is not forgotten"
     assert play.feed(LaunchEnded(play.now, ONE)) == [], "of the master before"
-    known = play.side.allocator.launches[ExecutorId("3")]
+    known = play.side.allocator.rows.launches[ExecutorId("3")]
     play.feed(LaunchEnded(play.now, ExecutorId("3"), container=ContainerId("container_of_before")))
-    assert ExecutorId("3") in play.side.allocator.launches, "the same id, another container"
+    assert ExecutorId("3") in play.side.allocator.rows.launches, "the same id, another container"
     play.feed(LaunchEnded(play.now, ExecutorId("3"), container=known.container))
-    assert ExecutorId("3") not in play.side.allocator.launches
+    assert ExecutorId("3") not in play.side.allocator.rows.launches
 
 
 def test_whoever_waited_for_the_master_before_hears_that_it_is_gone() -> None:
