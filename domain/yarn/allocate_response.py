@@ -26,7 +26,7 @@ from podtide.domain.protocol.containers import (
 )
 from podtide.domain.protocol.holds import held
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
-from podtide.domain.protocol.reasons import Bound, Cause, Threw, Why
+from podtide.domain.protocol.reasons import Bound, Cause, Fact, Threw, Why
 from podtide.domain.protocol.yarn_messages import (
     DecommissionHost,
     LaunchEnded,
@@ -256,8 +256,8 @@ def end(turn: NegotiationTurn, one: Completion) -> None:
     executor, _ = known
     tables.executor_of.drop(container)
     tables.container_of.drop(executor)
-    facts = pmap({"container": container, "host": host, "status": one.status, "released": int(released)})
-    why = Why(Cause.CONTAINER_COMPLETED, facts)
+    facts: dict[str, Fact] = {"container": container, "host": host, "status": one.status, "released": int(released)}
+    why = Why(Cause.CONTAINER_COMPLETED, facts)  # one for each container: a pmap would be most of the cost
     asked = tables.loss_asked.get(executor, 0)
     if asked:
         tables.loss_asked.drop(executor)

@@ -314,7 +314,7 @@ class Negotiations(RuleBasedStateMachine):
 
     # ----------------------------------------------------------------------------------------------- the launcher
 
-    @precondition(lambda self: self.state.launches)
+    @precondition(lambda self: self.state.rows.launches)
     @rule(
         place=st.integers(0, 10),
         failure=st.sampled_from([None, None, None, "java.io.IOException: no"]),
