@@ -28,7 +28,8 @@ from podtide.adapters.eventlog.bytes.errors import LogError, LogMissing, LogNotF
 from podtide.adapters.eventlog.bytes.lines import Chunk
 from podtide.adapters.eventlog.bytes.rolled import ROLLED_PREFIX, STATUS_PREFIX, hidden, is_events_name
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.fleet.listing import Item, Listing, is_url, listing_of
+from podtide.adapters.eventlog.bytes.store import is_url
+from podtide.adapters.fleet.listing import Item, Listing, listing_of
 from podtide.adapters.fleet.rows import Stamp, stamp_of_all
 
 DEPTH_MAX: Final = 64

@@ -9,24 +9,20 @@ followed (they may lead back up), links to files are.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 from podtide.adapters.eventlog.bytes.errors import LogError, LogMissing
-from podtide.adapters.eventlog.bytes.rolled import Entry, hidden, is_events_name, log_entries
-from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, ZipStore, local_errors
+from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, is_url, local_errors, local_path
+from podtide.adapters.eventlog.bytes.zip_store import ZipStore
 from podtide.adapters.fleet.rows import Stamp
 
 _MODIFIED: Final = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 """What fsspec's clients call the time of the last change; Azure, Google, S3, HDFS and the rest all differ."""
 
 _ETAG: Final = ("ETag", "etag", "e_tag", "md5Hash", "checksum")
-
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::[A-Za-z][A-Za-z0-9+.\-]*)*://")
-_FILE_URL: Final = re.compile(r"file:(//)?(?=/)", re.IGNORECASE)
 
 
 class Item(NamedTuple):
@@ -58,17 +54,12 @@ class Listing(Protocol):
         """The members of a ZIP that may be logs, by name; none where it cannot be read in place."""
 
 
-def is_url(place: str) -> bool:
-    """Whether a place is a URL of a remote store (``file://`` is this machine)."""
-    return _URL.match(place) is not None and not _FILE_URL.match(place)
-
-
 def listing_of(place: str) -> tuple[Listing, str]:
     """The listing that a place belongs to, and its path there. Raises ``LogError``: no client for the URL."""
     if is_url(place):
         remote = RemoteListing(place)
         return remote, remote.root
-    return LocalListing(), _FILE_URL.sub("", place, count=1)
+    return LocalListing(), local_path(place)
 
 
 class LocalListing(LocalStore):
@@ -125,16 +116,7 @@ class RemoteListing(RemoteStore):
 
     def items(self, path: str) -> Iterable[Item]:
         """See ``Listing``."""
-        with self._remote():
-            listed = self._fs.ls(path, detail=True)
-            self._fs.invalidate_cache(path)
-        own = path.strip("/")
-        # Object stores list the folder's own empty marker among its contents.
-        return tuple(
-            _remote_item(found, self.join(path, _last(name)))
-            for found in listed
-            if (name := str(found["name"]).rstrip("/")) and name.strip("/") != own
-        )
+        return tuple(_remote_item(found, self.join(path, name)) for name, found in self.listed(path))
 
     def logs_in_zip(self, path: str) -> tuple[str, ...]:
         """See ``Listing``."""
@@ -145,24 +127,13 @@ class RemoteListing(RemoteStore):
         return _logs_in(reader, self.show(path))
 
 
-def logs_among(folders: Mapping[str, list[Entry]]) -> Iterator[str]:
-    """The logs in a tree of folders: folders of rolled files, and single files elsewhere, hidden ones left out."""
-    for folder, entries in sorted(folders.items()):
-        if any(hidden(part) for part in folder.split("/") if part):
-            continue
-        if any(is_events_name(entry.name) for entry in entries):
-            yield folder
-        else:
-            yield from (f"{folder}/{entry.name}" if folder else entry.name for entry in log_entries(entries))
-
-
 def _logs_in(reader: Reader, path: str) -> tuple[str, ...]:
     try:
         zipped = ZipStore(reader, path)
     except LogError:
         return ()  # whoever reads it will say what is wrong with it
     try:
-        return tuple(logs_among(zipped.folders))
+        return tuple(place for place, _ in zipped.logs())
     finally:
         zipped.close()
 

@@ -23,9 +23,9 @@ from typing import Any, Final, Protocol, Self, TypeAlias
 import msgspec
 
 from podtide import __version__
+from podtide.adapters.eventlog.bytes.store import is_url
 from podtide.adapters.fleet.discovery import Finder, Found
 from podtide.adapters.fleet.journal import Journal, Log, digest, key_of
-from podtide.adapters.fleet.listing import is_url
 from podtide.adapters.fleet.progress import FleetProgress
 from podtide.adapters.fleet.rows import Row, Status, row_of, shown_place
 from podtide.adapters.fleet.summary import Summary

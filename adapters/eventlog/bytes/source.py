@@ -39,12 +39,12 @@ from podtide.adapters.eventlog.bytes.rolled import (
     STATUS_PREFIX,
     Entry,
     Rolled,
-    hidden,
     is_events_name,
     log_entries,
     rolled,
 )
-from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, Store, ZipStore
+from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, Store, is_url, local_path
+from podtide.adapters.eventlog.bytes.zip_store import ZipStore
 from podtide.adapters.text.safe import cause, display
 
 __all__ = ["Chunk", "Codec", "Fault", "FaultKind", "LogFile", "LogSource", "Piece", "open_log"]
@@ -58,8 +58,6 @@ PROBED_MAX: Final = 100
 SPOOL_MAX: Final = 8 * 1024 * 1024 * 1024
 """Bytes of a ZIP that are copied to a temporary file where it cannot be read in place."""
 
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::[A-Za-z][A-Za-z0-9+.\-]*)*://")
-_FILE_URL: Final = re.compile(r"file:(//)?(?=/)", re.IGNORECASE)
 _MEMBER: Final = re.compile(r"(.+(?:\.zip|/logs))!(.+)", re.IGNORECASE | re.DOTALL)
 _TEXT_LEAD: Final = b"\xef\xbb\xbf \t\r\n"
 
@@ -82,17 +80,16 @@ def open_log(path: str, *, stdin: BinaryIO | None = None) -> LogSource:
     if not path:
         raise LogMissing("''", "the path is empty; a file, a folder, a URL or - was expected")
     chosen = _MEMBER.fullmatch(path)
-    place = _FILE_URL.sub("", path, count=1)
-    if place == path and _URL.match(path):
+    if is_url(path):
         url, member = (chosen[1], chosen[2]) if chosen else (path, None)
         remote = RemoteStore(url)
         return _open_at(path, remote, remote.root, member)
-    store = LocalStore()
+    store, place = LocalStore(), local_path(path)
     if chosen:
         try:
             store.look(place)
         except LogMissing:
-            return _open_at(path, store, _FILE_URL.sub("", chosen[1], count=1), chosen[2])
+            return _open_at(path, store, local_path(chosen[1]), chosen[2])
     return _open_at(path, store, place, None)
 
 
@@ -185,7 +182,7 @@ def _open_zip(path: str, reader: Reader, member: str | None) -> LogSource:
     name = path.removesuffix(f"!{member}") if member else path
     zipped = ZipStore(reader if reader.seekable() else _spooled(path, reader), name)
     try:
-        logs = _zip_logs(zipped)
+        logs = zipped.logs()
         if member is None:
             place, entry = _one_log(path, zipped, logs)
         else:
@@ -194,19 +191,6 @@ def _open_zip(path: str, reader: Reader, member: str | None) -> LogSource:
     except BaseException:
         zipped.close()
         raise
-
-
-def _zip_logs(zipped: ZipStore) -> list[tuple[str, Entry]]:
-    """Every log at any depth of the ZIP: folders of rolled files, and single files elsewhere."""
-    logs: list[tuple[str, Entry]] = []
-    for folder, entries in sorted(zipped.folders.items()):
-        if any(hidden(part) for part in folder.split("/")):
-            continue
-        if any(is_events_name(entry.name) for entry in entries):
-            logs.append((folder, Entry(folder, None, folder=True)))
-        else:
-            logs.extend((zipped.join(folder, entry.name), entry) for entry in log_entries(entries))
-    return logs
 
 
 def _chosen(zipped: ZipStore, logs: list[tuple[str, Entry]], member: str) -> tuple[str, Entry]:

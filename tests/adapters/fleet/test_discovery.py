@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from podtide.adapters.eventlog.bytes.errors import LogError
+from podtide.adapters.eventlog.bytes.store import is_url
 from podtide.adapters.fleet.discovery import Finder, Found, ListError, begins_like_log, paths_in
-from podtide.adapters.fleet.listing import is_url
 from podtide.adapters.fleet.rows import Stamp, shown_place, stamp_of_all
 
 EVENT = b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n'

@@ -22,7 +22,7 @@ import fsspec
 import pytest
 import zstandard
 
-from podtide.adapters.eventlog.bytes import store as log_store
+from podtide.adapters.eventlog.bytes import zip_store
 from podtide.adapters.eventlog.bytes.errors import (
     LogAmbiguous,
     LogCorrupt,
@@ -589,7 +589,7 @@ def test_a_zip_with_a_giant_table_of_contents_is_refused_before_it_is_read(tmp_p
     path = zipped(tmp_path / "a.zip", {f"{number}" * 60_000: b"" for number in range(9)})
     monster = Path(path).read_bytes()
     at = monster.rindex(b"PK\5\6")
-    assert struct.unpack_from("<I", monster, at + 12)[0] < log_store.DIRECTORY_MAX
+    assert struct.unpack_from("<I", monster, at + 12)[0] < zip_store.DIRECTORY_MAX
     write(tmp_path / "a.zip", monster[: at + 12] + struct.pack("<I", 0x7FFFFFFF) + monster[at + 16 :])
     with pytest.raises(LogUndecodable, match="table of contents has 2,147,483,647 bytes"):
         open_log(path)
