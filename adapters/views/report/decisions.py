@@ -23,11 +23,11 @@ _TIMES: Final = re.compile(r"(\d[dhm]) (\d+[hms])\b")
 MARKS: Final = 100
 """Marks beside a chart."""
 
-TOLD: Final = 4
-"""Decisions that one mark tells."""
+SHOWN: Final = 4
+"""Decisions that one mark shows."""
 
 
-class Told(NamedTuple):
+class Words(NamedTuple):
     """A decision in words."""
 
     at_s: float
@@ -44,30 +44,30 @@ class Mark(NamedTuple):
     text: str
 
 
-def told(decision: Decision) -> Told:
+def words_of(decision: Decision) -> Words:
     """What was decided and why."""
-    words = _told(decision)
+    words = _words(decision)
     return words._replace(what=_TIMES.sub(r"\1\2", words.what), why=_TIMES.sub(r"\1\2", words.why))
 
 
-def _told(decision: Decision) -> Told:
+def _words(decision: Decision) -> Words:
     facts = decision.facts
     of = f"profile {decision.profile}" if decision.profile else ""
     if decision.kind == "release":
         gone = decision.executors
         what = f"let go {executors(len(gone))}: {ids(gone)}"
         why = why_killed(escaped(decision.cause, 80), _settled(facts, decision.at_s), round(decision.at_s * 1000))
-        return Told(decision.at_s, what, joined([why, of]), decision.moved)
+        return Words(decision.at_s, what, joined([why, of]), decision.moved)
     before, after = decision.before, decision.after
     if decision.kind != "target":
-        return Told(decision.at_s, escaped(decision.kind, 40), joined([escaped(decision.cause, 80), of]), 0)
+        return Words(decision.at_s, escaped(decision.kind, 40), joined([escaped(decision.cause, 80), of]), 0)
     rose = after >= before
     parts = (
         why_raised(decision.cause, facts, before, after, {})
         if rose
         else why_lowered(decision.cause, facts, before, after, 1, 0)
     )
-    return Told(decision.at_s, f"target {before:,} → {after:,}", joined([*parts, of]), decision.moved)
+    return Words(decision.at_s, f"target {before:,} → {after:,}", joined([*parts, of]), decision.moved)
 
 
 def marks(decisions: Sequence[Decision], span: float, most: int = MARKS) -> list[Mark]:
@@ -93,14 +93,14 @@ def _mark(group: Sequence[Decision]) -> Mark:
     ordered = sorted(group, key=lambda one: one.at_s)
     first, kind = ordered[0], _kind(ordered)
     if len(ordered) == 1:
-        only = told(first)
+        only = words_of(first)
         return Mark(first.at_s, kind, f"{at(first.at_s)}  {only.what}\n{only.why}")
     lines = [f"{at(first.at_s)} to {at(ordered[-1].at_s)}: {count(len(ordered), 'decision')}, {_net(ordered)}"]
-    for one in ordered[:TOLD]:
-        words = told(one)
+    for one in ordered[:SHOWN]:
+        words = words_of(one)
         lines.append(f"{at(one.at_s)}  {words.what} · {words.why}")
-    if len(ordered) > TOLD:
-        lines.append(f"and {len(ordered) - TOLD:,} more")
+    if len(ordered) > SHOWN:
+        lines.append(f"and {len(ordered) - SHOWN:,} more")
     return Mark(first.at_s, kind, "\n".join(lines))
 
 

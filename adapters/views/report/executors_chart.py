@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from markupsafe import Markup
+
 from podtide.adapters.text.format import clock, count
 from podtide.adapters.views.report.curves import Steps, added, area, line, moments, peak, steps_of, value_at
 from podtide.adapters.views.report.decisions import marks
-from podtide.adapters.views.report.markup import EMPTY, Markup, data, element, join, short
+from podtide.adapters.views.report.markup import EMPTY, data, element, join, short
 from podtide.adapters.views.report.scales import count_ticks, time_ticks
 from podtide.adapters.views.whatif.figures import at, number, took
 from podtide.adapters.views.whatif.model import Recorded, Run

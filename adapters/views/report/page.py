@@ -18,12 +18,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from podtide.adapters.recording.records.decision_file import DecisionWriter
-from podtide.adapters.text.format import moment
-from podtide.adapters.views.report.advice import how_computed, how_sure, what_to_change
-from podtide.adapters.views.report.markup import Markup, element, join, name, prose, visible
-from podtide.adapters.views.report.sections import in_short, what_happened, what_it_cost, why_so
-from podtide.adapters.views.report.style import HATCHED, page_style, resource
-from podtide.adapters.views.whatif.findings import about, headlines
+from podtide.adapters.views.report.markup import trusted, visible
+from podtide.adapters.views.report.style import page_style, resource
+from podtide.adapters.views.report.templates import filled
+from podtide.adapters.views.whatif.findings import headlines
 from podtide.adapters.views.whatif.model import Document, read
 
 SIZE_MAX: Final = 2_000_000
@@ -56,79 +54,22 @@ def write(document: Mapping[str, Any] | Document, path: str) -> None:
 
 def page(document: Document) -> str:
     """The report of a document that was read."""
-    words = headlines(document)
     style = page_style()
-    kind = "tune" if document.command == "tune" else "what-if"
-    title = visible(document.app.name or document.app.id or "an application", 80)
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(SCRIPT)}; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", f"{title} · podtide {kind}"),
-        element("link", rel="icon", href=_ICON),
-        element("style", Markup(style)),
+    return filled(
+        "page.html",
+        document=document,
+        words=headlines(document),
+        kind="tune" if document.command == "tune" else "what-if",
+        title=visible(document.app.name or document.app.id or "an application", 80),
+        policy=policy,
+        icon=_ICON,
+        style=trusted(style),
+        script=trusted(SCRIPT),
     )
-    main = element(
-        "main",
-        in_short(document, words), what_happened(document, words.happened), what_it_cost(document, words.cost),
-        why_so(document, words.why), what_to_change(document, words.change), how_sure(document, words.sure),
-        how_computed(document), id="content", tabindex="-1",
-    )  # fmt: skip
-    body = element(
-        "body",
-        element("a", "Skip to the answer", href="#content", class_="skip"), hatches(), _masthead(document, kind), main,
-        _foot(document, kind), element("div", id="tip", hidden=True, aria_hidden="true"),
-        element("div", id="status", role="status", class_="hidden"), element("script", Markup(SCRIPT)),
-    )  # fmt: skip
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def hatches() -> Markup:
-    """The patterns of hatched parts, and the light one of what is pending; they take their colours from the theme."""
-    drawn = [(hue, slant, f"hatch {hue}", 2.0) for hue, slant in HATCHED] + [("amber", "w", "hatch amber light", 1.2)]
-    patterns = (
-        element(
-            "pattern",
-            element("rect", width=6, height=6, class_="base"), element("rect", width=gap, height=6, class_="gap"),
-            id=f"pt-{hue}-{slant}", width=6, height=6, patternUnits="userSpaceOnUse",
-            patternTransform=f"rotate({-45 if slant == 'b' else 45})", class_=kind,
-        )
-        for hue, slant, kind, gap in drawn
-    )  # fmt: skip
-    return element("svg", element("defs", *patterns), class_="defs", aria_hidden="true", width=0, height=0)
-
-
-def _masthead(document: Document, kind: str) -> Markup:
-    app = document.app
-    facts = [
-        element("span", name(app.id, 80)) if app.id else None,
-        f"Spark {visible(app.spark_version, 30)}" if app.spark_version else None,
-        moment(app.started_ms) if app.started_ms is not None else None,
-        about(document),
-    ]
-    told: list[str] = []
-    for one in facts:
-        if one:
-            told += ([" · "] if told else []) + [one]
-    return element(
-        "header",
-        element("p", element("b", "podtide"), f" {kind}", class_="brand"),
-        element("button", "Dark theme", type="button", id="theme", hidden=True),
-        element("h1", name(app.name or app.id or "an application", 160)), element("p", *told, class_="about"),
-    )  # fmt: skip
-
-
-def _foot(document: Document, kind: str) -> Markup:
-    log = join("Made from ", name(document.app.log, 300), ". ") if document.app.log else None
-    told = "Everything on this page is in this file; it loads nothing and sends nothing."
-    return element("footer", element("p", log, prose(f"podtide {kind}. {told}")))
 
 
 def _hash(text: str) -> str:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from markupsafe import Markup
+
 from podtide.adapters.views.report.executors_chart import percentage
-from podtide.adapters.views.report.markup import EMPTY, Markup, element, join, visible
+from podtide.adapters.views.report.markup import EMPTY, element, join, visible
 from podtide.adapters.views.report.scales import ticks, time_ticks
+from podtide.adapters.views.report.style import HATCHED
 from podtide.adapters.views.whatif.figures import took
 from podtide.adapters.views.whatif.findings import Compared, Verdict
 
@@ -21,6 +24,21 @@ _NARROW: Final = 250.0
 _WIDE: Final = 900.0
 _SIGN: Final = 6.6
 """Pixels of a plot on a phone and on a desk, and of a letter of its labels."""
+
+
+def hatches() -> Markup:
+    """The patterns of hatched parts, and the light one of what is pending; they take their colours from the theme."""
+    drawn = [(hue, slant, f"hatch {hue}", 2.0) for hue, slant in HATCHED] + [("amber", "w", "hatch amber light", 1.2)]
+    patterns = (
+        element(
+            "pattern",
+            element("rect", width=6, height=6, class_="base"), element("rect", width=gap, height=6, class_="gap"),
+            id=f"pt-{hue}-{slant}", width=6, height=6, patternUnits="userSpaceOnUse",
+            patternTransform=f"rotate({-45 if slant == 'b' else 45})", class_=kind,
+        )
+        for hue, slant, kind, gap in drawn
+    )  # fmt: skip
+    return element("svg", element("defs", *patterns), class_="defs", aria_hidden="true", width=0, height=0)
 
 
 def gantt(start: float, end: float, span: float) -> Markup:

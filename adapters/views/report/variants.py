@@ -8,12 +8,13 @@ all it is called unclear, and its drawing is hollow.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
 
 from podtide.adapters.text.format import count
-from podtide.adapters.views.report.markup import EMPTY, Markup, breakable, element, join, name, prose, visible
+from podtide.adapters.views.report.markup import EMPTY, visible
 from podtide.adapters.views.report.plots import spread, whisker
-from podtide.adapters.views.report.sections import plain_table
 from podtide.adapters.views.whatif.figures import (
     SAME,
     UNKNOWN,
@@ -52,123 +53,94 @@ _TIME: Final = {Verdict.LESS: "faster", Verdict.MORE: "slower"}
 _AMOUNT: Final = {Verdict.LESS: "less", Verdict.MORE: "more"}
 
 
-def variants_table(document: Document) -> Markup:
-    """A row for the record, its simulation and each variant: time, executor-seconds, money, and their differences."""
-    recorded, currency = document.recorded, document.currency
-    shown = featured(document, VARIANTS_MAX)
+CAPTION: Final = (
+    "Below each figure its difference to the recorded config as simulated, like with like, and its range; the line in "
+    "the middle of the drawing is no difference. Unclear, and drawn hollow: the range includes none."
+)
+FURTHER: Final = (
+    "", "Billed executor-seconds", "Core-hours", "GB-hours", "Executors started", "Executors lost", "Calls to the cluster",
+    "Tasks waited", "Tasks run again",
+)  # fmt: skip
+
+
+class Figure(NamedTuple):
+    """A figure of a variant, its difference in words, its range, and both as a drawing."""
+
+    value: str
+    change: str = ""
+    verdict: str = ""
+    tone: str = ""
+    range: str = ""
+    drawing: Markup = EMPTY
+
+
+class Row(NamedTuple):
+    """A row of the table; no ``run``: what really happened. ``texts``: the last two cells."""
+
+    run: Run | None
+    figures: list[Figure]
+    texts: tuple[str, str]
+    picked: bool = False
+
+
+def titles(document: Document) -> list[str]:
+    """The heads of the columns."""
+    cost = ["Cost"] if _priced(document) else []
+    return ["Config", "Run time", "Executor-seconds", *cost, "Peak executors", "Slots unused"]
+
+
+def rows(document: Document) -> list[Row]:
+    """A row for the record, its simulation and each variant: the first ones are those to show at once."""
+    recorded, base, currency = document.recorded, document.self_replay, document.currency
     early = {id(one) for one in featured(document, VARIANTS_FIRST)}
-    runs: list[Run] = [document.self_replay, *sorted(shown, key=lambda one: id(one) not in early)]
-    base = document.self_replay
-    times = {id(one): compared_time(one, base) for one in runs}
-    sums = {id(one): compared_executor_seconds(one, base) for one in runs}
-    costs = {id(one): compared_cost(one, base) for one in runs}
-    priced = any(one.cost is not None for one in runs)
-    scales = [spread(list(figures.values())) for figures in (times, sums, costs)]
+    shown = sorted(featured(document, VARIANTS_MAX), key=lambda one: id(one) not in early)
+    runs: list[Run] = [base, *shown]
+    times = [compared_time(one, base) for one in runs]
+    sums = [compared_executor_seconds(one, base) for one in runs]
+    costs = [compared_cost(one, base) for one in runs]
+    scales = [spread(figures) for figures in (times, sums, costs)]
+    priced = _priced(document)
     picked = document.recommendation.name if document.recommendation else None
-    head = ["Config", "Run time", "Executor-seconds", *(["Cost"] if priced else []), "Peak executors", "Slots unused"]
-    rows = [
-        _row(
-            head,
-            element(
-                "th",
-                "as recorded",
-                element("span", "what really happened", class_="conf"),
-                scope="row",
-                role="rowheader",
-            ),
-            [element("b", took(recorded.runtime_s)), element("b", number(round(recorded.executor_seconds)))]
-            + ([element("b", money(recorded.cost, currency))] if priced else [])
-            + [join(number(recorded.peak_executors)), join(UNKNOWN)],
-        )
-    ]
-    error = base.error
-    for one in runs:
-        own = one is base
-        offs = (
-            (error.runtime, error.executor_seconds, difference(one.cost, recorded.cost)) if own else (None, None, None)
-        )
-        amount = number(round(one.executor_seconds)), number_range(one.executor_seconds_range)
-        cells = [
-            _against(took(one.runtime_s), time_range(one), times[id(one)], scales[0], _TIME, offs[0]),
-            _against(*amount, sums[id(one)], scales[1], _AMOUNT, offs[1]),
+    off = base.error.runtime, base.error.executor_seconds, difference(base.cost, recorded.cost)
+    record = [Figure(took(recorded.runtime_s)), Figure(number(round(recorded.executor_seconds)))]
+    record += [Figure(money(recorded.cost, currency))] if priced else []
+    made = [Row(None, record, (number(recorded.peak_executors), UNKNOWN))]
+    for one, time, total, cost in zip(runs, times, sums, costs, strict=True):
+        offs = off if one is base else (None, None, None)
+        seconds = number(round(one.executor_seconds))
+        figures = [
+            _figure(took(one.runtime_s), time_range(one), time, scales[0], _TIME, offs[0]),
+            _figure(seconds, number_range(one.executor_seconds_range), total, scales[1], _AMOUNT, offs[1]),
         ]
         if priced:
-            paid = money(one.cost, currency), money_range(one, currency)
-            cells.append(_against(*paid, costs[id(one)], scales[2], _AMOUNT, offs[2]))
-        cells += [join(number(one.peak_executors)), join(percent(one.idle_share))]
-        title = element(
-            "th", name(one.name, 60), element("span", "recommended", class_="tag") if one.name == picked else None,
-            _conf(one), _unfinished(one), scope="row", role="rowheader",
-        )  # fmt: skip
-        rows.append(_row(head, title, cells, picked=one.name == picked))
-    caption = (
-        "Below each figure its difference to the recorded config as simulated, like with like, and its range; the line in "
-        "the middle of the drawing is no difference. Unclear, and drawn hollow: the range includes none."
-    )
-    first, further = rows[: VARIANTS_FIRST + 2], rows[VARIANTS_FIRST + 2 :]
-    parts = [_table(head, first, caption)]
-    if further:
-        words = f"The next {len(further):,} of {count(len(document.variants), 'variant')}."
-        opened = element("summary", "Further variants ", element("small", f"{len(further):,} rows"))
-        parts.append(element("details", opened, _table(head, further, words)))
-    left = len(document.variants) - len(shown)
-    if left:
-        parts.append(element("p", f"{count(left, 'variant')} more in the JSON document.", class_="note"))
-    return join(*parts)
+            paid = money(one.cost, currency)
+            figures.append(_figure(paid, money_range(one, currency), cost, scales[2], _AMOUNT, offs[2]))
+        made.append(Row(one, figures, (number(one.peak_executors), percent(one.idle_share)), one.name == picked))
+    return made
 
 
-def _table(head: list[str], rows: list[Markup], caption: str) -> Markup:
-    titles = element("tr", *(element("th", one, scope="col", role="columnheader") for one in head), role="row")
-    return element(
-        "table", element("caption", caption), element("thead", titles, role="rowgroup"),
-        element("tbody", *rows, role="rowgroup"), role="table", class_="variants",
-    )  # fmt: skip
+def _priced(document: Document) -> bool:
+    return any(one.cost is not None for one in (document.self_replay, *featured(document, VARIANTS_MAX)))
 
 
-def _row(head: list[str], title: Markup, cells: list[Markup], *, picked: bool = False) -> Markup:
-    told = (
-        element("td", cell, role="cell", data_label=label, class_=None if "<" in cell else "plain")
-        for label, cell in zip(head[1:], cells, strict=True)
-    )
-    return element("tr", title, *told, role="row", class_="picked" if picked else None)
-
-
-def _against(
+def _figure(
     value: str, extent: str, one: Compared, scale: float, words: Mapping[Verdict, str], off: float | None
-) -> Markup:
-    """A figure, its difference, its range, and both as a drawing. ``off``: the model's own error, where this is its row."""
-    shown = [element("span", value)]
-    tone = {Verdict.LESS: "less", Verdict.MORE: "more"}.get(one.verdict)
+) -> Figure:
+    """``off``: the model's own error, where this is its row."""
+    drawing = whisker(one, scale)
     if off is not None:
-        shown.append(element("small", element("b", change(off)), " to the record"))
-    elif one.change is not None:
-        said = "" if abs(one.change) < SAME else f" {words.get(one.verdict, 'unclear')}"
-        shown.append(element("small", element("b", change(one.change)), said, class_=tone))
-    if extent:
-        shown.append(element("small", extent))
-    return join(*shown, whisker(one, scale))
+        return Figure(value, change(off), " to the record", "", extent, drawing)
+    if one.change is None:
+        return Figure(value, range=extent, drawing=drawing)
+    verdict = "" if abs(one.change) < SAME else f" {words.get(one.verdict, 'unclear')}"
+    tone = {Verdict.LESS: "less", Verdict.MORE: "more"}.get(one.verdict, "")
+    return Figure(value, change(one.change), verdict, tone, extent, drawing)
 
 
-def _conf(run: Run) -> Markup:
-    lines = [f"{count(run.static, 'executor')} from start to end"] if run.static is not None else []
-    lines += faults_words(run.faults)
-    for key, value in list(run.conf.items())[:KEYS_MAX]:
-        lines.append(f"{key} unset" if value is None else f"{key}={_REDACTION.shown(key, value)}")
-    if (more := len(run.conf) - KEYS_MAX) > 0:
-        lines.append(f"and {more:,} more")
-    return join(*(element("code", breakable(line, 160), class_="conf") for line in lines))
-
-
-def _unfinished(run: Run) -> Markup:
-    if run.unfinished is None:
-        return EMPTY
-    return element("span", "Does not come to its end: ", prose(run.unfinished, 200), class_="conf")
-
-
-def further_figures(document: Document) -> Markup:
+def further_rows(document: Document) -> list[tuple[str, ...]]:
     """Figures that few ask for."""
     shown: list[Run] = [document.self_replay, *featured(document, VARIANTS_MAX)]
-    rows = [
+    return [
         (
             visible(one.name, 60), number(round(one.billed)), number(one.core_hours), number(one.gb_hours),
             number(one.executors_started), number(one.executors_lost), number(one.requests), took(one.waited_s),
@@ -176,9 +148,14 @@ def further_figures(document: Document) -> Markup:
         )
         for one in shown
     ]  # fmt: skip
-    head = (
-        "", "Billed executor-seconds", "Core-hours", "GB-hours", "Executors started", "Executors lost",
-        "Calls to the cluster", "Tasks waited", "Tasks run again",
-    )  # fmt: skip
-    table = plain_table("Further figures of the simulated configs.", head, rows)
-    return element("details", element("summary", "Further figures"), table)
+
+
+def conf_lines(run: Run) -> list[str]:
+    """What a variant changes."""
+    lines = [f"{count(run.static, 'executor')} from start to end"] if run.static is not None else []
+    lines += faults_words(run.faults)
+    for key, value in list(run.conf.items())[:KEYS_MAX]:
+        lines.append(f"{key} unset" if value is None else f"{key}={_REDACTION.shown(key, value)}")
+    if (more := len(run.conf) - KEYS_MAX) > 0:
+        lines.append(f"and {more:,} more")
+    return lines

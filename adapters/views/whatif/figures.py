@@ -29,6 +29,10 @@ LONG: Final = 59.95
 _SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "$": "$", "€": "€", "£": "£", "¥": "¥"}
 
 
+MEASURES: Final = {"cost": "cost", "executor_seconds": "executor-seconds", "core_hours": "core-hours"}
+"""What a tune minimises besides time, in words."""
+
+
 def took(seconds: float | None) -> str:
     """A length of time: ``300 ms``, ``4.3 s``, ``12m04s``, ``3h07m12s``, ``31h07m``, ``12d4h``."""
     if seconds is None:

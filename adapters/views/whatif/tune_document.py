@@ -19,7 +19,7 @@ from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif.conf_snippets import paste_lines
 from podtide.adapters.views.whatif.document import Request, document, error_entry, seconds
-from podtide.adapters.views.whatif.figures import change, percent, took
+from podtide.adapters.views.whatif.figures import MEASURES, change, percent, took
 from podtide.adapters.views.whatif.model import (
     Advised,
     App,
@@ -42,9 +42,6 @@ from podtide.domain.whatif.search.recommendation import Reason, Row, Verdict
 from podtide.domain.whatif.search.search import Found
 from podtide.domain.whatif.search.space import Candidate, Space
 from podtide.domain.whatif.summary import Answer
-
-MEASURES: Final = {"cost": "cost", "executor_seconds": "executor-seconds", "core_hours": "core-hours"}
-"""What is minimised besides time, in words."""
 
 IDS_SHOWN: Final = 3
 _NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "decisions_left_out", "error"})

@@ -17,9 +17,8 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import findings as headlines
 from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
-from podtide.adapters.views.whatif.figures import UNKNOWN, change, difference, money, number, percent, took
+from podtide.adapters.views.whatif.figures import MEASURES, UNKNOWN, change, difference, money, number, percent, took
 from podtide.adapters.views.whatif.model import Document, Recommendation, Run, Searched
-from podtide.adapters.views.whatif.tune_document import MEASURES
 
 AS_RAN: Final = "as it ran"
 NAME_MAX: Final = 200

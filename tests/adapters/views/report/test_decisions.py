@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.views.report.decisions import MARKS, kept, marks, told
+from podtide.adapters.views.report.decisions import MARKS, kept, marks, words_of
 from podtide.adapters.views.whatif.model import Decision
 
 
@@ -32,7 +32,7 @@ def released(at: float, *executors: str, **facts: Any) -> Decision:
     ],
 )
 def test_words(decision: Decision, what: str, why: str) -> None:
-    assert told(decision)[1:3] == (what, why)
+    assert words_of(decision)[1:3] == (what, why)
 
 
 def test_marks_tell_what_falls_together() -> None:
@@ -60,5 +60,5 @@ def test_the_rows_that_are_kept_moved_the_most() -> None:
     "facts", [{"need": "x"}, {"pending_tasks": None}, {"bound": ["list"]}, {"idle_since_ms": "soon"}]
 )
 def test_odd_facts_are_no_trouble(facts: dict[str, Any]) -> None:
-    assert told(raised(1, **facts)).what
-    assert told(released(1, "1", **facts)).what
+    assert words_of(raised(1, **facts)).what
+    assert words_of(released(1, "1", **facts)).what
