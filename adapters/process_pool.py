@@ -72,7 +72,7 @@ class _Worker(Generic[K]):
     ready: bool = False
     busy: bool = False
     token: K | None = None
-    heard: bytearray = field(default_factory=bytearray)
+    received: bytearray = field(default_factory=bytearray)
 
     @property
     def pipe(self) -> IO[bytes]:
@@ -177,8 +177,8 @@ class Workers:
             else:
                 self._dead_start(worker)
             return
-        worker.heard += data
-        while (message := _message(worker.heard)) is not None:
+        worker.received += data
+        while (message := _message(worker.received)) is not None:
             kind, body = message[:1], message[1:]
             if kind == _READY:
                 worker.ready, worker.deadline = True, float("inf")
@@ -244,15 +244,15 @@ class Workers:
         self.close()
 
 
-def _message(heard: bytearray) -> bytes | None:
-    """Take the first whole message out of what was heard."""
-    if len(heard) < _LENGTH.size:
+def _message(received: bytearray) -> bytes | None:
+    """Take the first whole message out of what was received."""
+    if len(received) < _LENGTH.size:
         return None
-    end = _LENGTH.size + _LENGTH.unpack_from(heard)[0]
-    if len(heard) < end:
+    end = _LENGTH.size + _LENGTH.unpack_from(received)[0]
+    if len(received) < end:
         return None
-    message = bytes(heard[_LENGTH.size : end])
-    del heard[:end]
+    message = bytes(received[_LENGTH.size : end])
+    del received[:end]
     return message
 
 

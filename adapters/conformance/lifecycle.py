@@ -45,7 +45,7 @@ def answers(lines: Sequence[Line]) -> Iterator[Line]:
     return played(_Runner, lines)
 
 
-class _Said(NamedTuple):
+class _Answer(NamedTuple):
     """A line, and what it is sorted by: which snapshot, which executor, and whether the executor's last."""
 
     phase: int
@@ -135,31 +135,31 @@ class _Runner(Scripted):
             self._take(ActiveExecutors(self.now, tuple(active - self._active), tuple(self._active - active)))
             self._active = active
 
-    def _take(self, item: LifecycleInput) -> list[_Said]:
-        """Take one input and everything that follows from it; returns what was said."""
+    def _take(self, item: LifecycleInput) -> list[_Answer]:
+        """Take one input and everything that follows from it; returns the answers."""
         step = lifecycle.reap(self._state, [item], self._config, self.now)
         self._state = step.state
-        said: list[_Said] = []
+        answers: list[_Answer] = []
         for command in step.commands:
             match command:
                 case RemoveExecutor():
-                    said.extend(self._removed(command))
+                    answers.extend(self._removed(command))
                 case DeletePod():
-                    said.extend(self._delete(command))
+                    answers.extend(self._delete(command))
                 case MarkInactive():
-                    said.append(self._patch(command))
+                    answers.append(self._patch(command))
                 case StopApplication():
                     self._exits += 1
                     line = {"at": self.now, "exit": command.exit_code}
-                    said.append(_Said(_LAST, _LAST, 0, line))
+                    answers.append(_Answer(_LAST, _LAST, 0, line))
         for report in step.reports:
             if isinstance(report, Threw):
                 null_pointer = report.what.startswith(NULL_POINTER)  # whose message is the JVM's: it is left out
                 what = NULL_POINTER if null_pointer else report.what
-                said.append(_Said(_LAST, _LAST, 0, {"at": self.now, "threw": what}))
-        return said
+                answers.append(_Answer(_LAST, _LAST, 0, {"at": self.now, "threw": what}))
+        return answers
 
-    def _removed(self, command: RemoveExecutor) -> Iterable[_Said]:
+    def _removed(self, command: RemoveExecutor) -> Iterable[_Answer]:
         number, phase = int(command.executor), command.round_index
         code = command.reason.exit_code
         yield self._say(
@@ -171,10 +171,10 @@ class _Runner(Scripted):
             message=command.reason.message,
         )
         if command.active is not None:
-            asked = self._say(phase, number, isExecutorActive=command.executor, answer=command.active)
-            yield asked._replace(late=1)  # after what is done at the API
+            question = self._say(phase, number, isExecutorActive=command.executor, answer=command.active)
+            yield question._replace(late=1)  # after what is done at the API
 
-    def _delete(self, command: DeletePod) -> Iterable[_Said]:
+    def _delete(self, command: DeletePod) -> Iterable[_Answer]:
         name, number = command.name, _executor_of(command.name)
         phase = _phase(command)
         code = self._api.call("GET", name)
@@ -182,15 +182,15 @@ class _Runner(Scripted):
         if code == 200 and self._api.pods[name] is None:
             yield self._say(phase, number, podDelete=name, code=self._api.call("DELETE", name))
 
-    def _patch(self, command: MarkInactive) -> _Said:
+    def _patch(self, command: MarkInactive) -> _Answer:
         code = self._api.call("PATCH", command.name)
         failure = None if code == 200 else CallFailure(code, f"scripted: {code}")
         self._take(Outcome(self.now, command.serial, failure))
         return self._say(_phase(command), _executor_of(command.name), podPatch=command.name, body=_PATCH, code=code)
 
-    def _say(self, phase: int | None, executor: int, **line: Any) -> _Said:
+    def _say(self, phase: int | None, executor: int, **line: Any) -> _Answer:
         within = "lost" if phase is None else str(phase)
-        return _Said(_LAST - 1 if phase is None else phase, executor, 0, {"at": self.now, **line, "in": within})
+        return _Answer(_LAST - 1 if phase is None else phase, executor, 0, {"at": self.now, **line, "in": within})
 
     def _round(self, batch: list[Any]) -> None:
         taken: list[Snapshot] = []
@@ -205,8 +205,8 @@ class _Runner(Scripted):
         if taken:
             self._shown, self._behind = self._view, False
         self._api.refresh()
-        said = self._take(Delivery(self.now, tuple(taken)))
-        self.lines.extend(one.line for one in sorted(said, key=lambda one: one[:3]))
+        answers = self._take(Delivery(self.now, tuple(taken)))
+        self.lines.extend(one.line for one in sorted(answers, key=lambda one: one[:3]))
 
     def _manifests(self, item: Mapping[str, Any]) -> list[PodManifest]:
         manifests = []

@@ -85,15 +85,15 @@ class _Runner(Scripted):
         if self.lists > LISTS_MAX:
             raise ShapeError(f"more than {LISTS_MAX:,} lists")
         selector = [f"{APP_LABEL}={self.app_id}", f"{INACTIVE_LABEL}!=true", f"{ROLE_LABEL}={EXECUTOR_ROLE}"]
-        asked: Line = {"at": self.now, "list": "pods", "labelSelector": selector}
+        request: Line = {"at": self.now, "list": "pods", "labelSelector": selector}
         if command.resource_version is not None:
-            asked["resourceVersion"] = command.resource_version
+            request["resourceVersion"] = command.resource_version
         if self.failing:
             answer = Outcome(self.now, command.serial, CallFailure(FORBIDDEN, "Forbidden"))
-            return [{**asked, "code": FORBIDDEN}, *self.take(answer)]
+            return [{**request, "code": FORBIDDEN}, *self.take(answer)]
         pods = tuple(pod for pod in self.pods.values() if self.selected(pod))
         answer = Outcome(self.now, command.serial, found=len(pods), version=self.version, pods=pods)
-        return [{**asked, "code": 200}, *self.take(answer)]
+        return [{**request, "code": 200}, *self.take(answer)]
 
     def selected(self, pod: PodManifest) -> bool:
         labels = pod.labels

@@ -114,7 +114,7 @@ class _Runner(Scripted):
         self.reply = YarnAnswer()
         self.acting = ""
         self.raw = self.options.sets == "raw"
-        self.heard: list[tuple[int, NegotiationCommand]] = []
+        self.requests_made: list[tuple[int, NegotiationCommand]] = []
         queued = self.options.launch == "queued"
         answer = yarn_scenario(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
         if isinstance(answer, ConstructFailure):
@@ -287,10 +287,10 @@ class _Runner(Scripted):
         match command:
             case CancelRequests():
                 self.client.cancel(command)
-                self.heard.append((command.profile, command))
+                self.requests_made.append((command.profile, command))
             case RequestContainers():
                 self.client.request(command)
-                self.heard.append((command.profile, command))
+                self.requests_made.append((command.profile, command))
             case _:
                 self.flush()
                 return self.show(command)
@@ -298,8 +298,8 @@ class _Runner(Scripted):
 
     def flush(self) -> None:
         """Requests made and cancelled are shown when the round goes on, by profile if the scenario wants them sorted."""
-        heard, self.heard = self.heard, []
-        for profile, command in heard if self.raw else sorted(heard, key=lambda one: one[0]):
+        made, self.requests_made = self.requests_made, []
+        for profile, command in made if self.raw else sorted(made, key=lambda one: one[0]):
             if isinstance(command, CancelRequests):
                 numbers = (number for span in command.spans for number in range(span.first, span.last + 1))
                 self.shown.join(self.now, "cancel", (f"{profile}.{number}" for number in numbers), command.profile)
@@ -358,8 +358,8 @@ class _Runner(Scripted):
                 return self.answer(command)
             case UpdateExclusions():
                 self.client.exclude(command)
-                told = {"add": list(command.added), "remove": list(command.removed)}
-                self.shown.say(self.now, {"blacklist": told})
+                exclusions = {"add": list(command.added), "remove": list(command.removed)}
+                self.shown.say(self.now, {"blacklist": exclusions})
             case RemoveExecutor():
                 self.shown.say(self.now, {"removeExecutor": {"id": command.executor, **_reason(command.reason)}})
             case DecommissionHost():

@@ -120,17 +120,17 @@ _decoder = msgspec.json.Decoder(_Object)
 
 def _object(text: str) -> Order:
     try:
-        said = _decoder.decode(text)
+        order = _decoder.decode(text)
     except (msgspec.DecodeError, RecursionError) as problem:
         raise Refused(f"not understood as JSON: {str(problem).splitlines()[0][:200]}") from None
     words = [
         name
         for name, given in (
-            ("target", said.target is not None),
-            ("kill", said.kill is not None),
-            ("decommission", said.decommission is not None),
-            ("status", said.status),
-            ("stop", said.stop),
+            ("target", order.target is not None),
+            ("kill", order.kill is not None),
+            ("decommission", order.decommission is not None),
+            ("status", order.status),
+            ("stop", order.stop),
         )
         if given
     ]
@@ -138,12 +138,12 @@ def _object(text: str) -> Order:
         raise Refused(
             f"expected one of target, kill, decommission, status and stop, got {' and '.join(words) or 'none'}"
         )
-    if said.profile is not None and said.target is None:
+    if order.profile is not None and order.target is None:
         raise Refused("profile: expected beside target alone")
-    if said.target is not None:
-        return Target(ProfileId(said.profile or 0), said.target)
-    if said.kill is not None:
-        return KillRequested(0, tuple(map(ExecutorId, dict.fromkeys(said.kill))), force=True)
-    if said.decommission is not None:
-        return DecommissionRequested(0, tuple(map(ExecutorId, dict.fromkeys(said.decommission))), DECOMMISSION_MESSAGE)
-    return Status() if said.status else Stop()
+    if order.target is not None:
+        return Target(ProfileId(order.profile or 0), order.target)
+    if order.kill is not None:
+        return KillRequested(0, tuple(map(ExecutorId, dict.fromkeys(order.kill))), force=True)
+    if order.decommission is not None:
+        return DecommissionRequested(0, tuple(map(ExecutorId, dict.fromkeys(order.decommission))), DECOMMISSION_MESSAGE)
+    return Status() if order.status else Stop()

@@ -16,21 +16,21 @@ class Fleet:
         self.finished_ms: Millis = 0
         self.alive: dict[str, Millis] = {}
 
-    def add(self, executor: str, claimed: Millis, heard: Millis) -> None:
-        """An executor registered at ``claimed`` (by its own word) and was heard of at ``heard``."""
+    def add(self, executor: str, claimed: Millis, logged: Millis) -> None:
+        """An executor registered at ``claimed``, by its own word; the event was logged at ``logged``."""
         if executor in self.alive:
             return
         self.added += 1
-        self.alive[executor] = claimed if 0 <= claimed <= heard else heard
+        self.alive[executor] = claimed if 0 <= claimed <= logged else logged
         if len(self.alive) > self.peak:
-            self.peak, self.peak_ms = len(self.alive), heard
+            self.peak, self.peak_ms = len(self.alive), logged
 
-    def remove(self, executor: str, claimed: Millis, heard: Millis) -> None:
+    def remove(self, executor: str, claimed: Millis, logged: Millis) -> None:
         """An executor was removed."""
         began = self.alive.pop(executor, None)
         if began is not None:
             self.removed += 1
-            self.finished_ms += max(0, (claimed if claimed >= began else heard) - began)
+            self.finished_ms += max(0, (claimed if claimed >= began else logged) - began)
 
     def executor_ms(self, end: Millis) -> Millis:
         """Executor-milliseconds from added to removed, or to ``end`` for those that were never removed."""

@@ -17,8 +17,9 @@ rolled log has the sum of the sizes, the latest time, and a digest over the stam
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, StrEnum
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -185,10 +186,6 @@ def _words(text: str) -> str:
     return "".join(sign if sign.isalnum() else "_" for sign in text)
 
 
-def _own(name: str, kind: Kind) -> Column:
-    return Column(name, kind, lambda row: getattr(row, name))
-
-
 def _spent(cause: SpendCause) -> Column:
     key = cause.value
     return Column(spent_column(cause), Kind.NUMBER, lambda row: row.ledger.get(key, 0.0) if row.ledger else None)
@@ -205,46 +202,27 @@ def _conf(row: Row) -> str | None:
     return None if row.best_conf is None else msgspec.json.encode(row.best_conf).decode()
 
 
-COLUMNS: Final[tuple[Column, ...]] = (
-    _own("log", Kind.TEXT),
-    Column("status", Kind.TEXT, lambda row: row.status.value),
-    _own("reason", Kind.TEXT),
-    _own("app_id", Kind.TEXT),
-    _own("app_name", Kind.TEXT),
-    _own("spark_version", Kind.TEXT),
-    Column("started", Kind.MOMENT, lambda row: row.started_ms),
-    _own("tasks", Kind.COUNT),
-    _own("runtime_s", Kind.NUMBER),
-    _own("simulated_runtime_s", Kind.NUMBER),
-    _own("executor_seconds", Kind.NUMBER),
-    _own("billed_seconds", Kind.NUMBER),
-    _own("peak_executors", Kind.COUNT),
-    _own("core_hours", Kind.NUMBER),
-    _own("gb_hours", Kind.NUMBER),
-    _own("cost", Kind.NUMBER),
-    _own("currency", Kind.TEXT),
-    Column("waste_s", Kind.NUMBER, lambda row: row.waste_s),
-    *(_spent(cause) for cause in SpendCause),
-    _own("waited_s", Kind.NUMBER),
-    *(_waited(limit) for limit in Limit),
-    _own("error_runtime", Kind.NUMBER),
-    _own("error_executor_seconds", Kind.NUMBER),
-    _own("compared", Kind.COUNT),
-    _own("best", Kind.TEXT),
-    Column("best_conf", Kind.TEXT, _conf),
-    _own("best_static", Kind.COUNT),
-    _own("best_runtime_s", Kind.NUMBER),
-    _own("best_billed_seconds", Kind.NUMBER),
-    _own("best_core_hours", Kind.NUMBER),
-    _own("best_cost", Kind.NUMBER),
-    _own("saving_billed_seconds", Kind.NUMBER),
-    _own("saving_core_hours", Kind.NUMBER),
-    _own("saving_cost", Kind.NUMBER),
-    _own("saving_share", Kind.NUMBER),
-    _own("seconds", Kind.NUMBER),
-    _own("podtide", Kind.TEXT),
-    _own("log_bytes", Kind.COUNT),
-    Column("log_modified", Kind.MOMENT, lambda row: row.log_modified_ms),
-    _own("log_etag", Kind.TEXT),
+def _columns(field: str, hint: str) -> Iterator[Column]:
+    """The columns of a field of a row: one, as its type says, unless it is a mapping or a moment."""
+    match field:
+        case "ledger":
+            yield Column("waste_s", Kind.NUMBER, lambda row: row.waste_s)
+            yield from map(_spent, SpendCause)
+        case "waiting":
+            yield from map(_waited, Limit)
+        case "status":
+            yield Column(field, Kind.TEXT, lambda row: row.status.value)
+        case "best_conf":
+            yield Column(field, Kind.TEXT, _conf)
+        case "started_ms" | "log_modified_ms":
+            yield Column(field.removesuffix("_ms"), Kind.MOMENT, attrgetter(field))
+        case _:
+            yield Column(field, _KINDS[hint.partition(" ")[0]], attrgetter(field))
+
+
+_KINDS: Final = {"str": Kind.TEXT, "int": Kind.COUNT, "float": Kind.NUMBER}
+
+COLUMNS: Final[tuple[Column, ...]] = tuple(
+    column for field, hint in Row.__annotations__.items() for column in _columns(field, hint)
 )
-"""The table, from left to right."""
+"""The table, from left to right: the fields of a row in their order."""

@@ -44,17 +44,17 @@ def show_fleet(page: Page, document: Mapping[str, Any]) -> None:
 
 
 def _bill(document: Mapping[str, Any], totals: Mapping[str, float]) -> str:
-    said = [
+    parts = [
         f"{_amount(totals['core_hours'])} core-hours",
         f"{_amount(totals['gb_hours'])} GB-hours",
         f"{lasting(1000 * totals['billed_seconds'])} of executors from request to end",
     ]
     if "cost" in totals:
-        said.insert(0, _money(totals["cost"], document))
+        parts.insert(0, _money(totals["cost"], document))
     saved = _saving(document, totals.get("saving_cost"), totals["saving_core_hours"])
     whole = totals.get("cost", totals["core_hours"])
     part = totals.get("saving_cost", totals["saving_core_hours"])
-    return f"{', '.join(said)}; {saved} could be saved ({_share(part, whole)})"
+    return f"{', '.join(parts)}; {saved} could be saved ({_share(part, whole)})"
 
 
 def _waste(page: Page, document: Mapping[str, Any], billed: float) -> None:
