@@ -107,6 +107,11 @@ class Versioned(_Owner[T]):
         inside = self._own
         return inside if inside is not None else self._rebuild()
 
+    def step(self) -> T:
+        """The inside, to be changed within a ``with``: if that is left by an exception, the changes are taken back."""
+        inside = self._own
+        return inside if inside is not None else self._rebuild()
+
     @property
     def books(self) -> T:
         """What ``_tables`` is: for the machines that do not use ``step`` yet."""
