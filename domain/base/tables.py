@@ -1,8 +1,9 @@
 """Insides that are made of tables: every write says what was there before, so that a step can be taken back.
 
 A ``Table`` is a dict that is written to by ``put`` and ``drop`` alone, ``Members`` a set that is written to by ``add`` and
-``discard``, a ``Field`` a plain value that is assigned to. ``Tables`` holds them under their names and undoes what they
-noted: an entry of the log is (table, key, old). All other attributes of it are derived (``recount``) or never change.
+``discard``, a ``Serial`` gives numbers out, a ``Field`` is a plain value that is assigned to. ``Tables`` holds them under
+their names and undoes what they noted: an entry of the log is (table, key, old). All other attributes of it are derived
+(``recount``) or never change.
 """
 
 from __future__ import annotations
@@ -104,6 +105,31 @@ class Members(set[K]):
         return type(self)(self)
 
 
+class Serial:
+    """Numbers that are given out, one after the other. ``last``: the latest one."""
+
+    __slots__ = ("last", "log", "name")
+
+    def __init__(self, last: int = 0) -> None:
+        self.last = last
+        self.name = ""
+        self.log: Callable[[UndoEntry], None] = _untied
+
+    def next(self) -> int:
+        """Give the next number out."""
+        self.log((self.name, None, self.last))
+        self.last += 1
+        return self.last
+
+    def undo(self, _: None, old: int) -> None:
+        """Take one change back."""
+        self.last = old
+
+    def twin(self) -> Self:
+        """An independent serial at the same number, tied to no log yet."""
+        return type(self)(self.last)
+
+
 def _untied(_: UndoEntry) -> None:
     raise AssertionError("a table is written to that belongs to no Tables")
 
@@ -149,14 +175,14 @@ class Tables(Inside):
         """Let every table write into this log."""
         self.undo_log = []
         for name, table in self.__dict__.items():
-            if isinstance(table, Table | Members):
+            if isinstance(table, Table | Members | Serial):
                 table.name, table.log = name, self.undo_log.append
 
     def copy(self) -> Self:
         """Return independent tables with the same content. What is derived is shared until ``recount``."""
         twin = type(self).__new__(type(self))
         for name, value in self.__dict__.items():
-            twin.__dict__[name] = value.twin() if isinstance(value, Table | Members) else value
+            twin.__dict__[name] = value.twin() if isinstance(value, Table | Members | Serial) else value
         twin._tie()
         return twin
 

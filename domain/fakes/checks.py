@@ -10,7 +10,7 @@ from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Exponenti
 from podtide.domain.fakes.windows import Window
 
 NODES_MAX: Final = 100_000
-"""More nodes than any cluster has: a bound on what a description can make a world hold."""
+"""More nodes than any cluster has: a bound on what a description can make a cluster hold."""
 
 
 RATE: Final = "a rate from 0 to 3600000 an hour (one a millisecond)"

@@ -17,7 +17,7 @@ class Window:
     every_ms: Millis | None = None
 
     def active(self, t: Millis) -> bool:
-        """Whether it is open at ``t`` (ms since the world began)."""
+        """Whether it is open at ``t`` (ms since the cluster began)."""
         if t < self.from_ms:
             return False
         if self.until_ms is None:

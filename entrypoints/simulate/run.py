@@ -18,10 +18,10 @@ from podtide.domain.backend.state import BackendState
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.fakes.kubernetes import cluster as pod_worlds
-from podtide.domain.fakes.kubernetes.cluster import Application, World
+from podtide.domain.fakes.kubernetes.cluster import Application, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.yarn import cluster as yarn_worlds
-from podtide.domain.fakes.yarn.cluster import YarnWorld
+from podtide.domain.fakes.yarn.cluster import YarnCluster
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.kubernetes import side as kubernetes_side
 from podtide.domain.protocol.commands import Command, Step
@@ -61,13 +61,13 @@ class Script(Protocol):
         ...
 
 
-AnyWorld: TypeAlias = World | YarnWorld
+AnyWorld: TypeAlias = KubernetesCluster | YarnCluster
 AnyDescription: TypeAlias = Description | YarnDescription
 
 
 def _worlds(world: AnyWorld) -> Any:
     """The functions that step this kind of world."""
-    return yarn_worlds if isinstance(world, YarnWorld) else pod_worlds
+    return yarn_worlds if isinstance(world, YarnCluster) else pod_worlds
 
 
 class FakeEnvironment:

@@ -227,14 +227,14 @@ def test_dynamic_allocation_is_left_with_nothing_to_wait_for(
 
 
 @given(scripts(), st.integers(0, 9), TURNS, st.integers(0, 25))
-def test_an_older_state_goes_on_as_if_nothing_had_happened(
+def test_a_fork_goes_on_as_if_nothing_had_happened(
     script: Jobs, seed: int, turns: list[tuple[str, int, int]], fork: int
 ) -> None:
     one, two = Story(script, seed), Story(script, seed)
     for what, who, wait in turns[:fork]:
         one.turn(what, who, wait)
         two.turn(what, who, wait)
-    old, summary, due = one.state, one.summary, workloads.due(one.state)
+    old, summary, due = workloads.fork(one.state), one.summary, workloads.due(one.state)
     for what, who, wait in turns[fork:]:
         one.turn(what, who, wait)
     one.end()

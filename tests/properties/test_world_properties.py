@@ -16,7 +16,7 @@ from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNorm
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.checks import problems
-from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import (
     STAGES,
     STEPS,
@@ -181,7 +181,7 @@ MOMENTS_MAX = 20_000
 class Run:
     """A driver that does what it was told to, when it was told to."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: KubernetesCluster) -> None:
         self.world = world
         self.now: Millis = world.now
         self.heard: list[PodStimulus] = []
@@ -247,9 +247,9 @@ class Run:
                 self.ask(made(now, self.serial(), kind, what, DEFAULT_PROFILE, which, WHY))  # type: ignore[arg-type]
 
 
-def check(world: World) -> None:
+def check(world: KubernetesCluster) -> None:
     """What holds at every moment."""
-    books = world.books
+    books = world._tables
     description = books.plan.description
     manifests = worlds.pods(world)
     tally = worlds.tally(world)
@@ -260,15 +260,15 @@ def check(world: World) -> None:
     assert sum(worlds.census(world).lives.values()) == len(manifests)
     unfinished = sum(p.phase not in {"Succeeded", "Failed"} for p in manifests)
     assert worlds.census(world).unfinished == unfinished
-    assert worlds.census(world).waiting == sum(bool(row.ticket) for row in books.pods.rows.values())
+    assert worlds.census(world).waiting == sum(bool(row.ticket) for row in books.pods.values())
     # Versions are unique and none is ahead of the cluster's.
     held = [int(p.version) for p in manifests]
     assert len(set(held)) == len(held)
-    assert max(held, default=0) <= books.number("version")
+    assert max(held, default=0) <= books.versions.last
     # What is taken and what is free is what there is.
-    for node in books.nodes.rows.values():
+    for node in books.nodes.values():
         group = description.groups[node.group]
-        held_here = [row for row in books.pods.rows.values() if row.node == node.number and row.held]
+        held_here = [row for row in books.pods.values() if row.node == node.number and row.held]
         shapes = [books.plan.shape(row.profile) for row in held_here]
         assert node.pods + len(shapes) == group.pods
         assert node.cpu + sum(s.cpu_millis for s in shapes) == group.cpu_millis
@@ -276,8 +276,8 @@ def check(world: World) -> None:
         assert min(node.cpu, node.memory, node.pods) >= 0
         assert (node.empty_since >= 0) == (not shapes)
     # Everything that will go on has one thing ahead of it, and it is really there.
-    for row in books.pods.rows.values():
-        assert not row.timer or row.timer in books.agenda.rows
+    for row in books.pods.values():
+        assert not row.timer or row.timer in books.agenda
 
 
 def begin(description: Description) -> Run:
@@ -330,26 +330,27 @@ def test_after_the_storm_it_is_calm(description: Description, plan: list[tuple[M
 
 
 @given(descriptions, wishes, st.lists(st.integers(0, 200), max_size=4))
-def test_older_worlds_are_not_disturbed(
+def test_forks_are_not_disturbed(
     description: Description, plan: list[tuple[Millis, tuple[str, int]]], back: list[int]
 ) -> None:
     """Any moment can be gone on from again, in any order, and tells what it told then."""
     run = begin(description)
-    moments: list[tuple[World, tuple[PodStimulus, ...], str]] = []
+    moments: list[tuple[KubernetesCluster, tuple[PodStimulus, ...], str]] = []
     for wait, wish in plan:
         end = run.now + wait
         while (at := worlds.due(run.world)) <= end:
-            before = run.world
+            before = run.world.fork()
+            there = repr(worlds.pods(run.world))
             run.live(at)
-            _after, heard = worlds.advance(before, at)
-            moments.append((before, heard, repr(worlds.pods(before))))
+            _after, heard = worlds.advance(before.fork(), at)
+            moments.append((before, heard, there))
         run.live(end)
         run.wish(*wish)
     for place in back:
         if moments:
             old, heard, there = moments[place % len(moments)]
             assert repr(worlds.pods(old)) == there
-            assert worlds.advance(old, worlds.due(old))[1] == heard
+            assert worlds.advance(old.fork(), worlds.due(old))[1] == heard
             check(old)
 
 

@@ -18,9 +18,8 @@ from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNorm
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn import cluster as worlds
-from podtide.domain.fakes.yarn.books import Books, Plan, Shape
 from podtide.domain.fakes.yarn.checks import problems
-from podtide.domain.fakes.yarn.cluster import Said, YarnWorld
+from podtide.domain.fakes.yarn.cluster import Said, YarnCluster
 from podtide.domain.fakes.yarn.description import (
     CallFault,
     Death,
@@ -40,6 +39,7 @@ from podtide.domain.fakes.yarn.description import (
 )
 from podtide.domain.fakes.yarn.resource_requests import arrive, cancel, give, parcel, request, restore, take, wanted
 from podtide.domain.fakes.yarn.rows import AskRow, NodeState
+from podtide.domain.fakes.yarn.tables import Plan, Shape, YarnTables
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import Layout, Span
@@ -251,9 +251,9 @@ class Run:
                 self.take(ContainersWanted(self.now, wanted_now, {}, {}, (host,)))
 
 
-def check(world: YarnWorld) -> None:
+def check(world: YarnCluster) -> None:
     """What holds at every moment."""
-    books = world.books
+    books = world._tables
     plan = books.plan
     there = worlds.containers(world)
     live = [row for row in there if not row.ended]
@@ -263,11 +263,11 @@ def check(world: YarnWorld) -> None:
     ended = sum(count for name, count in tally.items() if name.startswith("completed."))
     assert tally.get("containers.allocated", 0) == ended + len(live)
     for row in there:
-        assert not row.timer or row.timer in books.agenda.rows
+        assert not row.timer or row.timer in books.agenda
     # What is taken and what is free is what there is.
     assert books.used_mib == sum(row.resource.memory_mib for row in live)
     assert books.used_vcores == sum(row.resource.vcores for row in live)
-    for slot, node in books.nodes.rows.items():
+    for slot, node in books.nodes.items():
         here = [row for row in live if row.slot == slot]
         assert sorted(row.number for row in there if row.slot == slot) == sorted(books.aboard.get(slot, ()))
         if node.state is NodeState.ABSENT:
@@ -282,9 +282,9 @@ def check(world: YarnWorld) -> None:
             assert node.room.vcores >= 0
     # The indexes say what the tables say.
     for shape, slots in books.fitting.items():
-        assert slots == sum(1 << node.slot for node in books.nodes.rows.values() if books.has_room(node, shape))
+        assert slots == sum(1 << node.slot for node in books.nodes.values() if books.has_room(node, shape))
     # Whom the resource manager owes something, hears of it.
-    assert set(books.fresh.rows) <= {row.number for row in live}
+    assert set(books.fresh) <= {row.number for row in live}
 
 
 def play(
@@ -354,20 +354,19 @@ def test_after_the_storm_it_is_calm(description: YarnDescription, plan: list[tup
 
 
 @given(descriptions, wishes, st.lists(st.integers(0, 200), max_size=4))
-def test_older_worlds_are_not_disturbed(
+def test_forks_are_not_disturbed(
     description: YarnDescription, plan: list[tuple[Millis, tuple[Any, ...]]], back: list[int]
 ) -> None:
     """Any moment can be gone on from again, in any order, and tells what it told then."""
     run = Run(description, checked=False)
-    moments: list[tuple[YarnWorld, tuple[Said, ...], str]] = []
+    moments: list[tuple[YarnCluster, tuple[Said, ...], str]] = []
     for wait, wish in plan:
         end = run.now + wait
         while (at := min(worlds.due(run.world), run.beat_at)) <= end:
-            before = run.world
+            before = run.world.fork()
             if worlds.due(before) == at:
                 there = repr(worlds.containers(before))
-                after, heard = worlds.advance(before, at)
-                run.world = before
+                after, heard = worlds.advance(before.fork(), at)
                 moments.append((before, heard, there + repr(worlds.containers(after))))
             run.live(at)
         run.live(end)
@@ -375,7 +374,7 @@ def test_older_worlds_are_not_disturbed(
     for place in back:
         if moments:
             old, heard, there = moments[place % len(moments)]
-            after, again = worlds.advance(old, worlds.due(old))
+            after, again = worlds.advance(old.fork(), worlds.due(old))
             assert repr(worlds.containers(old)) + repr(worlds.containers(after)) == there
             assert again == heard
             check(old)
@@ -459,7 +458,7 @@ steps = st.lists(
 
 @given(steps)
 def test_the_resource_manager_believes_what_hadoop_would_make_it_believe(plan: list[tuple[Any, ...]]) -> None:
-    books = Books(Plan(YarnDescription(), stream(1), ""), 0)
+    books = YarnTables(Plan(YarnDescription(), stream(1), ""), 0)
     model, profile = Model(), ProfileId(0)
     for step in plan:
         match step:
@@ -487,11 +486,11 @@ def test_the_resource_manager_believes_what_hadoop_would_make_it_believe(plan: l
                 model.changed |= set(model.tell())
             case ("give", host, level):
                 where = (f"h{host}", f"/r{host % 3}", "*")[3 - level :]
-                need = books.needs.rows.get(profile)
+                need = books.needs.get(profile)
                 if need is not None and all(wanted(need, place) for place in where):
                     books.needs.put(profile, give(need, where))
                     model.manager.subtract(where)
-        need = books.needs.rows.get(profile)
+        need = books.needs.get(profile)
         believed = {place: 0 if need is None else wanted(need, place) for place in PLACES}
         assert believed == {place: model.manager[place] for place in PLACES}
 
@@ -500,14 +499,14 @@ def test_the_resource_manager_believes_what_hadoop_would_make_it_believe(plan: l
 def test_the_next_heartbeat_is_the_next_one(moves: list[tuple[int, int]], now: Millis) -> None:
     """Found among bits, the next heartbeat is the one that a walk through all nodes finds."""
     description = YarnDescription((Nodes("n", 41, 4_000),))
-    books = worlds.begin(description, 7, 100).books
+    books = worlds.begin(description, 7, 100)._tables
     shape = Shape(Resource(3_000, 1), "")
     books.room_for(shape)
     for slot, memory in moves:
-        node = books.nodes.rows[slot]
+        node = books.nodes[slot]
         books.put_node(node._replace(room=Resource(memory, 16)))
     slots = books.room_for(shape)
-    ends = [(books.beat_after(s, now + 100), s) for s in range(41) if books.nodes.rows[s].room.memory_mib >= 3_000]
+    ends = [(books.beat_after(s, now + 100), s) for s in range(41) if books.nodes[s].room.memory_mib >= 3_000]
     if ends:
         assert books.next_beat(slots, now + 100) == min(ends)
     else:

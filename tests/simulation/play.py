@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, Policies
 from podtide.entrypoints.common.app_loop import Stuck
 from podtide.entrypoints.simulate.run import Setup, Simulation
@@ -57,10 +57,10 @@ class Play:
         self.simulation = Simulation(setup, self.half, [self.watcher])
         self.loop = self.simulation.loop
 
-    def look(self) -> World:
+    def look(self) -> KubernetesCluster:
         """The cluster as it is now."""
         world = self.simulation.environment.world
-        assert isinstance(world, World)
+        assert isinstance(world, KubernetesCluster)
         return world
 
     @property

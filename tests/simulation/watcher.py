@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Life
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes.allocator.state import AllocatorState
@@ -114,7 +114,7 @@ class _Made:
 class Watcher:
     """An observer of one run."""
 
-    def __init__(self, config: EngineConfig, look: Callable[[], World]) -> None:
+    def __init__(self, config: EngineConfig, look: Callable[[], KubernetesCluster]) -> None:
         """``look``: the cluster as it is now."""
         self.config = config
         self.look = look
@@ -228,7 +228,7 @@ class Watcher:
                 if number in self.made:
                     self.made[number].left = True
                 elif command.why.cause is Cause.POD_MISSING:  # of a StatefulSet or Deployment; perhaps of another name
-                    speaking = self.look().books.speaking(command.executor)
+                    speaking = self.look()._tables.speaking(command.executor)
                     self.unlabelled_lost += any(pod.label != command.executor for pod in speaking)
             case StopApplication():
                 self.ended = command.exit_code
@@ -338,7 +338,7 @@ class Watcher:
         """Every pod of the cluster is in the books, or it is known why not."""
         books = state.fleet._tables
         waits = None if state.round is None else getattr(state.round.wait, "number", None)  # for its claims
-        cluster = self.look().books
+        cluster = self.look()._tables
         for label in cluster.labels:
             number = PodNumber(int(label))
             if number in books.pods or number in books.created or number in books.joined:
@@ -421,7 +421,7 @@ class Watcher:
         """What is still to come, once all is calm: None where the target is reached and the books are the cluster."""
         side, world = state.kubernetes, self.look()
         assert side is not None
-        rows = [pod for pod in world.books.pods.rows.values() if not pod.finished]
+        rows = [pod for pod in world._tables.pods.values() if not pod.finished]
         registered = side.backend.registry.executors
         by_profile = Counter(data.profile for data in registered.values())
         targets = side.allocator.targets if side.allocator is not None else _set_targets(side)
@@ -449,7 +449,7 @@ class Watcher:
         name = Name.UNNAMED
         if side.allocator is not None:
             fleet, policies = side.allocator.fleet, self.allocation.policies
-            labels = world.books.labels
+            labels = world._tables.labels
             ghosts = [n for n, _ in fleet.joined() if str(n) not in labels and n not in fleet.known_numbers()]
             overrun = [n for n in fleet.deleted_numbers() if _runs(world, str(n))]
             if ghosts and not policies.forget_ghosts:
@@ -460,9 +460,7 @@ class Watcher:
                 name = Name.LATE_TASK_PENDING
         elif self.refused_sets:
             name = Name.SCALE_REFUSED
-        elif any(
-            pod.manifest.labels.get(INACTIVE_LABEL) and not pod.finished for pod in world.books.pods.rows.values()
-        ):
+        elif any(pod.manifest.labels.get(INACTIVE_LABEL) and not pod.finished for pod in world._tables.pods.values()):
             name = Name.INACTIVE_POD_RESTARTS
         elif self.unlabelled_lost:
             name = Name.LABEL_TOO_LATE
@@ -481,8 +479,8 @@ def _number(executor: object) -> int:
     return int(text) if text.isdigit() else -1
 
 
-def _runs(world: World, label: str) -> bool:
-    return any(pod.manifest.phase == "Running" and not pod.deleting for pod in world.books.labelled(label))
+def _runs(world: KubernetesCluster, label: str) -> bool:
+    return any(pod.manifest.phase == "Running" and not pod.deleting for pod in world._tables.labelled(label))
 
 
 def _set_targets(side: KubernetesState) -> Mapping[ProfileId, int]:

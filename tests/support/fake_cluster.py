@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus, Wake
@@ -35,7 +35,9 @@ def _silent(report: Report) -> None:
 class FakeCluster:
     """A world as the loop's sensor and actuator. ``now``: the moment that it is at."""
 
-    def __init__(self, world: World, until: Millis = NEVER, on_report: Callable[[Report], None] = _silent) -> None:
+    def __init__(
+        self, world: KubernetesCluster, until: Millis = NEVER, on_report: Callable[[Report], None] = _silent
+    ) -> None:
         self.world = world
         self.now = world.now
         self.until = until

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import (
     STAGES,
     Api,
@@ -85,7 +85,7 @@ class Driver:
         names_given: bool = True,
         **begin: Any,
     ) -> None:
-        self.world: World = worlds.begin(description, seed, 0, **begin)
+        self.world: KubernetesCluster = worlds.begin(description, seed, 0, **begin)
         self.heard: list[PodStimulus] = []
         self.observed: list[PodStimulus | PodCommand] = []
         self.accept = accept

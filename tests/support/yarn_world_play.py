@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.yarn import cluster as worlds
-from podtide.domain.fakes.yarn.cluster import Asked, Said, YarnWorld
+from podtide.domain.fakes.yarn.cluster import Asked, Said, YarnCluster
 from podtide.domain.fakes.yarn.description import Executors, Manager, Master, Nodes, Queue, YarnDescription
 from podtide.domain.fakes.yarn.rows import Stage
 from podtide.domain.protocol.container_requests import Layout, Span
@@ -62,7 +62,7 @@ class App:
         self, description: YarnDescription, seed: int = 1, *, launches: bool = True, accepts: bool | None = True,
         beats: Millis | None = 1_000,
     ) -> None:  # fmt: skip
-        self.world: YarnWorld = worlds.begin(description, seed, 0)
+        self.world: YarnCluster = worlds.begin(description, seed, 0)
         self.heard: list[Said] = []
         self.launches, self.accepts, self.beats = launches, accepts, beats
         self.now: Millis = 0

@@ -26,7 +26,6 @@ from pyrsistent import pmap
 
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.driver import task_scheduler as tasks
-from podtide.domain.fakes.driver.books import Books
 from podtide.domain.fakes.driver.jobs import close_job, open_job
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
@@ -41,6 +40,7 @@ from podtide.domain.fakes.driver.rows import (
     attempt_key,
 )
 from podtide.domain.fakes.driver.script import Storage
+from podtide.domain.fakes.driver.tables import DriverTables
 from podtide.domain.protocol.stimuli import BlockUpdated, RddBlock, StageCompleted, StageSubmitted
 
 RESUBMIT_MS: Final[Millis] = 200
@@ -49,159 +49,159 @@ RESUBMIT_MS: Final[Millis] = 200
 # stages
 
 
-def start_job(books: Books, place: int, run: int, now: Millis) -> None:
+def start_job(tables: DriverTables, place: int, run: int, now: Millis) -> None:
     """The driver's program runs a job of the script."""
-    submit(books, open_job(books, place, run, now), now)
+    submit(tables, open_job(tables, place, run, now), now)
 
 
-def submit(books: Books, number: int, now: Millis) -> None:
+def submit(tables: DriverTables, number: int, now: Millis) -> None:
     """submitStage: the stage if its parents are there, else these first."""
     todo = [number]
     while todo:
         one = todo.pop()
-        row = books.stages.rows[one]
+        row = tables.stages[one]
         if row.phase is not Phase.IDLE:
             continue
-        missing = [parent for parent in row.parents if books.missing.rows[books.stages.rows[parent].array]]
+        missing = [parent for parent in row.parents if tables.missing[tables.stages[parent].array]]
         if missing:
-            books.stages.put(one, row._replace(phase=Phase.WAITING))
+            tables.stages.put(one, row._replace(phase=Phase.WAITING))
             todo.extend(reversed(missing))
         else:
-            _submit_missing_tasks(books, one, row, now)
+            _submit_missing_tasks(tables, one, row, now)
 
 
-def _submit_missing_tasks(books: Books, number: int, row: StageRow, now: Millis) -> None:
-    script, attempt = books.plan.stage(row), row.attempt + 1
-    books.stages.put(number, row._replace(phase=Phase.RUNNING, attempt=attempt))
-    count = books.missing.rows[row.array]
-    books.left.put(number, count)
-    books.count("stage attempts")
+def _submit_missing_tasks(tables: DriverTables, number: int, row: StageRow, now: Millis) -> None:
+    script, attempt = tables.plan.stage(row), row.attempt + 1
+    tables.stages.put(number, row._replace(phase=Phase.RUNNING, attempt=attempt))
+    count = tables.missing[row.array]
+    tables.left.put(number, count)
+    tables.count("stage attempts")
     partitions = None
     if count < script.tasks:
-        partitions = tuple(at for at, holder in enumerate(books.outputs.rows[row.array]) if holder is None)
+        partitions = tuple(at for at, holder in enumerate(tables.outputs[row.array]) if holder is None)
     locality = None
     if script.data is not None:
         locality = tuple(map(script.data.of, range(count) if partitions is None else partitions))
-    books.said.append(StageSubmitted(now, number, attempt, count, script.profile, locality))
+    tables.events.append(StageSubmitted(now, number, attempt, count, script.profile, locality))
     if count:
-        tasks.submit(books, AttemptRow(min(row.jobs), number, attempt, count, script.profile, partitions))
+        tasks.submit(tables, AttemptRow(min(row.jobs), number, attempt, count, script.profile, partitions))
     else:
-        _complete(books, number, now)
+        _complete(tables, number, now)
 
 
-def _complete(books: Books, number: int, now: Millis) -> None:
+def _complete(tables: DriverTables, number: int, now: Millis) -> None:
     """A map stage has nothing left to wait for."""
-    row = books.stages.rows[number]
-    _finish(books, number, row, now)
-    row = books.stages.rows[number]
-    books.stages.put(number, row._replace(failed=frozenset()))
-    if books.missing.rows[row.array]:
-        submit(books, number, now)
+    row = tables.stages[number]
+    _finish(tables, number, row, now)
+    row = tables.stages[number]
+    tables.stages.put(number, row._replace(failed=frozenset()))
+    if tables.missing[row.array]:
+        submit(tables, number, now)
         return
     for job in sorted(row.jobs):
-        if books.jobs.rows[job].stages[-1] == number:
-            close_job(books, job, Ending.SUCCEEDED, now)
+        if tables.jobs[job].stages[-1] == number:
+            close_job(tables, job, Ending.SUCCEEDED, now)
     waiting = []
-    for one in {one for job in row.jobs for one in books.jobs.rows[job].stages}:
-        child = books.stages.rows.get(one)
+    for one in {one for job in row.jobs for one in tables.jobs[job].stages}:
+        child = tables.stages.get(one)
         if child is not None and child.phase is Phase.WAITING and number in child.parents:
             waiting.append((min(child.jobs), one))
-            books.stages.put(one, child._replace(phase=Phase.IDLE))
+            tables.stages.put(one, child._replace(phase=Phase.IDLE))
     for _, one in sorted(waiting):
-        submit(books, one, now)
+        submit(tables, one, now)
 
 
-def _finish(books: Books, number: int, row: StageRow, now: Millis, phase: Phase = Phase.IDLE) -> None:
+def _finish(tables: DriverTables, number: int, row: StageRow, now: Millis, phase: Phase = Phase.IDLE) -> None:
     """markStageAsFinished: the latest attempt is over."""
-    books.stages.put(number, row._replace(phase=phase))
-    tasks.retire(books, attempt_key(number, row.attempt))
-    books.said.append(StageCompleted(now, number, row.attempt))
+    tables.stages.put(number, row._replace(phase=phase))
+    tasks.retire(tables, attempt_key(number, row.attempt))
+    tables.events.append(StageCompleted(now, number, row.attempt))
 
 
-def resubmit(books: Books, now: Millis) -> None:
+def resubmit(tables: DriverTables, now: Millis) -> None:
     """resubmitFailedStages: all that failed are submitted again, the oldest job's first."""
-    failed = sorted((min(row.jobs), one) for one, row in books.stages.rows.items() if row.phase is Phase.FAILED)
+    failed = sorted((min(row.jobs), one) for one, row in tables.stages.items() if row.phase is Phase.FAILED)
     for _, one in failed:
-        books.stages.put(one, books.stages.rows[one]._replace(phase=Phase.IDLE))
+        tables.stages.put(one, tables.stages[one]._replace(phase=Phase.IDLE))
     for _, one in failed:
-        if one in books.stages.rows:
-            submit(books, one, now)
+        if one in tables.stages:
+            submit(tables, one, now)
 
 
-def _abort(books: Books, number: int, now: Millis) -> None:
+def _abort(tables: DriverTables, number: int, now: Millis) -> None:
     """abortStage: the jobs that need the stage fail."""
-    for job in sorted(books.stages.rows[number].jobs):
-        _cancel(books, job, now)
-        close_job(books, job, Ending.FAILED, now)
+    for job in sorted(tables.stages[number].jobs):
+        _cancel(tables, job, now)
+        close_job(tables, job, Ending.FAILED, now)
 
 
-def _cancel(books: Books, job: int, now: Millis) -> None:
+def _cancel(tables: DriverTables, job: int, now: Millis) -> None:
     """cancelRunningIndependentStages."""
-    for number in sorted(books.jobs.rows[job].stages):
-        row = books.stages.rows[number]
+    for number in sorted(tables.jobs[job].stages):
+        row = tables.stages[number]
         if len(row.jobs) == 1 and (row.phase is Phase.RUNNING or row.failed):
             for attempt in range(row.attempt + 1):
-                tasks.kill(books, attempt_key(number, attempt), now)
-            _finish(books, number, row, now)
+                tasks.kill(tables, attempt_key(number, attempt), now)
+            _finish(tables, number, row, now)
 
 
 # tasks
 
 
-def task_over(books: Books, task: TaskRow, executor: ExecutorRow, now: Millis) -> None:
+def task_over(tables: DriverTables, task: TaskRow, executor: ExecutorRow, now: Millis) -> None:
     """handleTaskCompletion: a task ended by itself, or was killed. Its slot has been released."""
-    attempt = tasks.leave_set(books, task)
+    attempt = tasks.leave_set(tables, task)
     if task.fate is Fate.SUCCESS:
-        _succeeded(books, task, attempt, executor, now)
+        _succeeded(tables, task, attempt, executor, now)
         return
-    tasks.say_end(books, task, executor, now)
-    books.count("wasted_ms", now - task.began)
+    tasks.say_end(tables, task, executor, now)
+    tables.count("wasted_ms", now - task.began)
     match task.fate:
         case Fate.FAILURE:
-            books.count("tasks.failed")
-            try_again(books, task, attempt, now, counts=True)
+            tables.count("tasks.failed")
+            try_again(tables, task, attempt, now, counts=True)
         case Fate.FETCH_FAILURE:
-            books.count("tasks.fetch failed")
-            _fetch_failed(books, task, now)
+            tables.count("tasks.fetch failed")
+            _fetch_failed(tables, task, now)
         case _:
-            books.count("tasks.killed")
+            tables.count("tasks.killed")
 
 
-def _succeeded(books: Books, task: TaskRow, attempt: AttemptRow, executor: ExecutorRow, now: Millis) -> None:
+def _succeeded(tables: DriverTables, task: TaskRow, attempt: AttemptRow, executor: ExecutorRow, now: Millis) -> None:
     number, partition = task.stage, tasks.partition_of(attempt, task.task_index)
-    row = books.stages.rows.get(number)
-    rdd = books.rdds.rows.get(number)
+    row = tables.stages.get(number)
+    rdd = tables.rdds.get(number)
     if row is not None and rdd is not None:
-        cached = books.plan.stage(row).cached
+        cached = tables.plan.stage(row).cached
         on_disk = cached is not None and cached.storage is Storage.DISK
-        books.said.append(BlockUpdated(now, executor.executor, RddBlock(rdd, partition), True, on_disk))
-    tasks.say_end(books, task, executor, now)
-    books.count("tasks.succeeded")
+        tables.events.append(BlockUpdated(now, executor.executor, RddBlock(rdd, partition), True, on_disk))
+    tasks.say_end(tables, task, executor, now)
+    tables.count("tasks.succeeded")
     if row is None:  # its job is over
-        books.count("wasted_ms", now - task.began)
+        tables.count("wasted_ms", now - task.began)
         return
-    first = books.outputs.rows[row.array][partition] is None
-    tries = books.again.rows.get(row.array)
+    first = tables.outputs[row.array][partition] is None
+    tries = tables.again.get(row.array)
     repeated = not first or (tries is not None and tries.get(partition, 0) & 1)
-    books.count("wasted_ms" if repeated else "useful_ms", now - task.began)
+    tables.count("wasted_ms" if repeated else "useful_ms", now - task.began)
     key = attempt_key(number, row.attempt)
-    latest = books.attempts.rows.get(key)
+    latest = tables.attempts.get(key)
     awaited = first and latest is not None and _awaits(latest, partition)
     if task.attempt < row.attempt and latest is not None and first and not latest.zombie:
         index = index_of(latest, partition)
         if index is not None:
-            tasks.computed_elsewhere(books, key, latest, index)
+            tasks.computed_elsewhere(tables, key, latest, index)
     elif latest is not None and task.attempt == row.attempt:
-        _clear(books, key, latest, task.task_index)
+        _clear(tables, key, latest, task.task_index)
     if first or row.array >= 0:
-        books.hold(row.array, partition, books.holder(task))
+        tables.hold(row.array, partition, tables.holder(task))
     if awaited:
-        books.left.put(number, books.left.rows[number] - 1)
+        tables.left.put(number, tables.left[number] - 1)
     if row.array < 0:
-        if first and not books.missing.rows[row.array]:
-            _succeed(books, number, now)
-    elif row.phase is Phase.RUNNING and not books.left.rows[number]:
-        _complete(books, number, now)
+        if first and not tables.missing[row.array]:
+            _succeed(tables, number, now)
+    elif row.phase is Phase.RUNNING and not tables.left[number]:
+        _complete(tables, number, now)
 
 
 def index_of(attempt: AttemptRow, partition: int) -> int | None:
@@ -219,69 +219,69 @@ def _awaits(attempt: AttemptRow, partition: int) -> bool:
     return index is not None and index not in attempt.elsewhere
 
 
-def _clear(books: Books, key: int, attempt: AttemptRow, index: int) -> None:
+def _clear(tables: DriverTables, key: int, attempt: AttemptRow, index: int) -> None:
     """A task that succeeded in its own task set has no failures any more."""
     if (attempt.failures or attempt.elsewhere) and (index in attempt.failures or index in attempt.elsewhere):
-        books.attempts.put(
+        tables.attempts.put(
             key,
             attempt._replace(failures=attempt.failures.discard(index), elsewhere=attempt.elsewhere.discard(index)),
         )
 
 
-def _succeed(books: Books, number: int, now: Millis) -> None:
+def _succeed(tables: DriverTables, number: int, now: Millis) -> None:
     """The last partition of a result stage is there: its job is done."""
-    row = books.stages.rows[number]
-    _finish(books, number, row, now)
-    books.stages.put(number, books.stages.rows[number]._replace(failed=frozenset()))
+    row = tables.stages[number]
+    _finish(tables, number, row, now)
+    tables.stages.put(number, tables.stages[number]._replace(failed=frozenset()))
     (job,) = row.jobs
-    _cancel(books, job, now)
+    _cancel(tables, job, now)
     for attempt in range(row.attempt + 1):
-        tasks.kill(books, attempt_key(number, attempt), now)
-    close_job(books, job, Ending.SUCCEEDED, now)
+        tasks.kill(tables, attempt_key(number, attempt), now)
+    close_job(tables, job, Ending.SUCCEEDED, now)
 
 
-def try_again(books: Books, task: TaskRow, attempt: AttemptRow, now: Millis, *, counts: bool) -> None:
+def try_again(tables: DriverTables, task: TaskRow, attempt: AttemptRow, now: Millis, *, counts: bool) -> None:
     """A task failed, by itself or with its executor."""
-    row = books.stages.rows.get(task.stage)
+    row = tables.stages.get(task.stage)
     if row is None:
         return
-    note_try(books, row.array, tasks.partition_of(attempt, task.task_index), lost=False)
-    if not attempt.zombie and tasks.failed(books, attempt, task.task_index, counts=counts):
-        _abort(books, task.stage, now)
+    note_try(tables, row.array, tasks.partition_of(attempt, task.task_index), lost=False)
+    if not attempt.zombie and tasks.failed(tables, attempt, task.task_index, counts=counts):
+        _abort(tables, task.stage, now)
 
 
-def note_try(books: Books, array: int, partition: int, *, lost: bool) -> None:
+def note_try(tables: DriverTables, array: int, partition: int, *, lost: bool) -> None:
     """One try more of a partition; ``lost``: it had succeeded."""
-    tries = books.again.rows.get(array, pmap())
+    tries = tables.again.get(array, pmap())
     before = tries.get(partition, 0)
-    books.again.put(array, tries.set(partition, before + 2 | int(lost)))
+    tables.again.put(array, tries.set(partition, before + 2 | int(lost)))
 
 
-def _fetch_failed(books: Books, task: TaskRow, now: Millis) -> None:
-    row = books.stages.rows.get(task.stage)
+def _fetch_failed(tables: DriverTables, task: TaskRow, now: Millis) -> None:
+    row = tables.stages.get(task.stage)
     if row is None:
         return
-    tasks.retire(books, attempt_key(task.stage, task.attempt))
+    tasks.retire(tables, attempt_key(task.stage, task.attempt))
     if row.attempt != task.attempt:
         return
     row = row._replace(failed=row.failed | {task.attempt})
-    books.stages.put(task.stage, row)
-    aborts = len(row.failed) >= books.plan.script.stage_attempts_max
+    tables.stages.put(task.stage, row)
+    aborts = len(row.failed) >= tables.plan.script.stage_attempts_max
     if row.phase is Phase.RUNNING:
-        _finish(books, task.stage, row, now, Phase.IDLE if aborts else Phase.FAILED)
+        _finish(tables, task.stage, row, now, Phase.IDLE if aborts else Phase.FAILED)
         if not aborts:
-            books.later(Due(now + RESUBMIT_MS, Kind.RESUBMIT))
+            tables.schedule(Due(now + RESUBMIT_MS, Kind.RESUBMIT))
     if aborts:
-        _abort(books, task.stage, now)
+        _abort(tables, task.stage, now)
     elif row.phase in (Phase.RUNNING, Phase.FAILED):
-        _fail_with(books, row)
+        _fail_with(tables, row)
 
 
-def _fail_with(books: Books, row: StageRow) -> None:
+def _fail_with(tables: DriverTables, row: StageRow) -> None:
     """The parent that a failed stage misses first is submitted again with it, and not before."""
     for parent in row.parents:
-        above = books.stages.rows[parent]
-        if books.missing.rows[above.array]:
+        above = tables.stages[parent]
+        if tables.missing[above.array]:
             if above.phase is Phase.IDLE:
-                books.stages.put(parent, above._replace(phase=Phase.FAILED))
+                tables.stages.put(parent, above._replace(phase=Phase.FAILED))
             return

@@ -11,9 +11,10 @@ backend: jump to the earliest of ``due(workload)``, the cluster's and the engine
 the engine, and let the workload ``hear`` what the engine commands, and what executors tell the driver, at that same time.
 What cannot matter to it is not heard, so everything may be told.
 
-A state is immutable for whoever holds it, and an older one can be gone on from (see ``base.versioned``). Going forward costs
-what happens: a task about ten microseconds, whatever the number of executors. ``fakes.driver.task_scheduler`` and
-``fakes.driver.dag_scheduler`` have the rules; docs/workload.md says what of Spark they leave out.
+``advance`` returns another state, and the one before it answers no more (``base.versioned.Stale``): whoever wants to go on
+twice from the same moment forks it (``fork``). A step costs what happens: a task about ten microseconds, whatever the
+number of executors. ``fakes.driver.task_scheduler`` and ``fakes.driver.dag_scheduler`` have the rules; docs/workload.md
+says what of Spark they leave out.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from pyrsistent import PDeque, pdeque
 
 from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
-from podtide.domain.base.versioned import Versioned
+from podtide.domain.base.versioned import Exclusive
 from podtide.domain.fakes.driver import dag_scheduler as stages, task_scheduler as tasks
-from podtide.domain.fakes.driver.books import Books, Plan
 from podtide.domain.fakes.driver.checks import problems
 from podtide.domain.fakes.driver.executor_losses import executor_lost
 from podtide.domain.fakes.driver.jobs import clean
 from podtide.domain.fakes.driver.rows import Due, Ending, ExecutorRow, Kind, PodRow, Standing
 from podtide.domain.fakes.driver.script import Targets, Workload
+from podtide.domain.fakes.driver.tables import DriverTables, Plan
 from podtide.domain.protocol.commands import Command
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.pod_commands import (
@@ -57,7 +58,7 @@ _HEARD: Final = (
 )  # fmt: skip
 
 
-class Run(Versioned[Books]):
+class Run(Exclusive[DriverTables]):
     """Jobs under way."""
 
     __slots__ = ()
@@ -96,12 +97,17 @@ def begin(workload: Workload, seed: int, now: Millis, rules: ProfileRules | None
         raise ValueError("; ".join(f"{where}: expected {what}" for where, what in found[:10]))
     if isinstance(workload, Targets):
         return Asking(now, workload, now)
-    books = Books(Plan(workload, rules), stream(seed), now)
+    tables = DriverTables(Plan(workload, rules), stream(seed), now)
     for place, job in enumerate(workload.jobs):
         if not job.after:
-            books.later(Due(now + job.start_ms, Kind.JOB, place, 0))
-    books.journal()
-    return Playing(now, Run(books))
+            tables.schedule(Due(now + job.start_ms, Kind.JOB, place, 0))
+    tables.undo_log.clear()
+    return Playing(now, Run(tables))
+
+
+def fork(state: State) -> State:
+    """Return an independent state at the same moment. Costs one copy."""
+    return state if isinstance(state, Asking) else state._replace(run=Run(state.run._tables.fork()))
 
 
 def hear(state: State, command: Word, now: Millis) -> State:
@@ -125,7 +131,7 @@ def due(state: State) -> Millis:
     if isinstance(state, Asking):
         steps = state.script.steps
         return NEVER if state.stopped or state.said == len(steps) else state.began + steps[state.said][0]
-    first = state.run.books.due()
+    first = state.run._tables.due()
     return min(first, state.heard.left[0]) if state.heard else first
 
 
@@ -133,8 +139,8 @@ def done(state: State) -> bool:
     """Whether all jobs have ended, or all targets are said. What is left may still end, or be cleaned up."""
     if isinstance(state, Asking):
         return due(state) == NEVER
-    books = state.run.books
-    return bool(books.number("stopped")) or books.number("ended") == len(books.plan.script.jobs)
+    tables = state.run._tables
+    return tables.stopped or len(tables.ended) == len(tables.plan.script.jobs)
 
 
 def advance(state: State, now: Millis) -> tuple[State, tuple[Said, ...]]:
@@ -147,24 +153,22 @@ def advance(state: State, now: Millis) -> tuple[State, tuple[Said, ...]]:
         return _ask(state, now)
     if due(state) > now:
         return state._replace(now=now), ()
-    books = state.run.books
-    said: list[Said] = []
-    books.said = said  # type: ignore[assignment]  # listener events are all that the schedulers add
-    left, last = state.heard, NEVER
-    while left and left.left[0] <= now:
-        at, word = left.left
-        if at != last:  # what is heard at once is taken in at once: nobody is offered a task who is about to go
-            tasks.offer_all(books, last)
-            _live(books, at - 1)
-        _take(books, word, at)
-        left, last = left.popleft(), at
-    tasks.offer_all(books, last)
-    _live(books, now)
-    _say_busy(books, said, now)
-    run = Run(books)
-    state.run.hand_over(run, books.journal())
-    books.said = []
-    return Playing(now, run, left), tuple(said)
+    events: list[Said] = []
+    with state.run.step() as tables:
+        tables.events = events  # type: ignore[assignment]  # listener events are all that the schedulers add
+        left, last = state.heard, NEVER
+        while left and left.left[0] <= now:
+            at, word = left.left
+            if at != last:  # what is heard at once is taken in at once: nobody is offered a task who is about to go
+                tasks.offer_all(tables, last)
+                _live(tables, at - 1)
+            _take(tables, word, at)
+            left, last = left.popleft(), at
+        tasks.offer_all(tables, last)
+        _live(tables, now)
+        _say_busy(tables, events, now)
+        tables.events = []
+        return Playing(now, state.run.hand_over(Run(tables)), left), tuple(events)
 
 
 def _check(last: Millis, now: Millis) -> None:
@@ -181,98 +185,97 @@ def _ask(state: Asking, now: Millis) -> tuple[State, tuple[Said, ...]]:
     return state._replace(now=now, said=place), tuple(said)
 
 
-def _live(books: Books, until: Millis) -> None:
+def _live(tables: DriverTables, until: Millis) -> None:
     """All that happens by itself up to and including ``until``."""
-    heap = books.heap
-    while (at := books.due()) <= until:
+    heap = tables.heap
+    while (at := tables.due()) <= until:
         _, serial = heapq.heappop(heap)
-        task = books.tasks.rows.get(serial)
+        task = tables.tasks.get(serial)
         if task is None:
-            due = books.agenda.drop(serial)
+            due = tables.agenda.drop(serial)
             assert due is not None
-            _happen(books, due)
+            _happen(tables, due)
         else:
-            executor = books.executors.rows[task.executor]
-            tasks.offer(books, tasks.release(books, serial, task), at)
-            stages.task_over(books, task, executor, at)
-        if books.wanting:
-            tasks.offer_all(books, at)
+            executor = tables.executors[task.executor]
+            tasks.offer(tables, tasks.release(tables, serial, task), at)
+            stages.task_over(tables, task, executor, at)
+        if tables.wanting:
+            tasks.offer_all(tables, at)
 
 
-def _happen(books: Books, due: Due) -> None:
+def _happen(tables: DriverTables, due: Due) -> None:
     match due.kind:
         case Kind.JOB:
-            stages.start_job(books, due.a, due.b, due.at)
+            stages.start_job(tables, due.a, due.b, due.at)
         case Kind.RESUBMIT:
-            stages.resubmit(books, due.at)
+            stages.resubmit(tables, due.at)
         case _:
-            clean(books, due.a, due.at)
+            clean(tables, due.a, due.at)
 
 
-def _take(books: Books, word: Word, at: Millis) -> None:
-    if books.number("stopped"):
+def _take(tables: DriverTables, word: Word, at: Millis) -> None:
+    if tables.stopped:
         return
     match word:
         case CreatePod():
-            books.pods.put(str(word.executor), PodRow(word.profile, word.single_task))
+            tables.pods.put(str(word.executor), PodRow(word.profile, word.single_task))
         case RegisterExecutor():
-            known = books.pods.rows.get(word.executor)
+            known = tables.pods.get(word.executor)
             single = known is not None and known.single_task
-            books.pods.put(word.executor, PodRow(word.profile, single, word.address))
+            tables.pods.put(word.executor, PodRow(word.profile, single, word.address))
         case AnswerRegistration():
-            pod = books.pods.drop(word.executor) or PodRow()
-            if word.accepted and word.executor not in books.names:
-                slots = books.plan.slots.get(pod.profile, 0)  # no task of this script asks for another profile
+            pod = tables.pods.drop(word.executor) or PodRow()
+            if word.accepted and word.executor not in tables.names:
+                slots = tables.plan.slots.get(pod.profile, 0)  # no task of this script asks for another profile
                 slots = min(slots, 1) if pod.single_task else slots
                 tasks.join(
-                    books, ExecutorRow(word.executor, pod.profile, slots, slots, Standing.ACTIVE, at, pod.address)
+                    tables, ExecutorRow(word.executor, pod.profile, slots, slots, Standing.ACTIVE, at, pod.address)
                 )
         case DecommissionExecutors():
             for executor in word.executors:
-                if executor in books.names:
-                    tasks.stand_aside(books, books.names[executor], Standing.LEAVING)
+                if executor in tables.names:
+                    tasks.stand_aside(tables, tables.names[executor], Standing.LEAVING)
         case ExecutorDisconnected():
-            if word.address in books.addresses:
-                tasks.stand_aside(books, books.addresses[word.address], Standing.SILENT)
+            if word.address in tables.addresses:
+                tasks.stand_aside(tables, tables.addresses[word.address], Standing.SILENT)
         case RemoveExecutor():
-            books.pods.drop(word.executor)
-            if word.executor in books.names:
-                executor_lost(books, books.names[word.executor], word.reason, at)
+            tables.pods.drop(word.executor)
+            if word.executor in tables.names:
+                executor_lost(tables, tables.names[word.executor], word.reason, at)
         case StopApplication():
-            _stop(books, at)
+            _stop(tables, at)
         case _:
             raise AssertionError(f"{type(word).__name__} is not heard")
 
 
-def _stop(books: Books, at: Millis) -> None:
+def _stop(tables: DriverTables, at: Millis) -> None:
     """The driver ends: its jobs end nowhere, and nothing more is said."""
-    books.numbers.put("stopped", 1)
-    for key, job in list(books.jobs.rows.items()):
+    tables.stopped = True
+    for key, job in list(tables.jobs.items()):
         if job.ended is None:
-            books.jobs.put(key, job._replace(ended=at, ending=Ending.STOPPED))
-            books.count("jobs.stopped")
-    for serial, task in list(books.tasks.rows.items()):
-        tasks.release(books, serial, task)
-        tasks.leave_set(books, task)
-        books.count("tasks.stopped")
-    for key in list(books.attempts.rows):
-        tasks.retire(books, key)
-    for key in list(books.executors.rows):
-        tasks.evict(books, key, at)
-    for serial in list(books.agenda.rows):
-        books.agenda.drop(serial)
-    books.wanting.clear()
+            tables.jobs.put(key, job._replace(ended=at, ending=Ending.STOPPED))
+            tables.count("jobs.stopped")
+    for serial, task in list(tables.tasks.items()):
+        tasks.release(tables, serial, task)
+        tasks.leave_set(tables, task)
+        tables.count("tasks.stopped")
+    for key in list(tables.attempts):
+        tasks.retire(tables, key)
+    for key in list(tables.executors):
+        tasks.evict(tables, key, at)
+    tables.agenda.drop_all()
+    tables.wanting.clear()
 
 
-def _say_busy(books: Books, said: list[Said], now: Millis) -> None:
+def _say_busy(tables: DriverTables, said: list[Said], now: Millis) -> None:
     """Which executors run tasks now and did not before, and the other way round."""
     busy: list[ExecutorId] = []
     idle: list[ExecutorId] = []
-    for key in sorted(books.was_busy):
-        is_busy = bool(books.aboard.get(key))
-        if is_busy != books.was_busy[key]:
-            (busy if is_busy else idle).append(books.executors.rows[key].executor)
-    books.was_busy.clear()
+    for key in sorted(tables.was_busy):
+        is_busy = bool(tables.aboard.get(key))
+        if is_busy != tables.was_busy[key]:
+            (busy if is_busy else idle).append(tables.executors[key].executor)
+    tables.was_busy.clear()
     if busy:
         said.append(ExecutorBusy(now, tuple(busy), True))
     if idle:
@@ -325,22 +328,22 @@ def summary(state: State) -> Summary:
     """What happened so far; of targets alone nothing does. Costs the jobs that started, and the executors that are there."""
     if isinstance(state, Asking):
         return Summary()
-    books = state.run.books
-    tally, script = books.tally.rows, books.plan.script
-    here = sum(row.slots * (state.now - row.since) for row in books.executors.rows.values())
+    tables = state.run._tables
+    tally, script = tables.tally, tables.plan.script
+    here = sum(row.slots * (state.now - row.since) for row in tables.executors.values())
     return Summary(
         jobs=tuple(
             JobTimes(script.jobs[row.place].name, row.run, key, row.began, row.first_task, row.ended, row.ending)
-            for key, row in sorted(books.jobs.rows.items())
+            for key, row in sorted(tables.jobs.items())
         ),
-        jobs_waiting=sum(job.times for job in script.jobs) - len(books.jobs.rows),
+        jobs_waiting=sum(job.times for job in script.jobs) - len(tables.jobs),
         stage_attempts=tally.get("stage attempts", 0),
         tasks_succeeded=tally.get("tasks.succeeded", 0),
         tasks_failed=tally.get("tasks.failed", 0),
         tasks_lost=tally.get("tasks.lost", 0),
         tasks_killed=tally.get("tasks.killed", 0),
         tasks_resubmitted=tally.get("tasks.resubmitted", 0),
-        tasks_running=len(books.tasks.rows),
+        tasks_running=len(tables.tasks),
         fetch_failures=tally.get("tasks.fetch failed", 0),
         outputs_lost=tally.get("outputs.lost", 0),
         outputs_moved=tally.get("outputs.moved", 0),

@@ -15,10 +15,10 @@ from typing import Final
 
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.fakes.driver import task_scheduler as tasks
-from podtide.domain.fakes.driver.books import Books
 from podtide.domain.fakes.driver.dag_scheduler import index_of, note_try, try_again
 from podtide.domain.fakes.driver.rows import ExecutorRow, Fate, Holder, Phase, Standing, TaskRow, attempt_key
 from podtide.domain.fakes.driver.script import Outputs
+from podtide.domain.fakes.driver.tables import DriverTables
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.stimuli import BlockUpdated, ShuffleDataBlock, TaskEnd, TaskOutcome
 
@@ -26,40 +26,42 @@ _MOVED: Final = -1
 _KILLED: Final = "ExecutorKilled"
 
 
-def executor_lost(books: Books, key: int, reason: ExitReason, now: Millis) -> None:
+def executor_lost(tables: DriverTables, key: int, reason: ExitReason, now: Millis) -> None:
     """An executor is gone, with what ran on it and, as the script has it, with what it holds."""
-    held = books.held.pop(key, {})
-    executor, running = tasks.evict(books, key, now)
+    held = tables.held.pop(key, {})
+    executor, running = tasks.evict(tables, key, now)
     leaving = executor.standing is Standing.LEAVING or reason.kind == "ExecutorDecommission"
     counts = reason.caused_by_app and not leaving
-    moves = books.plan.script.outputs is Outputs.MIGRATED and leaving
+    moves = tables.plan.script.outputs is Outputs.MIGRATED and leaving
     moves = moves and reason.kind != _KILLED and not reason.exit_code
     again: dict[tuple[int, int, int], list[int]] = {}
     for array in sorted(held):
         lost = sorted(held[array])
-        if not (moves and _migrate(books, array, lost, now)):
-            _lose(books, array, lost, again)
+        if not (moves and _migrate(tables, array, lost, now)):
+            _lose(tables, array, lost, again)
     by_set: dict[tuple[int, int, int], list[TaskRow]] = {place: [] for place in again}
     for task in running:
-        attempt = tasks.leave_set(books, task)
+        attempt = tasks.leave_set(tables, task)
         by_set.setdefault((attempt.job, task.stage, task.attempt), []).append(task)
     for place in sorted(by_set):
-        _tell_lost(books, place, again.get(place, []), by_set[place], executor, counts, now)
+        _tell_lost(tables, place, again.get(place, []), by_set[place], executor, counts, now)
 
 
-def _lose(books: Books, array: int, partitions: list[int], again: dict[tuple[int, int, int], list[int]]) -> None:
+def _lose(
+    tables: DriverTables, array: int, partitions: list[int], again: dict[tuple[int, int, int], list[int]]
+) -> None:
     """Output is lost. What the living task set of a running stage had computed waits again: its place and indexes."""
-    number = books.sharers.rows.get(array)
-    row = None if number is None else books.stages.rows[number]
+    number = tables.sharers.get(array)
+    row = None if number is None else tables.stages[number]
     attempt = None
     if number is not None and row is not None and row.phase is Phase.RUNNING:
-        attempt = books.attempts.rows.get(attempt_key(number, row.attempt))
+        attempt = tables.attempts.get(attempt_key(number, row.attempt))
     for partition in partitions:
-        holder = books.outputs.rows[array][partition]
+        holder = tables.outputs[array][partition]
         assert holder is not None
-        books.hold(array, partition, None)
-        books.count("outputs.lost")
-        note_try(books, array, partition, lost=True)
+        tables.hold(array, partition, None)
+        tables.count("outputs.lost")
+        note_try(tables, array, partition, lost=True)
         if attempt is not None and not attempt.zombie and (holder.stage, holder.attempt) == (number, attempt.attempt):
             index = index_of(attempt, partition)
             assert index is not None
@@ -67,7 +69,7 @@ def _lose(books: Books, array: int, partitions: list[int], again: dict[tuple[int
 
 
 def _tell_lost(
-    books: Books,
+    tables: DriverTables,
     place: tuple[int, int, int],
     resubmitted: list[int],
     running: list[TaskRow],
@@ -79,35 +81,35 @@ def _tell_lost(
     _, number, attempt_number = place
     key = attempt_key(number, attempt_number)
     for index in resubmitted:
-        attempt = books.attempts.rows.get(key)
+        attempt = tables.attempts.get(key)
         if attempt is None or attempt.zombie:  # its job failed a moment ago, of what else was lost
             break
-        books.said.append(_resubmitted(number, attempt_number, index, executor.executor, now))
-        books.left.put(number, books.left.rows[number] + 1)
-        books.count("tasks.resubmitted")
-        tasks.wait_again(books, attempt, index)
+        tables.events.append(_resubmitted(number, attempt_number, index, executor.executor, now))
+        tables.left.put(number, tables.left[number] + 1)
+        tables.count("tasks.resubmitted")
+        tasks.wait_again(tables, attempt, index)
     for task in running:
-        tasks.say_end(books, task._replace(fate=Fate.FAILURE), executor, now)
-        books.count("tasks.lost")
-        books.count("wasted_ms", now - task.began)
-        living = books.attempts.rows.get(key)
+        tasks.say_end(tables, task._replace(fate=Fate.FAILURE), executor, now)
+        tables.count("tasks.lost")
+        tables.count("wasted_ms", now - task.began)
+        living = tables.attempts.get(key)
         if living is not None:
-            try_again(books, task, living, now, counts=counts)
+            try_again(tables, task, living, now, counts=counts)
 
 
 def _resubmitted(stage: int, attempt: int, index: int, executor: ExecutorId, now: Millis) -> TaskEnd:
     return TaskEnd(now, stage, attempt, index, executor, False, TaskOutcome.FAILED)
 
 
-def _migrate(books: Books, array: int, partitions: list[int], now: Millis) -> bool:
+def _migrate(tables: DriverTables, array: int, partitions: list[int], now: Millis) -> bool:
     """Others take over what an executor held, in turn; returns whether there are any."""
-    peers = [key for key, row in books.executors.rows.items() if row.standing is Standing.ACTIVE]
+    peers = [key for key, row in tables.executors.items() if row.standing is Standing.ACTIVE]
     for partition in partitions if peers else ():
-        peer = peers[books.next("moved") % len(peers)]
-        holder = books.outputs.rows[array][partition]
+        peer = peers[tables.moves.next() % len(peers)]
+        holder = tables.outputs[array][partition]
         assert holder is not None
-        books.hold(array, partition, Holder(peer, holder.stage, _MOVED))
-        books.count("outputs.moved")
-        name = books.executors.rows[peer].executor
-        books.said.append(BlockUpdated(now, name, ShuffleDataBlock(array), True, True))
+        tables.hold(array, partition, Holder(peer, holder.stage, _MOVED))
+        tables.count("outputs.moved")
+        name = tables.executors[peer].executor
+        tables.events.append(BlockUpdated(now, name, ShuffleDataBlock(array), True, True))
     return bool(peers)

@@ -1,4 +1,4 @@
-"""The rows of a driver's books: executors, tasks that run, task sets, stages, jobs. Immutable, each under an integer key."""
+"""The rows of a driver: executors, tasks that run, task sets, stages, jobs. Immutable, each under an integer key."""
 
 from __future__ import annotations
 

@@ -24,7 +24,6 @@ from typing import Final
 
 from podtide.domain.base.randomness import Stream, bits, chance, draw, split, unit
 from podtide.domain.base.units import NEVER, Millis, ProfileId
-from podtide.domain.fakes.driver.books import Books
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
     ExecutorRow,
@@ -35,6 +34,7 @@ from podtide.domain.fakes.driver.rows import (
     TaskRow,
     attempt_key,
 )
+from podtide.domain.fakes.driver.tables import DriverTables
 from podtide.domain.protocol.stimuli import TaskEnd, TaskOutcome, TaskStart
 
 FETCH_FAILS_MS: Final[Millis] = 100
@@ -57,11 +57,11 @@ _OUTCOMES: Final = {
 # task sets
 
 
-def submit(books: Books, attempt: AttemptRow) -> None:
+def submit(tables: DriverTables, attempt: AttemptRow) -> None:
     """A new task set; its tasks wait for the next offers to its profile."""
-    books.attempts.put(attempt_key(attempt.stage, attempt.attempt), attempt)
-    books.put_queue(attempt, QueueRow(0, None, attempt.tasks, 0))
-    books.wanting.add(attempt.profile)
+    tables.attempts.put(attempt_key(attempt.stage, attempt.attempt), attempt)
+    tables.put_queue(attempt, QueueRow(0, None, attempt.tasks, 0))
+    tables.wanting.add(attempt.profile)
 
 
 def partition_of(attempt: AttemptRow, index: int) -> int:
@@ -69,93 +69,93 @@ def partition_of(attempt: AttemptRow, index: int) -> int:
     return index if attempt.partitions is None else attempt.partitions[index]
 
 
-def retire(books: Books, key: int) -> None:
+def retire(tables: DriverTables, key: int) -> None:
     """Nothing of a task set starts any more; it is forgotten with its last task."""
-    attempt = books.attempts.rows.get(key)
+    attempt = tables.attempts.get(key)
     if attempt is None:
         return
-    queue = books.queues.rows[key]
-    books.put_queue(attempt, QueueRow(attempt.tasks, None, 0, queue.running))
+    queue = tables.queues[key]
+    tables.put_queue(attempt, QueueRow(attempt.tasks, None, 0, queue.running))
     if queue.running:
-        books.attempts.put(key, attempt._replace(zombie=True))
+        tables.attempts.put(key, attempt._replace(zombie=True))
     else:
-        books.drop_attempt(key)
+        tables.drop_attempt(key)
 
 
-def wait_again(books: Books, attempt: AttemptRow, index: int) -> None:
+def wait_again(tables: DriverTables, attempt: AttemptRow, index: int) -> None:
     """A task of a living task set has to run once more."""
-    queue = books.queues.rows[attempt_key(attempt.stage, attempt.attempt)]
+    queue = tables.queues[attempt_key(attempt.stage, attempt.attempt)]
     returned = (index, queue.returned)
-    books.put_queue(attempt, QueueRow(queue.fresh, returned, queue.pending + 1, queue.running))
-    books.wanting.add(attempt.profile)
+    tables.put_queue(attempt, QueueRow(queue.fresh, returned, queue.pending + 1, queue.running))
+    tables.wanting.add(attempt.profile)
 
 
-def computed_elsewhere(books: Books, key: int, attempt: AttemptRow, index: int) -> None:
+def computed_elsewhere(tables: DriverTables, key: int, attempt: AttemptRow, index: int) -> None:
     """Another attempt computed this task's partition: if it waits, it need not run."""
-    books.attempts.put(key, attempt._replace(elsewhere=attempt.elsewhere.add(index)))
-    queue = books.queues.rows[key]
-    if index not in books.flying.get(key, ()):
-        books.put_queue(attempt, queue._replace(pending=queue.pending - 1))
+    tables.attempts.put(key, attempt._replace(elsewhere=attempt.elsewhere.add(index)))
+    queue = tables.queues[key]
+    if index not in tables.flying.get(key, ()):
+        tables.put_queue(attempt, queue._replace(pending=queue.pending - 1))
 
 
-def kill(books: Books, key: int, now: Millis) -> None:
+def kill(tables: DriverTables, key: int, now: Millis) -> None:
     """Tell the running tasks of a task set to end, and start none any more."""
-    for serial in books.flying.get(key, {}).values():
-        task = books.tasks.rows[serial]
-        heard = books.executors.rows[task.executor].standing is not Standing.SILENT
+    for serial in tables.flying.get(key, {}).values():
+        task = tables.tasks[serial]
+        heard = tables.executors[task.executor].standing is not Standing.SILENT
         if heard and task.ends > now + KILL_MS:
-            _reschedule(books, serial, task._replace(ends=now + KILL_MS, fate=Fate.KILLED))
-    retire(books, key)
+            _reschedule(tables, serial, task._replace(ends=now + KILL_MS, fate=Fate.KILLED))
+    retire(tables, key)
 
 
-def _reschedule(books: Books, serial: int, task: TaskRow) -> None:
-    books.tasks.put(serial, task)
+def _reschedule(tables: DriverTables, serial: int, task: TaskRow) -> None:
+    tables.tasks.put(serial, task)
     if task.ends != NEVER:
-        heapq.heappush(books.heap, (task.ends, serial))
+        heapq.heappush(tables.heap, (task.ends, serial))
 
 
 # offers
 
 
-def offer_all(books: Books, now: Millis) -> None:
+def offer_all(tables: DriverTables, now: Millis) -> None:
     """Offer the free slots of every profile for which something changed."""
-    while books.wanting:
-        profile = min(books.wanting)
-        books.wanting.discard(profile)
-        offer(books, profile, now)
+    while tables.wanting:
+        profile = min(tables.wanting)
+        tables.wanting.discard(profile)
+        offer(tables, profile, now)
 
 
-def offer(books: Books, profile: ProfileId, now: Millis) -> None:
+def offer(tables: DriverTables, profile: ProfileId, now: Millis) -> None:
     """Start what can start on the executors of a profile."""
-    ready, free = books.ready.get(profile), books.free.get(profile)
+    ready, free = tables.ready.get(profile), tables.free.get(profile)
     if not ready or not free:
         return
     deck = list(free)
-    if books.plan.script.shuffled_offers and len(deck) > 1:
-        _shuffle(books, deck)
-    executors = books.executors.rows
+    if tables.plan.script.shuffled_offers and len(deck) > 1:
+        _shuffle(tables, deck)
+    executors = tables.executors
     while ready and deck:
         _, stage, number = ready[0]
         key = attempt_key(stage, number)
-        while deck and key in books.queues.rows and books.queues.rows[key].pending:
+        while deck and key in tables.queues and tables.queues[key].pending:
             for executor in deck:
-                _start(books, key, executor, now)
-                if not books.queues.rows[key].pending:
+                _start(tables, key, executor, now)
+                if not tables.queues[key].pending:
                     break
             deck = [executor for executor in deck if executors[executor].free]
 
 
-def _shuffle(books: Books, deck: list[int]) -> None:
-    rng: Stream = split(split(books.seed, _OFFERS), books.next("offers"))
+def _shuffle(tables: DriverTables, deck: list[int]) -> None:
+    rng: Stream = split(split(tables.seed, _OFFERS), tables.offer_draws.next())
     for place in range(len(deck) - 1, 0, -1):
         value, rng = bits(rng)
         other = value % (place + 1)
         deck[place], deck[other] = deck[other], deck[place]
 
 
-def _start(books: Books, key: int, executor: int, now: Millis) -> None:
+def _start(tables: DriverTables, key: int, executor: int, now: Millis) -> None:
     """Start the next task of a task set, of which at least one waits."""
-    attempt, queue = books.attempts.rows[key], books.queues.rows[key]
+    attempt, queue = tables.attempts[key], tables.queues[key]
     fresh, returned = queue.fresh, queue.returned
     while True:
         if returned is not None:
@@ -164,34 +164,34 @@ def _start(books: Books, key: int, executor: int, now: Millis) -> None:
             index, fresh = fresh, fresh + 1
         if not attempt.elsewhere or index not in attempt.elsewhere:
             break
-    books.put_queue(attempt, QueueRow(fresh, returned, queue.pending - 1, queue.running + 1))
-    row = books.executors.rows[executor]
-    aboard = books.aboard.setdefault(executor, {})
-    if executor not in books.was_busy:
-        books.was_busy[executor] = bool(aboard)
-    books.put_executor(executor, row._replace(free=row.free - 1))
-    ends, fate = _destiny(books, attempt, partition_of(attempt, index), now)
-    serial = books.next("serial")
-    books.tasks.put(serial, TaskRow(attempt.stage, attempt.attempt, index, executor, now, ends, fate))
-    heapq.heappush(books.heap, (ends, serial))
+    tables.put_queue(attempt, QueueRow(fresh, returned, queue.pending - 1, queue.running + 1))
+    row = tables.executors[executor]
+    aboard = tables.aboard.setdefault(executor, {})
+    if executor not in tables.was_busy:
+        tables.was_busy[executor] = bool(aboard)
+    tables.put_executor(executor, row._replace(free=row.free - 1))
+    ends, fate = _destiny(tables, attempt, partition_of(attempt, index), now)
+    serial = tables.serials.next()
+    tables.tasks.put(serial, TaskRow(attempt.stage, attempt.attempt, index, executor, now, ends, fate))
+    heapq.heappush(tables.heap, (ends, serial))
     aboard[serial] = None
-    books.flying.setdefault(key, {})[index] = serial
-    if attempt.job in books.unstarted:
-        books.unstarted.discard(attempt.job)
-        books.jobs.put(attempt.job, books.jobs.rows[attempt.job]._replace(first_task=now))
-    books.said.append(TaskStart(now, attempt.stage, attempt.attempt, index, row.executor))
+    tables.flying.setdefault(key, {})[index] = serial
+    if attempt.job in tables.unstarted:
+        tables.unstarted.discard(attempt.job)
+        tables.jobs.put(attempt.job, tables.jobs[attempt.job]._replace(first_task=now))
+    tables.events.append(TaskStart(now, attempt.stage, attempt.attempt, index, row.executor))
 
 
-def _destiny(books: Books, attempt: AttemptRow, partition: int, now: Millis) -> tuple[Millis, Fate]:
+def _destiny(tables: DriverTables, attempt: AttemptRow, partition: int, now: Millis) -> tuple[Millis, Fate]:
     """When and how a task that starts now will end. Each try of each partition has luck of its own."""
-    stage: StageRow = books.stages.rows[attempt.stage]
-    missing = books.missing.rows
+    stage: StageRow = tables.stages[attempt.stage]
+    missing = tables.missing
     for parent in stage.parents:
-        if missing[books.stages.rows[parent].array]:
+        if missing[tables.stages[parent].array]:
             return now + FETCH_FAILS_MS, Fate.FETCH_FAILURE
-    script = books.plan.stage(stage)
-    rng = split(books.stream(attempt.stage, stage), partition)
-    tries = books.again.rows.get(stage.array)
+    script = tables.plan.stage(stage)
+    rng = split(tables.task_stream(attempt.stage, stage), partition)
+    tries = tables.again.get(stage.array)
     if tries is not None or attempt.attempt:
         before = 0 if tries is None else tries.get(partition, 0) >> 1
         if before or attempt.attempt:
@@ -208,78 +208,78 @@ def _destiny(books: Books, attempt: AttemptRow, partition: int, now: Millis) -> 
 # ends
 
 
-def release(books: Books, serial: int, task: TaskRow) -> ProfileId:
+def release(tables: DriverTables, serial: int, task: TaskRow) -> ProfileId:
     """A task is over and its slot is free; returns the profile to offer it to."""
-    books.tasks.drop(serial)
-    aboard = books.aboard[task.executor]
-    if task.executor not in books.was_busy:
-        books.was_busy[task.executor] = True
+    tables.tasks.drop(serial)
+    aboard = tables.aboard[task.executor]
+    if task.executor not in tables.was_busy:
+        tables.was_busy[task.executor] = True
     del aboard[serial]
-    row = books.executors.rows[task.executor]
-    books.put_executor(task.executor, row._replace(free=row.free + 1))
+    row = tables.executors[task.executor]
+    tables.put_executor(task.executor, row._replace(free=row.free + 1))
     return row.profile
 
 
-def say_end(books: Books, task: TaskRow, executor: ExecutorRow, now: Millis) -> None:
+def say_end(tables: DriverTables, task: TaskRow, executor: ExecutorRow, now: Millis) -> None:
     """Tell the listeners that a task ended."""
     outcome = _OUTCOMES[task.fate]
-    books.said.append(TaskEnd(now, task.stage, task.attempt, task.task_index, executor.executor, False, outcome))
+    tables.events.append(TaskEnd(now, task.stage, task.attempt, task.task_index, executor.executor, False, outcome))
 
 
-def leave_set(books: Books, task: TaskRow) -> AttemptRow:
+def leave_set(tables: DriverTables, task: TaskRow) -> AttemptRow:
     """A task no longer runs in its task set, which is forgotten if it was the last of a zombie's."""
     key = attempt_key(task.stage, task.attempt)
-    attempt, queue = books.attempts.rows[key], books.queues.rows[key]
-    del books.flying[key][task.task_index]
-    books.put_queue(attempt, QueueRow(queue.fresh, queue.returned, queue.pending, queue.running - 1))
+    attempt, queue = tables.attempts[key], tables.queues[key]
+    del tables.flying[key][task.task_index]
+    tables.put_queue(attempt, QueueRow(queue.fresh, queue.returned, queue.pending, queue.running - 1))
     if attempt.zombie and queue.running == 1:
-        books.drop_attempt(key)
+        tables.drop_attempt(key)
     return attempt
 
 
-def failed(books: Books, attempt: AttemptRow, index: int, *, counts: bool) -> bool:
+def failed(tables: DriverTables, attempt: AttemptRow, index: int, *, counts: bool) -> bool:
     """A task failed in a task set that lives: it waits again, or it did so once too often, which is what is returned."""
     if counts:
         failures = attempt.failures.get(index, 0) + 1
         attempt = attempt._replace(failures=attempt.failures.set(index, failures))
-        books.attempts.put(attempt_key(attempt.stage, attempt.attempt), attempt)
-        if failures >= books.plan.script.task_failures_max:
+        tables.attempts.put(attempt_key(attempt.stage, attempt.attempt), attempt)
+        if failures >= tables.plan.script.task_failures_max:
             return True
     if index not in attempt.elsewhere:
-        wait_again(books, attempt, index)
+        wait_again(tables, attempt, index)
     return False
 
 
 # executors
 
 
-def join(books: Books, row: ExecutorRow) -> None:
+def join(tables: DriverTables, row: ExecutorRow) -> None:
     """An executor was accepted; its slots are offered."""
-    key = books.next("executors")
-    books.put_executor(key, row)
-    books.count("executors.joined")
-    books.wanting.add(row.profile)
+    key = tables.executor_keys.next()
+    tables.put_executor(key, row)
+    tables.count("executors.joined")
+    tables.wanting.add(row.profile)
 
 
-def stand_aside(books: Books, key: int, standing: Standing) -> None:
+def stand_aside(tables: DriverTables, key: int, standing: Standing) -> None:
     """An executor is offered nothing any more; if it is silent, nothing is heard of its tasks either."""
-    row = books.executors.rows[key]
+    row = tables.executors[key]
     if row.standing >= standing:
         return
-    books.put_executor(key, row._replace(standing=standing))
+    tables.put_executor(key, row._replace(standing=standing))
     if standing is Standing.SILENT:
-        for serial in books.aboard.get(key, ()):
-            _reschedule(books, serial, books.tasks.rows[serial]._replace(ends=NEVER))
+        for serial in tables.aboard.get(key, ()):
+            _reschedule(tables, serial, tables.tasks[serial]._replace(ends=NEVER))
 
 
-def evict(books: Books, key: int, now: Millis) -> tuple[ExecutorRow, list[TaskRow]]:
-    """An executor is gone: it and the tasks that ran on it, in the order in which they started, off the books."""
-    row = books.drop_executor(key)
-    books.count("executors.left")
-    books.count("slot_ms", row.slots * (now - row.since))
+def evict(tables: DriverTables, key: int, now: Millis) -> tuple[ExecutorRow, list[TaskRow]]:
+    """An executor is gone: it and the tasks that ran on it, in the order in which they started, off the tables."""
+    row = tables.drop_executor(key)
+    tables.count("executors.left")
+    tables.count("slot_ms", row.slots * (now - row.since))
     tasks = []
-    for serial in sorted(books.aboard.pop(key, ())):
-        task = books.tasks.drop(serial)
+    for serial in sorted(tables.aboard.pop(key, ())):
+        task = tables.tasks.drop(serial)
         assert task is not None
         tasks.append(task)
     return row, tasks

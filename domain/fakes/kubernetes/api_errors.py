@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.books import Books
 from podtide.domain.fakes.kubernetes.description import Fault, Verb
 from podtide.domain.fakes.kubernetes.rows import Call
+from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.protocol.pod_commands import (
     AssignExecutorId,
     CreateClaim,
@@ -75,23 +75,23 @@ def request(command: Call) -> tuple[Verb, str]:
             return Verb.PATCH, _POD
 
 
-def pod_name(books: Books, executor: object) -> str:
+def pod_name(tables: ClusterTables, executor: object) -> str:
     """The name of an executor's pod under the direct allocator."""
-    return f"{books.plan.app.prefix}-exec-{executor}"
+    return f"{tables.plan.app.prefix}-exec-{executor}"
 
 
-def absent(books: Books, command: Call, name: str) -> Outcome:
+def absent(tables: ClusterTables, command: Call, name: str) -> Outcome:
     """404: what the call is about is not there."""
     verb, resource = request(command)
     message = f'{_qualified(resource)} "{name}" not found'
-    return Outcome(0, command.serial, refusal(books, 404, message, verb, resource, name))
+    return Outcome(0, command.serial, refusal(tables, 404, message, verb, resource, name))
 
 
-def already_there(books: Books, command: Call, name: str) -> Outcome:
+def already_there(tables: ClusterTables, command: Call, name: str) -> Outcome:
     """409: the name is taken."""
     verb, resource = request(command)
     failure = refusal(
-        books, 409, f'{_qualified(resource)} "{name}" already exists', verb, resource, name, "AlreadyExists"
+        tables, 409, f'{_qualified(resource)} "{name}" already exists', verb, resource, name, "AlreadyExists"
     )
     return Outcome(0, command.serial, failure)
 
@@ -101,12 +101,12 @@ def _qualified(resource: str) -> str:
 
 
 def refusal(
-    books: Books, status: int, message: str, verb: Verb, resource: str, name: str, reason: str | None = None,
+    tables: ClusterTables, status: int, message: str, verb: Verb, resource: str, name: str, reason: str | None = None,
     retry_after_ms: Millis | None = None,
 ) -> CallFailure:  # fmt: skip
     """A refusal with the text of the exception that fabric8's client makes of a Status."""
     group = "apis/apps/v1" if resource in {"statefulsets", "deployments"} else "api/v1"
-    path = f"https://kubernetes.default.svc/{group}/namespaces/{books.plan.app.namespace}/{resource}"
+    path = f"https://kubernetes.default.svc/{group}/namespaces/{tables.plan.app.namespace}/{resource}"
     if verb is not Verb.CREATE and name:
         path += f"/{name}"
     if verb is Verb.SCALE:
@@ -121,10 +121,10 @@ def refusal(
     return CallFailure(status, text, retry_after_ms=retry_after_ms)
 
 
-def _target(books: Books, command: Call) -> str:
+def _target(tables: ClusterTables, command: Call) -> str:
     match command:
         case CreatePod():
-            return pod_name(books, command.executor)
+            return pod_name(tables, command.executor)
         case CreateClaim():
             return command.claim.name
         case CreateSet() | ScaleSet() | DeleteSet() | DeletePod() | MarkInactive() | GetDriverPod():
@@ -137,23 +137,23 @@ def _target(books: Books, command: Call) -> str:
             return ""
 
 
-def failure_of(books: Books, fault: Fault, command: Call, verb: Verb, resource: str) -> CallFailure:
+def failure_of(tables: ClusterTables, fault: Fault, command: Call, verb: Verb, resource: str) -> CallFailure:
     """How a call fails that a fault of the description hit."""
-    name = _target(books, command)
+    name = _target(tables, command)
     if fault.status is None:
         word = _WORDS.get(resource, resource)
         text = (
             f"Operation: [{verb.value}]  for kind: [{word}]  with name: [{name or 'null'}]  "
-            f"in namespace: [{books.plan.app.namespace}]  failed."
+            f"in namespace: [{tables.plan.app.namespace}]  failed."
         )
         return CallFailure(None, text)
-    message = fault.message or _usual(books, fault.status, verb, resource, name)
-    return refusal(books, fault.status, message, verb, resource, name, retry_after_ms=fault.retry_after_ms)
+    message = fault.message or _usual(tables, fault.status, verb, resource, name)
+    return refusal(tables, fault.status, message, verb, resource, name, retry_after_ms=fault.retry_after_ms)
 
 
-def _usual(books: Books, status: int, verb: Verb, resource: str, name: str) -> str:
+def _usual(tables: ClusterTables, status: int, verb: Verb, resource: str, name: str) -> str:
     """What an API server says when it refuses with this status."""
-    namespace = books.plan.app.namespace
+    namespace = tables.plan.app.namespace
     match status:
         case 403:
             who = f"system:serviceaccount:{namespace}:spark"

@@ -16,12 +16,12 @@ from typing import Final
 from podtide.domain.base.randomness import Stream, chance, draw
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes.api_errors import absent, already_there, failure_of, pod_name, refusal, request
-from podtide.domain.fakes.kubernetes.books import Books
 from podtide.domain.fakes.kubernetes.controllers import COST_ANNOTATION, room
 from podtide.domain.fakes.kubernetes.description import Fault, Lost, Verb
 from podtide.domain.fakes.kubernetes.pod_endings import delete
 from podtide.domain.fakes.kubernetes.pods import create, relabel, show, sync
 from podtide.domain.fakes.kubernetes.rows import Call, CallRow, ClaimRow, Kind, PodRow, SetRow
+from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import listed
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pod_commands import (
@@ -78,65 +78,65 @@ def lane(command: Call) -> int:
 # the way of a call
 
 
-def call(books: Books, command: Call, now: Millis) -> None:
+def call(tables: ClusterTables, command: Call, now: Millis) -> None:
     """The client makes a call, or will as soon as the one before it is over."""
-    number = books.next("calls")
+    number = tables.call_numbers.next()
     thread = lane(command)
-    books.calls.put(number, CallRow(number, command, thread, books.stream(_CALLS, number)))
-    if books.plan.description.api.serial:
-        last = books.lanes.rows.get(thread, 0)
-        books.lanes.put(thread, number)
+    tables.calls.put(number, CallRow(number, command, thread, tables.stream(_CALLS, number)))
+    if tables.plan.description.api.serial:
+        last = tables.lanes.get(thread, 0)
+        tables.lanes.put(thread, number)
         if last:
-            books.calls.put(last, books.calls.rows[last]._replace(after=number))
+            tables.calls.put(last, tables.calls[last]._replace(after=number))
             return
-    start(books, number, now)
+    start(tables, number, now)
 
 
-def start(books: Books, number: int, now: Millis) -> None:
+def start(tables: ClusterTables, number: int, now: Millis) -> None:
     """A call leaves the client, for the first time or again."""
-    row = books.calls.rows[number]
-    latency, rng = draw(row.rng, books.plan.description.api.latency)
-    books.calls.put(number, row._replace(rng=rng, began=now, answer_at=now + latency))
-    books.later(now + latency // 2, Kind.CALL, number)
+    row = tables.calls[number]
+    latency, rng = draw(row.rng, tables.plan.description.api.latency)
+    tables.calls.put(number, row._replace(rng=rng, began=now, answer_at=now + latency))
+    tables.later(now + latency // 2, Kind.CALL, number)
 
 
-def reached(books: Books, number: int, now: Millis) -> None:
+def reached(tables: ClusterTables, number: int, now: Millis) -> None:
     """A call is at the server: it is refused, lost or carried out."""
-    row = books.calls.rows[number]
+    row = tables.calls[number]
     command = row.command
     verb, resource = request(command)
-    books.count(f"calls.{verb.value} {resource}")
-    fault, rng = _fault(books, row.rng, verb, resource, now)
+    tables.count(f"calls.{verb.value} {resource}")
+    fault, rng = _fault(tables, row.rng, verb, resource, now)
     outcome = Outcome(0, command.serial)
     if isinstance(command, MarkPods):
         # Patches one by one, each with a fault of its own.
-        outcome, fault, rng = _mark(books, command, row.rng, now)
+        outcome, fault, rng = _mark(tables, command, row.rng, now)
     elif fault is None or fault.lost is Lost.ANSWER:
-        outcome = _carry_out(books, command, number, now)
+        outcome = _carry_out(tables, command, number, now)
     at = row.answer_at
     if fault is not None:
-        outcome = Outcome(0, command.serial, failure_of(books, fault, command, verb, resource))
+        outcome = Outcome(0, command.serial, failure_of(tables, fault, command, verb, resource))
         if fault.lost is not None:
-            at = max(at, row.began + books.plan.description.api.timeout_ms)
-    books.calls.put(number, row._replace(rng=rng, answer=outcome))
-    books.later(at, Kind.ANSWER, number)
+            at = max(at, row.began + tables.plan.description.api.timeout_ms)
+    tables.calls.put(number, row._replace(rng=rng, answer=outcome))
+    tables.later(at, Kind.ANSWER, number)
 
 
-def _fault(books: Books, rng: Stream, verb: Verb, resource: str, now: Millis) -> tuple[Fault | None, Stream]:
+def _fault(tables: ClusterTables, rng: Stream, verb: Verb, resource: str, now: Millis) -> tuple[Fault | None, Stream]:
     """The first fault of the description that hits this call."""
-    since = now - books.began
-    for fault in books.plan.description.api.faults:
+    since = now - tables.began
+    for fault in tables.plan.description.api.faults:
         if fault.verbs and verb not in fault.verbs:
             continue
         if fault.resources and resource not in fault.resources:
             continue
-        if not fault.during.active(since) or not books.faulty(now):
+        if not fault.during.active(since) or not tables.faulty(now):
             continue
         hit = True
         if fault.probability < 1.0:
             hit, rng = chance(rng, fault.probability)
         if hit:
-            books.count(f"faults.{fault.status if fault.status is not None else f'lost {_lost(fault)}'}")
+            tables.count(f"faults.{fault.status if fault.status is not None else f'lost {_lost(fault)}'}")
             return fault, rng
     return None, rng
 
@@ -145,205 +145,205 @@ def _lost(fault: Fault) -> str:
     return fault.lost.value if fault.lost is not None else ""
 
 
-def answered(books: Books, number: int, now: Millis) -> None:
+def answered(tables: ClusterTables, number: int, now: Millis) -> None:
     """The client has its answer, or has waited long enough: it asks again or tells the driver."""
-    row = books.calls.rows[number]
+    row = tables.calls[number]
     assert row.answer is not None
-    api = books.plan.description.api
+    api = tables.plan.description.api
     failure = row.answer.failure
     if failure is not None and row.attempt < api.retries and _retryable(failure.status):
         wait = failure.retry_after_ms
         if wait is None:
             wait = api.backoff_ms << min(row.attempt, _RETRY_STEPS)
-        books.count("calls.repeated")
-        books.calls.put(number, row._replace(attempt=row.attempt + 1, answer=None))
-        books.later(now + wait, Kind.RETRY, number)
+        tables.count("calls.repeated")
+        tables.calls.put(number, row._replace(attempt=row.attempt + 1, answer=None))
+        tables.later(now + wait, Kind.RETRY, number)
         return
-    books.calls.drop(number)
+    tables.calls.drop(number)
     if failure is not None:
-        books.count(f"failures.{failure.status if failure.status is not None else 'no answer'}")
+        tables.count(f"failures.{failure.status if failure.status is not None else 'no answer'}")
     if row.command.serial == _OWN_POLL:
-        _polled(books, row.answer, now)
+        _polled(tables, row.answer, now)
     else:
-        books.said.append(row.answer._replace(at=now))
+        tables.stimuli.append(row.answer._replace(at=now))
     if row.after:
-        start(books, row.after, now)
-    elif books.lanes.rows.get(row.lane) == number:
-        books.lanes.drop(row.lane)
+        start(tables, row.after, now)
+    elif tables.lanes.get(row.lane) == number:
+        tables.lanes.drop(row.lane)
 
 
 def _retryable(status: int | None) -> bool:
     return status is None or status == 429 or status >= 500
 
 
-# the world's own poll
+# the cluster's own poll
 
 
-def begin_poll(books: Books, now: Millis) -> None:
+def begin_poll(tables: ClusterTables, now: Millis) -> None:
     """The first poll is an interval after the start."""
-    sources = books.plan.sources
-    if sources.poll and books.plan.polls:
-        books.numbers.put("poll", books.later(now + sources.poll_interval_ms, Kind.POLL))
+    sources = tables.plan.sources
+    if sources.poll and tables.plan.polls:
+        tables.poll_timer = tables.later(now + sources.poll_interval_ms, Kind.POLL)
 
 
-def poll(books: Books, now: Millis) -> None:
-    """The world's own poll asks for a list."""
-    version = "0" if books.plan.sources.poll_with_version else None
-    call(books, ListPods(now, _OWN_POLL, Why(Cause.RESYNCHRONIZE), version), now)
+def poll(tables: ClusterTables, now: Millis) -> None:
+    """The cluster's own poll asks for a list."""
+    version = "0" if tables.plan.sources.poll_with_version else None
+    call(tables, ListPods(now, _OWN_POLL, Why(Cause.RESYNCHRONIZE), version), now)
 
 
-def _polled(books: Books, answer: Outcome, now: Millis) -> None:
+def _polled(tables: ClusterTables, answer: Outcome, now: Millis) -> None:
     """Its list is there; the next poll comes an interval later. With versions, one older than the last is dropped."""
-    if books.number("poll") < 0:
+    if tables.poll_timer < 0:
         return
-    sources = books.plan.sources
+    sources = tables.plan.sources
     version = int(answer.version or 0)
-    if answer.failure is None and (not sources.poll_with_version or version >= books.number("poll.version")):
-        books.numbers.put("poll.version", version)
-        books.said.append(PodsReplaced(now, answer.pods))
-    books.numbers.put("poll", books.later(now + sources.poll_interval_ms, Kind.POLL))
+    if answer.failure is None and (not sources.poll_with_version or version >= tables.polled_version):
+        tables.polled_version = version
+        tables.stimuli.append(PodsReplaced(now, answer.pods))
+    tables.poll_timer = tables.later(now + sources.poll_interval_ms, Kind.POLL)
 
 
-def stop_poll(books: Books) -> None:
+def stop_poll(tables: ClusterTables) -> None:
     """The driver stops polling; a list under way is not looked at."""
-    books.cancel(books.number("poll"))
-    books.numbers.put("poll", -1)
+    tables.cancel(tables.poll_timer)
+    tables.poll_timer = -1
 
 
 # what the server does
 
 
-def _carry_out(books: Books, command: Call, number: int, now: Millis) -> Outcome:
+def _carry_out(tables: ClusterTables, command: Call, number: int, now: Millis) -> Outcome:
     serial = command.serial
     match command:
         case CreatePod():
-            return _create_pod(books, command, now)
+            return _create_pod(tables, command, now)
         case CreateClaim():
-            return _create_claim(books, command, now)
+            return _create_claim(tables, command, now)
         case ListClaims():
-            rows = sorted(books.claims.rows.items())
+            rows = sorted(tables.claims.items())
             claims = tuple(Claim(c.name, c.storage_class, c.size, c.created_at) for _, c in rows)
             return Outcome(0, serial, claims=claims, found=len(claims))
         case DeletePods():
-            return Outcome(0, serial, found=_delete_all(books, _chosen(books, command), now))
+            return Outcome(0, serial, found=_delete_all(tables, _chosen(tables, command), now))
         case DeletePod():
-            uid = books.names.get(command.name)
-            found = [books.pods.rows[uid]] if uid is not None else []
+            uid = tables.names.get(command.name)
+            found = [tables.pods[uid]] if uid is not None else []
             if command.check:
                 found = [pod for pod in found if not pod.deleting]
-            return Outcome(0, serial, found=_delete_all(books, found, now))
+            return Outcome(0, serial, found=_delete_all(tables, found, now))
         case MarkInactive():
-            uid = books.names.get(command.name)
+            uid = tables.names.get(command.name)
             if uid is None:
-                return absent(books, command, command.name)
-            relabel(books, books.pods.rows[uid], INACTIVE_LABEL, "true", now)
+                return absent(tables, command, command.name)
+            relabel(tables, tables.pods[uid], INACTIVE_LABEL, "true", now)
             return Outcome(0, serial, found=1)
         case AssignExecutorId():
-            uid = books.names.get(command.pod)
+            uid = tables.names.get(command.pod)
             if uid is None:
-                return absent(books, command, command.pod)
-            relabel(books, books.pods.rows[uid], EXECUTOR_LABEL, command.executor, now)
+                return absent(tables, command, command.pod)
+            relabel(tables, tables.pods[uid], EXECUTOR_LABEL, command.executor, now)
             return Outcome(0, serial, found=1)
         case CreateSet():
-            return _create_set(books, command, now)
+            return _create_set(tables, command, now)
         case ScaleSet() | DeleteSet():
-            return _change_set(books, command, now)
+            return _change_set(tables, command, now)
         case GetDriverPod():
             return (
                 Outcome(0, serial, found=1)
-                if books.plan.description.driver.present
-                else absent(books, command, command.name)
+                if tables.plan.description.driver.present
+                else absent(tables, command, command.name)
             )
         case ListPods():
-            pods, version = listed(books, number, now)
+            pods, version = listed(tables, number, now)
             return Outcome(0, serial, found=len(pods), version=str(version), pods=pods)
         case CreateConfigMap():
-            if books.number("config maps"):
-                return already_there(books, command, "spark-exec-conf-map")
-            books.numbers.put("config maps", 1)
+            if tables.config_maps:
+                return already_there(tables, command, "spark-exec-conf-map")
+            tables.config_maps = 1
             return Outcome(0, serial)
         case DeleteOwned():
-            return Outcome(0, serial, found=_delete_owned(books, command))
+            return Outcome(0, serial, found=_delete_owned(tables, command))
         case ResizePod():
-            uid = books.names.get(command.pod)
+            uid = tables.names.get(command.pod)
             if uid is None:
-                return absent(books, command, command.pod)
-            pod = books.pods.rows[uid]
-            show(books, pod, pod.manifest, now)
+                return absent(tables, command, command.pod)
+            pod = tables.pods[uid]
+            show(tables, pod, pod.manifest, now)
             return Outcome(0, serial, found=1)
         case ResizeClaim():
-            claim = books.claims.rows.get(command.claim)
+            claim = tables.claims.get(command.claim)
             if claim is None:
-                return absent(books, command, command.claim)
-            books.claims.put(claim.name, claim._replace(size=str(command.storage_bytes)))
+                return absent(tables, command, command.claim)
+            tables.claims.put(claim.name, claim._replace(size=str(command.storage_bytes)))
             return Outcome(0, serial, found=1)
         case MarkPods():
             raise AssertionError("done pod by pod")
 
 
-def _create_pod(books: Books, command: CreatePod, now: Millis) -> Outcome:
-    name = pod_name(books, command.executor)
-    if name in books.names:
-        return already_there(books, command, name)
-    if not room(books):
-        quota = books.plan.description.api.quota_pods
-        books.count("quota.refused")
+def _create_pod(tables: ClusterTables, command: CreatePod, now: Millis) -> Outcome:
+    name = pod_name(tables, command.executor)
+    if name in tables.names:
+        return already_there(tables, command, name)
+    if not room(tables):
+        quota = tables.plan.description.api.quota_pods
+        tables.count("quota.refused")
         message = (
             f'pods "{name}" is forbidden: exceeded quota: executors, requested: pods=1, '
-            f"used: pods={books.unfinished}, limited: pods={quota}"
+            f"used: pods={tables.unfinished}, limited: pods={quota}"
         )
-        return Outcome(0, command.serial, refusal(books, 403, message, Verb.CREATE, _POD, name))
-    create(books, name, str(command.executor), command.profile, now, command.claims)
+        return Outcome(0, command.serial, refusal(tables, 403, message, Verb.CREATE, _POD, name))
+    create(tables, name, str(command.executor), command.profile, now, command.claims)
     return Outcome(0, command.serial, found=1)
 
 
-def _create_claim(books: Books, command: CreateClaim, now: Millis) -> Outcome:
+def _create_claim(tables: ClusterTables, command: CreateClaim, now: Millis) -> Outcome:
     claim = command.claim
-    if claim.name in books.claims.rows:
-        return already_there(books, command, claim.name)
+    if claim.name in tables.claims:
+        return already_there(tables, command, claim.name)
     owner = 0
     if not command.owned_by_driver:
-        owner = books.names.get(pod_name(books, command.executor), -1)
-    books.count("claims.created")
+        owner = tables.names.get(pod_name(tables, command.executor), -1)
+    tables.count("claims.created")
     if owner >= 0:  # a claim whose owner is gone is collected at once
         row = ClaimRow(claim.name, claim.storage_class, claim.size, format_instant(now), owner)
-        books.claims.put(claim.name, row)
+        tables.claims.put(claim.name, row)
     return Outcome(0, command.serial, found=1)
 
 
-def _chosen(books: Books, command: DeletePods) -> list[PodRow]:
+def _chosen(tables: ClusterTables, command: DeletePods) -> list[PodRow]:
     """The pods that a delete by labels selects, in the order of the labels."""
     if command.executors is None:
-        pods = list(books.pods.rows.values())
+        pods = list(tables.pods.values())
     else:
-        pods = [pod for executor in command.executors for pod in books.labelled(str(executor))]
+        pods = [pod for executor in command.executors for pod in tables.labelled(str(executor))]
     return pods if command.phase is None else [p for p in pods if p.manifest.phase == command.phase]
 
 
-def _delete_all(books: Books, pods: Iterable[PodRow], now: Millis) -> int:
+def _delete_all(tables: ClusterTables, pods: Iterable[PodRow], now: Millis) -> int:
     found = 0
     for pod in pods:
-        delete(books, pod, now)
+        delete(tables, pod, now)
         found += 1
     return found
 
 
-def _mark(books: Books, command: MarkPods, rng: Stream, now: Millis) -> tuple[Outcome, Fault | None, Stream]:
+def _mark(tables: ClusterTables, command: MarkPods, rng: Stream, now: Millis) -> tuple[Outcome, Fault | None, Stream]:
     """List pods, then patch one after the other; the first patch that fails ends it."""
-    fault, rng = _fault(books, rng, Verb.LIST, _POD, now)
+    fault, rng = _fault(tables, rng, Verb.LIST, _POD, now)
     if fault is not None:
         return Outcome(0, command.serial), fault, rng
-    pods = sorted((p for e in command.executors for p in books.labelled(str(e))), key=_pod_name)
+    pods = sorted((p for e in command.executors for p in tables.labelled(str(e))), key=_pod_name)
     found = 0
     for pod in pods:
-        fault, rng = _fault(books, rng, Verb.PATCH, _POD, now)
+        fault, rng = _fault(tables, rng, Verb.PATCH, _POD, now)
         if fault is None or fault.lost is Lost.ANSWER:
             found += 1
             if command.kind == "label":
-                relabel(books, pod, command.key, command.value, now)
+                relabel(tables, pod, command.key, command.value, now)
             else:
                 cost = _integer(command.value) if command.key == COST_ANNOTATION else pod.cost
-                show(books, pod._replace(cost=cost), pod.manifest, now)
+                show(tables, pod._replace(cost=cost), pod.manifest, now)
         if fault is not None:
             break
     return Outcome(0, command.serial, found=found), fault, rng
@@ -360,66 +360,66 @@ def _integer(text: str) -> int:
         return 0  # a cost that is none counts as 0
 
 
-def _create_set(books: Books, command: CreateSet, now: Millis) -> Outcome:
-    if command.name in books.set_names:
-        return already_there(books, command, command.name)
-    number = books.next("set")
+def _create_set(tables: ClusterTables, command: CreateSet, now: Millis) -> Outcome:
+    if command.name in tables.set_names:
+        return already_there(tables, command, command.name)
+    number = tables.set_numbers.next()
     stateful = command.kind == "statefulset"
     row = SetRow(number, command.name, stateful, command.profile, max(0, command.replicas), command.claims)
-    books.sets.put(number, row)
-    books.set_names[command.name] = number
-    sync(books, number, now)
+    tables.sets.put(number, row)
+    tables.set_names[command.name] = number
+    sync(tables, number, now)
     return Outcome(0, command.serial, found=1)
 
 
-def _change_set(books: Books, command: ScaleSet | DeleteSet, now: Millis) -> Outcome:
-    number = books.set_names.get(command.name)
-    if number is None or books.sets.rows[number].stateful != (command.kind == "statefulset"):
-        return absent(books, command, command.name)
-    row = books.sets.rows[number]
+def _change_set(tables: ClusterTables, command: ScaleSet | DeleteSet, now: Millis) -> Outcome:
+    number = tables.set_names.get(command.name)
+    if number is None or tables.sets[number].stateful != (command.kind == "statefulset"):
+        return absent(tables, command, command.name)
+    row = tables.sets[number]
     if isinstance(command, ScaleSet):
-        books.sets.put(number, row._replace(replicas=max(0, command.replicas)))
-        sync(books, number, now)
+        tables.sets.put(number, row._replace(replicas=max(0, command.replicas)))
+        sync(tables, number, now)
     else:
         # In the background: the set is gone at once, the garbage collector deletes its pods.
-        books.cancel(row.sync)
-        books.sets.drop(number)
-        del books.set_names[command.name]
-        for uid in sorted(books.owned.get(number, ())):
-            delete(books, books.pods.rows[uid], now)
+        tables.cancel(row.sync)
+        tables.sets.drop(number)
+        del tables.set_names[command.name]
+        for uid in sorted(tables.owned.get(number, ())):
+            delete(tables, tables.pods[uid], now)
     return Outcome(0, command.serial, found=1)
 
 
-def _delete_owned(books: Books, command: DeleteOwned) -> int:
+def _delete_owned(tables: ClusterTables, command: DeleteOwned) -> int:
     if command.kind == "configmaps":
-        found = books.number("config maps")
-        books.numbers.put("config maps", 0)
+        found = tables.config_maps
+        tables.config_maps = 0
         return found
     if command.kind == "persistentvolumeclaims":
-        names = list(books.claims.rows)
+        names = list(tables.claims)
         for name in names:
-            books.claims.drop(name)
+            tables.claims.drop(name)
         return len(names)
-    found = 1 - books.number("service deleted")
-    books.numbers.put("service deleted", 1)
+    found = 1 - tables.service_deleted
+    tables.service_deleted = True
     return found
 
 
-def await_driver(books: Books, command: AwaitDriverReady, now: Millis) -> None:
+def await_driver(tables: ClusterTables, command: AwaitDriverReady, now: Millis) -> None:
     """The client waits for the driver pod to be ready, at most as long as it was told."""
-    driver = books.plan.description.driver
-    ready = books.began + driver.ready_ms
+    driver = tables.plan.description.driver
+    ready = tables.began + driver.ready_ms
     outcome = Outcome(max(now, ready), command.serial)
     if not driver.present or ready > now + command.timeout_ms:
         text = (
             f"Timed out waiting for [{command.timeout_ms}] milliseconds for [Pod] with name:[{command.name}] "
-            f"in namespace [{books.plan.app.namespace}]."
+            f"in namespace [{tables.plan.app.namespace}]."
         )
         failure = CallFailure(None, text, "io.fabric8.kubernetes.client.KubernetesClientTimeoutException")
         outcome = Outcome(now + command.timeout_ms, command.serial, failure)
-    books.later(outcome.at, Kind.SAY, say=outcome)
+    tables.later(outcome.at, Kind.SAY, say=outcome)
 
 
-def manifests(books: Books) -> tuple[PodManifest, ...]:
+def manifests(tables: ClusterTables) -> tuple[PodManifest, ...]:
     """Every pod that the API holds, oldest first."""
-    return tuple(pod.manifest for pod in books.pods.rows.values())
+    return tuple(pod.manifest for pod in tables.pods.values())

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.books import Books
 from podtide.domain.fakes.kubernetes.pod_endings import delete
 from podtide.domain.fakes.kubernetes.pods import create
 from podtide.domain.fakes.kubernetes.rows import ClaimRow, Kind, PodRow, SetRow
+from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
 
@@ -25,46 +25,46 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' alphabet for rand
 _NAMES: Final = 15
 
 
-def act(books: Books, number: int, now: Millis) -> None:
+def act(tables: ClusterTables, number: int, now: Millis) -> None:
     """A controller looks at its set and does what is missing."""
-    row = books.sets.rows.get(number)
+    row = tables.sets.get(number)
     if row is None:
         return
     row = row._replace(sync=0)
-    books.sets.put(number, row)
-    rows = books.pods.rows
-    pods = [rows[uid] for uid in sorted(books.owned.get(number, ()))]
-    content = _stateful(books, row, pods, now) if row.stateful else _deployed(books, row, pods, now)
-    row = books.sets.rows[number]
+    tables.sets.put(number, row)
+    rows = tables.pods
+    pods = [rows[uid] for uid in sorted(tables.owned.get(number, ()))]
+    content = _stateful(tables, row, pods, now) if row.stateful else _deployed(tables, row, pods, now)
+    row = tables.sets[number]
     if not content and not row.sync:
-        books.sets.put(number, row._replace(sync=books.later(now + _AGAIN_MS, Kind.SYNC, number)))
+        tables.sets.put(number, row._replace(sync=tables.later(now + _AGAIN_MS, Kind.SYNC, number)))
 
 
-def room(books: Books) -> bool:
+def room(tables: ClusterTables) -> bool:
     """Whether the quota leaves room for one more pod."""
-    quota = books.plan.description.api.quota_pods
-    return quota is None or books.unfinished < quota
+    quota = tables.plan.description.api.quota_pods
+    return quota is None or tables.unfinished < quota
 
 
-def _stateful(books: Books, row: SetRow, pods: list[PodRow], now: Millis) -> bool:
+def _stateful(tables: ClusterTables, row: SetRow, pods: list[PodRow], now: Millis) -> bool:
     taken = {pod.ordinal for pod in pods}
     for pod in sorted(pods, key=_ordinal, reverse=True):
         if pod.ordinal >= row.replicas or pod.finished:
-            delete(books, pod, now)
+            delete(tables, pod, now)
     for ordinal in range(row.replicas):
         if ordinal in taken:
             continue
-        if not room(books):
-            books.count("quota.refused")
+        if not room(tables):
+            tables.count("quota.refused")
             return False
         name = f"{row.name}-{ordinal}"
-        if name in books.names:
+        if name in tables.names:
             continue
         claims = tuple(f"{spec.name}-{name}" for spec in row.claims)
         for spec, claim in zip(row.claims, claims, strict=True):
-            if claim not in books.claims.rows:
-                books.claims.put(claim, ClaimRow(claim, spec.storage_class, spec.size, format_instant(now)))
-        create(books, name, UNNAMED_EXECUTOR, row.profile, now, claims, row.number, ordinal)
+            if claim not in tables.claims:
+                tables.claims.put(claim, ClaimRow(claim, spec.storage_class, spec.size, format_instant(now)))
+        create(tables, name, UNNAMED_EXECUTOR, row.profile, now, claims, row.number, ordinal)
     return True
 
 
@@ -72,16 +72,16 @@ def _ordinal(pod: PodRow) -> int:
     return pod.ordinal
 
 
-def _deployed(books: Books, row: SetRow, pods: list[PodRow], now: Millis) -> bool:
+def _deployed(tables: ClusterTables, row: SetRow, pods: list[PodRow], now: Millis) -> bool:
     active = [pod for pod in pods if not pod.deleting and not pod.finished]
     excess = len(active) - row.replicas
     for pod in sorted(active, key=_rank)[: max(0, excess)]:
-        delete(books, pod, now)
+        delete(tables, pod, now)
     for _ in range(-excess):
-        if not room(books):
-            books.count("quota.refused")
+        if not room(tables):
+            tables.count("quota.refused")
             return False
-        create(books, _name(books, row), UNNAMED_EXECUTOR, row.profile, now, owner=row.number)
+        create(tables, _name(tables, row), UNNAMED_EXECUTOR, row.profile, now, owner=row.number)
     return True
 
 
@@ -89,11 +89,11 @@ def _rank(pod: PodRow) -> tuple[bool, bool, int, int]:
     return bool(pod.node), pod.manifest.phase == "Running", pod.cost, -pod.uid
 
 
-def _name(books: Books, row: SetRow) -> str:
-    template = _letters(books.stream(_NAMES, -row.number), 9)
+def _name(tables: ClusterTables, row: SetRow) -> str:
+    template = _letters(tables.stream(_NAMES, -row.number), 9)
     while True:
-        name = f"{row.name}-{template}-{_letters(books.stream(_NAMES, books.next('names')), 5)}"
-        if name not in books.names:
+        name = f"{row.name}-{template}-{_letters(tables.stream(_NAMES, tables.claim_names.next()), 5)}"
+        if name not in tables.names:
             return name
 
 

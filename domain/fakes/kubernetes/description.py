@@ -1,4 +1,4 @@
-"""What a cluster is like: everything about it that a world needs, with a default for each part.
+"""What a cluster is like: everything about it that a fake cluster needs, with a default for each part.
 
 The life of a pod is a graph of ``Stage``s, after the model of KWOK: from a state, after a delay, to the next. Of the
 stages that begin in a state one is drawn by weight when a pod enters it; stages with a rate (``per_hour``) run beside
@@ -7,7 +7,7 @@ fault (of nodes, of the API, of the watch) is a number that is 0 or a list that 
 a kind cluster: it takes its time, and nothing goes wrong.
 
 ``Window`` limits a fault to a time, once or again and again. ``calm_ms`` ends all of them: from then on no new fault
-begins, what hangs goes on, and what is stuck is let go. Times in a description count from the world's beginning.
+begins, what hangs goes on, and what is stuck is let go. Times in a description count from the cluster's beginning.
 """
 
 from __future__ import annotations

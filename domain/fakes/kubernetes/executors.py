@@ -9,43 +9,43 @@ from __future__ import annotations
 
 from podtide.domain.base.randomness import Stream, pick
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.fakes.kubernetes.books import Books
 from podtide.domain.fakes.kubernetes.description import Life, Stage
 from podtide.domain.fakes.kubernetes.pod_endings import SIGKILL_EXIT, SIGTERM_EXIT, disconnect, ended, evicted, remove
 from podtide.domain.fakes.kubernetes.pods import container, enter, show
 from podtide.domain.fakes.kubernetes.rows import Kind, PodRow, Word
+from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, RegisterExecutor
 from podtide.domain.protocol.pods import RUNNING, WAITING, ContainerState
 
 
-def elapsed(books: Books, pod: PodRow, stage: Stage, now: Millis) -> None:
+def elapsed(tables: ClusterTables, pod: PodRow, stage: Stage, now: Millis) -> None:
     """A stage has come to its end. Placing on a node (from created to scheduled) is not done here."""
     pod = pod._replace(timer=0)
     match stage.next:
         case Life.PULLED:
-            _pulled(books, pod, now)
+            _pulled(tables, pod, now)
         case Life.RUNNING:
-            _started(books, pod, now)
+            _started(tables, pod, now)
         case Life.REGISTERED:
-            _speak(books, pod, now)
+            _speak(tables, pod, now)
         case Life.FAILED:
             code, rng = _exit_code(pod, stage)
-            ended(books, pod._replace(rng=rng), code, stage.reason, now, stage.message)
+            ended(tables, pod._replace(rng=rng), code, stage.reason, now, stage.message)
         case Life.SUCCEEDED:
-            ended(books, pod, 0, stage.reason, now, stage.message)
+            ended(tables, pod, 0, stage.reason, now, stage.message)
         case Life.EVICTED:
-            evicted(books, pod, stage, now)
+            evicted(tables, pod, stage, now)
         case Life.HUNG:
-            _hung(books, pod, stage, now)
+            _hung(tables, pod, stage, now)
         case Life.DISCONNECTED:
-            books.count("executors.disconnected")
-            enter(books, disconnect(books, pod, now), Life.DISCONNECTED, now)
+            tables.count("executors.disconnected")
+            enter(tables, disconnect(tables, pod, now), Life.DISCONNECTED, now)
         case Life.STUCK:
-            books.count("pods.stuck")
-            enter(books, pod, Life.STUCK, now)
+            tables.count("pods.stuck")
+            enter(tables, pod, Life.STUCK, now)
         case Life.GONE:
-            remove(books, pod, now, SIGTERM_EXIT)
+            remove(tables, pod, now, SIGTERM_EXIT)
         case _:
             raise AssertionError(f"no way to {stage.next}")
 
@@ -57,36 +57,36 @@ def _exit_code(pod: PodRow, stage: Stage) -> tuple[int, Stream]:
     return stage.exits[which][0], rng
 
 
-def _pulled(books: Books, pod: PodRow, now: Millis) -> None:
+def _pulled(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     """The image is there, for this pod and those that follow on its node."""
-    node = books.nodes.rows.get(pod.node)
+    node = tables.nodes.get(pod.node)
     if node is not None and not 0 <= node.image_at <= now:
-        books.nodes.put(node.number, node._replace(image_at=now))
-    enter(books, pod, Life.PULLED, now)
+        tables.nodes.put(node.number, node._replace(image_at=now))
+    enter(tables, pod, Life.PULLED, now)
 
 
-def _started(books: Books, pod: PodRow, now: Millis) -> None:
-    running = container(books, ContainerState(RUNNING, started_at=format_instant(now)))
-    pod = show(books, pod, pod.manifest._replace(phase="Running", containers=running), now)
-    enter(books, pod, Life.RUNNING, now)
+def _started(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
+    running = container(tables, ContainerState(RUNNING, started_at=format_instant(now)))
+    pod = show(tables, pod, pod.manifest._replace(phase="Running", containers=running), now)
+    enter(tables, pod, Life.RUNNING, now)
 
 
-def _speak(books: Books, pod: PodRow, now: Millis) -> None:
+def _speak(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     """The process is up: it asks for an id, or to be registered."""
     pod = pod._replace(address=_address(pod))
     if pod.owner:
         asked = GenerateExecutorId(now + pod.rpc_ms, pod.name, pod.address)
-        books.later(asked.at, Kind.SAY, say=asked)
-        enter(books, pod, Life.NAMING, now)
+        tables.later(asked.at, Kind.SAY, say=asked)
+        enter(tables, pod, Life.NAMING, now)
     else:
-        _register(books, pod, now)
+        _register(tables, pod, now)
 
 
-def _register(books: Books, pod: PodRow, now: Millis) -> None:
+def _register(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     host = _ip(pod)
     asked = RegisterExecutor(now + pod.rpc_ms, ExecutorId(pod.executor), ProfileId(pod.profile), host, pod.address)
-    books.later(asked.at, Kind.SAY, say=asked)
-    enter(books, pod, Life.REGISTERING, now)
+    tables.later(asked.at, Kind.SAY, say=asked)
+    enter(tables, pod, Life.REGISTERING, now)
 
 
 def _ip(pod: PodRow) -> str:
@@ -98,62 +98,62 @@ def _address(pod: PodRow) -> str:
     return f"{_ip(pod)}:{32_768 + pod.restarts % 28_000}"
 
 
-def _hung(books: Books, pod: PodRow, stage: Stage, now: Millis) -> None:
-    books.count("pods.hung")
+def _hung(tables: ClusterTables, pod: PodRow, stage: Stage, now: Millis) -> None:
+    tables.count("pods.hung")
     if pod.manifest.phase == "Pending" and pod.node and stage.reason:
-        waiting = container(books, ContainerState(WAITING, reason=stage.reason))
-        pod = show(books, pod, pod.manifest._replace(containers=waiting), now)
-    enter(books, pod, Life.HUNG, now)
+        waiting = container(tables, ContainerState(WAITING, reason=stage.reason))
+        pod = show(tables, pod, pod.manifest._replace(containers=waiting), now)
+    enter(tables, pod, Life.HUNG, now)
 
 
-def restart(books: Books, pod: PodRow, now: Millis) -> None:
+def restart(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     """The container starts again, and its process asks for an id anew."""
-    books.count("containers.restarted")
-    _started(books, pod._replace(timer=0, executor=""), now)
+    tables.count("containers.restarted")
+    _started(tables, pod._replace(timer=0, executor=""), now)
 
 
 # the driver's words
 
 
-def say_to(books: Books, pod: PodRow, word: Word, now: Millis) -> None:
+def say_to(tables: ClusterTables, pod: PodRow, word: Word, now: Millis) -> None:
     """A word of the driver's is on its way to an executor."""
-    books.later(now + pod.rpc_ms, Kind.HEAR, pod.uid, word)
+    tables.later(now + pod.rpc_ms, Kind.HEAR, pod.uid, word)
 
 
-def hear(books: Books, pod: PodRow, word: Word, now: Millis) -> None:
+def hear(tables: ClusterTables, pod: PodRow, word: Word, now: Millis) -> None:
     """A word of the driver's reaches the executor, if there is a process that listens."""
     life = pod.life
     if word is Word.NAMED and life is Life.NAMING:
-        _register(books, pod, now)
+        _register(tables, pod, now)
     elif word is Word.ACCEPTED and life is Life.REGISTERING:
-        books.count("executors.registered")
-        enter(books, pod, Life.REGISTERED, now)
+        tables.count("executors.registered")
+        enter(tables, pod, Life.REGISTERED, now)
     elif word is Word.REFUSED and life is Life.REGISTERING:
-        books.count("executors.refused")
-        enter(books, pod, Life.REFUSED, now)
+        tables.count("executors.refused")
+        enter(tables, pod, Life.REFUSED, now)
     elif word is Word.STOP and life in {Life.REGISTERED, Life.DRAINING}:
-        enter(books, pod, Life.EXITING, now)
+        enter(tables, pod, Life.EXITING, now)
     elif word is Word.DECOMMISSION and life is Life.REGISTERED:
-        enter(books, pod, Life.DRAINING, now)
+        enter(tables, pod, Life.DRAINING, now)
     elif word in {Word.STOP, Word.DECOMMISSION} and life is Life.HUNG and pod.address and pod.told != Word.STOP:
-        books.put_pod(pod._replace(told=word))
+        tables.put_pod(pod._replace(told=word))
 
 
-def calm(books: Books, now: Millis) -> None:
+def calm(tables: ClusterTables, now: Millis) -> None:
     """Faults end: what hangs goes on as if it had just come there, what is stuck is let go."""
-    for pod in list(books.pods.rows.values()):
-        ending = books.agenda.rows.get(pod.timer)
-        if ending is not None and ending.kind is Kind.STAGE and books.plan.stages[ending.b].fault:
-            enter(books, pod, pod.life, now)
+    for pod in list(tables.pods.values()):
+        ending = tables.agenda.get(pod.timer)
+        if ending is not None and ending.kind is Kind.STAGE and tables.plan.stages[ending.b].fault:
+            enter(tables, pod, pod.life, now)
         elif pod.life is Life.STUCK:
-            remove(books, pod, now, SIGKILL_EXIT)
+            remove(tables, pod, now, SIGKILL_EXIT)
         elif pod.life is Life.HUNG and not pod.timer:
             if pod.manifest.phase == "Running":
                 if not pod.address or not pod.executor:
-                    _speak(books, pod, now)
+                    _speak(tables, pod, now)
                 else:
-                    awake = enter(books, pod._replace(told=0), Life.REGISTERED, now)
+                    awake = enter(tables, pod._replace(told=0), Life.REGISTERED, now)
                     if pod.told:
-                        hear(books, awake, Word(pod.told), now)
+                        hear(tables, awake, Word(pod.told), now)
             else:
-                enter(books, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)
+                enter(tables, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)

@@ -13,9 +13,9 @@ from typing import Final
 
 from podtide.domain.base.randomness import Stream, draw, draw_active_ms, pick, split, unit
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.books import Books
 from podtide.domain.fakes.kubernetes.description import Image, Life, Stage
 from podtide.domain.fakes.kubernetes.rows import Kind, PodRow
+from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import publish
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pods import (
@@ -40,14 +40,14 @@ _RPC: Final = 1
 
 
 def create(
-    books: Books, name: str, label: str, profile: int, now: Millis, claims: tuple[str, ...] = (), owner: int = 0,
+    tables: ClusterTables, name: str, label: str, profile: int, now: Millis, claims: tuple[str, ...] = (), owner: int = 0,
     ordinal: int = 0,
 ) -> PodRow:  # fmt: skip
     """The API accepted a pod: it begins its life. The name is free and the quota leaves room."""
-    uid = books.next("uid")
-    app = books.plan.app
-    rng = books.stream(_PODS, uid)
-    rpc, _ = draw(split(rng, _RPC), books.plan.description.executors.rpc)
+    uid = tables.uids.next()
+    app = tables.plan.app
+    rng = tables.stream(_PODS, uid)
+    rpc, _ = draw(split(rng, _RPC), tables.plan.description.executors.rpc)
     manifest = PodManifest(
         name=name,
         labels={APP_LABEL: app.app_id, ROLE_LABEL: EXECUTOR_ROLE, EXECUTOR_LABEL: label, PROFILE_LABEL: str(profile)},
@@ -58,14 +58,14 @@ def create(
         namespace=app.namespace,
         uid=_uuid(rng),
     )
-    manifest = publish(books, None, manifest, uid, now)
-    books.count("pods.created")
+    manifest = publish(tables, None, manifest, uid, now)
+    tables.count("pods.created")
     executor = "" if label == UNNAMED_EXECUTOR else label
     row = PodRow(
         uid, name, label, profile, Life.CREATED, manifest, rng, executor=executor, rpc_ms=rpc, owner=owner,
         ordinal=ordinal,
     )  # fmt: skip
-    return enter(books, row, Life.CREATED, now)
+    return enter(tables, row, Life.CREATED, now)
 
 
 def _uuid(rng: Stream) -> str:
@@ -73,32 +73,32 @@ def _uuid(rng: Stream) -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
-def show(books: Books, pod: PodRow, manifest: PodManifest, now: Millis) -> PodRow:
+def show(tables: ClusterTables, pod: PodRow, manifest: PodManifest, now: Millis) -> PodRow:
     """Change what the API shows of a pod."""
-    pod = pod._replace(manifest=publish(books, pod.manifest, manifest, pod.uid, now))
-    books.put_pod(pod)
+    pod = pod._replace(manifest=publish(tables, pod.manifest, manifest, pod.uid, now))
+    tables.put_pod(pod)
     return pod
 
 
 # stages
 
 
-def enter(books: Books, pod: PodRow, life: Life, now: Millis) -> PodRow:
+def enter(tables: ClusterTables, pod: PodRow, life: Life, now: Millis) -> PodRow:
     """Enter a state: the stage that will end it is drawn. Returns the pod as it is kept."""
-    books.cancel(pod.timer)
-    at, place, rng = _choose(books, pod, life, now)
-    timer = 0 if at is None else books.later(at, Kind.STAGE, pod.uid, place)
+    tables.cancel(pod.timer)
+    at, place, rng = _choose(tables, pod, life, now)
+    timer = 0 if at is None else tables.later(at, Kind.STAGE, pod.uid, place)
     pod = pod._replace(life=life, rng=rng, timer=timer)
-    books.put_pod(pod)
+    tables.put_pod(pod)
     return pod
 
 
-def _choose(books: Books, pod: PodRow, life: Life, now: Millis) -> tuple[Millis | None, int, Stream]:
+def _choose(tables: ClusterTables, pod: PodRow, life: Life, now: Millis) -> tuple[Millis | None, int, Stream]:
     """Which stage comes first, and when (None: the state lasts)."""
-    plan, rng = books.plan, pod.rng
-    faulty, since = books.faulty(now), now - books.began
+    plan, rng = tables.plan, pod.rng
+    faulty, since = tables.faulty(now), now - tables.began
     at, chosen = None, 0
-    choices = [(i, s) for i, s in plan.weighted.get(life, ()) if _applies(books, pod, s, faulty, now)]
+    choices = [(i, s) for i, s in plan.weighted.get(life, ()) if _applies(tables, pod, s, faulty, now)]
     choices = [(i, s) for i, s in choices if s.during.active(since)]
     if choices:
         which = 0
@@ -111,51 +111,51 @@ def _choose(books: Books, pod: PodRow, life: Life, now: Millis) -> tuple[Millis 
             delay += int(u * (stage.jitter_ms + 1))
         at = now + delay
     for place, stage in plan.rated.get(life, ()):
-        if not _applies(books, pod, stage, faulty, now):
+        if not _applies(tables, pod, stage, faulty, now):
             continue
         assert stage.per_hour is not None
         wait, rng = draw_active_ms(rng, stage.per_hour)
         when = stage.during.after(since, max(1, wait))
-        if when is None or (stage.fault and not books.faulty(books.began + when)):
+        if when is None or (stage.fault and not tables.faulty(tables.began + when)):
             continue
-        if at is None or books.began + when < at:
-            at, chosen = books.began + when, place
+        if at is None or tables.began + when < at:
+            at, chosen = tables.began + when, place
     return at, chosen, rng
 
 
-def _applies(books: Books, pod: PodRow, stage: Stage, faulty: bool, now: Millis) -> bool:
+def _applies(tables: ClusterTables, pod: PodRow, stage: Stage, faulty: bool, now: Millis) -> bool:
     if stage.fault and not faulty:
         return False
     if stage.profiles and pod.profile not in stage.profiles:
         return False
     if stage.image is Image.ANY and not stage.groups:
         return True
-    node = books.nodes.rows.get(pod.node)
-    if stage.groups and (node is None or books.plan.description.groups[node.group].name not in stage.groups):
+    node = tables.nodes.get(pod.node)
+    if stage.groups and (node is None or tables.plan.description.groups[node.group].name not in stage.groups):
         return False
     present = node is not None and 0 <= node.image_at <= now
     return stage.image is Image.ANY or present is (stage.image is Image.PRESENT)
 
 
-def container(books: Books, state: ContainerState) -> tuple[Container, ...]:
+def container(tables: ClusterTables, state: ContainerState) -> tuple[Container, ...]:
     """The status of the pod's one container."""
-    return (Container(SPARK_CONTAINER, books.plan.description.executors.image, state),)
+    return (Container(SPARK_CONTAINER, tables.plan.description.executors.image, state),)
 
 
-def sync(books: Books, number: int, now: Millis) -> None:
+def sync(tables: ClusterTables, number: int, now: Millis) -> None:
     """A controller has something to look at: it will, if it is not about to already."""
-    row = books.sets.rows.get(number)
+    row = tables.sets.get(number)
     if row is None or row.sync:
         return
-    stream = books.stream(_SYNCS, books.next("syncs"))
-    delay, _ = draw(stream, books.plan.description.controllers)
-    books.sets.put(number, row._replace(sync=books.later(now + max(1, delay), Kind.SYNC, number)))
+    stream = tables.stream(_SYNCS, tables.syncs.next())
+    delay, _ = draw(stream, tables.plan.description.controllers)
+    tables.sets.put(number, row._replace(sync=tables.later(now + max(1, delay), Kind.SYNC, number)))
 
 
-def relabel(books: Books, pod: PodRow, key: str, value: str, now: Millis) -> PodRow:
+def relabel(tables: ClusterTables, pod: PodRow, key: str, value: str, now: Millis) -> PodRow:
     """A patch sets a label of a pod."""
     if pod.manifest.labels.get(key) == value:
         return pod
     manifest = pod.manifest._replace(labels={**pod.manifest.labels, key: value})
     label = value if key == EXECUTOR_LABEL else pod.label
-    return show(books, pod._replace(label=label), manifest, now)
+    return show(tables, pod._replace(label=label), manifest, now)

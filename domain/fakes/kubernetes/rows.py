@@ -1,4 +1,4 @@
-"""What a world's tables hold: immutable rows, replaced whenever something changes."""
+"""What the tables of a fake Kubernetes cluster hold: immutable rows, replaced whenever something changes."""
 
 from __future__ import annotations
 
@@ -72,8 +72,16 @@ class Kind(IntEnum):
     SYNC = 18  # a controller acts: set
     BREAK = 19  # the watch breaks: 1 for an outage
     MEND = 20  # the watch is back
-    POLL = 21  # the world's own poll is due
+    POLL = 21  # the cluster's own poll is due
     CALM = 22  # faults end
+
+
+class WatchState(IntEnum):
+    """Whether events of the watch reach the driver."""
+
+    OPEN = 0
+    BROKEN = 1
+    CLOSED = 2
 
 
 class Word(IntEnum):

@@ -18,10 +18,10 @@ from typing import Final
 from podtide.domain.base.randomness import chance, draw, split
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.fakes.windows import Window
-from podtide.domain.fakes.yarn.books import Books, Shape
 from podtide.domain.fakes.yarn.description import NO_MISTAKES
 from podtide.domain.fakes.yarn.resource_requests import give, wanted
 from podtide.domain.fakes.yarn.rows import ContainerRow, Kind, NeedRow
+from podtide.domain.fakes.yarn.tables import Shape, YarnTables
 from podtide.domain.protocol.containers import ANY_HOST, ContainerId, Resource
 
 _CONTAINERS: Final = 1
@@ -34,34 +34,34 @@ UNKNOWN_PRIORITY: Final = ProfileId(1_000_000)
 # the queue
 
 
-def limit(books: Books, now: Millis) -> tuple[int, int]:
+def limit(tables: YarnTables, now: Millis) -> tuple[int, int]:
     """How much of the queue is for this application now: memory in MiB, processors."""
-    queue = books.plan.description.queue
-    memory = books.total_mib if queue.memory_mib is None else queue.memory_mib
-    cores = books.total_vcores if queue.vcores is None else queue.vcores
+    queue = tables.plan.description.queue
+    memory = tables.total_mib if queue.memory_mib is None else queue.memory_mib
+    cores = tables.total_vcores if queue.vcores is None else queue.vcores
     for tenant in queue.tenants:
-        if tenant.during.active(now - books.began):
+        if tenant.during.active(now - tables.began):
             memory -= tenant.memory_mib
             cores -= tenant.vcores
     return max(0, memory), max(0, cores)
 
 
-def headroom(books: Books, now: Millis) -> Resource:
+def headroom(tables: YarnTables, now: Millis) -> Resource:
     """What the queue has left."""
-    memory, cores = limit(books, now)
-    return Resource(max(0, memory - books.used_mib), max(0, cores - books.used_vcores))
+    memory, cores = limit(tables, now)
+    return Resource(max(0, memory - tables.used_mib), max(0, cores - tables.used_vcores))
 
 
-def above(books: Books, now: Millis) -> bool:
+def above(tables: YarnTables, now: Millis) -> bool:
     """Whether the application has more than it may have."""
-    memory, cores = limit(books, now)
-    dominant = books.plan.description.manager.dominant
-    return books.used_mib > memory or (dominant and books.used_vcores > cores)
+    memory, cores = limit(tables, now)
+    dominant = tables.plan.description.manager.dominant
+    return tables.used_mib > memory or (dominant and tables.used_vcores > cores)
 
 
-def _has_room(books: Books, size: Resource, now: Millis) -> bool:
-    left = headroom(books, now)
-    if not books.plan.description.manager.dominant:
+def _has_room(tables: YarnTables, size: Resource, now: Millis) -> bool:
+    left = headroom(tables, now)
+    if not tables.plan.description.manager.dominant:
         return size.memory_mib <= left.memory_mib
     return size.memory_mib <= left.memory_mib and size.vcores <= left.vcores
 
@@ -79,148 +79,146 @@ def next_change(window: Window, t: Millis) -> Millis | None:
     return begun + (length if t < begun + length else window.every_ms)
 
 
-def watch_queue(books: Books, now: Millis) -> None:
+def watch_queue(tables: YarnTables, now: Millis) -> None:
     """Tenants come and go: look again when the next one does."""
-    since = now - books.began
-    changes = [next_change(tenant.during, since) for tenant in books.plan.description.queue.tenants]
+    since = now - tables.began
+    changes = [next_change(tenant.during, since) for tenant in tables.plan.description.queue.tenants]
     times = [at for at in changes if at is not None]
     if times:
-        books.later(books.began + min(times), Kind.QUEUE)
+        tables.later(tables.began + min(times), Kind.QUEUE)
 
 
 # heartbeats
 
 
-def look(books: Books, now: Millis) -> None:
+def look(tables: YarnTables, now: Millis) -> None:
     """Something changed: find the next heartbeat at which somebody may be given something."""
-    books.stirred = False
-    slots = _slots(books, now)
-    timer = books.number("beat")
-    waiting = books.agenda.rows.get(timer)
+    tables.stirred = False
+    slots = _slots(tables, now)
+    timer = tables.beat_timer
+    waiting = tables.agenda.get(timer)
     if not slots:
         if waiting is not None:
-            books.cancel(timer)
+            tables.cancel(timer)
         return
-    at, slot = books.next_beat(slots, now)
+    at, slot = tables.next_beat(slots, now)
     if waiting is not None:
         if waiting.at == at and waiting.a == slot:
             return
-        books.cancel(timer)
-    books.numbers.put("beat", books.later(at, Kind.BEAT, slot))
+        tables.cancel(timer)
+    tables.beat_timer = tables.later(at, Kind.BEAT, slot)
 
 
-def _slots(books: Books, now: Millis) -> int:
+def _slots(tables: YarnTables, now: Millis) -> int:
     """The nodes at whose heartbeat somebody may be given something, as bits."""
     slots = 0
-    for _, need in _hungry(books):
-        if not _has_room(books, need.resource, now):
+    for _, need in _hungry(tables):
+        if not _has_room(tables, need.resource, now):
             break
-        slots |= books.room_for(Shape(need.resource, need.label)) & ~books.barred
+        slots |= tables.room_for(Shape(need.resource, need.label)) & ~tables.barred
     return slots
 
 
-def _hungry(books: Books) -> list[tuple[int, NeedRow]]:
+def _hungry(tables: YarnTables) -> list[tuple[int, NeedRow]]:
     """The profiles that want something, in the order of their priorities."""
-    return [(profile, need) for profile, need in sorted(books.needs.rows.items()) if wanted(need)]
+    return [(profile, need) for profile, need in sorted(tables.needs.items()) if wanted(need)]
 
 
-def beat(books: Books, slot: int, now: Millis) -> None:
+def beat(tables: YarnTables, slot: int, now: Millis) -> None:
     """A node beats: it is given what it may be given."""
-    books.next("beats")
-    books.numbers.put("beat.at", now)
-    books.numbers.put("beat.slot", slot)
-    anywhere = books.plan.description.manager.anywhere_per_heartbeat
+    tables.last_beat = (now, slot)
+    anywhere = tables.plan.description.manager.anywhere_per_heartbeat
     while anywhere > 0:
-        local = _offer(books, slot, now)
+        local = _offer(tables, slot, now)
         if local is None:
             break
         anywhere -= not local
-    books.stir()
+    tables.stir()
 
 
-def _offer(books: Books, slot: int, now: Millis) -> bool | None:
+def _offer(tables: YarnTables, slot: int, now: Millis) -> bool | None:
     """Give one container: whether its host or rack had been named; None where nobody may be given one."""
-    node = books.plan.nodes[slot]
-    for profile, need in _hungry(books):
-        if not _has_room(books, need.resource, now):
+    node = tables.plan.nodes[slot]
+    for profile, need in _hungry(tables):
+        if not _has_room(tables, need.resource, now):
             return None
-        if not _open(books, slot, Shape(need.resource, need.label)):
+        if not _open(tables, slot, Shape(need.resource, need.label)):
             continue
         missed = need.missed + 1
-        books.needs.put(profile, need._replace(missed=missed))
+        tables.needs.put(profile, need._replace(missed=missed))
         on_rack = wanted(need, node.rack) > 0
         if on_rack and wanted(need, node.host):
-            _give(books, profile, slot, (node.host, node.rack, ANY_HOST), now)
+            _give(tables, profile, slot, (node.host, node.rack, ANY_HOST), now)
             return True
-        if on_rack and missed > _node_delay(books):
-            _give(books, profile, slot, (node.rack, ANY_HOST), now)
+        if on_rack and missed > _node_delay(tables):
+            _give(tables, profile, slot, (node.rack, ANY_HOST), now)
             return True
-        if missed > _anywhere_delay(books, need):
-            _give(books, profile, slot, (ANY_HOST,), now)
+        if missed > _anywhere_delay(tables, need):
+            _give(tables, profile, slot, (ANY_HOST,), now)
             return False
     return None
 
 
-def _node_delay(books: Books) -> int:
-    return min(books.active, books.plan.description.manager.node_delay)
+def _node_delay(tables: YarnTables) -> int:
+    return min(tables.active, tables.plan.description.manager.node_delay)
 
 
-def _anywhere_delay(books: Books, need: NeedRow) -> float:
+def _anywhere_delay(tables: YarnTables, need: NeedRow) -> float:
     """How many heartbeats are let pass before a container may be anywhere."""
     if not need.places:
         return 0
-    rack_delay = books.plan.description.manager.rack_delay
+    rack_delay = tables.plan.description.manager.rack_delay
     if rack_delay >= 0:
-        return _node_delay(books) + min(rack_delay, books.active)
-    share = min(1.0, need.places / books.active)
-    return min(float(books.active), wanted(need) * share)
+        return _node_delay(tables) + min(rack_delay, tables.active)
+    share = min(1.0, need.places / tables.active)
+    return min(float(tables.active), wanted(need) * share)
 
 
-def _give(books: Books, profile: int, slot: int, locations: tuple[str, ...], now: Millis) -> None:
+def _give(tables: YarnTables, profile: int, slot: int, locations: tuple[str, ...], now: Millis) -> None:
     """A container is given; what locality it has is counted down with it."""
-    need = books.needs.rows[profile]
+    need = tables.needs[profile]
     missed = 0 if len(locations) > 1 else need.missed
-    books.needs.put(profile, give(need, locations)._replace(missed=missed))
-    books.count(f"containers.{_LEVELS[len(locations)]}")
+    tables.needs.put(profile, give(need, locations)._replace(missed=missed))
+    tables.count(f"containers.{_LEVELS[len(locations)]}")
     size, priority, mine = need.resource, ProfileId(profile), ProfileId(profile)
-    mistakes = books.plan.description.manager.mistakes
-    if mistakes == NO_MISTAKES or not mistakes.during.active(now - books.began) or not books.faulty(now):
-        _allocate(books, mine, priority, size, slot)
+    mistakes = tables.plan.description.manager.mistakes
+    if mistakes == NO_MISTAKES or not mistakes.during.active(now - tables.began) or not tables.faulty(now):
+        _allocate(tables, mine, priority, size, slot)
         return
-    rng = books.stream(_GIFTS, books.next("gifts"))
+    rng = tables.stream(_GIFTS, tables.offer_draws.next())
     surplus, rng = chance(rng, mistakes.surplus)
     unknown, rng = chance(rng, mistakes.unknown)
     small, rng = chance(rng, mistakes.small)
     if unknown:
-        books.count("mistakes.unknown priority")
+        tables.count("mistakes.unknown priority")
         priority = UNKNOWN_PRIORITY
     if small:
-        books.count("mistakes.too small")
+        tables.count("mistakes.too small")
         size = size._replace(memory_mib=max(1, size.memory_mib // 2))
-    _allocate(books, mine, priority, size, slot)
-    if surplus and _open(books, slot, Shape(need.resource, need.label)) and _has_room(books, need.resource, now):
-        books.count("mistakes.surplus")
-        _allocate(books, mine, mine, need.resource, slot)
+    _allocate(tables, mine, priority, size, slot)
+    if surplus and _open(tables, slot, Shape(need.resource, need.label)) and _has_room(tables, need.resource, now):
+        tables.count("mistakes.surplus")
+        _allocate(tables, mine, mine, need.resource, slot)
 
 
 _LEVELS: Final = {3: "on their host", 2: "on their rack", 1: "anywhere"}
 
 
-def _open(books: Books, slot: int, shape: Shape) -> bool:
+def _open(tables: YarnTables, slot: int, shape: Shape) -> bool:
     """Whether a node has room for such a container and the application wants it."""
-    return books.has_room(books.nodes.rows[slot], shape) and books.plan.nodes[slot].host not in books.excluded.rows
+    return tables.has_room(tables.nodes[slot], shape) and tables.plan.nodes[slot].host not in tables.excluded
 
 
-def _allocate(books: Books, profile: ProfileId, priority: ProfileId, size: Resource, slot: int) -> None:
+def _allocate(tables: YarnTables, profile: ProfileId, priority: ProfileId, size: Resource, slot: int) -> None:
     """A container begins its life: it has room, and the application will hear of it."""
-    number = books.next("container")
-    rng = books.stream(_CONTAINERS, number)
-    rpc, _ = draw(split(rng, _RPC), books.plan.description.executors.rpc)
+    number = tables.container_numbers.next()
+    rng = tables.stream(_CONTAINERS, number)
+    rpc, _ = draw(split(rng, _RPC), tables.plan.description.executors.rpc)
     # An attempt's container 1 is its application master's.
-    place = number - books.number("before attempt") + 1
-    name = ContainerId(f"{books.plan.prefix}_{books.number('attempt'):02d}_{place:06d}")
-    node = books.nodes.rows[slot]
-    books.put_node(node._replace(room=node.room.plus(size, -1)))
-    books.put_container(ContainerRow(number, name, slot, profile, priority, size, rng, rpc_ms=rpc))
-    books.fresh.put(number, 1)
-    books.count("containers.allocated")
+    place = number - tables.containers_before + 1
+    name = ContainerId(f"{tables.plan.prefix}_{tables.attempt:02d}_{place:06d}")
+    node = tables.nodes[slot]
+    tables.put_node(node._replace(room=node.room.plus(size, -1)))
+    tables.put_container(ContainerRow(number, name, slot, profile, priority, size, rng, rpc_ms=rpc))
+    tables.fresh.put(number, 1)
+    tables.count("containers.allocated")

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.yarn.books import Books
 from podtide.domain.fakes.yarn.capacity_scheduler import above, limit
 from podtide.domain.fakes.yarn.rows import PROCESS, ContainerRow, Kind, NodeState, Stage
+from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected
@@ -79,103 +79,103 @@ def _shown(mib: int) -> str:
 # the process
 
 
-def disconnect(books: Books, row: ContainerRow, now: Millis, after_ms: Millis = 0) -> ContainerRow:
+def disconnect(tables: YarnTables, row: ContainerRow, now: Millis, after_ms: Millis = 0) -> ContainerRow:
     """The connection to the driver is lost; the driver sees it when it does."""
     if not row.address:
         return row
-    books.say(ExecutorDisconnected(now + row.rpc_ms + after_ms, row.address))
+    tables.say(ExecutorDisconnected(now + row.rpc_ms + after_ms, row.address))
     return row._replace(address="")
 
 
-def exits(books: Books, row: ContainerRow, status: int, text: str, now: Millis) -> None:
+def exits(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Millis) -> None:
     """The process has ended by itself: its NodeManager will say so."""
-    books.cancel(row.timer)
+    tables.cancel(row.timer)
     if row.stage < Stage.REGISTERED:
-        books.count("executors.never registered")
-    row = disconnect(books, row, now)
+        tables.count("executors.never registered")
+    row = disconnect(tables, row, now)
     if row.ended:
-        books.put_container(row._replace(timer=0))
-        books.drop_container(row)
+        tables.put_container(row._replace(timer=0))
+        tables.drop_container(row)
         return
-    timer = books.later(books.beat_after(row.slot, now), Kind.REPORT, row.number)
-    books.put_container(row._replace(stage=Stage.OVER, timer=timer, fate=status, text=text))
+    timer = tables.later(tables.beat_after(row.slot, now), Kind.REPORT, row.number)
+    tables.put_container(row._replace(stage=Stage.OVER, timer=timer, fate=status, text=text))
 
 
-def reported(books: Books, row: ContainerRow, now: Millis) -> None:
+def reported(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     """The NodeManager tells the resource manager that a container has ended."""
     status = 0 if row.fate is None else row.fate
-    end(books, row._replace(timer=0), status, row.text, now)
+    end(tables, row._replace(timer=0), status, row.text, now)
 
 
-def killed(books: Books, row: ContainerRow, now: Millis) -> None:
+def killed(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     """The NodeManager hears that a container is over, and ends its process."""
-    row = disconnect(books, row, now)
-    books.put_container(row)
-    books.drop_container(row)
+    row = disconnect(tables, row, now)
+    tables.put_container(row)
+    tables.drop_container(row)
 
 
 # the resource manager
 
 
-def end(books: Books, row: ContainerRow, status: int, text: str, now: Millis, *, told: bool = True) -> None:
+def end(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Millis, *, told: bool = True) -> None:
     """A container is over for the resource manager. ``told``: the application will hear of it (its next call's answer)."""
     if row.ended:
         return
-    node = books.nodes.rows[row.slot]
+    node = tables.nodes[row.slot]
     if node.state is not NodeState.ABSENT:
-        books.put_node(node._replace(room=node.room.plus(row.resource)))
-    books.fresh.drop(row.number)
-    books.count(f"completed.{status}")
+        tables.put_node(node._replace(room=node.room.plus(row.resource)))
+    tables.fresh.drop(row.number)
+    tables.count(f"completed.{status}")
     if told:
-        books.done.put(books.next("done"), Completion(row.id, status, text or diagnostics(row, status)))
+        tables.done.put(tables.completion_numbers.next(), Completion(row.id, status, text or diagnostics(row, status)))
     if row.stage is Stage.ACQUIRED:
-        books.cancel(row.timer)
+        tables.cancel(row.timer)
         row = row._replace(timer=0)
     row = row._replace(ended=True)
-    books.put_container(row)
+    tables.put_container(row)
     if row.stage in PROCESS:
-        books.later(books.beat_after(row.slot, now), Kind.KILL, row.number)
+        tables.later(tables.beat_after(row.slot, now), Kind.KILL, row.number)
     else:
-        books.drop_container(row)
-    if node.state is NodeState.DECOMMISSIONING and all(one.ended for one in books.here(row.slot)):
-        books.later(books.beat_after(row.slot, now), Kind.OUT, row.slot, node.lives)
-    books.stir()
+        tables.drop_container(row)
+    if node.state is NodeState.DECOMMISSIONING and all(one.ended for one in tables.here(row.slot)):
+        tables.later(tables.beat_after(row.slot, now), Kind.OUT, row.slot, node.lives)
+    tables.stir()
 
 
-def released(books: Books, number: int, now: Millis) -> None:
+def released(tables: YarnTables, number: int, now: Millis) -> None:
     """The application gives a container back."""
-    row = books.containers.rows.get(number)
+    row = tables.containers.get(number)
     if row is not None and not row.ended:
-        books.count("containers.released")
-        end(books, row, ABORTED, RELEASED, now)
+        tables.count("containers.released")
+        end(tables, row, ABORTED, RELEASED, now)
 
 
-def expired(books: Books, row: ContainerRow, now: Millis) -> None:
+def expired(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     """Nobody launched anything in it."""
-    books.count("containers.expired")
-    end(books, row._replace(timer=0), ABORTED, EXPIRED, now)
+    tables.count("containers.expired")
+    end(tables, row._replace(timer=0), ABORTED, EXPIRED, now)
 
 
-def press(books: Books, now: Millis) -> None:
+def press(tables: YarnTables, now: Millis) -> None:
     """If the application has more than it may have by now, some of it will be taken back."""
-    queue = books.plan.description.queue
-    if queue.preempts and not books.number("preempting") and above(books, now):
-        books.numbers.put("preempting", books.later(now + queue.wait_ms, Kind.PREEMPT))
+    queue = tables.plan.description.queue
+    if queue.preempts and not tables.preempt_timer and above(tables, now):
+        tables.preempt_timer = tables.later(now + queue.wait_ms, Kind.PREEMPT)
 
 
-def preempt(books: Books, now: Millis) -> None:
+def preempt(tables: YarnTables, now: Millis) -> None:
     """Take back what is above, a part of it at a time: of the highest priority number, the youngest first."""
-    books.numbers.put("preempting", 0)
-    if not above(books, now):
+    tables.preempt_timer = 0
+    if not above(tables, now):
         return
-    queue = books.plan.description.queue
-    memory, cores = limit(books, now)
-    over_mib, over_cores = books.used_mib - memory, books.used_vcores - cores
-    most_mib = int(queue.share * max(memory, books.used_mib))
-    most_cores = int(queue.share * max(cores, books.used_vcores))
-    dominant = books.plan.description.manager.dominant
+    queue = tables.plan.description.queue
+    memory, cores = limit(tables, now)
+    over_mib, over_cores = tables.used_mib - memory, tables.used_vcores - cores
+    most_mib = int(queue.share * max(memory, tables.used_mib))
+    most_cores = int(queue.share * max(cores, tables.used_vcores))
+    dominant = tables.plan.description.manager.dominant
     chosen: list[ContainerRow] = []
-    for row in _victims(books):
+    for row in _victims(tables):
         if over_mib <= 0 and (over_cores <= 0 or not dominant):
             break
         most_mib -= row.resource.memory_mib
@@ -186,34 +186,34 @@ def preempt(books: Books, now: Millis) -> None:
         over_mib -= row.resource.memory_mib
         over_cores -= row.resource.vcores
     for row in chosen:
-        books.count("containers.preempted")
-        end(books, row, PREEMPTED, _PREEMPTED, now)
-    if above(books, now):
-        books.numbers.put("preempting", books.later(now + queue.round_ms, Kind.PREEMPT))
+        tables.count("containers.preempted")
+        end(tables, row, PREEMPTED, _PREEMPTED, now)
+    if above(tables, now):
+        tables.preempt_timer = tables.later(now + queue.round_ms, Kind.PREEMPT)
 
 
-def _victims(books: Books) -> Iterator[ContainerRow]:
-    rows = books.containers.rows
-    for profile in sorted(books.held, reverse=True):
-        for number in reversed(books.held[profile]):
+def _victims(tables: YarnTables) -> Iterator[ContainerRow]:
+    rows = tables.containers
+    for profile in sorted(tables.held, reverse=True):
+        for number in reversed(tables.held[profile]):
             yield rows[number]
 
 
-def give_up(books: Books, slot: int, now: Millis) -> None:
+def give_up(tables: YarnTables, slot: int, now: Millis) -> None:
     """The resource manager gives up a node: whatever it had there is over."""
-    for row in books.here(slot):
-        end(books, row, ABORTED, LOST, now)
+    for row in tables.here(slot):
+        end(tables, row, ABORTED, LOST, now)
 
 
-def vanish(books: Books, slot: int, now: Millis, after_ms: Millis = 0) -> None:
+def vanish(tables: YarnTables, slot: int, now: Millis, after_ms: Millis = 0) -> None:
     """Everything that runs on a node is gone at once; the driver sees it ``after_ms`` later.
 
     If the resource manager does not know it yet, it is not told either: a crashed machine reports nothing.
     """
-    for row in books.here(slot):
+    for row in tables.here(slot):
         if row.stage in PROCESS or row.stage is Stage.OVER:
-            books.cancel(row.timer)
-            gone = disconnect(books, row, now, after_ms)._replace(timer=0, stage=Stage.OVER)
-            books.put_container(gone)
+            tables.cancel(row.timer)
+            gone = disconnect(tables, row, now, after_ms)._replace(timer=0, stage=Stage.OVER)
+            tables.put_container(gone)
             if gone.ended:
-                books.drop_container(gone)
+                tables.drop_container(gone)

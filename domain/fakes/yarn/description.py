@@ -7,7 +7,7 @@ cluster looks like: it takes its time, and nothing goes wrong. Every fault is a 
 that is empty, by default.
 
 ``Window`` limits a fault to a time, once or again and again. ``calm_ms`` ends all of them: from then on no new fault begins;
-who else is in the queue is no fault. Times count from the world's beginning.
+who else is in the queue is no fault. Times count from the cluster's beginning.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from typing import Final
 from podtide.domain.base.randomness import Stream, chance, draw, draw_active_ms, pick
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.fakes.windows import SPARK_ASK_MS
-from podtide.domain.fakes.yarn.books import Books
 from podtide.domain.fakes.yarn.container_endings import MANAGERS, end, exits
 from podtide.domain.fakes.yarn.description import Death, LaunchFault, Phase
 from podtide.domain.fakes.yarn.rows import ContainerRow, Kind, LaunchRow, NodeState, Stage, Word
+from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor
 from podtide.domain.protocol.yarn_messages import LaunchEnded, LaunchExecutor
@@ -28,54 +28,54 @@ _UNREACHABLE: Final = "java.net.NoRouteToHostException: No Route to Host from th
 # launching
 
 
-def launch(books: Books, command: LaunchExecutor, now: Millis) -> None:
+def launch(tables: YarnTables, command: LaunchExecutor, now: Millis) -> None:
     """A launch is on its way to a NodeManager."""
-    number = books.next("launches")
-    rng = books.stream(_LAUNCHES, number)
-    latency, rng = draw(rng, books.plan.description.executors.launch)
-    books.launches.put(number, LaunchRow(command.executor, command.container, rng))
-    books.later(now + latency, Kind.LAUNCH, number)
+    number = tables.launch_numbers.next()
+    rng = tables.stream(_LAUNCHES, number)
+    latency, rng = draw(rng, tables.plan.description.executors.launch)
+    tables.launches.put(number, LaunchRow(command.executor, command.container, rng))
+    tables.later(now + latency, Kind.LAUNCH, number)
 
 
-def launched(books: Books, number: int, now: Millis) -> None:
+def launched(tables: YarnTables, number: int, now: Millis) -> None:
     """A launch is at its NodeManager."""
-    call = books.launches.drop(number)
+    call = tables.launches.drop(number)
     assert call is not None
-    row = books.by_id(call.container)
+    row = tables.by_id(call.container)
     if row is None or row.ended:
         why = f"Unauthorized request to start container.\nContainer {call.container} was recently stopped on node manager."
-        _refuse(books, call, f"{_YARN_EXCEPTION}: {why}", now)
+        _refuse(tables, call, f"{_YARN_EXCEPTION}: {why}", now)
         return
-    if books.nodes.rows[row.slot].state is NodeState.SILENT:
-        host = books.plan.nodes[row.slot].host
-        _refuse(books, call, _UNREACHABLE.format(host=host), now + books.plan.description.executors.unreachable_ms)
+    if tables.nodes[row.slot].state is NodeState.SILENT:
+        host = tables.plan.nodes[row.slot].host
+        _refuse(tables, call, _UNREACHABLE.format(host=host), now + tables.plan.description.executors.unreachable_ms)
         return
     if row.stage is not Stage.ACQUIRED:
-        _refuse(books, call, f"{_YARN_EXCEPTION}: Container {call.container} already is running on this node!!", now)
+        _refuse(tables, call, f"{_YARN_EXCEPTION}: Container {call.container} already is running on this node!!", now)
         return
-    fault = _launch_fault(books, row, call.rng, now)
+    fault = _launch_fault(tables, row, call.rng, now)
     if fault is not None:
-        _refuse(books, call, fault.what, now, fatal=fault.fatal)
+        _refuse(tables, call, fault.what, now, fatal=fault.fatal)
         return
-    books.count("containers.launched")
-    books.cancel(row.timer)
-    books.say(LaunchEnded(now, call.executor, container=call.container))
-    localize(books, row._replace(timer=0, executor=str(call.executor)), now)
+    tables.count("containers.launched")
+    tables.cancel(row.timer)
+    tables.say(LaunchEnded(now, call.executor, container=call.container))
+    localize(tables, row._replace(timer=0, executor=str(call.executor)), now)
 
 
-def _refuse(books: Books, call: LaunchRow, what: str, at: Millis, *, fatal: bool = False) -> None:
-    books.count("launches.failed")
-    books.say(LaunchEnded(at, call.executor, what, fatal, call.container))
+def _refuse(tables: YarnTables, call: LaunchRow, what: str, at: Millis, *, fatal: bool = False) -> None:
+    tables.count("launches.failed")
+    tables.say(LaunchEnded(at, call.executor, what, fatal, call.container))
 
 
-def _launch_fault(books: Books, row: ContainerRow, rng: Stream, now: Millis) -> LaunchFault | None:
+def _launch_fault(tables: YarnTables, row: ContainerRow, rng: Stream, now: Millis) -> LaunchFault | None:
     """The first fault of the description that hits a launch."""
-    description = books.plan.description
-    if not books.faulty(now):
+    description = tables.plan.description
+    if not tables.faulty(now):
         return None
-    group = description.nodes[books.plan.nodes[row.slot].row].name
+    group = description.nodes[tables.plan.nodes[row.slot].row].name
     for fault in description.executors.launch_faults:
-        if (fault.groups and group not in fault.groups) or not fault.during.active(now - books.began):
+        if (fault.groups and group not in fault.groups) or not fault.during.active(now - tables.began):
             continue
         hit, rng = chance(rng, fault.probability)
         if hit:
@@ -86,64 +86,66 @@ def _launch_fault(books: Books, row: ContainerRow, rng: Stream, now: Millis) -> 
 # from stage to stage
 
 
-def localize(books: Books, row: ContainerRow, now: Millis) -> None:
+def localize(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     """The NodeManager fetches the application's files, or has them, or is about to."""
-    node, executors = books.nodes.rows[row.slot], books.plan.description.executors
+    node, executors = tables.nodes[row.slot], tables.plan.description.executors
     if node.files_at < 0:
         wait, rng = draw(row.rng, executors.localize)
-        books.put_node(node._replace(files_at=now + wait))
+        tables.put_node(node._replace(files_at=now + wait))
     else:
         wait, rng = draw(row.rng, executors.localized)
         wait = max(wait, node.files_at - now)
-    timer = books.later(now + wait, Kind.STAGE, row.number)
-    books.put_container(row._replace(stage=Stage.LOCALIZING, timer=timer, rng=rng))
+    timer = tables.later(now + wait, Kind.STAGE, row.number)
+    tables.put_container(row._replace(stage=Stage.LOCALIZING, timer=timer, rng=rng))
 
 
-def elapsed(books: Books, row: ContainerRow, now: Millis) -> None:
+def elapsed(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     """A stage has come to its end."""
     row = row._replace(timer=0)
     if row.fate is not None:
-        _dies(books, row, now)
+        _dies(tables, row, now)
         return
     match row.stage:
         case Stage.LOCALIZING:
-            wait, rng = draw(row.rng, books.plan.description.executors.start)
-            _enter(books, row._replace(rng=rng), Stage.STARTING, now, now + wait)
+            wait, rng = draw(row.rng, tables.plan.description.executors.start)
+            _enter(tables, row._replace(rng=rng), Stage.STARTING, now, now + wait)
         case Stage.STARTING:
-            _register(books, row, now)
+            _register(tables, row, now)
         case Stage.REGISTERED:
             pass
         case _:
             raise AssertionError(f"nothing comes after {row.stage}")
 
 
-def _register(books: Books, row: ContainerRow, now: Millis) -> None:
+def _register(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     """The process is up and asks the driver."""
-    host = books.plan.nodes[row.slot].host
+    host = tables.plan.nodes[row.slot].host
     row = row._replace(address=f"{host}:{32_768 + row.number % 28_000}")
-    books.say(RegisterExecutor(now + row.rpc_ms, ExecutorId(row.executor), row.profile, host, row.address))
-    timer = books.later(now + SPARK_ASK_MS, Kind.STAGE, row.number)
-    books.put_container(row._replace(stage=Stage.REGISTERING, timer=timer, fate=1, text=""))
+    tables.say(RegisterExecutor(now + row.rpc_ms, ExecutorId(row.executor), row.profile, host, row.address))
+    timer = tables.later(now + SPARK_ASK_MS, Kind.STAGE, row.number)
+    tables.put_container(row._replace(stage=Stage.REGISTERING, timer=timer, fate=1, text=""))
 
 
-def _enter(books: Books, row: ContainerRow, stage: Stage, now: Millis, until: Millis | None) -> None:
+def _enter(tables: YarnTables, row: ContainerRow, stage: Stage, now: Millis, until: Millis | None) -> None:
     """A phase begins: it lasts until then (None: for ever), or until a death that is drawn now."""
     phase = Phase.STARTING if stage is Stage.STARTING else Phase.RUNNING
-    at, fate, text, rng = _death(books, row, phase, now)
+    at, fate, text, rng = _death(tables, row, phase, now)
     if at is None or (until is not None and at >= until):
         at, fate, text = until, None, ""
-    timer = 0 if at is None else books.later(at, Kind.STAGE, row.number)
-    books.put_container(row._replace(stage=stage, timer=timer, fate=fate, text=text, rng=rng))
+    timer = 0 if at is None else tables.later(at, Kind.STAGE, row.number)
+    tables.put_container(row._replace(stage=stage, timer=timer, fate=fate, text=text, rng=rng))
 
 
-def _death(books: Books, row: ContainerRow, phase: Phase, now: Millis) -> tuple[Millis | None, int | None, str, Stream]:
+def _death(
+    tables: YarnTables, row: ContainerRow, phase: Phase, now: Millis
+) -> tuple[Millis | None, int | None, str, Stream]:
     """When and how a container dies that comes into a phase: (None, None, ...) if it does not."""
-    description, rng, since = books.plan.description, row.rng, now - books.began
+    description, rng, since = tables.plan.description, row.rng, now - tables.began
     first: Millis | None = None
     chosen: Death | None = None
-    group = description.nodes[books.plan.nodes[row.slot].row].name
+    group = description.nodes[tables.plan.nodes[row.slot].row].name
     for death in description.executors.deaths:
-        if death.phase is not phase or not (death.share or death.per_hour) or not books.faulty(now):
+        if death.phase is not phase or not (death.share or death.per_hour) or not tables.faulty(now):
             continue
         if (death.profiles and row.profile not in death.profiles) or (death.groups and group not in death.groups):
             continue
@@ -151,13 +153,13 @@ def _death(books: Books, row: ContainerRow, phase: Phase, now: Millis) -> tuple[
         if death.per_hour:
             wait, rng = draw_active_ms(rng, death.per_hour)
             after = death.during.after(since, max(1, wait))
-            at = None if after is None else books.began + after
+            at = None if after is None else tables.began + after
         elif death.during.active(since):
             hit, rng = chance(rng, death.share)
             if hit:
                 wait, rng = draw(rng, death.delay)
                 at = now + wait
-        if at is not None and books.faulty(at) and (first is None or at < first):
+        if at is not None and tables.faulty(at) and (first is None or at < first):
             first, chosen = at, death
     if chosen is None:
         return None, None, "", rng
@@ -165,50 +167,50 @@ def _death(books: Books, row: ContainerRow, phase: Phase, now: Millis) -> tuple[
     return first, chosen.statuses[which][0], chosen.diagnostics or "", rng
 
 
-def _dies(books: Books, row: ContainerRow, now: Millis) -> None:
+def _dies(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     """Its fate: the resource manager ends it, or its process ends."""
     status, text = row.fate, row.text
     assert status is not None
-    books.count(f"exits.{status}")
+    tables.count(f"exits.{status}")
     if status in MANAGERS and not row.ended:
         if status == PREEMPTED:
-            books.count("containers.preempted")
-        end(books, row._replace(fate=None, text=""), status, text, now)
+            tables.count("containers.preempted")
+        end(tables, row._replace(fate=None, text=""), status, text, now)
     else:
-        exits(books, row, status, text, now)
+        exits(tables, row, status, text, now)
 
 
 # the driver's words
 
 
-def say_to(books: Books, executor: str, word: Word, now: Millis) -> None:
+def say_to(tables: YarnTables, executor: str, word: Word, now: Millis) -> None:
     """A word of the driver's is on its way to an executor, if there is one that is heard from."""
-    row = books.containers.rows.get(books.speakers.get(executor, 0))
+    row = tables.containers.get(tables.speakers.get(executor, 0))
     if row is not None and row.address:
-        books.later(now + row.rpc_ms, Kind.HEAR, row.number, word)
+        tables.later(now + row.rpc_ms, Kind.HEAR, row.number, word)
 
 
-def hear(books: Books, row: ContainerRow, word: Word, now: Millis) -> None:
+def hear(tables: YarnTables, row: ContainerRow, word: Word, now: Millis) -> None:
     """A word of the driver's reaches the executor; it listens to what makes sense to it."""
-    executors = books.plan.description.executors
+    executors = tables.plan.description.executors
     if word is Word.ACCEPTED and row.stage is Stage.REGISTERING:
-        books.count("executors.registered")
-        books.cancel(row.timer)
-        _enter(books, row._replace(timer=0), Stage.REGISTERED, now, None)
+        tables.count("executors.registered")
+        tables.cancel(row.timer)
+        _enter(tables, row._replace(timer=0), Stage.REGISTERED, now, None)
     elif word is Word.REFUSED and row.stage is Stage.REGISTERING:
-        books.count("executors.refused")
+        tables.count("executors.refused")
         wait, rng = draw(row.rng, executors.exit)
-        _leaves(books, row._replace(rng=rng), Stage.EXITING, now + wait, _REFUSED_STATUS)
+        _leaves(tables, row._replace(rng=rng), Stage.EXITING, now + wait, _REFUSED_STATUS)
     elif word is Word.STOP and row.stage in {Stage.REGISTERED, Stage.DRAINING}:
         wait, rng = draw(row.rng, executors.exit)
-        _leaves(books, row._replace(rng=rng), Stage.EXITING, now + wait, 0)
+        _leaves(tables, row._replace(rng=rng), Stage.EXITING, now + wait, 0)
     elif word is Word.DECOMMISSION and row.stage is Stage.REGISTERED:
-        books.count("executors.draining")
+        tables.count("executors.draining")
         wait, rng = draw(row.rng, executors.drain)
-        _leaves(books, row._replace(rng=rng), Stage.DRAINING, now + wait, 0)
+        _leaves(tables, row._replace(rng=rng), Stage.DRAINING, now + wait, 0)
 
 
-def _leaves(books: Books, row: ContainerRow, stage: Stage, at: Millis, status: int) -> None:
-    books.cancel(row.timer)
-    timer = books.later(at, Kind.STAGE, row.number)
-    books.put_container(row._replace(stage=stage, timer=timer, fate=status, text=""))
+def _leaves(tables: YarnTables, row: ContainerRow, stage: Stage, at: Millis, status: int) -> None:
+    tables.cancel(row.timer)
+    timer = tables.later(at, Kind.STAGE, row.number)
+    tables.put_container(row._replace(stage=stage, timer=timer, fate=status, text=""))

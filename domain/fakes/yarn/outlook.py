@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from podtide.domain.fakes.yarn.books import Books, Shape
 from podtide.domain.fakes.yarn.capacity_scheduler import headroom
-from podtide.domain.fakes.yarn.cluster import YarnWorld
+from podtide.domain.fakes.yarn.cluster import YarnCluster
 from podtide.domain.fakes.yarn.resource_requests import wanted
+from podtide.domain.fakes.yarn.tables import Shape, YarnTables
 from podtide.domain.protocol.containers import Resource
 
 
-def idle(world: YarnWorld) -> bool:
+def idle(cluster: YarnCluster) -> bool:
     """Whether a call of the application master would carry nothing and bring nothing, as long as nothing else happens."""
-    books = world.books
-    if books.calls.rows or books.fresh.rows or books.done.rows or books.news.rows:
+    tables = cluster._tables
+    if tables.calls or tables.fresh or tables.done or tables.news:
         return False
-    if books.releases.rows or books.excluding.rows or not books.number("master"):
+    if tables.releases or tables.excluding or not tables.master:
         return False
-    return not any(ask.changed for ask in books.asks.rows.values())
+    return not any(ask.changed for ask in tables.asks.values())
 
 
 class Outlook(NamedTuple):
@@ -38,30 +38,30 @@ class Outlook(NamedTuple):
     full: int
 
 
-def outlook(world: YarnWorld) -> Outlook:
+def outlook(cluster: YarnCluster) -> Outlook:
     """Why what is wanted is not there. Profiles wait behind one another, as the scheduler has it."""
-    books = world.books
+    tables = cluster._tables
     soon = barred = full = 0
     blocked = False
-    for _, need in sorted(books.needs.rows.items()):
+    for _, need in sorted(tables.needs.items()):
         count = wanted(need)
         if not count:
             continue
-        blocked = blocked or not _allowed(books, need.resource, headroom(books, world.now))
+        blocked = blocked or not _allowed(tables, need.resource, headroom(tables, cluster.now))
         if blocked:
             full += count
             continue
-        open_to = books.room_for(Shape(need.resource, need.label))
-        if open_to & ~books.barred:
+        open_to = tables.room_for(Shape(need.resource, need.label))
+        if open_to & ~tables.barred:
             soon += count
         elif open_to:
             barred += count
         else:
             full += count
-    return Outlook(len(books.fresh.rows), soon, barred, full)
+    return Outlook(len(tables.fresh), soon, barred, full)
 
 
-def _allowed(books: Books, size: Resource, left: Resource) -> bool:
+def _allowed(tables: YarnTables, size: Resource, left: Resource) -> bool:
     """Whether the queue has room for one such container."""
     fits = size.memory_mib <= left.memory_mib
-    return fits and (size.vcores <= left.vcores or not books.plan.description.manager.dominant)
+    return fits and (size.vcores <= left.vcores or not tables.plan.description.manager.dominant)

@@ -16,8 +16,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from podtide.domain.fakes.yarn.books import Books
 from podtide.domain.fakes.yarn.rows import AskRow, NeedRow
+from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.container_requests import Batch, Layout, RequestTable, Span
 from podtide.domain.protocol.containers import ANY_HOST, Resource
 from podtide.domain.protocol.yarn_messages import CancelRequests, RequestContainers, TakeRequests
@@ -25,9 +25,9 @@ from podtide.domain.protocol.yarn_messages import CancelRequests, RequestContain
 # the AM client
 
 
-def request(books: Books, command: RequestContainers) -> None:
+def request(tables: YarnTables, command: RequestContainers) -> None:
     """Put requests into the client's table."""
-    ask = books.asks.rows.get(command.profile, AskRow())
+    ask = tables.asks.get(command.profile, AskRow())
     table = ask.table
     if table.made != command.first - 1:  # whoever goes on from a recording has made some before
         table = RequestTable(table.batches, max(table.made, command.first - 1), table.waiting)
@@ -35,19 +35,19 @@ def request(books: Books, command: RequestContainers) -> None:
     dirty = ask.dirty
     if command.layout is not None:
         dirty = _soiled(dirty, command.layout, command.layout.lengths[0])
-    books.asks.put(command.profile, AskRow(table, dirty, True, command.resource, command.label or ""))
-    books.count("requests.made", command.count)
+    tables.asks.put(command.profile, AskRow(table, dirty, True, command.resource, command.label or ""))
+    tables.count("requests.made", command.count)
 
 
-def cancel(books: Books, command: CancelRequests) -> None:
+def cancel(tables: YarnTables, command: CancelRequests) -> None:
     """Take requests out again."""
-    books.count("requests.cancelled", _remove(books, command.profile, command.spans))
+    tables.count("requests.cancelled", _remove(tables, command.profile, command.spans))
 
 
-def take(books: Books, command: TakeRequests) -> None:
+def take(tables: YarnTables, command: TakeRequests) -> None:
     """Containers answer these requests."""
     spans = _runs(sorted(match.request for match in command.matches))
-    books.count("requests.answered", _remove(books, command.profile, spans))
+    tables.count("requests.answered", _remove(tables, command.profile, spans))
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[Span]:
@@ -64,9 +64,9 @@ def _runs(numbers: Iterable[int]) -> Iterator[Span]:
         yield run
 
 
-def _remove(books: Books, profile: int, spans: Iterable[Span]) -> int:
+def _remove(tables: YarnTables, profile: int, spans: Iterable[Span]) -> int:
     """Take out what of these requests is there; returns how many those were."""
-    ask = books.asks.rows.get(profile)
+    ask = tables.asks.get(profile)
     if ask is None:
         return 0
     batches, dirty, gone = list(ask.table.batches), ask.dirty, 0
@@ -86,7 +86,7 @@ def _remove(books: Books, profile: int, spans: Iterable[Span]) -> int:
             place += len(left)
     if gone:
         table = RequestTable(tuple(batches), ask.table.made, ask.table.waiting - gone)
-        books.asks.put(profile, ask._replace(table=table, dirty=dirty, changed=True))
+        tables.asks.put(profile, ask._replace(table=table, dirty=dirty, changed=True))
     return gone
 
 
@@ -102,45 +102,45 @@ def _soiled(dirty: tuple[tuple[Layout, int], ...], layout: Layout, length: int) 
     return (*dirty, (layout, length))
 
 
-def parcel(books: Books) -> tuple[tuple[int, AskRow], ...]:
+def parcel(tables: YarnTables) -> tuple[tuple[int, AskRow], ...]:
     """What a call carries: the profiles whose requests changed. The client holds them for told now."""
-    changed = tuple((profile, ask) for profile, ask in sorted(books.asks.rows.items()) if ask.changed)
+    changed = tuple((profile, ask) for profile, ask in sorted(tables.asks.items()) if ask.changed)
     for profile, ask in changed:
-        books.asks.put(profile, ask._replace(dirty=(), changed=False))
+        tables.asks.put(profile, ask._replace(dirty=(), changed=False))
     return changed
 
 
-def restore(books: Books, asks: Iterable[tuple[int, AskRow]]) -> None:
+def restore(tables: YarnTables, asks: Iterable[tuple[int, AskRow]]) -> None:
     """A call failed: what it carried is to be told with the next."""
     for profile, told in asks:
-        ask = books.asks.rows[profile]
+        ask = tables.asks[profile]
         dirty = ask.dirty
         for layout, length in told.dirty:
             dirty = _soiled(dirty, layout, length)
-        books.asks.put(profile, ask._replace(dirty=dirty, changed=True))
+        tables.asks.put(profile, ask._replace(dirty=dirty, changed=True))
 
 
 # the resource manager
 
 
-def arrive(books: Books, asks: Iterable[tuple[int, AskRow]]) -> None:
+def arrive(tables: YarnTables, asks: Iterable[tuple[int, AskRow]]) -> None:
     """The resource manager is told: at the locations that changed, the client's numbers count from now on."""
-    manager = books.plan.description.manager
+    manager = tables.plan.description.manager
     for profile, ask in asks:
         size = rounded(ask.resource, manager.minimum_mib, manager.minimum_vcores)
-        old = books.needs.rows.get(profile)
+        old = tables.needs.get(profile)
         need = NeedRow(ask.table, size, ask.label) if old is None else old
         given = need.given
         for location in list(given):
             if location == ANY_HOST or _is_dirty(location, ask.dirty):
                 given = given.remove(location)
-        books.needs.put(
+        tables.needs.put(
             profile,
             need._replace(
                 table=ask.table, resource=size, label=ask.label, given=given, places=_places(ask.table.batches)
             ),
         )
-    books.stir()
+    tables.stir()
 
 
 def _is_dirty(location: str, dirty: tuple[tuple[Layout, int], ...]) -> bool:

@@ -127,7 +127,7 @@ class ContainerRow(NamedTuple):
 
 
 class NodeState(IntEnum):
-    """How the resource manager and the world see a node."""
+    """How the resource manager and the cluster see a node."""
 
     ABSENT = 1  # not there yet, or gone
     RUNNING = 2

@@ -13,7 +13,7 @@ from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.engine import AnyStimulus
 from podtide.domain.fakes.driver.script import Targets
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import Application, World
+from podtide.domain.fakes.kubernetes.cluster import Application, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Life, NodeGroup, Stage
 from podtide.domain.live import headless
 from podtide.domain.live.headless import HeadlessConfig, HeadlessState
@@ -257,8 +257,8 @@ class Headless(FakeEnvironment):
     state: HeadlessState
 
     @property
-    def cluster(self) -> World:
-        assert isinstance(self.world, World)
+    def cluster(self) -> KubernetesCluster:
+        assert isinstance(self.world, KubernetesCluster)
         return self.world
 
     def begin(self) -> None:

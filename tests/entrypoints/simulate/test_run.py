@@ -14,7 +14,7 @@ from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.fakes.driver.script import Job, Jobs, Stage, Targets, Workload
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import World
+from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Description, Life
 from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.pod_commands import CreatePod, DecommissionExecutors, StopApplication
@@ -165,7 +165,7 @@ def test_pods_are_named_as_the_configuration_says() -> None:
     played, _ = simulation(targets((0, 1)))
     played.run()
     world = played.environment.world
-    assert isinstance(world, World)
+    assert isinstance(world, KubernetesCluster)
     assert [pod.name for pod in worlds.pods(world)] == ["mine-exec-1"]
 
 

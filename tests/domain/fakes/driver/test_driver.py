@@ -333,11 +333,11 @@ def _ends(play: Play) -> dict[tuple[int, int], int]:
 # states
 
 
-def test_an_older_state_can_be_gone_on_from() -> None:
+def test_a_fork_can_be_gone_on_from() -> None:
     play = Play(CHANCY)
     play.join(*map(str, range(4)))
     play.until(3 * S)
-    old, heard = play.state, len(play.said)
+    old, heard = workloads.fork(play.state), len(play.said)
     summary, due = workloads.summary(old), workloads.due(old)
     play.lose("2")
     play.finish()

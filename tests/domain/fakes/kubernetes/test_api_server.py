@@ -236,7 +236,7 @@ def test_inactive_pods_leave_the_watch_and_the_lists() -> None:
     driver.ask(ListPods(driver.now, 5, WHY))
     listed = driver.until(62 * S).outcome(5)
     assert [p.name for p in listed.pods] == ["exec-exec-2"]
-    assert (listed.found, listed.version) == (1, str(driver.world.books.number("version")))
+    assert (listed.found, listed.version) == (1, str(driver.world._tables.versions.last))
     failure = driver.outcome(4).failure
     assert failure is not None
     assert (failure.status, 'pods "exec-exec-9" not found' in failure.message) == (404, True)

@@ -8,8 +8,9 @@ import pytest
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
+from podtide.domain.base.versioned import Stale
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import KIND, Application
+from podtide.domain.fakes.kubernetes.cluster import KIND, Application, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import DriverPod, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.config import SourcesConfig
@@ -257,7 +258,7 @@ def test_a_driver_pod_that_is_not_there() -> None:
 
 def test_time_does_not_go_back() -> None:
     driver = Driver(plain()).until(S)
-    with pytest.raises(ValueError, match="the world is at 1000 already, 999 is before that"):
+    with pytest.raises(ValueError, match="the cluster is at 1000 already, 999 is before that"):
         worlds.advance(driver.world, 999)
     with pytest.raises(ValueError, match="999"):
         worlds.apply(driver.world, CreatePod(0, 1, PodNumber(1), ProfileId(0), WHY), 999)
@@ -284,12 +285,12 @@ def test_a_big_step_tells_the_same_as_small_ones() -> None:
     assert worlds.tally(world) == worlds.tally(small.world)
 
 
-def test_an_older_world_answers_as_before() -> None:
+def test_a_fork_answers_as_its_moment_did() -> None:
     driver = Driver(KIND, seed=5)
     driver.create(*range(1, 40))
     past, story, counts = [], [], []
     while (at := worlds.due(driver.world)) < 200 * S:
-        past.append((at, driver.world))
+        past.append((at, driver.world.fork()))
         counts.append(worlds.census(driver.world))
         before = len(driver.heard)
         driver.until(at)
@@ -299,6 +300,16 @@ def test_an_older_world_answers_as_before() -> None:
         assert list(worlds.advance(old, at)[1]) == told
 
 
+def test_a_cluster_that_was_stepped_on_from_answers_no_more() -> None:
+    old = Driver(KIND).world
+    worlds.advance(old, worlds.due(old))
+    for question in (worlds.due, worlds.census, worlds.tally, worlds.pods, KubernetesCluster.fork):
+        with pytest.raises(Stale, match=r"this KubernetesCluster has been stepped on from: fork\(\) it before"):
+            question(old)
+    with pytest.raises(Stale):
+        worlds.apply(old, DeletePods(0, 50, None, None, WHY), 0)
+
+
 def test_two_futures_of_one_moment() -> None:
     driver = Driver(KIND, seed=3)
     driver.create(*range(1, 10))
@@ -306,7 +317,7 @@ def test_two_futures_of_one_moment() -> None:
     moment = driver.world
     left, right = Driver(KIND), Driver(KIND)
     for twin in (left, right):
-        twin.world, twin.now = moment, driver.now
+        twin.world, twin.now = moment.fork(), driver.now
     left.ask(DeletePods(left.now, 50, None, None, WHY))
     left.until(300 * S)
     right.until(300 * S)

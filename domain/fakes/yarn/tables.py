@@ -1,7 +1,6 @@
 """The inside of a YARN cluster: tables of immutable rows, what lies ahead in time, and indexes over both.
 
-As in ``fakes.kubernetes.books``: nothing but a ``Table`` is written to, so a step's journal is as large as what it
-touched, and an older cluster rebuilds itself. What is derived is made anew from the tables then.
+The tables and the agenda are those of every fake (``fakes.tables``).
 
 Nodes have slots, in the order in which their heartbeats come within a second (each beats at a phase of its own, for ever).
 So "which node with room beats next" is a question about an integer: ``fitting`` keeps for each shape of container the slots
@@ -11,16 +10,15 @@ to give, and a node's heartbeat is an event only if it can change something.
 
 from __future__ import annotations
 
-import heapq
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple, Self, cast
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from podtide.domain.base.randomness import Stream, split
-from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.base.versioned import JournalEntry
-from podtide.domain.fakes.tables import Table
+from podtide.domain.base.tables import Field, Serial, Table
+from podtide.domain.base.units import Millis
+from podtide.domain.fakes.tables import FakeTables
 from podtide.domain.fakes.yarn.description import YarnDescription, places
 from podtide.domain.fakes.yarn.rows import (
     AskRow,
@@ -38,8 +36,6 @@ from podtide.domain.protocol.containers import Completion, NodeReport, Resource
 
 _APPLICATION: Final = re.compile(r"application_(\d{1,19})_(\d{1,9})")
 _PHASES: Final = 9
-_TABLES: Final = ("agenda", "containers", "nodes", "asks", "needs", "fresh", "done", "news", "releases", "excluding",
-                  "excluded", "calls", "launches", "numbers", "tally")  # fmt: skip
 
 ACTIVE: Final = frozenset({NodeState.RUNNING, NodeState.SILENT, NodeState.DECOMMISSIONING})
 """The states of the nodes that the resource manager counts."""
@@ -101,13 +97,23 @@ def _beat(node: NodePlan) -> tuple[Millis, int, int]:
     return node.phase, node.row, node.place
 
 
-class Books:
-    """The mutable inside of a YARN cluster."""
+class YarnTables(FakeTables[Due]):
+    """The inside of a fake YARN cluster.
+
+    ``master``: an application master is registered; ``attempt``: its number; ``containers_before``: how many containers
+    there were before it. ``beat_timer``, ``preempt_timer``: what lies ahead of these (0: nothing). ``last_beat``: the
+    heartbeat that the scheduler was at last, its time and slot.
+    """
+
+    master = Field(False)
+    attempt = Field(0)
+    containers_before = Field(0)
+    beat_timer = Field(0)
+    preempt_timer = Field(0)
+    last_beat: Field[tuple[Millis, int] | None] = Field(None)
 
     def __init__(self, plan: Plan, began: Millis) -> None:
         self.plan = plan
-        self.began = began
-        self.agenda: Table[int, Due] = Table()
         self.containers: Table[int, ContainerRow] = Table()
         self.nodes: Table[int, NodeRow] = Table()
         self.asks: Table[int, AskRow] = Table()
@@ -120,136 +126,46 @@ class Books:
         self.excluded: Table[str, int] = Table()
         self.calls: Table[int, CallRow] = Table()
         self.launches: Table[int, LaunchRow] = Table()
-        self.numbers: Table[str, int] = Table()
-        self.tally: Table[str, int] = Table()
-        self.said: list[Said] = []
-        self.stirred = False
-        self.recount()
-
-    # versions
-
-    def tables(self) -> tuple[Table[Any, Any], ...]:
-        """Every table, in one order."""
-        return tuple(getattr(self, name) for name in _TABLES)
-
-    def copy(self) -> Self:
-        """Return independent books with the same rows; what is derived is made by ``recount``."""
-        twin = type(self).__new__(type(self))
-        twin.plan, twin.began, twin.said, twin.stirred = self.plan, self.began, [], False
-        for name in _TABLES:
-            setattr(twin, name, Table(dict(getattr(self, name).rows)))
-        return twin
-
-    def journal(self) -> list[JournalEntry]:
-        """What the step overwrote; the next step begins."""
-        entries: list[JournalEntry] = []
-        for place, table in enumerate(self.tables()):
-            if table.old:
-                entries.append((place, table.old))
-                table.old = {}
-        return entries
-
-    def undo(self, journal: list[JournalEntry]) -> None:
-        """Take one step back."""
-        tables = self.tables()
-        for place, old in journal:
-            tables[cast(int, place)].undo(cast("dict[Any, Any]", old))
+        self.container_numbers, self.call_numbers, self.launch_numbers = Serial(), Serial(), Serial()
+        self.completion_numbers, self.release_numbers, self.report_numbers = Serial(), Serial(), Serial()
+        self.offer_draws = Serial()
+        super().__init__(plan.seed, began, plan.description.calm_ms)
 
     def recount(self) -> None:
         """Make the heap, the indexes and the sums anew."""
-        for table in self.tables():
-            table.sort()
-        self.heap = [(due.at, serial) for serial, due in self.agenda.rows.items()]
-        heapq.heapify(self.heap)
+        super().recount()
+        self.stimuli: list[Said] = []
+        self.stirred = False
         self.aboard: dict[int, dict[int, None]] = {}
         self.held: dict[int, dict[int, None]] = {}
         self.speakers: dict[str, int] = {}
         self.ids: dict[str, int] = {}
         self.used_mib = 0
         self.used_vcores = 0
-        for row in self.containers.rows.values():
+        for row in self.containers.values():
             self._enter(row)
         self.fitting: dict[Shape, int] = {}
         self.total_mib = 0
         self.total_vcores = 0
         self.active = 0
-        for node in self.nodes.rows.values():
+        for node in self.nodes.values():
             self._count_node(node, 1)
         self.barred = 0
-        for host in self.excluded.rows:
+        for host in self.excluded:
             self.barred |= self._bit(host)
 
-    def clear(self, *names: str) -> None:
-        """Empty these tables."""
-        for name in names:
-            table: Table[Any, Any] = getattr(self, name)
-            for key in list(table.rows):
-                table.drop(key)
-
-    # numbers
-
-    def number(self, name: str) -> int:
-        """A counter or flag; 0 at first."""
-        return self.numbers.rows.get(name, 0)
-
-    def next(self, name: str) -> int:
-        """Count one up; returns the new count."""
-        count = self.numbers.rows.get(name, 0) + 1
-        self.numbers.put(name, count)
-        return count
-
     def count(self, name: str, by: int = 1) -> None:
-        """Add to what the summary tells."""
+        """Add to what the summary tells; a name of which nothing happened is not in it."""
         if by:
-            self.tally.put(name, self.tally.rows.get(name, 0) + by)
-
-    def stream(self, family: int, key: int) -> Stream:
-        """The stream of one container, node, call or launch."""
-        return split(split(self.plan.seed, family), key)
-
-    def faulty(self, now: Millis) -> bool:
-        """Whether faults may begin."""
-        calm = self.plan.description.calm_ms
-        return calm is None or now - self.began < calm
-
-    # what lies ahead
+            super().count(name, by)
 
     def later(self, at: Millis, kind: Kind, a: int = 0, b: int = 0, say: Said | None = None) -> int:
         """Put something into the agenda; returns its serial."""
-        serial = self.next("agenda")
-        self.agenda.put(serial, Due(at, kind, a, b, say))
-        heap = self.heap
-        heapq.heappush(heap, (at, serial))
-        if len(heap) > 2 * len(self.agenda.rows) + 1_000:  # what was cancelled is dropped at last
-            self.heap = [(due.at, serial) for serial, due in self.agenda.rows.items()]
-            heapq.heapify(self.heap)
-        return serial
+        return self.schedule(Due(at, kind, a, b, say))
 
     def say(self, what: Said) -> None:
         """Something will reach the application, at its time."""
         self.later(what.at, Kind.SAY, say=what)
-
-    def cancel(self, serial: int) -> None:
-        """Take something out of the agenda, if it is still there."""
-        if serial:
-            self.agenda.drop(serial)
-
-    def due(self) -> Millis:
-        """When something lies ahead next."""
-        heap, agenda = self.heap, self.agenda.rows
-        while heap:
-            if heap[0][1] in agenda:
-                return heap[0][0]
-            heapq.heappop(heap)
-        return NEVER
-
-    def pop(self, until: Millis) -> Iterator[Due]:
-        """What lies ahead up to and including ``until``, in order, also what is put there meanwhile."""
-        while (at := self.due()) <= until and at != NEVER:
-            _, serial = heapq.heappop(self.heap)
-            due = self.agenda.drop(serial)
-            assert due is not None
-            yield due
 
     def stir(self) -> None:
         """Something changed that the scheduler may act on: it looks again when this moment's event is over."""
@@ -270,8 +186,8 @@ class Books:
         """
         interval = self.plan.description.manager.heartbeat_ms
         passed = (now - self.began) % interval
-        if self.number("beat.at") == now and self.number("beats"):
-            first = self.number("beat.slot") + 1
+        if self.last_beat is not None and self.last_beat[0] == now:
+            first = self.last_beat[1] + 1
         else:
             first = bisect_right(self.plan.phases, passed)
         ahead = slots >> first
@@ -286,7 +202,7 @@ class Books:
         slots = self.fitting.get(shape)
         if slots is None:
             fine = bytearray(len(self.plan.nodes) // 8 + 1)
-            for node in self.nodes.rows.values():
+            for node in self.nodes.values():
                 if self.has_room(node, shape):
                     fine[node.slot >> 3] |= 1 << (node.slot & 7)
             slots = self.fitting[shape] = int.from_bytes(fine, "little")
@@ -301,7 +217,7 @@ class Books:
 
     def put_node(self, node: NodeRow) -> None:
         """Write a node and keep the indexes."""
-        old = self.nodes.rows.get(node.slot)
+        old = self.nodes.get(node.slot)
         self.nodes.put(node.slot, node)
         if old is not None:
             if old.state is node.state and old.room == node.room:
@@ -341,7 +257,7 @@ class Books:
 
     def put_container(self, row: ContainerRow) -> None:
         """Write a container and keep the indexes."""
-        old = self.containers.rows.get(row.number)
+        old = self.containers.get(row.number)
         self.containers.put(row.number, row)
         if old is None:
             self._enter(row)
@@ -387,9 +303,9 @@ class Books:
 
     def here(self, slot: int) -> list[ContainerRow]:
         """The containers on a node, oldest first."""
-        rows = self.containers.rows
+        rows = self.containers
         return [rows[number] for number in sorted(self.aboard.get(slot, ()))]
 
     def by_id(self, container: str) -> ContainerRow | None:
         """A container by its name, if there still is one."""
-        return self.containers.rows.get(self.ids.get(container, 0))
+        return self.containers.get(self.ids.get(container, 0))

@@ -1,22 +1,21 @@
-"""The inside of a driver: rows in tables, outputs in arrays, a queue of what lies ahead, and indexes that follow from them.
+"""The inside of a fake driver: rows in tables, outputs in arrays, a queue of what lies ahead, and indexes that follow.
 
-The books are those of ``base.versioned``: one mutable inside that the newest version owns, with a journal by which an
-older one can be rebuilt. ``Table`` notes what a step overwrites; ``Arrays`` does the same for who holds which partition,
-a list for each stage's output, because a stage may have a million. All else is derived: the heap of times, the executors
-with free slots, the task sets with tasks that wait, what runs on whom and who holds what.
+The tables are those of every fake (``fakes.tables``). ``Arrays`` holds who has which partition, a list for each stage's
+output, because a stage may have a million. All else is derived: the heap of times, the executors with free slots, the
+task sets with tasks that wait, what runs on whom and who holds what.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from typing import Any, Final, Self, cast
+from typing import Any, Self
 
 from pyrsistent import PMap
 
 from podtide.domain.base.randomness import Stream, split
+from podtide.domain.base.tables import Members, Serial, Table
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.base.versioned import JournalEntry
 from podtide.domain.fakes.driver.checks import Index, Node, slots_by_profile
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
@@ -32,11 +31,9 @@ from podtide.domain.fakes.driver.rows import (
     attempt_key,
 )
 from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Profile, Stage
-from podtide.domain.fakes.tables import Table
+from podtide.domain.fakes.tables import FakeTables
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.stimuli import Stimulus
-
-_ARRAYS: Final = -1
 
 
 class Plan:
@@ -74,49 +71,41 @@ class Plan:
         return self.script.jobs[row.place].stages[row.stage]
 
 
-class Arrays:
-    """Who holds each partition of an output, and what the present step has overwritten of it."""
+class Arrays(Table[int, list[Holder | None]]):
+    """Who holds each partition of an output."""
 
-    __slots__ = ("log", "rows")
-
-    def __init__(self, rows: dict[int, list[Holder | None]] | None = None) -> None:
-        self.rows: dict[int, list[Holder | None]] = {} if rows is None else rows
-        self.log: list[tuple[Any, ...]] = []
+    __slots__ = ()
 
     def add(self, key: int, size: int) -> None:
         """An output of which nobody holds anything."""
-        self.rows[key] = [None] * size
-        self.log.append((key,))
+        self.put(key, [None] * size)
 
-    def drop(self, key: int) -> None:
-        """Forget an output."""
-        self.log.append((key, self.rows.pop(key)))
-
-    def put(self, key: int, place: int, holder: Holder | None) -> None:
+    def hold(self, key: int, place: int, holder: Holder | None) -> None:
         """Somebody holds a partition, or nobody."""
-        row = self.rows[key]
-        self.log.append((key, place, row[place]))
+        row = self[key]
+        self.log((self.name, (key, place), row[place]))
         row[place] = holder
 
-    def undo(self, log: list[tuple[Any, ...]]) -> None:
-        """Put back what a step overwrote."""
-        for entry in reversed(log):
-            match entry:
-                case (key,):
-                    del self.rows[key]
-                case (key, row):
-                    self.rows[key] = list(row)
-                case (key, place, holder):
-                    self.rows[key][place] = holder
+    def undo(self, key: Any, old: Any) -> None:
+        """Take one change back: of an output, or of a partition of one."""
+        if isinstance(key, tuple):
+            self[key[0]][key[1]] = old
+        else:
+            super().undo(key, old)
+
+    def twin(self) -> Self:
+        """Independent arrays with the same content."""
+        return type(self)((key, list(row)) for key, row in self.items())
 
 
-class Books:
-    """The mutable inside of a driver."""
+class DriverTables(FakeTables[Due]):
+    """The inside of a fake driver. ``ended``: the jobs of the script, by place, of which all runs have.
+
+    ``announced``: the profiles that the listeners know. ``moves``: partitions that others took over.
+    """
 
     def __init__(self, plan: Plan, seed: Stream, began: Millis) -> None:
         self.plan = plan
-        self.seed = seed
-        self.began = began
         self.executors: Table[int, ExecutorRow] = Table()
         self.tasks: Table[int, TaskRow] = Table()
         self.queues: Table[int, QueueRow] = Table()
@@ -126,127 +115,70 @@ class Books:
         self.missing: Table[int, int] = Table()  # by array: partitions that nobody holds
         self.again: Table[int, PMap[int, int]] = Table()  # by array and partition: 2 * earlier tries + (one succeeded)
         self.jobs: Table[int, JobRow] = Table()
-        self.agenda: Table[int, Due] = Table()
         self.shuffles: Table[str, int] = Table()  # by job, run and stage of the script
         self.sharers: Table[int, int] = Table()  # by shuffle: its stage, while a job that uses it runs
         self.users: Table[int, int] = Table()  # by shuffle: jobs of the script that may still read it
         self.rdds: Table[int, int] = Table()  # by stage: the RDD that it caches
         self.kept: Table[int, tuple[int, Any] | None] = Table()  # RDDs to unpersist with a job's end (~: a run's)
         self.pods: Table[str, PodRow] = Table()  # by executor, until it is accepted or gone
-        self.numbers: Table[str, int] = Table()
-        self.tally: Table[str, int] = Table()
         self.outputs = Arrays()
-        self.said: list[Stimulus] = []
-        self.was_busy: dict[int, bool] = {}
-        self.wanting: set[ProfileId] = set()
-        self.recount()
-
-    # versions
-
-    _TABLES: Final = (
-        "executors", "tasks", "queues", "attempts", "stages", "left", "missing", "again", "jobs", "agenda", "shuffles",
-        "sharers", "users", "rdds", "kept", "pods", "numbers", "tally",
-    )  # fmt: skip
-
-    def copy(self) -> Self:
-        """Return independent books with the same rows; what is derived is made by ``recount``."""
-        twin = type(self).__new__(type(self))
-        twin.plan, twin.seed, twin.began = self.plan, self.seed, self.began
-        for name in self._TABLES:
-            setattr(twin, name, Table(dict(getattr(self, name).rows)))
-        twin.outputs = Arrays({key: list(row) for key, row in self.outputs.rows.items()})
-        twin.said, twin.was_busy, twin.wanting = [], {}, set()
-        return twin
-
-    def journal(self) -> list[JournalEntry]:
-        """What the step overwrote; the next step begins."""
-        entries: list[JournalEntry] = []
-        for place, name in enumerate(self._TABLES):
-            table = getattr(self, name)
-            if table.old:
-                entries.append((place, table.old))
-                table.old = {}
-        if self.outputs.log:
-            entries.append((_ARRAYS, self.outputs.log))
-            self.outputs.log = []
-        return entries
-
-    def undo(self, journal: list[JournalEntry]) -> None:
-        """Take one step back."""
-        entry: Any
-        for entry in journal:
-            place, old = entry
-            if place == _ARRAYS:
-                self.outputs.undo(old)
-            else:
-                getattr(self, self._TABLES[cast(int, place)]).undo(old)
+        self.announced: Members[ProfileId] = Members()
+        self.ended: Members[int] = Members()
+        # From 0, as Spark's.
+        self.job_numbers, self.stage_numbers, self.shuffle_numbers, self.rdd_numbers = map(Serial, (-1, -1, -1, -1))
+        self.executor_keys, self.offer_draws, self.moves = map(Serial, (-1, -1, -1))
+        super().__init__(seed, began)
 
     def recount(self) -> None:
         """Make the heap and the indexes anew."""
-        for name in self._TABLES:
-            getattr(self, name).sort()
-        self.heap = [(task.ends, serial) for serial, task in self.tasks.rows.items()]
-        self.heap += [(due.at, serial) for serial, due in self.agenda.rows.items()]
+        super().recount()
+        self.heap += [(task.ends, serial) for serial, task in self.tasks.items()]
         heapq.heapify(self.heap)
+        self.events: list[Stimulus] = []
+        self.was_busy: dict[int, bool] = {}
+        self.wanting: set[ProfileId] = set()
         self.names: dict[ExecutorId, int] = {}
         self.addresses: dict[str, int] = {}
         self.free: dict[ProfileId, list[int]] = {}
-        for key, executor in self.executors.rows.items():
+        for key, executor in self.executors.items():
             self._know(key, executor)
             if executor.free and executor.standing is Standing.ACTIVE:
                 self.free.setdefault(executor.profile, []).append(key)
         self.aboard: dict[int, dict[int, None]] = {}
         self.flying: dict[int, dict[int, int]] = {}
-        for serial, task in self.tasks.rows.items():
+        for serial, task in self.tasks.items():
             self.aboard.setdefault(task.executor, {})[serial] = None
             self.flying.setdefault(attempt_key(task.stage, task.attempt), {})[task.task_index] = serial
         self.ready: dict[ProfileId, list[tuple[int, int, int]]] = {}
-        for key, queue in self.queues.rows.items():
+        for key, queue in self.queues.items():
             if queue.pending:
-                row = self.attempts.rows[key]
+                row = self.attempts[key]
                 insort(self.ready.setdefault(row.profile, []), (row.job, row.stage, row.attempt))
         self.held: dict[int, dict[int, set[int]]] = {}
-        for key, holders in self.outputs.rows.items():
+        for key, holders in self.outputs.items():
             for partition, holder in enumerate(holders):
                 if holder is not None and self._tracked(key, holder):
                     self.held.setdefault(holder.executor, {}).setdefault(key, set()).add(partition)
         self.streams: dict[int, Stream] = {}
         self.unstarted: set[int] = {
-            key for key, job in self.jobs.rows.items() if job.first_task is None and job.ended is None
+            key for key, job in self.jobs.items() if job.first_task is None and job.ended is None
         }
         self.interned: dict[int, Holder] = {}
 
-    # numbers
-
-    def number(self, name: str) -> int:
-        """A counter or flag; 0 at first."""
-        return self.numbers.rows.get(name, 0)
-
-    def next(self, name: str) -> int:
-        """The number to give out next, from 0."""
-        count = self.numbers.rows.get(name, 0)
-        self.numbers.put(name, count + 1)
-        return count
-
-    def count(self, name: str, by: int = 1) -> None:
-        """Add to what the summary tells."""
-        self.tally.put(name, self.tally.rows.get(name, 0) + by)
-
-    # what lies ahead
-
-    def later(self, due: Due) -> None:
-        """Put something into the agenda."""
-        serial = self.next("serial")
+    def schedule(self, due: Due) -> int:
+        """Put something into the agenda; returns its serial. The heap holds the ends of tasks as well."""
+        serial = self.serials.next()
         self.agenda.put(serial, due)
         heapq.heappush(self.heap, (due.at, serial))
+        return serial
 
     def due(self) -> Millis:
-        """When something lies ahead next."""
+        """When something lies ahead next: the end of a task, or a row of the agenda."""
         heap = self.heap
         while heap:
             at, serial = heap[0]
-            task = self.tasks.rows.get(serial)
-            if (task is not None and task.ends == at) or serial in self.agenda.rows:
+            task = self.tasks.get(serial)
+            if (task is not None and task.ends == at) or serial in self.agenda:
                 return at
             heapq.heappop(heap)
         return NEVER
@@ -260,7 +192,7 @@ class Books:
 
     def put_executor(self, key: int, row: ExecutorRow) -> None:
         """Write an executor and keep the indexes."""
-        old = self.executors.rows.get(key)
+        old = self.executors.get(key)
         self.executors.put(key, row)
         if old is None:
             self._know(key, row)
@@ -277,7 +209,7 @@ class Books:
 
     def drop_executor(self, key: int) -> ExecutorRow:
         """Forget an executor; what ran on it and what it held is for the caller to see to."""
-        row = self.executors.rows[key]
+        row = self.executors[key]
         self.put_executor(key, row._replace(standing=Standing.SILENT))
         self.executors.drop(key)
         del self.names[row.executor]
@@ -290,7 +222,7 @@ class Books:
     def put_queue(self, attempt: AttemptRow, row: QueueRow) -> None:
         """Write how much of a task set waits and runs."""
         key = attempt_key(attempt.stage, attempt.attempt)
-        old = self.queues.rows.get(key)
+        old = self.queues.get(key)
         self.queues.put(key, row)
         waited = old is not None and old.pending > 0
         if (row.pending > 0) != waited:
@@ -325,10 +257,10 @@ class Books:
 
     def hold(self, array: int, partition: int, holder: Holder | None) -> None:
         """Somebody holds a partition of an output from now on, or nobody any more."""
-        old = self.outputs.rows[array][partition]
-        self.outputs.put(array, partition, holder)
+        old = self.outputs[array][partition]
+        self.outputs.hold(array, partition, holder)
         if (old is None) != (holder is None):
-            self.missing.put(array, self.missing.rows[array] + (1 if holder is None else -1))
+            self.missing.put(array, self.missing[array] + (1 if holder is None else -1))
         if old is not None and self._tracked(array, old):
             mine = self.held.get(old.executor)
             if mine is not None:  # an executor that is being lost has its whole entry taken out first
@@ -338,7 +270,7 @@ class Books:
 
     def drop_output(self, array: int) -> None:
         """Forget an output that nobody will read any more."""
-        holders = {holder for holder in self.outputs.rows[array] if holder is not None} if array >= 0 else set()
+        holders = {holder for holder in self.outputs[array] if holder is not None} if array >= 0 else set()
         for holder in holders:
             mine = self.held.get(holder.executor)
             if mine is not None:
@@ -347,7 +279,7 @@ class Books:
         self.missing.drop(array)
         self.again.drop(array)
 
-    def stream(self, number: int, row: StageRow) -> Stream:
+    def task_stream(self, number: int, row: StageRow) -> Stream:
         """The stream that the tasks of a stage branch off from; the same in every run of the same script and seed."""
         found = self.streams.get(number)
         if found is None:
