@@ -5,8 +5,8 @@ the need of the tasks is dotted where it fits. Levels, not areas, stand behind t
 ``k * top / (rows - 1)``, so that with few executors a line runs exactly at its number. A column shows the averages of
 its stretch of time, so that the area is what it seems to be: executor-seconds.
 
-What comes out are spans of text with the name of a style: colours are the view's business, and without any the plot
-still reads, because area, line and dots are different characters.
+``draw`` makes spans of text with the name of a style, ``show`` prints them on a page. Without any colour the plot still
+reads, because area, line and dots are different characters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from rich.text import Text
+
 from podtide.adapters.text.format import clock
+from podtide.adapters.text.page import STYLES, Page
 from podtide.domain.base.units import Millis
 
 COLUMNS_MIN: Final = 24
@@ -61,6 +64,25 @@ ASCII: Final = Glyphs("#", ":", "", "=", "|", ("'", "."), (".", "'"), "o", "+", 
 
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400)
 """Distances of the marks on the time axis, in seconds, that people can read."""
+
+
+def show(page: Page, series: Mapping[str, Any], span_ms: Millis, remark: str, legend: Mapping[str, str]) -> list[Text]:
+    """Print the plot below its title; what the styles of ``legend`` stand for, nothing where there is no room for a plot."""
+    coloured = page.coloured and page.unicode
+    glyphs = COLOURED if coloured else PLAIN if page.unicode else ASCII
+    lines = draw(series, span_ms, page.width, glyphs)
+    if not lines:
+        return []
+
+    def style_of(name: str) -> str:
+        """``target on busy``: the colour of the line before that of the area."""
+        front, _, back = name.partition(" on ")
+        return f"{STYLES[front]} on {STYLES[back]}" if back in ("busy", "idle") and coloured else STYLES[front]
+
+    page.title("Executors", remark)
+    page.lines([Text.assemble(*((span.text, style_of(span.style)) for span in line)) for line in lines])
+    signs = {"target": glyphs.level * 2, "busy": glyphs.busy * 2, "idle": glyphs.idle * 2, "need": glyphs.need}
+    return [Text.assemble((signs[style], STYLES[style]), f" {words}") for style, words in legend.items()]
 
 
 def draw(series: Mapping[str, Any], span_ms: Millis, width: int, glyphs: Glyphs) -> list[Line]:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from podtide.adapters.text import plot as terminal_plot
+from podtide.adapters.text import plot
 from podtide.adapters.text.format import clock, count, lasting, moment
-from podtide.adapters.text.page import STYLES, Page
+from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.reasons import BOUNDS
 from podtide.adapters.views.timeline.scaling import HeldTotal, Kind, Moment, Timeline, between, single
@@ -109,20 +109,16 @@ class ReplayView:
     def plot(self) -> None:
         """Target against executors over time."""
         page = self.page
-        rich_signs = page.coloured and page.unicode
-        glyphs = terminal_plot.COLOURED if rich_signs else terminal_plot.PLAIN if page.unicode else terminal_plot.ASCII
-        lines = terminal_plot.draw(self.document["series"], self.span, page.width, glyphs)
-        if not lines:
+        legend = {
+            "target": "target, replayed",
+            "busy": "busy executors",
+            "idle": "idle ones",
+            "need": "need of the tasks",
+        }
+        remark = "over the time since the start, averaged"
+        parts = plot.show(page, self.document["series"], self.span, remark, legend)
+        if not parts:
             return
-        page.title("Executors", "over the time since the start, averaged")
-        page.lines([Text.assemble(*((span.text, self._plot_style(span.style)) for span in line)) for line in lines])
-        legend = [
-            (glyphs.level * 2, "target", "target, replayed"),
-            (glyphs.busy * 2, "busy", "busy executors"),
-            (glyphs.idle * 2, "idle", "idle ones"),
-            (glyphs.need, "need", "need of the tasks"),
-        ]
-        parts = [Text.assemble((sign, STYLES[style]), f" {words}") for sign, style, words in legend]
         whole = Text("   ").join(parts)
         if whole.cell_len + 2 <= page.width:
             parts = [whole]
@@ -309,13 +305,6 @@ class ReplayView:
 
     def _when(self, at: Millis | None) -> str:
         return "" if at is None else f" at {clock(at - self.start, tenths=self._tenths)}"
-
-    def _plot_style(self, name: str) -> str:
-        """``target on busy``: the colour of the line before that of the area."""
-        front, _, back = name.partition(" on ")
-        if back in ("busy", "idle") and self.page.coloured and self.page.unicode:
-            return f"{STYLES[front]} on {STYLES[back]}"
-        return STYLES[front]
 
 
 def _log(log: Mapping[str, Any], events: Mapping[str, Any]) -> str:

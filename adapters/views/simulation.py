@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 from rich.cells import cell_len
 from rich.text import Text
 
-from podtide.adapters.text import plot as terminal_plot
+from podtide.adapters.text import plot
 from podtide.adapters.text.format import clock, count, lasting
-from podtide.adapters.text.page import STYLES, Page
+from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
@@ -89,25 +89,11 @@ class SimulationView:
     def plot(self) -> None:
         """Executors against the target, over time."""
         page, document = self.page, self.document
-        rich_signs = page.coloured and page.unicode
-        glyphs = terminal_plot.COLOURED if rich_signs else terminal_plot.PLAIN if page.unicode else terminal_plot.ASCII
-        lines = terminal_plot.draw(document["series"], round(document["seconds"] * 1000), page.width, glyphs)
-        if not lines:
-            return
-        page.title("Executors", "over virtual time, averaged")
-        page.lines([Text.assemble(*((span.text, self._style(span.style)) for span in line)) for line in lines])
-        legend = [
-            (glyphs.level * 2, "target", "target"),
-            (glyphs.busy * 2, "busy", "registered"),
-            (glyphs.idle * 2, "idle", "asked for, not registered yet"),
-        ]
-        page.lines(
-            list(
-                page.packed(
-                    Text("  "), [Text.assemble((sign, STYLES[style]), f" {words}") for sign, style, words in legend]
-                )
-            )
-        )
+        legend = {"target": "target", "busy": "registered", "idle": "asked for, not registered yet"}
+        span_ms = round(document["seconds"] * 1000)
+        parts = plot.show(page, document["series"], span_ms, "over virtual time, averaged", legend)
+        if parts:
+            page.lines(list(page.packed(Text("  "), parts)))
 
     def jobs(self) -> None:
         """How long each job of a workload took, and what its tasks went through."""
@@ -259,13 +245,6 @@ class SimulationView:
     def _named(entries: Iterable[Mapping[str, Any]]) -> bool:
         """Whether profiles have to be told apart."""
         return any(entry["profile"] != DEFAULT_PROFILE for entry in entries)
-
-    def _style(self, name: str) -> str:
-        """``target on busy``: the colour of the line before that of the area."""
-        front, _, back = name.partition(" on ")
-        if back in ("busy", "idle") and self.page.coloured and self.page.unicode:
-            return f"{STYLES[front]} on {STYLES[back]}"
-        return STYLES[front]
 
 
 Cost: TypeAlias = tuple[str, str, Sequence[str]]

@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from podtide.adapters.text import plot as terminal_plot
+from podtide.adapters.text import plot
 from podtide.adapters.text.format import moment
-from podtide.adapters.text.page import STYLES, Page
+from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import findings as headlines
 from podtide.adapters.views.whatif.figures import (
@@ -115,21 +115,10 @@ class WhatIfView:
         span_ms = round(run.runtime_s * 1000)
         if not run.curve or span_ms <= 0:
             return
-        rich_signs = page.coloured and page.unicode
-        glyphs = terminal_plot.COLOURED if rich_signs else terminal_plot.PLAIN if page.unicode else terminal_plot.ASCII
-        lines = terminal_plot.draw(binned(run.curve, span_ms), span_ms, page.width, glyphs)
-        if not lines:
-            return
-        page.title("Executors", "as simulated, averaged")
-        page.lines([Text.assemble(*((piece.text, self._style(piece.style)) for piece in line)) for line in lines])
-        legend = [
-            (glyphs.level * 2, "target", "target"),
-            (glyphs.busy * 2, "busy", "busy"),
-            (glyphs.idle * 2, "idle", "idle"),
-            (glyphs.need, "need", "needed"),
-        ]
-        parts = [Text.assemble((sign, STYLES[style]), f" {words}") for sign, style, words in legend]
-        page.lines(list(page.packed(Text("  "), parts)))
+        legend = {"target": "target", "busy": "busy", "idle": "idle", "need": "needed"}
+        parts = plot.show(page, binned(run.curve, span_ms), span_ms, "as simulated, averaged", legend)
+        if parts:
+            page.lines(list(page.packed(Text("  "), parts)))
 
     def sureness(self) -> None:
         """The model's own error."""
@@ -344,13 +333,6 @@ class WhatIfView:
         amount = run.ledger.get(cause, 0.0)
         share = percent(share_of(amount, run.billed)) if amount else ""
         return self.page.text(f"{number(round(amount))} {share:>5}" if amount else UNKNOWN)
-
-    def _style(self, name: str) -> str:
-        """``target on busy``: the colour of the line before that of the area."""
-        front, _, back = name.partition(" on ")
-        if back in ("busy", "idle") and self.page.coloured and self.page.unicode:
-            return f"{STYLES[front]} on {STYLES[back]}"
-        return STYLES[front]
 
 
 def binned(curve: Sequence[Point], span_ms: Millis) -> dict[str, Any]:
