@@ -10,6 +10,8 @@ Request Time since 4.3, spark.sql.execution.root.id since 3.4, Failure Reason on
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Meta, Struct, field
@@ -64,7 +66,7 @@ class EndedTask(wire.TaskInfo, gc=False, frozen=True):
     partition: wire.Int = field(name="Partition ID", default=-1)
 
 
-class TaskEndLine(wire.TaskEndLine, frozen=True, tag="SparkListenerTaskEnd", tag_field="Event"):
+class TaskEndLine(wire.TaskEndLine, frozen=True):
     """SparkListenerTaskEnd, with metrics."""
 
     info: EndedTask = field(name="Task Info")
@@ -86,13 +88,13 @@ class Stage(wire.StageInfo, frozen=True):
     failure: str | None = field(name="Failure Reason", default=None)
 
 
-class StageSubmittedLine(wire.StageSubmittedLine, frozen=True, tag="SparkListenerStageSubmitted", tag_field="Event"):
+class StageSubmittedLine(wire.StageSubmittedLine, frozen=True):
     """SparkListenerStageSubmitted."""
 
     info: Stage = field(name="Stage Info")
 
 
-class StageCompletedLine(wire.StageCompletedLine, frozen=True, tag="SparkListenerStageCompleted", tag_field="Event"):
+class StageCompletedLine(wire.StageCompletedLine, frozen=True):
     """SparkListenerStageCompleted."""
 
     info: Stage = field(name="Stage Info")
@@ -112,7 +114,7 @@ class JobProperties(Struct, frozen=True):
     batch_time: str | None = field(name="spark.streaming.internal.batchTime", default=None)
 
 
-class JobStartLine(wire.JobStartLine, frozen=True, tag="SparkListenerJobStart", tag_field="Event"):
+class JobStartLine(wire.JobStartLine, frozen=True):
     """SparkListenerJobStart. Before 1.2 the ids of its stages are all that is said of them."""
 
     properties: JobProperties | None = field(name="Properties", default=None)
@@ -125,7 +127,7 @@ class JobResult(Struct, frozen=True):
     result: str = field(name="Result", default="")
 
 
-class JobEndLine(wire.JobEndLine, frozen=True, tag="SparkListenerJobEnd", tag_field="Event"):
+class JobEndLine(wire.JobEndLine, frozen=True):
     """SparkListenerJobEnd."""
 
     result: JobResult | None = field(name="Job Result", default=None)
@@ -139,7 +141,7 @@ class ExecutorInfo(wire.ExecutorInfo, frozen=True):
     requested: wire.Time | None = field(name="Request Time", default=None)
 
 
-class ExecutorAddedLine(wire.ExecutorAddedLine, frozen=True, tag="SparkListenerExecutorAdded", tag_field="Event"):
+class ExecutorAddedLine(wire.ExecutorAddedLine, frozen=True):
     """SparkListenerExecutorAdded."""
 
     info: ExecutorInfo = field(name="Executor Info", default_factory=ExecutorInfo)
@@ -151,9 +153,7 @@ class BlockManagerId(wire.BlockManagerId, frozen=True):
     host: str = field(name="Host", default="")
 
 
-class BlockManagerAddedLine(
-    wire.BlockManagerAddedLine, frozen=True, tag="SparkListenerBlockManagerAdded", tag_field="Event"
-):
+class BlockManagerAddedLine(wire.BlockManagerAddedLine, frozen=True):
     """SparkListenerBlockManagerAdded."""
 
     manager: BlockManagerId = field(name="Block Manager ID", default_factory=BlockManagerId)
@@ -174,32 +174,23 @@ class ExecutionEndLine(Struct, frozen=True, tag=f"{_SQL}End", tag_field="Event")
     time: wire.Time = -1
 
 
-Line: TypeAlias = (
-    wire.TaskStartLine
-    | TaskEndLine
-    | StageSubmittedLine
-    | StageCompletedLine
-    | JobStartLine
-    | JobEndLine
-    | ExecutorAddedLine
-    | wire.ExecutorRemovedLine
-    | BlockManagerAddedLine
-    | wire.BlockManagerRemovedLine
-    | wire.BlockUpdatedLine
-    | wire.UnpersistLine
-    | wire.ProfileAddedLine
-    | wire.SpeculativeLine
-    | wire.UnschedulableAddedLine
-    | wire.UnschedulableRemovedLine
-    | wire.LogStartLine
-    | wire.EnvironmentLine
-    | wire.ApplicationStartLine
-    | wire.ApplicationEndLine
-    | ExecutionStartLine
-    | ExecutionEndLine
-)
+_RICHER: Final = {
+    shape.__struct_config__.tag: shape
+    for shape in (
+        TaskEndLine,
+        StageSubmittedLine,
+        StageCompletedLine,
+        JobStartLine,
+        JobEndLine,
+        ExecutorAddedLine,
+        BlockManagerAddedLine,
+    )
+}
+_LINES: Final = [_RICHER.get(shape.__struct_config__.tag, shape) for shape in wire.Line.__args__]
 
-SHAPES: Final = wire.Shapes(Line, wire.TaskStartLine, TaskEndLine)
+SHAPES: Final = wire.Shapes(
+    reduce(or_, [*_LINES, ExecutionStartLine, ExecutionEndLine]), wire.TaskStartLine, TaskEndLine
+)
 """For ``EventLogSensor``."""
 
 _OF_EXECUTORS: Final = (
@@ -328,7 +319,7 @@ class ApplicationLog:
 def _stage_seen(info: wire.StageInfo) -> StageSeen:
     """Stage Info as the domain knows it."""
     rich = isinstance(info, Stage)
-    stored = tuple(rdd.id for rdd in info.rdds if rdd.level is not None and _stores(rdd.level))
+    stored = tuple(rdd.id for rdd in info.rdds if rdd.level is not None and rdd.level.stores)
     return StageSeen(
         info.id,
         info.attempt,
@@ -348,10 +339,6 @@ def _is_drivers(line: Any) -> bool:
     return (
         isinstance(line, wire.BlockManagerAddedLine | wire.BlockManagerRemovedLine) and line.manager.executor in DRIVERS
     )
-
-
-def _stores(level: wire.StorageLevel) -> bool:
-    return (level.memory or level.disk) and level.replication > 0
 
 
 def _traits(properties: JobProperties | None) -> JobTraits:

@@ -89,6 +89,11 @@ class StorageLevel(Struct, frozen=True):
     memory: bool = field(name="Use Memory", default=False)
     replication: Int = field(name="Replication", default=1)
 
+    @property
+    def stores(self) -> bool:
+        """Whether blocks of this level are kept anywhere."""
+        return (self.memory or self.disk) and self.replication > 0
+
 
 class RddInfo(Struct, frozen=True):
     """One RDD of a stage; the first one is the stage's own."""
@@ -432,7 +437,7 @@ def stimulus(line: Any, at: Millis) -> Stimulus | None:
             return ExecutorRemoved(at, ExecutorId(executor), why or "")
         case BlockUpdatedLine(update):
             level = update.level
-            valid = (level.memory or level.disk) and level.replication > 0
+            valid = level.stores
             executor = ExecutorId(update.manager.executor)
             return BlockUpdated(at, executor, block_id(update.block), valid, level.disk)
         case UnpersistLine(rdd):

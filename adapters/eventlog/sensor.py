@@ -270,7 +270,7 @@ class EventLogSensor:
                 return
             case StageSubmitted():
                 seen.stages += 1
-                seen.persisted_rdds |= any(rdd.level is not None and _stores(rdd.level) for rdd in line.info.rdds)
+                seen.persisted_rdds |= any(rdd.level is not None and rdd.level.stores for rdd in line.info.rdds)
             case JobStart():
                 seen.jobs += 1
                 stimulus = self._job_start(line, at)
@@ -345,10 +345,6 @@ class EventLogSensor:
                 unneeded.append(shuffle)
         if unneeded:
             self.unneeded[job] = (*self.unneeded.get(job, ()), *unneeded)
-
-
-def _stores(level: wire.StorageLevel) -> bool:
-    return (level.memory or level.disk) and level.replication > 0
 
 
 def _reason(problem: Exception) -> str:

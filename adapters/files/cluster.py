@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from podtide.adapters.files.schema import (
-    DELAY,
     Key,
     ListOf,
     Maybe,
@@ -130,25 +129,25 @@ def _kind(text: str) -> str:
 
 
 _STAGES: Final = _Stages()
+CHANCE: Final = Record(dict, (Key("seed", "seed", INTEGER), Key("calm", "calm_ms", Maybe(DURATION))), None, "")
+"""What every cluster file may begin with."""
+
+_PLAIN: Final = record(Description, "", "api watch driver controllers", make=dict)
 _TOP: Final = Record(
     dict,
     (
-        Key("seed", "seed", INTEGER),
-        Key("calm", "calm_ms", Maybe(DURATION)),
+        *CHANCE.keys,
         Key("nodes", "nodes", NODES),
         Key("executors", "executors", Record(dict, SHAPE.keys + EXECUTORS.keys, None, EXECUTORS.expected)),
         Key("stages", "stages", _STAGES),
-        Key("api", "api", API),
-        Key("watch", "watch", WATCH),
-        Key("driver", "driver", DRIVER),
-        Key("controllers", "controllers", DELAY),
+        *_PLAIN.keys,
         Key(
             "kind",
             "kind",
             Text(f"{KUBERNETES} here (a file of kind yarn describes another sort of cluster)", _kind, str),
         ),
     ),
-    KIND,
+    None,
     "",
 )
 _BLOCKS: Final = frozenset({"nodes", "executors", "stages", "api", "watch", "driver", "nodes.groups", "nodes.events",
@@ -190,22 +189,15 @@ def write(description: Description, notes: MappingOf[str, str] | None = None, he
 
     ``notes``: remarks by the path of a key, as ``api.latency``, put behind it. ``heading``: comment lines at the top.
     """
-    sections: dict[str, Written] = {}
-    if description.seed != KIND.seed:
-        sections["seed"] = str(description.seed)
-    if description.calm_ms is not None:
-        sections["calm"] = DURATION.write(description.calm_ms)
-    sections["nodes"] = NODES.differing(description, KIND)
     executors = description.executors
-    sections["executors"] = SHAPE.differing(executors.shape, KIND.executors.shape) | EXECUTORS.differing(
-        executors, KIND.executors
-    )
-    sections["stages"] = _STAGES.write(executors.stages)
-    sections["api"] = API.differing(description.api, KIND.api)
-    sections["watch"] = WATCH.differing(description.watch, KIND.watch)
-    sections["driver"] = DRIVER.differing(description.driver, KIND.driver)
-    if description.controllers != KIND.controllers:
-        sections["controllers"] = DELAY.write(description.controllers)
+    shape = SHAPE.differing(executors.shape, KIND.executors.shape)
+    sections: dict[str, Written] = {
+        **CHANCE.differing(description, KIND),
+        "nodes": NODES.differing(description, KIND),
+        "executors": shape | EXECUTORS.differing(executors, KIND.executors),
+        "stages": _STAGES.write(executors.stages),
+        **_PLAIN.differing(description, KIND),
+    }
     return document(sections, _BLOCKS, notes, heading)
 
 

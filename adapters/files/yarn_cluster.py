@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from podtide.adapters.files import cluster as kubernetes_file
-from podtide.adapters.files.cluster import KUBERNETES, text_of
-from podtide.adapters.files.schema import FileError, Key, ListOf, Maybe, PairsOf, Record, record, understood
+from podtide.adapters.files.cluster import CHANCE, KUBERNETES, text_of
+from podtide.adapters.files.schema import FileError, Key, ListOf, PairsOf, Record, record, understood
 from podtide.adapters.files.values import DURATION, INTEGER, NAME, NUMBER, Reader, Unreadable
 from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar, YamlError, parse
 from podtide.adapters.files.yaml_writer import Written, document
@@ -136,15 +136,14 @@ _TOP: Final = Record(
     dict,
     (
         Key("kind", "kind", NAME),
-        Key("seed", "seed", INTEGER),
-        Key("calm", "calm_ms", Maybe(DURATION)),
+        *CHANCE.keys,
         Key("nodes", "nodes", _NODES),
         Key("queue", "queue", QUEUE),
         Key("manager", "manager", MANAGER),
         Key("executors", "executors", EXECUTORS),
         Key("master", "master", MASTER),
     ),
-    YARN,
+    None,
     "",
 )
 _BLOCKS: Final = frozenset({"nodes", "nodes.groups", "nodes.events", "queue", "queue.tenants", "manager", "manager.faults",
@@ -210,14 +209,14 @@ def write(description: YarnDescription, heading: str = "", notes: MappingOf[str,
 
     ``heading``: comment lines at the top. ``notes``: remarks by the path of a key, as ``manager.latency``, put behind it.
     """
-    sections: dict[str, Written] = {"kind": KIND}
-    if description.seed != YARN.seed:
-        sections["seed"] = str(description.seed)
-    if description.calm_ms is not None:
-        sections["calm"] = DURATION.write(description.calm_ms)
-    sections["nodes"] = NODES.differing(description, YARN) | TIMES.differing(description.manager, YARN.manager)
-    sections["queue"] = QUEUE.differing(description.queue, YARN.queue)
-    sections["manager"] = MANAGER.differing(description.manager, YARN.manager)
-    sections["executors"] = EXECUTORS.differing(description.executors, YARN.executors)
-    sections["master"] = MASTER.differing(description.master, YARN.master)
+    manager = description.manager
+    sections: dict[str, Written] = {
+        "kind": KIND,
+        **CHANCE.differing(description, YARN),
+        "nodes": NODES.differing(description, YARN) | TIMES.differing(manager, YARN.manager),
+        "queue": QUEUE.differing(description.queue, YARN.queue),
+        "manager": MANAGER.differing(manager, YARN.manager),
+        "executors": EXECUTORS.differing(description.executors, YARN.executors),
+        "master": MASTER.differing(description.master, YARN.master),
+    }
     return document(sections, _BLOCKS, notes, heading)
