@@ -133,7 +133,7 @@ def step(
         return _one_by_one(state, batch, config, now)
     # The timer, an answer, a reset or a stop: no task moves, so the load stays the version that it is.
     turn: Any = batch[0]
-    decided = scaling.scale(state.scaling, (state.load.saying((), (turn,)),), config, now)
+    decided = scaling.scale(state.scaling, (state.load.with_signals((), (turn,)),), config, now)
     return Step(state._replace(scaling=decided.state), decided.commands, decided.reports)
 
 

@@ -44,7 +44,11 @@ def bounds_in_force(
         current.update({key: facts for key, facts in old.items() if key[0] in _OF_THE_LIST})
     else:
         _of_list(state, config, current)
-    return old if old == current else pmap(current)
+    if not current and not old:
+        return old
+    if len(old) == len(current) and all(old.get(key) == facts for key, facts in current.items()):
+        return old
+    return pmap(current)
 
 
 def _of_profile(

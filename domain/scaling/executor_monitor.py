@@ -21,17 +21,13 @@ Spark does not say.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Sequence
-from heapq import heappop, heappush
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyrsistent import pmap
-
-from podtide.domain.base.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId, java_order
-from podtide.domain.base.versioned import JournalEntry, Versioned
+from podtide.domain.base.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.base.versioned import Versioned
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.reasons import Bound, Held, Phase
+from podtide.domain.protocol.reasons import Held
 from podtide.domain.protocol.stimuli import (
     BlockUpdated,
     ExecutorAdded,
@@ -50,20 +46,13 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     UnpersistRDD,
 )
+from podtide.domain.scaling import timed_out_list
 from podtide.domain.scaling.executor_trackers import (
-    J_BLOCK_JOINED,
-    J_BLOCK_LEFT,
-    J_BOOK,
-    J_DIED,
-    J_RAN,
-    J_RDD_LEFT,
-    J_SET,
-    J_SHUFFLE_LEFT,
-    NOWHERE,
-    SCALARS,
-    IdlenessBooks,
+    BLOCK,
+    RAN,
+    RDD,
     Limits,
-    Log,
+    MonitorTables,
     Removals,
     Roster,
     Tracker,
@@ -77,47 +66,60 @@ DECOMMISSION_PREFIX: Final = "Executor decommission: "
 """ExecutorDecommission.msgPrefix."""
 
 
-class Idleness(Versioned[IdlenessBooks]):
-    """All executors at a moment, as far as letting them go is concerned."""
+class Idleness(Versioned[MonitorTables]):
+    """All executors at a moment, as far as letting them go is concerned. What it answers stays as it is."""
 
     __slots__ = ()
 
     def roster(self, profile: ProfileId) -> Roster:
-        """The counts of one profile; read only."""
-        return self.books.rosters.get(profile, NOWHERE)
+        """The counts of one profile."""
+        roster = self._tables.rosters.get(profile)
+        return Roster() if roster is None else roster.copy()
+
+    def executors(self, profile: ProfileId) -> int:
+        """How many executors a profile has."""
+        roster = self._tables.rosters.get(profile)
+        return 0 if roster is None else roster.count
 
     def rosters(self) -> dict[ProfileId, Roster]:
-        """The counts of every profile that has or had executors; read only."""
-        return self.books.rosters
+        """The counts of every profile that has or had executors."""
+        return {profile: roster.copy() for profile, roster in self._tables.rosters.items()}
 
     def total(self) -> int:
         """executorCount: every tracked executor, those on their way out included."""
-        return len(self.books.trackers)
+        return len(self._tables.trackers)
 
-    def timed_out(self) -> dict[ProfileId, list[ExecutorId]]:
-        """The cached list: per profile (as of the last look) the ids sorted as strings; read only."""
-        return self.books.lists
+    def timed_out(self) -> Mapping[ProfileId, tuple[ExecutorId, ...]]:
+        """The cached list: per profile (as of the last look) the ids sorted as strings."""
+        return self._tables.timed_out()
 
     def tracker(self, executor: ExecutorId) -> Tracker | None:
-        """One executor; read only."""
-        return self.books.trackers.get(executor)
+        """A copy of one executor's tracker."""
+        tracker = self._tables.trackers.get(executor)
+        return None if tracker is None else tracker.copy()
 
     def trackers(self) -> dict[ExecutorId, Tracker]:
-        """All executors; read only."""
-        return self.books.trackers
+        """A copy of every executor's tracker: this costs all of them."""
+        return {executor: tracker.copy() for executor, tracker in self._tables.trackers.items()}
+
+    def tables(self) -> MonitorTables:
+        """A copy of all that is known, for whoever stores or checks it."""
+        tables = self._tables.copy()
+        tables.recount()
+        return tables
 
     def removals(self) -> Removals:
         """How executors left so far."""
-        return self.books.removals
+        return self._tables.removals
 
     def stale(self) -> bool:
         """Whether the cached list is known to be out of date: the next look draws it up anew, whenever it comes."""
-        return self.books.next_timeout == ALWAYS
+        return self._tables.next_timeout == ALWAYS
 
     def due(self) -> Millis:
         """When a pass could list, unlist or report an executor; ALWAYS for at once."""
-        books = self.books
-        return ALWAYS if books.kept_touched else min(books.next_timeout, books.next_report)
+        tables = self._tables
+        return ALWAYS if tables.kept_touched else min(tables.next_timeout, tables.next_report)
 
 
 def limits_of(config: ScalingConfig) -> Limits:
@@ -133,173 +135,172 @@ def limits_of(config: ScalingConfig) -> Limits:
 
 def empty(config: ScalingConfig) -> Idleness:
     """No executor has been heard of."""
-    idleness = Idleness(IdlenessBooks(limits_of(config)))
-    idleness.books.kept_touched = False
-    return idleness
+    return Idleness(MonitorTables(limits_of(config)))
 
 
-def _begin(idleness: Idleness, limits: Limits, log: Log) -> IdlenessBooks:
-    """The books, under the limits of the config that this step was given."""
-    books = idleness.books
-    if books.limits != limits:
-        books.book("limits", limits, log)
-        for tracker in books.trackers.values():
-            tracker.hold = books.hold(tracker)
-    return books
+def restored(tables: MonitorTables) -> Idleness:
+    """The idleness that has these tables, and nothing else to undo."""
+    tables.undo_log.clear()
+    tables.recount()
+    return Idleness(tables)
 
 
 def fold(idleness: Idleness, events: Sequence[Stimulus], config: ScalingConfig) -> Idleness:
     """Reflect a batch of stimuli, in order, at the times they carry. ``idleness`` still answers as before."""
-    journal: list[JournalEntry] = []
-    log = journal.append
-    books = _begin(idleness, limits_of(config), log)
-    trackers, active, dirty = books.trackers, books.active, books.dirty
-    stage_shuffle, holders = books.stage_shuffle, books.holders
-    tracking, idle = books.limits.tracking, books.limits.idle
+    with idleness.step() as tables:
+        limits = limits_of(config)
+        if tables.limits != limits:
+            tables.limits = limits
+            for tracker in tables.trackers.values():
+                tracker.idle_timeout = tables.timeout_of(tracker)
+        _fold(tables, events)
+        return idleness.hand_over(Idleness(tables))
+
+
+def _fold(tables: MonitorTables, events: Sequence[Stimulus]) -> None:
+    """Change the tables. The two hot events are worked out here, the rest in ``_reflect``."""
+    log = tables.undo_log.append
+    fields = vars(tables)  # reading a Field as an attribute costs four times as much
+    tracker_of, active, dirty = tables.trackers.get, tables.active, tables.dirty
+    stage_shuffle, holders = tables.stage_shuffle, tables.holders
+    tracking, idle = tables.limits.tracking, tables.limits.idle
     success = TaskOutcome.SUCCESS
     event: Any
     for event in events:
         kind = type(event)
         if kind is TaskStart:
             executor = event[4]
-            tracker = trackers.get(executor)
+            tracker = tracker_of(executor)
             if executor not in active:
                 continue
             if tracker is None or tracker.timed_out or tracker.kept:
-                books.run(books.track(executor, UNKNOWN_PROFILE, log), 1, event[0], log)
+                tables.run(tables.track(executor, UNKNOWN_PROFILE), 1, event[0])
                 continue
-            log((J_RAN, executor, tracker.running, tracker.idle_start, tracker.timeout_at))
+            log((RAN, executor, tracker.running, tracker.idle_start, tracker.timeout_at))
             if not tracker.running:
                 tracker.roster.busy += 1
                 tracker.idle_start = -1
                 tracker.timeout_at = NEVER
             tracker.running += 1
         elif kind is TaskEnd:
-            tracker = trackers.get(event[4])
+            tracker = tracker_of(event[4])
             if tracker is None:
                 continue
             if tracking and event[6] is success and event[1] in stage_shuffle:
                 shuffle = stage_shuffle[event[1]]
                 if not holders.get(shuffle, 0) & tracker.mark:
-                    books.add_shuffle(tracker, shuffle, log)
+                    tables.add_shuffle(tracker, shuffle)
             running = tracker.running
             if running > 1:
-                log((J_RAN, tracker.id, running, -1, NEVER))
+                log((RAN, tracker.id, running, -1, NEVER))
                 tracker.running = running - 1
                 continue
             if not running or tracker.timed_out or tracker.kept:
-                books.run(tracker, -1, event[0], log)
+                tables.run(tracker, -1, event[0])
                 continue
             at = event[0]
-            log((J_RAN, tracker.id, 1, tracker.idle_start, tracker.timeout_at))
+            log((RAN, tracker.id, 1, tracker.idle_start, tracker.timeout_at))
             tracker.roster.busy -= 1
             tracker.running = 0
             tracker.idle_start = at
-            hold = tracker.hold
-            end = at + hold
-            if hold > LAST_MS or end > LAST_MS:
+            timeout = tracker.idle_timeout
+            end = at + timeout
+            if timeout > LAST_MS or end > LAST_MS:
                 end = NEVER
             tracker.timeout_at = end
-            if end < books.next_timeout:
-                log((J_BOOK, "next_timeout", books.next_timeout))
-                books.next_timeout = end
+            if end < fields["next_timeout"]:
+                tables.next_timeout = end
             dirty[tracker.id] = None
-            if hold != idle or tracker.active_shuffle:
+            if timeout != idle or tracker.active_shuffle:
                 plain = at + idle
-                books.next_report = min(books.next_report, plain)
+                tables.next_report = min(tables.next_report, plain)
         else:
-            _reflect(books, event, log)
-    successor = Idleness(books)
-    idleness.hand_over(successor, journal)
-    return successor
+            _reflect(tables, event)
 
 
-def _reflect(books: IdlenessBooks, event: Stimulus, log: Log) -> None:
+def _reflect(tables: MonitorTables, event: Stimulus) -> None:
     """Reflect every stimulus but the two hot ones; those that concern tasks alone pass through."""
     match event:
         case ExecutorAdded():
-            books.turn(event.executor, True, log)
-            books.run(books.track(event.executor, event.profile, log), 0, event.at, log)
+            tables.turn(event.executor, True)
+            tables.run(tables.track(event.executor, event.profile), 0, event.at)
         case ExecutorRemoved():
-            books.turn(event.executor, False, log)
-            _removed(books, event, log)
+            tables.turn(event.executor, False)
+            _removed(tables, event)
         case ExecutorsActive():
             for executor in event.executors:
-                books.turn(executor, True, log)
+                tables.turn(executor, True)
         case ExecutorsInactive():
             for executor in event.executors:
-                books.turn(executor, False, log)
+                tables.turn(executor, False)
         case JobStart():
-            if books.limits.tracking:
-                _job_started(books, event, log)
+            if tables.limits.tracking:
+                _job_started(tables, event)
         case JobEnd():
-            if books.limits.tracking:
-                _job_ended(books, event, log)
+            if tables.limits.tracking:
+                _job_ended(tables, event)
         case BlockUpdated():
-            if event.executor in books.active:
-                _block_updated(books, event, log)
+            if event.executor in tables.active:
+                _block_updated(tables, event)
         case UnpersistRDD():
-            _unpersisted(books, event.rdd, log)
+            _unpersisted(tables, event.rdd)
         case ShuffleCleaned():
-            if books.limits.tracking:
-                _shuffle_cleaned(books, event.shuffle, log)
+            if tables.limits.tracking:
+                _shuffle_cleaned(tables, event.shuffle)
         case TasksMoved():
-            _tasks_moved(books, event, log)
+            _tasks_moved(tables, event)
         case KillDisproved():
-            _kill_disproved(books, event, log)
+            _kill_disproved(tables, event)
         case _:
             pass  # tasks, stages and profiles concern the load alone
 
 
-def _tasks_moved(books: IdlenessBooks, event: TasksMoved, log: Log) -> None:
+def _tasks_moved(tables: MonitorTables, event: TasksMoved) -> None:
     """Output that is there for the first time, and executors that run more or fewer tasks than before."""
-    trackers, active = books.trackers, books.active
+    trackers, active = tables.trackers, tables.active
     for executor, change, _ in event.turns:
         if change < 0 or executor not in active:
             continue
         tracker = trackers.get(executor)
         if tracker is None:
-            tracker = books.track(executor, UNKNOWN_PROFILE, log)
+            tracker = tables.track(executor, UNKNOWN_PROFILE)
         if not change:
             continue
         if tracker.running:  # it works on: nothing but the count
-            log((J_RAN, executor, tracker.running, tracker.idle_start, tracker.timeout_at))
-            tracker.running += change
+            tables.count_running(tracker, change)
         else:
-            books.run(tracker, change, event.at, log)
-    if books.limits.tracking:
+            tables.run(tracker, change, event.at)
+    if tables.limits.tracking:
         for executor, stage in event.outputs:
             holder = trackers.get(executor)
-            if holder is not None and stage in books.stage_shuffle:
-                books.add_shuffle(holder, books.stage_shuffle[stage], log)
+            if holder is not None and stage in tables.stage_shuffle:
+                tables.add_shuffle(holder, tables.stage_shuffle[stage])
     for executor, change, ended in event.turns:
         known = trackers.get(executor)
         if known is None or change > 0:
             continue
         if known.running > -change:
             if change:
-                log((J_RAN, executor, known.running, known.idle_start, known.timeout_at))
-                known.running += change
+                tables.count_running(known, change)
         elif change:
-            books.run(known, change, ended, log)
+            tables.run(known, change, ended)
         elif executor in active:
-            books.run(known, 1, event.at, log)
-            books.run(known, -1, ended, log)
+            tables.run(known, 1, event.at)
+            tables.run(known, -1, ended)
 
 
-def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:
+def _removed(tables: MonitorTables, event: ExecutorRemoved) -> None:
     """onExecutorRemoved: forget the executor and count why it went."""
-    tracker = books.trackers.get(event.executor)
+    tracker = tables.trackers.get(event.executor)
     if tracker is None:
         return
-    books.touch(tracker)
-    books.enlist(tracker, -1)
-    log((J_DIED, event.executor, tracker))
-    del books.trackers[event.executor]
+    tables.touch(tracker)
+    tables.enlist(tracker, -1)
+    tables.trackers.drop(event.executor)
     for rdd in tracker.cached:
-        books.rdd_holders[rdd].discard(event.executor)
-    books.suspects.discard(event.executor)
-    counts = books.removals
+        tables.rdd_holders[rdd].discard(event.executor)
+    tables.suspects.discard(event.executor)
+    counts = tables.removals
     if event.reason == DECOMMISSION_FINISHED or event.reason.startswith(DECOMMISSION_PREFIX):
         counts = counts._replace(gracefully_decommissioned=counts.gracefully_decommissioned + 1)
     elif tracker.decommissioning:
@@ -308,359 +309,196 @@ def _removed(books: IdlenessBooks, event: ExecutorRemoved, log: Log) -> None:
         counts = counts._replace(killed_by_driver=counts.killed_by_driver + 1)
     else:
         counts = counts._replace(exited_unexpectedly=counts.exited_unexpectedly + 1)
-    books.book("removals", counts, log)
+    tables.removals = counts
     if not (tracker.pending_removal and tracker.decommissioning):
-        books.book("next_timeout", ALWAYS, log)
+        tables.next_timeout = ALWAYS
 
 
-def _job_started(books: IdlenessBooks, event: JobStart, log: Log) -> None:
+def _job_started(tables: MonitorTables, event: JobStart) -> None:
     """onJobStart: the job needs its shuffles; executors that hold re-used ones are needed again."""
     writers = [(s.stage, s.shuffle) for s in event.stages if s.shuffle is not None]
     reused = False
     for _, shuffle in writers:
-        jobs = books.shuffle_jobs.get(shuffle)
+        jobs = tables.shuffle_jobs.get(shuffle)
         reused |= jobs is not None
-        books.idle_shuffles -= jobs == ()
-        books.entry("shuffle_jobs", shuffle, (*(jobs or ()), event.job), log)
-        books.job_shuffles.setdefault(event.job, []).append(shuffle)
+        tables.idle_shuffles -= jobs == ()
+        tables.shuffle_jobs.put(shuffle, (*(jobs or ()), event.job))
+        tables.job_shuffles.setdefault(event.job, []).append(shuffle)
     if reused:
         shuffles = [shuffle for _, shuffle in writers]
         woken = False
-        for tracker in {t.id: t for shuffle in shuffles for t in books.holders_of(shuffle)}.values():
+        for tracker in {t.id: t for shuffle in shuffles for t in tables.holders_of(shuffle)}.values():
             if not tracker.active_shuffle:
-                books.weigh_shuffles(tracker, shuffles, log)
+                tables.weigh_shuffles(tracker, shuffles)
                 woken = True
         if woken:
-            books.book("next_timeout", ALWAYS, log)
+            tables.next_timeout = ALWAYS
     for stage, shuffle in writers:
-        books.entry("stage_shuffle", stage, shuffle, log)
-    books.entry("job_stages", event.job, tuple(stage for stage, _ in writers), log)
+        tables.stage_shuffle.put(stage, shuffle)
+    tables.job_stages.put(event.job, tuple(stage for stage, _ in writers))
 
 
-def _job_ended(books: IdlenessBooks, event: JobEnd, log: Log) -> None:
+def _job_ended(tables: MonitorTables, event: JobEnd) -> None:
     """onJobEnd: its shuffles lose a job; executors whose data no job needs fall back to their idle timer.
 
     Spark re-examines every shuffle-active executor once any shuffle has no job. Only those can change that
     hold a shuffle which lost its last job just now, or that were active without a reason (suspects).
     """
-    left = books.job_shuffles.pop(event.job, [])
+    left = tables.job_shuffles.pop(event.job, [])
     candidates: set[ExecutorId] = set()
     again: list[int] = []
     for shuffle in dict.fromkeys(left):
-        jobs = list(books.shuffle_jobs.get(shuffle, ()))
+        jobs = list(tables.shuffle_jobs.get(shuffle, ()))
         if event.job in jobs:
             jobs.remove(event.job)
-            books.entry("shuffle_jobs", shuffle, tuple(jobs), log)
+            tables.shuffle_jobs.put(shuffle, tuple(jobs))
             again.extend(shuffle for job in jobs if job == event.job)
             if not jobs:
-                books.idle_shuffles += 1
-                candidates.update(tracker.id for tracker in books.holders_of(shuffle))
+                tables.idle_shuffles += 1
+                candidates.update(tracker.id for tracker in tables.holders_of(shuffle))
     if again:
-        books.job_shuffles[event.job] = again
-    if books.idle_shuffles:
-        candidates |= books.suspects
-        books.suspects = set()
+        tables.job_shuffles[event.job] = again
+    if tables.idle_shuffles:
+        candidates |= tables.suspects
+        tables.suspects = set()
         for executor in sorted(candidates):
-            tracker = books.trackers.get(executor)
+            tracker = tables.trackers.get(executor)
             if tracker is not None and tracker.active_shuffle:
-                books.weigh_shuffles(tracker, None, log)
-    for stage in books.job_stages.get(event.job, ()):
-        if stage in books.stage_shuffle:
-            books.entry("stage_shuffle", stage, None, log)
-    if event.job in books.job_stages:
-        books.entry("job_stages", event.job, None, log)
+                tables.weigh_shuffles(tracker, None)
+    for stage in tables.job_stages.get(event.job, ()):
+        if stage in tables.stage_shuffle:
+            tables.stage_shuffle.drop(stage)
+    if event.job in tables.job_stages:
+        tables.job_stages.drop(event.job)
 
 
-def _block_updated(books: IdlenessBooks, event: BlockUpdated, log: Log) -> None:
+def _block_updated(tables: MonitorTables, event: BlockUpdated) -> None:
     """onBlockUpdated: cached RDD blocks come and go, shuffle data arrives by migration."""
-    tracker = books.track(event.executor, UNKNOWN_PROFILE, log)
+    tracker = tables.track(event.executor, UNKNOWN_PROFILE)
     block = event.block
     if block is None:
         return
     if isinstance(block, ShuffleDataBlock):
-        if books.limits.tracking:
-            books.add_shuffle(tracker, block.shuffle, log)
+        if tables.limits.tracking:
+            tables.add_shuffle(tracker, block.shuffle)
         return
     splits = tracker.cached.get(block.rdd)
-    if event.valid and not (books.limits.rdd_from_service and event.on_disk):
+    if event.valid and not (tables.limits.rdd_from_service and event.on_disk):
         had = bool(tracker.cached)
         if splits is None:
             splits = tracker.cached[block.rdd] = set()
-            books.rdd_holders.setdefault(block.rdd, set()).add(tracker.id)
+            tables.rdd_holders.setdefault(block.rdd, set()).add(tracker.id)
         if block.split not in splits:
-            log((J_BLOCK_JOINED, tracker.id, block.rdd, block.split))
+            tables.undo_log.append((BLOCK, tracker.id, block.rdd, block.split, False))
             splits.add(block.split)
         if not had:
-            tracker.hold = books.hold(tracker)
-            books.renew(tracker, log)
+            tracker.idle_timeout = tables.timeout_of(tracker)
+            tables.renew(tracker)
     elif splits is not None:
         if block.split in splits:
-            log((J_BLOCK_LEFT, tracker.id, block.rdd, block.split))
+            tables.undo_log.append((BLOCK, tracker.id, block.rdd, block.split, True))
             splits.discard(block.split)
         if not splits:
             del tracker.cached[block.rdd]
-            books.rdd_holders[block.rdd].discard(tracker.id)
+            tables.rdd_holders[block.rdd].discard(tracker.id)
         if not tracker.cached:
-            tracker.hold = books.hold(tracker)
-            books.renew(tracker, log)
+            tracker.idle_timeout = tables.timeout_of(tracker)
+            tables.renew(tracker)
 
 
-def _unpersisted(books: IdlenessBooks, rdd: int, log: Log) -> None:
+def _unpersisted(tables: MonitorTables, rdd: int) -> None:
     """onUnpersistRDD: every executor drops the RDD, and every one without cached blocks renews its deadline.
 
     The latter is Spark's and touches the whole fleet; only who holds the RDD, or is idle with shuffle data that
     came without a renewal, can get another deadline. The rest may only pull the next look forward.
     """
-    holders = books.rdd_holders.pop(rdd, set())
+    holders = tables.rdd_holders.pop(rdd, set())
     for executor in sorted(holders):
-        tracker = books.trackers[executor]
-        log((J_RDD_LEFT, executor, rdd, tracker.cached.pop(rdd)))
-        tracker.hold = books.hold(tracker)
-        books.touch(tracker)
+        tracker = tables.trackers[executor]
+        tables.undo_log.append((RDD, executor, rdd, tracker.cached.pop(rdd)))
+        tracker.idle_timeout = tables.timeout_of(tracker)
+        tables.touch(tracker)
     soonest = NEVER
-    for tracker in books.trackers.values():
+    for tracker in tables.trackers.values():
         if tracker.idle_start >= 0 and not tracker.cached:
-            if tracker.timeout_at != deadline(tracker.idle_start, tracker.hold):
-                books.renew(tracker, log)
+            if tracker.timeout_at != deadline(tracker.idle_start, tracker.idle_timeout):
+                tables.renew(tracker)
             soonest = min(soonest, tracker.timeout_at)
-    if soonest < books.next_timeout:
-        books.book("next_timeout", soonest, log)
+    if soonest < tables.next_timeout:
+        tables.next_timeout = soonest
 
 
-def _shuffle_cleaned(books: IdlenessBooks, shuffle: int, log: Log) -> None:
+def _shuffle_cleaned(tables: MonitorTables, shuffle: int) -> None:
     """cleanupShuffle: the shuffle is forgotten; an executor without any other is no longer shuffle-active."""
-    jobs = books.shuffle_jobs.get(shuffle)
+    jobs = tables.shuffle_jobs.get(shuffle)
     if jobs is not None:
-        books.idle_shuffles -= not jobs
-        books.entry("shuffle_jobs", shuffle, None, log)
+        tables.idle_shuffles -= not jobs
+        tables.shuffle_jobs.drop(shuffle)
         for job in dict.fromkeys(jobs):
-            books.job_shuffles[job] = [s for s in books.job_shuffles[job] if s != shuffle]
-    holding = list(books.holders_of(shuffle))
-    if shuffle in books.holders:
-        books.entry("holders", shuffle, None, log)
+            tables.job_shuffles[job] = [s for s in tables.job_shuffles[job] if s != shuffle]
+    holding = list(tables.holders_of(shuffle))
+    if shuffle in tables.holders:
+        tables.holders.drop(shuffle)
     for tracker in holding:
-        log((J_SHUFFLE_LEFT, tracker.id, shuffle))
-        tracker.shuffles -= 1
-        tracker.hold = books.hold(tracker)
+        tables.count_shuffles(tracker, -1)
+        tracker.idle_timeout = tables.timeout_of(tracker)
         if tracker.shuffles:
-            books.suspects.add(tracker.id)  # active for this shuffle alone, perhaps
+            tables.suspects.add(tracker.id)  # active for this shuffle alone, perhaps
         else:
-            books.set(tracker, "active_shuffle", False, log)
+            tables.set(tracker, "active_shuffle", False)
             if tracker.idle_start >= 0:
-                books.renew(tracker, log)
+                tables.renew(tracker)
 
 
-def _kill_disproved(books: IdlenessBooks, event: KillDisproved, log: Log) -> None:
+def _kill_disproved(tables: MonitorTables, event: KillDisproved) -> None:
     """The kill did not happen: the executor is active again and neither pending removal nor decommissioning."""
     for executor in event.executors:
-        tracker = books.trackers.get(executor)
+        tracker = tables.trackers.get(executor)
         if tracker is not None:
-            books.turn(executor, True, log)
-            books.enlist(tracker, -1)
-            books.set(tracker, "pending_removal", False, log)
-            books.set(tracker, "decommissioning", False, log)
-            books.enlist(tracker, 1)
-            books.renew(tracker, log)
+            tables.turn(executor, True)
+            tables.enlist(tracker, -1)
+            tables.set(tracker, "pending_removal", False)
+            tables.set(tracker, "decommissioning", False)
+            tables.enlist(tracker, 1)
+            tables.renew(tracker)
 
 
 def look(idleness: Idleness, now: Millis) -> tuple[Idleness, tuple[Held, ...]]:
     """timedOutExecutors() at ``now``, and what data keeps alive; the same idleness when nothing is due."""
-    books = idleness.books
-    if now < books.next_timeout and now < books.next_report and not books.kept_touched:
+    if now < idleness.due():
         return idleness, ()
-    journal: list[JournalEntry] = []
-    log = journal.append
-    touched = books.dirty
-    books.dirty = {}
-    books.unseen.update(touched)
-    if now >= books.next_timeout:
-        touched |= _relist(books, now, log)
-    reports = _rekeep(books, touched, now, log)
-    successor = Idleness(books)
-    idleness.hand_over(successor, journal)
-    return successor, reports
-
-
-def _relist(books: IdlenessBooks, now: Millis, log: Log) -> dict[ExecutorId, None]:
-    """Draw the cached list up anew; returns the executors listed. Costs what was touched since the last time."""
-    listed: dict[ExecutorId, None] = {}
-    trackers = books.trackers
-    for executor in books.unseen:
-        tracker = trackers.get(executor)
-        if tracker is None or not tracker.eligible:
-            _unlist(books, executor, log)
-        elif tracker.timeout_at <= now:
-            if books.listed.get(executor) != tracker.profile:
-                _unlist(books, executor, log)
-                _list(books, tracker, log)
-            listed[executor] = None
-        else:
-            _unlist(books, executor, log)
-            if tracker.timed_out:
-                log((J_SET, executor, "timed_out", True))
-                tracker.timed_out = False
-            if tracker.timeout_at != NEVER:
-                heappush(books.heap, (tracker.timeout_at, executor))
-    books.unseen = {}
-    heap = books.heap
-    soonest = NEVER
-    while heap:
-        end, executor = heap[0]
-        tracker = trackers.get(executor)
-        if tracker is not None and tracker.timeout_at == end and tracker.eligible:
-            if end > now:
-                soonest = end
-                break
-            if executor not in books.listed:
-                _list(books, tracker, log)
-                listed[executor] = None
-        heappop(heap)
-    if len(heap) > 4 * len(trackers) + 64:  # entries of deadlines that have moved on
-        alive = {e for e in heap if (t := trackers.get(e[1])) is not None and t.timeout_at == e[0]}
-        books.heap = sorted(alive)
-    books.book("next_timeout", soonest, log)
-    return listed
-
-
-def _list(books: IdlenessBooks, tracker: Tracker, log: Log) -> None:
-    if not tracker.timed_out:
-        log((J_SET, tracker.id, "timed_out", False))
-        tracker.timed_out = True
-    books.entry("listed", tracker.id, tracker.profile, log)
-    insort(books.lists.setdefault(tracker.profile, []), tracker.id, key=java_order)
-
-
-def _unlist(books: IdlenessBooks, executor: ExecutorId, log: Log) -> None:
-    profile = books.listed.get(executor)
-    if profile is not None:
-        books.entry("listed", executor, None, log)
-        ids = books.lists[profile]
-        del ids[bisect_left(ids, java_order(executor), key=java_order)]
-        if not ids:
-            del books.lists[profile]
-
-
-def _rekeep(books: IdlenessBooks, touched: dict[ExecutorId, None], now: Millis, log: Log) -> tuple[Held, ...]:
-    """Compare what data keeps alive with what was reported before."""
-    heap = books.kept_heap
-    while heap and heap[0][0] <= now:
-        touched[heappop(heap)[1]] = None
-    books.kept_touched = False
-    changes: dict[tuple[Phase, Bound, ProfileId], list[ExecutorId]] = {}
-    for executor in touched:
-        tracker = books.trackers.get(executor)
-        before = books.kept.get(executor)
-        keeper = books.keeper(tracker, now)
-        after = None if keeper is None or tracker is None else (keeper, tracker.profile)
-        if after != before:
-            if after is None:
-                assert before is not None
-                changes.setdefault((Phase.ENDED, *before), []).append(executor)
-            else:
-                phase = Phase.BEGAN if before is None else Phase.CHANGED
-                changes.setdefault((phase, *after), []).append(executor)
-            books.entry("kept", executor, after, log)
-            if tracker is not None:
-                tracker.kept = after is not None
-        if tracker is not None:
-            if after is None:
-                books.expect_report(tracker, now)
-            elif tracker.timeout_at != NEVER and not tracker.active_shuffle:
-                heappush(heap, (tracker.timeout_at, executor))
-    books.next_report = heap[0][0] if heap else NEVER
-    return tuple(
-        Held(now, phase, bound, profile, tuple(sorted(ids)), pmap({"executors": len(ids)}))
-        for (phase, bound, profile), ids in sorted(
-            changes.items(), key=lambda change: (change[0][2], change[0][0].value, change[0][1].value)
-        )
-    )
+    with idleness.step() as tables:
+        reports = timed_out_list.look(tables, now)
+        return idleness.hand_over(Idleness(tables)), reports
 
 
 def deactivate(idleness: Idleness, executors: Sequence[ExecutorId]) -> Idleness:
     """The scheduler backend granted the removal of these: it no longer holds them for active."""
-    books = idleness.books
-    journal: list[JournalEntry] = []
-    for executor in executors:
-        books.turn(executor, False, journal.append)
-    successor = Idleness(books)
-    idleness.hand_over(successor, journal)
-    return successor
+    with idleness.step() as tables:
+        for executor in executors:
+            tables.turn(executor, False)
+        return idleness.hand_over(Idleness(tables))
 
 
 def mark(idleness: Idleness, executors: Sequence[ExecutorId], *, decommissioned: bool) -> Idleness:
     """executorsKilled or executorsDecommissioned: these are on their way out; look again at once."""
-    books = idleness.books
-    journal: list[JournalEntry] = []
-    log = journal.append
-    for executor in executors:
-        tracker = books.trackers.get(executor)
-        if tracker is not None:
-            books.enlist(tracker, -1)
-            books.set(tracker, "decommissioning" if decommissioned else "pending_removal", True, log)
-            books.enlist(tracker, 1)
-    books.book("next_timeout", ALWAYS, log)
-    successor = Idleness(books)
-    idleness.hand_over(successor, journal)
-    return successor
+    with idleness.step() as tables:
+        for executor in executors:
+            tracker = tables.trackers.get(executor)
+            if tracker is not None:
+                tables.enlist(tracker, -1)
+                tables.set(tracker, "decommissioning" if decommissioned else "pending_removal", True)
+                tables.enlist(tracker, 1)
+        tables.next_timeout = ALWAYS
+        return idleness.hand_over(Idleness(tables))
 
 
 def reset(idleness: Idleness) -> Idleness:
     """ExecutorMonitor.reset(): every executor is forgotten; shuffles and jobs are not."""
-    books = idleness.books.copy()
-    books.trackers = {}
-    books.holders = {}
-    books.names = []
-    books.listed = {}
-    books.next_timeout = NEVER
-    books.recount()
-    return Idleness(books)
-
-
-def to_plain(idleness: Idleness) -> dict[str, Any]:
-    """The idleness as dicts, lists and scalars, for a codec."""
-    books = idleness.books
-    shuffles: dict[ExecutorId, list[int]] = {executor: [] for executor in books.trackers}
-    for shuffle in sorted(books.holders):
-        for tracker in books.holders_of(shuffle):
-            shuffles[tracker.id].append(shuffle)
-    return {
-        "limits": list(books.limits),
-        "trackers": [
-            [t.id, t.profile, t.running, t.idle_start, t.timeout_at, t.timed_out, t.pending_removal, t.decommissioning,
-             t.active_shuffle, [[rdd, sorted(splits)] for rdd, splits in t.cached.items()], shuffles[t.id]]
-            for t in books.trackers.values()
-        ],
-        "active": sorted(books.active),
-        "next_timeout": books.next_timeout,
-        "listed": [[e, p] for e, p in books.listed.items()],
-        "shuffle_jobs": [[s, list(jobs)] for s, jobs in books.shuffle_jobs.items()],
-        "stage_shuffle": [list(pair) for pair in books.stage_shuffle.items()],
-        "job_stages": [[job, list(stages)] for job, stages in books.job_stages.items()],
-        "removals": list(books.removals),
-        "kept": [[e, bound.value, p] for e, (bound, p) in books.kept.items()],
-    }  # fmt: skip
-
-
-def from_plain(plain: dict[str, Any]) -> Idleness:
-    """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError on anything else."""
-    books = IdlenessBooks(Limits(*plain["limits"]))
-    for row in plain["trackers"]:
-        executor, profile, *scalars, cached, shuffles = row
-        tracker = books.trackers[ExecutorId(executor)] = Tracker(ExecutorId(executor), ProfileId(profile))
-        for name, value in zip(SCALARS, scalars, strict=True):
-            setattr(tracker, name, value)
-        tracker.cached = {rdd: set(splits) for rdd, splits in cached}
-        tracker.shuffles = len(shuffles)
-        books.name(tracker)
-        for shuffle in shuffles:
-            books.holders[shuffle] = books.holders.get(shuffle, 0) | tracker.mark
-    books.active = {ExecutorId(e) for e in plain["active"]}
-    books.next_timeout = plain["next_timeout"]
-    books.listed = {ExecutorId(e): ProfileId(p) for e, p in plain["listed"]}
-    books.shuffle_jobs = {s: tuple(jobs) for s, jobs in plain["shuffle_jobs"]}
-    books.stage_shuffle = dict(plain["stage_shuffle"])
-    books.job_stages = {job: tuple(stages) for job, stages in plain["job_stages"]}
-    books.removals = Removals(*plain["removals"])
-    books.kept = {ExecutorId(e): (Bound(bound), ProfileId(p)) for e, bound, p in plain["kept"]}
-    books.recount()
-    return Idleness(books)
+    tables = idleness.tables()
+    tables.trackers.drop_all()
+    tables.holders.drop_all()
+    tables.names = []
+    tables.listed.drop_all()
+    tables.next_timeout = NEVER
+    return restored(tables)

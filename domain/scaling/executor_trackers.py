@@ -1,20 +1,22 @@
-"""The books of the executor monitor: one tracker per executor, and what is derived from all of them.
+"""What the executor monitor knows of executors: one tracker per executor, and what is derived from all of them.
 
-``Tracker`` holds what ExecutorMonitor.Tracker holds. ``IdlenessBooks`` holds all trackers, the cached list of
-timed-out executors, shuffles and jobs, and keeps every change of them in a journal, so that an older version can
-be rebuilt (see ``base.versioned``). Which event changes what is told in ``idleness``; here is how a change is made, and
-everything that would cost a walk over the fleet is kept up to date instead: counts per profile, who holds which
-shuffle and which RDD, which executors were touched since somebody looked.
+``Tracker`` holds what ExecutorMonitor.Tracker holds. ``MonitorTables`` holds all trackers, the cached list of timed-out
+executors, shuffles and jobs, and notes how each change is taken back (``base.tables``). Which event changes what stands in
+``executor_monitor``; here is how a change is made, and everything that would cost a walk over all executors is kept up to
+date instead: counts per profile, who holds which shuffle and which RDD, which executors were touched since the last look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heappush
-from typing import Any, Final, NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, assert_never, get_args
 
+from podtide.domain.base.tables import ABSENT, Field, Members, Table, Tables
 from podtide.domain.base.units import ALWAYS, LAST_MS, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId, java_order
-from podtide.domain.base.versioned import JournalEntry
+from podtide.domain.base.versioned import UndoEntry
 from podtide.domain.protocol.reasons import Bound
 
 
@@ -37,61 +39,45 @@ class Removals(NamedTuple):
     exited_unexpectedly: int = 0
 
 
+@dataclass(slots=True)
 class Roster:
-    """Counts of one profile's executors, kept up to date."""
+    """Counts of one profile's executors; inside the tables kept up to date, outside a copy."""
 
-    __slots__ = ("busy", "count", "decommissioning", "pending_removal")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.busy = 0
-        self.pending_removal = 0
-        self.decommissioning = 0
+    count: int = 0
+    busy: int = 0
+    pending_removal: int = 0
+    decommissioning: int = 0
 
     @property
     def remaining(self) -> int:
         """Executors that no removal is under way for, as removeExecutors counts them."""
         return self.count - self.pending_removal - self.decommissioning
 
+    def copy(self) -> Roster:
+        """Return the counts as they are now."""
+        return Roster(self.count, self.busy, self.pending_removal, self.decommissioning)
 
+
+@dataclass(slots=True, eq=False)
 class Tracker:
-    """ExecutorMonitor.Tracker: one executor."""
+    """ExecutorMonitor.Tracker: one executor. ``shuffles``: how many it holds data of; the tables know which, by ``mark``."""
 
-    __slots__ = (
-        "active_shuffle",
-        "cached",
-        "decommissioning",
-        "hold",
-        "id",
-        "idle_start",
-        "kept",
-        "mark",
-        "pending_removal",
-        "profile",
-        "roster",
-        "running",
-        "shuffles",
-        "timed_out",
-        "timeout_at",
-    )
-
-    def __init__(self, executor: ExecutorId, profile: ProfileId) -> None:
-        self.id = executor
-        self.profile = profile
-        self.running = 0
-        self.idle_start: Millis = -1
-        self.timeout_at: Millis = NEVER
-        self.timed_out = False
-        self.pending_removal = False
-        self.decommissioning = False
-        self.active_shuffle = False
-        self.cached: dict[int, set[int]] = {}
-        self.shuffles = 0  # how many it holds data of; which ones, the books know by its mark
-        self.mark = 0
-        # Derived: whether it is reported as kept by data, the timeout that applies once idle, its profile's counts.
-        self.kept = False
-        self.hold: Millis = 0
-        self.roster: Roster = NOWHERE
+    id: ExecutorId
+    profile: ProfileId
+    running: int = 0
+    idle_start: Millis = -1
+    timeout_at: Millis = NEVER
+    timed_out: bool = False
+    pending_removal: bool = False
+    decommissioning: bool = False
+    active_shuffle: bool = False
+    cached: dict[int, set[int]] = field(default_factory=dict)
+    shuffles: int = 0
+    mark: int = 0
+    # Derived: whether it is reported as kept by data, the timeout that applies once idle, its profile's counts.
+    kept: bool = False
+    idle_timeout: Millis = 0
+    roster: Roster = field(default_factory=Roster)
 
     @property
     def eligible(self) -> bool:
@@ -100,16 +86,13 @@ class Tracker:
 
     def copy(self) -> Tracker:
         """Return an independent tracker; what is derived is left to ``recount``."""
-        twin = Tracker(self.id, self.profile)
-        for name in SCALARS:
-            setattr(twin, name, getattr(self, name))
+        twin = Tracker(self.id, self.profile, *(getattr(self, name) for name in SCALARS))
         twin.cached = {rdd: set(splits) for rdd, splits in self.cached.items()}
         twin.shuffles = self.shuffles
         twin.mark = self.mark
         return twin
 
 
-NOWHERE: Final = Roster()
 SCALARS: Final = (
     "running",
     "idle_start",
@@ -120,129 +103,88 @@ SCALARS: Final = (
     "active_shuffle",
 )
 
-# Journal codes (J_). An entry names the executor by id: undoing works on a copy.
-J_RAN: Final = 0  # (code, id, running, idle_start, timeout_at)
-J_SET: Final = 1  # (code, id, field, old value)
-J_SHUFFLE_JOINED: Final = 2  # (code, id, shuffle)
-J_SHUFFLE_LEFT: Final = 3  # (code, id, shuffle)
-J_BORN: Final = 4  # (code, id)
-J_DIED: Final = 5  # (code, id, tracker)
-J_BOOK: Final = 6  # (code, field, old value): a field of the books themselves
-J_KEY: Final = 7  # (code, field, key, old value or None): an entry of a dict of the books
-J_TURN: Final = 8  # (code, id, was active)
-J_BLOCK_JOINED: Final = 9  # (code, id, rdd, split)
-J_BLOCK_LEFT: Final = 10  # (code, id, rdd, split)
-J_RDD_LEFT: Final = 11  # (code, id, rdd, splits)
 
-Log: TypeAlias = Callable[[JournalEntry], None]
+TrackerChange: TypeAlias = Literal["ran", "field", "block", "rdd"]
+"""Changes of a tracker, in an undo log instead of a table's name: (change, executor, old ...). Texts, as the garbage
+collector does not follow a tuple of texts and numbers."""
+
+RAN: Final = "ran"  # old: running, idle_start and timeout_at, side by side
+FIELD: Final = "field"  # old: the field's name and its value
+BLOCK: Final = "block"  # old: an RDD, a split of it, whether that was cached
+RDD: Final = "rdd"  # old: an RDD and its cached splits
+_CHANGES: Final = frozenset(get_args(TrackerChange))
 
 
-class IdlenessBooks:
-    """The mutable inside of an Idleness. Only this module touches it."""
+class _Trackers(Table[ExecutorId, Tracker]):
+    """The trackers. What is put back is a copy: an undo log may be read again, for another version."""
 
-    __slots__ = (
-        "active",
-        "dirty",
-        "heap",
-        "holders",
-        "idle_shuffles",
-        "job_shuffles",
-        "job_stages",
-        "kept",
-        "kept_heap",
-        "kept_touched",
-        "limits",
-        "listed",
-        "lists",
-        "names",
-        "next_report",
-        "next_timeout",
-        "rdd_holders",
-        "removals",
-        "rosters",
-        "shuffle_jobs",
-        "stage_shuffle",
-        "suspects",
-        "trackers",
-        "unseen",
-    )
+    __slots__ = ()
+
+    def undo(self, key: ExecutorId, old: Tracker) -> None:
+        super().undo(key, old if old is ABSENT else old.copy())
+
+    def twin(self) -> Self:
+        return type(self)((executor, tracker.copy()) for executor, tracker in self.items())
+
+
+class MonitorTables(Tables):
+    """The inside of an Idleness."""
+
+    limits = Field(Limits(0, 0, 0, tracking=False, rdd_from_service=False))
+    next_timeout = Field[Millis](NEVER)
+    removals = Field(Removals())
 
     def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.trackers: dict[ExecutorId, Tracker] = {}
-        self.active: set[ExecutorId] = set()
-        self.next_timeout: Millis = NEVER
-        self.listed: dict[ExecutorId, ProfileId] = {}  # the cached list, with the profile it had when listed
+        self.trackers: Table[ExecutorId, Tracker] = _Trackers()
+        self.active: Members[ExecutorId] = Members()
+        self.listed: Table[ExecutorId, ProfileId] = Table()  # the cached list, with the profile it had when listed
         # Who holds data of a shuffle: a bit for each executor that ever was, by its place in ``names``. Long
         # applications leave thousands of shuffles on hundreds of executors; sets of pairs would outgrow the rest.
-        self.holders: dict[int, int] = {}
+        self.holders: Table[int, int] = Table()
         self.names: list[ExecutorId] = []
-        self.shuffle_jobs: dict[int, tuple[int, ...]] = {}
-        self.stage_shuffle: dict[int, int] = {}
-        self.job_stages: dict[int, tuple[int, ...]] = {}
-        self.removals = Removals()
-        self.kept: dict[ExecutorId, tuple[Bound, ProfileId]] = {}  # reported as kept by data, and by which
-        self.recount()
+        self.shuffle_jobs: Table[int, tuple[int, ...]] = Table()
+        self.stage_shuffle: Table[int, int] = Table()
+        self.job_stages: Table[int, tuple[int, ...]] = Table()
+        self.kept: Table[ExecutorId, tuple[Bound, ProfileId]] = Table()  # reported as kept by data, and by which
+        super().__init__()
+        self.limits = limits
+        self.undo_log.clear()
 
     # -- versions ---------------------------------------------------------------------------------------------
 
-    def copy(self) -> IdlenessBooks:
-        """Return independent books with the same content; what is derived is left to ``recount``."""
-        twin = IdlenessBooks(self.limits)
-        twin.trackers = {executor: tracker.copy() for executor, tracker in self.trackers.items()}
-        twin.active = set(self.active)
-        twin.next_timeout = self.next_timeout
-        twin.listed = dict(self.listed)
-        twin.holders = dict(self.holders)
+    def copy(self) -> Self:
+        """Return independent tables with the same content; what is derived is left to ``recount``."""
+        twin = super().copy()
         twin.names = list(self.names)
-        twin.shuffle_jobs = dict(self.shuffle_jobs)
-        twin.stage_shuffle = dict(self.stage_shuffle)
-        twin.job_stages = dict(self.job_stages)
-        twin.removals = self.removals
-        twin.kept = dict(self.kept)
         return twin
 
-    def undo(self, journal: list[JournalEntry]) -> None:
+    def undo(self, log: Sequence[UndoEntry]) -> None:
         """Take one step's changes back, the last one first."""
-        entry: Any
-        for entry in reversed(journal):
-            code = entry[0]
-            if code == J_RAN:
-                tracker = self.trackers[entry[1]]
-                _, _, tracker.running, tracker.idle_start, tracker.timeout_at = entry
-            elif code == J_SET:
-                setattr(self.trackers[entry[1]], entry[2], entry[3])
-            elif code == J_SHUFFLE_JOINED:
-                tracker = self.trackers[entry[1]]
-                tracker.shuffles -= 1
-                self.holders[entry[2]] &= ~tracker.mark
-            elif code == J_SHUFFLE_LEFT:
-                self.trackers[entry[1]].shuffles += 1  # the holders are restored as a whole
-            elif code == J_BLOCK_JOINED:
-                cached = self.trackers[entry[1]].cached
-                cached[entry[2]].discard(entry[3])
-                if not cached[entry[2]]:
-                    del cached[entry[2]]
-            elif code == J_BLOCK_LEFT:
-                self.trackers[entry[1]].cached.setdefault(entry[2], set()).add(entry[3])
-            elif code == J_RDD_LEFT:
-                self.trackers[entry[1]].cached[entry[2]] = set(entry[3])
-            elif code == J_BORN:
-                del self.trackers[entry[1]]
-            elif code == J_DIED:
-                self.trackers[entry[1]] = entry[2].copy()
-            elif code == J_BOOK:
-                setattr(self, entry[1], entry[2])
-            elif code == J_KEY:
-                table = getattr(self, entry[1])
-                if entry[3] is None:
-                    table.pop(entry[2], None)
-                else:
-                    table[entry[2]] = entry[3]
-            elif entry[2]:
-                self.active.add(entry[1])
+        for entry in reversed(log):
+            if entry[0] in _CHANGES:
+                self._undo_change(*entry)
             else:
-                self.active.discard(entry[1])
+                super().undo((entry,))
+
+    def _undo_change(self, change: TrackerChange, executor: ExecutorId, *old: Any) -> None:
+        tracker = self.trackers[executor]
+        match change:
+            case "ran":
+                tracker.running, tracker.idle_start, tracker.timeout_at = old
+            case "field":
+                name, value = old
+                setattr(tracker, name, value)
+            case "block":
+                rdd, split, was_cached = old
+                splits = tracker.cached.setdefault(rdd, set())
+                (splits.add if was_cached else splits.discard)(split)
+                if not splits:
+                    del tracker.cached[rdd]
+            case "rdd":
+                rdd, splits = old
+                tracker.cached[rdd] = set(splits)
+            case _:
+                assert_never(change)
 
     def recount(self) -> None:
         """Derive anew what is derived: counts, heaps, holders, sorted lists."""
@@ -258,6 +200,7 @@ class IdlenessBooks:
         self.job_shuffles: dict[int, list[int]] = {}
         self.suspects: set[ExecutorId] = set()
         self.lists: dict[ProfileId, list[ExecutorId]] = {}
+        self.frozen_lists: Mapping[ProfileId, tuple[ExecutorId, ...]] | None = None  # of ``lists``, once asked for
         for executor in sorted(self.listed, key=java_order):
             self.lists.setdefault(self.listed[executor], []).append(executor)
         for shuffle, jobs in self.shuffle_jobs.items():
@@ -268,7 +211,7 @@ class IdlenessBooks:
             tracker.roster = self.roster(tracker.profile)
             tracker.kept = executor in self.kept
             self.enlist(tracker, 1)
-            tracker.hold = self.hold(tracker)
+            tracker.idle_timeout = self.timeout_of(tracker)
             for rdd in tracker.cached:
                 self.rdd_holders.setdefault(rdd, set()).add(executor)
             if tracker.active_shuffle and not self.needed(tracker):
@@ -284,15 +227,23 @@ class IdlenessBooks:
             roster = self.rosters[profile] = Roster()
         return roster
 
+    def timed_out(self) -> Mapping[ProfileId, tuple[ExecutorId, ...]]:
+        """The cached list as a value: per profile the ids, sorted as strings. It is made anew once the list has changed."""
+        lists = self.frozen_lists
+        if lists is None:
+            lists = MappingProxyType({profile: tuple(ids) for profile, ids in self.lists.items()})
+            self.frozen_lists = lists
+        return lists
+
     def enlist(self, tracker: Tracker, sign: int) -> None:
-        """Count a tracker in its roster, or out of it."""
+        """Count a tracker among its profile's, or out of them."""
         roster = tracker.roster
         roster.count += sign
         roster.busy += sign * (tracker.running > 0)
         roster.pending_removal += sign * tracker.pending_removal
         roster.decommissioning += sign * tracker.decommissioning
 
-    def hold(self, tracker: Tracker) -> Millis:
+    def timeout_of(self, tracker: Tracker) -> Millis:
         """The timeout that applies to an idle executor: the longest that has a reason."""
         limits = self.limits
         return max(
@@ -339,7 +290,7 @@ class IdlenessBooks:
         if (
             tracker.idle_start >= 0
             and not tracker.kept
-            and (tracker.active_shuffle or tracker.hold != self.limits.idle)
+            and (tracker.active_shuffle or tracker.idle_timeout != self.limits.idle)
         ):
             plain = tracker.idle_start + self.limits.idle
             if plain > now:
@@ -348,10 +299,10 @@ class IdlenessBooks:
 
     # -- changing ---------------------------------------------------------------------------------------------
 
-    def set(self, tracker: Tracker, field: str, value: object, log: Log) -> None:
+    def set(self, tracker: Tracker, field: str, value: object) -> None:
         """Change a scalar of a tracker, journalled, and have it looked at again."""
         if getattr(tracker, field) != value:
-            log((J_SET, tracker.id, field, getattr(tracker, field)))
+            self.undo_log.append((FIELD, tracker.id, field, getattr(tracker, field)))
             setattr(tracker, field, value)
             self.touch(tracker)
 
@@ -363,47 +314,24 @@ class IdlenessBooks:
         elif tracker.idle_start >= 0:
             self.next_report = min(self.next_report, tracker.idle_start + self.limits.idle)
 
-    def book(self, field: str, value: object, log: Log) -> None:
-        """Change a field of the books, journalled."""
-        old = getattr(self, field)
-        if old != value:
-            log((J_BOOK, field, old))
-            setattr(self, field, value)
-
-    def entry(self, table: str, key: int | ExecutorId, value: object, log: Log) -> None:
-        """Set an entry of one of the dicts (or drop it: None), journalled."""
-        entries = getattr(self, table)
-        log((J_KEY, table, key, entries.get(key)))
-        if value is None:
-            entries.pop(key, None)
-        else:
-            entries[key] = value
-
-    def turn(self, executor: ExecutorId, active: bool, log: Log) -> None:
+    def turn(self, executor: ExecutorId, active: bool) -> None:
         """Note what the scheduler backend holds of an executor."""
-        was = executor in self.active
-        if was != active:
-            log((J_TURN, executor, was))
-            if active:
-                self.active.add(executor)
-            else:
-                self.active.discard(executor)
+        (self.active.add if active else self.active.discard)(executor)
 
-    def track(self, executor: ExecutorId, profile: ProfileId, log: Log) -> Tracker:
+    def track(self, executor: ExecutorId, profile: ProfileId) -> Tracker:
         """ensureExecutorIsTracked: begin a tracker, or give an unknown profile its name."""
         tracker = self.trackers.get(executor)
         if tracker is None:
             tracker = Tracker(executor, profile)
-            tracker.hold = self.limits.idle
+            tracker.idle_timeout = self.limits.idle
             tracker.roster = self.roster(profile)
             tracker.kept = executor in self.kept
             self.name(tracker)
-            log((J_BORN, executor))
-            self.trackers[executor] = tracker
+            self.trackers.put(executor, tracker)
             self.enlist(tracker, 1)
         elif tracker.profile == UNKNOWN_PROFILE and profile != UNKNOWN_PROFILE:
             self.enlist(tracker, -1)
-            self.set(tracker, "profile", profile, log)
+            self.set(tracker, "profile", profile)
             tracker.roster = self.roster(profile)
             self.enlist(tracker, 1)
         return tracker
@@ -413,49 +341,58 @@ class IdlenessBooks:
         tracker.mark = 1 << len(self.names)
         self.names.append(tracker.id)
 
-    def run(self, tracker: Tracker, delta: int, now: Millis, log: Log) -> None:
+    def count_running(self, tracker: Tracker, change: int) -> None:
+        """Count tasks of an executor that is busy before and after: its timer does not matter."""
+        self.undo_log.append((RAN, tracker.id, tracker.running, tracker.idle_start, tracker.timeout_at))
+        tracker.running += change
+
+    def run(self, tracker: Tracker, delta: int, now: Millis) -> None:
         """updateRunningTasks: idle from now on whenever no task is left, even if none ran before."""
-        log((J_RAN, tracker.id, tracker.running, tracker.idle_start, tracker.timeout_at))
+        self.undo_log.append((RAN, tracker.id, tracker.running, tracker.idle_start, tracker.timeout_at))
         running = max(0, tracker.running + delta)
         tracker.roster.busy += (running > 0) - (tracker.running > 0)
         tracker.running = running
         tracker.idle_start = -1 if running else now
-        self.renew(tracker, log)
+        self.renew(tracker)
 
-    def renew(self, tracker: Tracker, log: Log) -> None:
+    def renew(self, tracker: Tracker) -> None:
         """updateTimeout: the deadline from when the executor fell idle; a later one unlists it."""
         old = tracker.timeout_at
-        new = NEVER if tracker.idle_start < 0 else deadline(tracker.idle_start, tracker.hold)
+        new = NEVER if tracker.idle_start < 0 else deadline(tracker.idle_start, tracker.idle_timeout)
         if new != old:
-            log((J_RAN, tracker.id, tracker.running, tracker.idle_start, old))
+            self.undo_log.append((RAN, tracker.id, tracker.running, tracker.idle_start, old))
             tracker.timeout_at = new
         self.touch(tracker)
         if new > old and tracker.timed_out:
-            self.book("next_timeout", ALWAYS, log)
+            self.next_timeout = ALWAYS
         elif new < self.next_timeout:
-            self.book("next_timeout", new, log)
+            self.next_timeout = new
 
-    def add_shuffle(self, tracker: Tracker, shuffle: int, log: Log) -> None:
+    def count_shuffles(self, tracker: Tracker, change: int) -> None:
+        """The executor holds data of one shuffle more or less."""
+        self.undo_log.append((FIELD, tracker.id, "shuffles", tracker.shuffles))
+        tracker.shuffles += change
+
+    def add_shuffle(self, tracker: Tracker, shuffle: int) -> None:
         """addShuffle: new shuffle data makes the executor shuffle-active, needed or not; no deadline moves."""
         held = self.holders.get(shuffle, 0)
         if not held & tracker.mark:
-            log((J_SHUFFLE_JOINED, tracker.id, shuffle))
-            tracker.shuffles += 1
-            self.holders[shuffle] = held | tracker.mark
-            tracker.hold = self.hold(tracker)
-            self.set(tracker, "active_shuffle", True, log)
+            self.count_shuffles(tracker, 1)
+            self.holders.put(shuffle, held | tracker.mark)
+            tracker.idle_timeout = self.timeout_of(tracker)
+            self.set(tracker, "active_shuffle", True)
             if not self.shuffle_jobs.get(shuffle):
                 self.suspects.add(tracker.id)
 
-    def weigh_shuffles(self, tracker: Tracker, active: Sequence[int] | None, log: Log) -> None:
+    def weigh_shuffles(self, tracker: Tracker, active: Sequence[int] | None) -> None:
         """updateActiveShuffles against the given shuffles, or against all that a job needs (None)."""
         had = tracker.active_shuffle
         now_active = (
             self.needed(tracker) if active is None else any(self.holders.get(s, 0) & tracker.mark for s in active)
         )
-        self.set(tracker, "active_shuffle", now_active, log)
+        self.set(tracker, "active_shuffle", now_active)
         if had and tracker.idle_start >= 0 and not now_active:
-            self.renew(tracker, log)
+            self.renew(tracker)
 
 
 def deadline(start: Millis, timeout: Millis) -> Millis:

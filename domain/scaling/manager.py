@@ -43,7 +43,8 @@ from podtide.domain.protocol.reasons import Bound, Cause, Why
 from podtide.domain.protocol.stimuli import Answer, Reset, Stop, Tick
 from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.bounds import bound_facts, bounds_in_force, changed_bounds
-from podtide.domain.scaling.load import Backlogged, Load, Placement, QueueEmptied, StageCame
+from podtide.domain.scaling.load import Backlogged, Load, QueueEmptied, StageCame
+from podtide.domain.scaling.load_tables import Placement
 from podtide.domain.scaling.rules import departures, int32, plan, profile_rows
 from podtide.domain.scaling.state import Removing, Resyncing, ScalingState, TargetUpdate, Updating
 

@@ -10,6 +10,7 @@ missing. Numbers are Scala's: doubles, and 32-bit sums that wrap around.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, isnan
 from typing import Final, NamedTuple
 
@@ -30,7 +31,8 @@ _INT_MAX: Final = 2**31 - 1
 _INT_MIN: Final = -(2**31)
 
 
-class ProfileRow(NamedTuple):
+@dataclass(slots=True)
+class ProfileRow:
     """One profile as a round finds it. ``slots``: tasks per executor. ``need``: executors that all its tasks ask for."""
 
     profile: ProfileId
@@ -80,7 +82,13 @@ def need(demand: Demand, slots: int, executors: int, ratio: float) -> int:
 
 def total_need(state: ScalingState, load: Load, config: ScalingConfig) -> int:
     """The needs of all profiles together; a profile that Spark cannot work out counts nothing."""
-    return sum(max(0, row.need) for row in profile_rows(state, load, config) if not isinstance(row, SparkFault))
+    state = state.under_rules(config)
+    total = 0
+    for profile in state.order:
+        slots = _slots(state, load, config, profile)
+        if not isinstance(slots, SparkFault):
+            total += max(0, need(load.demand(profile), slots, state.idleness.executors(profile), config.ratio))
+    return total
 
 
 def needed_executors(state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId) -> int | SparkFault:
@@ -96,18 +104,18 @@ def profile_rows(state: ScalingState, load: Load, config: ScalingConfig) -> list
 
 
 def _row(state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId) -> ProfileRow | SparkFault:
-    slots = state.slots.get(profile)
-    if slots is None:
-        registered = _slots(load, config, profile)
-        if isinstance(registered, SparkFault):
-            return registered
-        slots = registered
+    slots = _slots(state, load, config, profile)
+    if isinstance(slots, SparkFault):
+        return slots
     demand, roster = load.demand(profile), state.idleness.roster(profile)
     needed = need(demand, slots, roster.count, config.ratio)
     return ProfileRow(profile, state.targets[profile], state.to_add[profile], slots, demand, roster, needed)
 
 
-def _slots(load: Load, config: ScalingConfig, profile: ProfileId) -> int | SparkFault:
+def _slots(state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId) -> int | SparkFault:
+    known = state.slots.get(profile)
+    if known is not None:
+        return known
     rules = config.profile_rules
     if profile == DEFAULT_PROFILE:
         return tasks_per_executor(default_profile(rules), rules)

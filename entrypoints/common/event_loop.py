@@ -65,7 +65,7 @@ class Lane:
         for command in step.commands:
             for answer in self.world.apply(command, now):
                 signals = (answer,) if isinstance(answer, Answer) else ()
-                self.take(load.saying((answer,), signals), config, now)
+                self.take(load.with_signals((answer,), signals), config, now)
 
 
 class Loop:
@@ -115,7 +115,7 @@ class Loop:
         load = self.load = loads.fold(self.load, batch, repair_pending=self.config.repair_pending)
         for lane in self.lanes:
             seen = lane.world.watch(batch)
-            lane.take(load if seen is batch else load.saying(seen, load.signals), self.config, now)
+            lane.take(load if seen is batch else load.with_signals(seen, load.signals), self.config, now)
         self.now = now
 
     def _tick_until(self, end: Millis) -> None:
@@ -132,7 +132,7 @@ class Loop:
                 if lane is self.lanes[0]:
                     self._observe(at)
                 said = lane.said
-                lane.take(self.load.saying((), (Tick(at),)), config, at)
+                lane.take(self.load.with_signals((), (Tick(at),)), config, at)
                 at += TICK_INTERVAL_MS
                 if lane.said == said:
                     self._silent_left -= 1

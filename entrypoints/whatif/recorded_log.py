@@ -98,7 +98,7 @@ def read_application(
     asking = _Asking()
     loop = Loop(settled.config, start, asking, _unobserved) if settled.enabled else None
     if loop is not None and is_reset_at_start(settled.conf):
-        loop.lanes[0].take(loop.load.saying((), (Reset(start),)), loop.config, start)
+        loop.lanes[0].take(loop.load.with_signals((), (Reset(start),)), loop.config, start)
     for batch in sensor.batches():
         sensor.unneeded.clear()  # the other bound on shuffles is not asked for
         if loop is not None:

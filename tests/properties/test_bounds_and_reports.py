@@ -110,7 +110,7 @@ def test_every_report_that_began_ends_or_is_open(config: ScalingConfig, story: l
         told = len(run.said)
         scaling = run.state.scaling
         assert ledger.profiles.keys() == scaling.bounds.keys()
-        assert ledger.executors == scaling.idleness.books.kept
+        assert ledger.executors == scaling.idleness._tables.kept
 
 
 @given(configs(), happenings)

@@ -190,7 +190,7 @@ def test_whatever_the_driver_says_the_books_say_the_same(seen: list[DriverSnapsh
                 assert (tracker.idle_start == now) == fresh
     in_order(heard)
     books.look(DriverSnapshot(), now + 500)
-    assert not books.load.books.attempts, "nothing is left behind"
+    assert not books.load._tables.attempts, "nothing is left behind"
     assert not books.view.running
     assert not books.view.attempts
     assert not books.idle.trackers()

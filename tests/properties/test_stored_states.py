@@ -16,9 +16,9 @@ from podtide.adapters.recording.records.state import decode, encode
 from podtide.domain import engine
 from podtide.domain.engine import State
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.scaling import executor_monitor, load as loads
 from tests.properties.happenings import Happening, Run, configs, happenings, news
 from tests.support.project import PROJECT
+from tests.support.scaling_play import stored_idleness, stored_load
 
 STORIES = 60
 
@@ -27,12 +27,12 @@ def contents(state: State) -> dict[str, Any]:
     """Every field of a state as plain values."""
     scaling = state.scaling
     fields = scaling._asdict()
-    fields["idleness"] = executor_monitor.to_plain(scaling.idleness)
+    fields["idleness"] = stored_idleness(scaling.idleness)
     # Executors and shuffles are kept in the order in which they came, which nothing depends on.
     for table, rows in fields["idleness"].items():
         if isinstance(rows, list) and table not in ("limits", "removals"):
             fields["idleness"][table] = sorted(rows, key=repr)
-    load = loads.to_plain(state.load)
+    load = stored_load(state.load)
     return {"load": {k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in load.items()}, **fields}
 
 

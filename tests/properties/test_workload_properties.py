@@ -222,7 +222,7 @@ def test_dynamic_allocation_is_left_with_nothing_to_wait_for(
     story = played(script, seed, turns)
     assert story.done
     for profile in (DEFAULT_PROFILE, P1):
-        assert story.load.books.tallies.get(profile) is None or story.load.demand(profile) == loads.Demand()
+        assert story.load._tables.tallies.get(profile) is None or story.load.demand(profile) == loads.Demand()
     assert len(story.all(StageCompleted)) >= len({item.stage for item in story.all(StageSubmitted)})
 
 

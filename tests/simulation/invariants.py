@@ -71,7 +71,7 @@ def check(state: State, config: EngineConfig | ScalingConfig) -> tuple[Violation
     if isinstance(config, ScalingConfig) or config.dynamic:
         _targets(state.scaling, scaling, found)
     if scaling.repair_pending:
-        for profile, tally in state.load.books.tallies.items():
+        for profile, tally in state.load._tables.tallies.items():
             found.unless(tally.pending >= 0, Truth.NEGATIVE_PENDING, profile=profile, pending=tally.pending)
     side = state.kubernetes
     if side is not None and isinstance(config, EngineConfig):
@@ -92,7 +92,7 @@ def check_whole(state: State, config: EngineConfig | ScalingConfig) -> tuple[Vio
     found.violations.extend(check(state, config))
     scaling = config if isinstance(config, ScalingConfig) else config.scaling
     if scaling.repair_pending:
-        for (stage, _), attempt in state.load.books.attempts.items():
+        for (stage, _), attempt in state.load._tables.attempts.items():
             found.unless(attempt.pending >= 0, Truth.NEGATIVE_PENDING, stage=stage, pending=attempt.pending)
     side = state.kubernetes
     if side is not None:

@@ -20,7 +20,8 @@ from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, Run
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, Consumer
 from podtide.domain.protocol.config import AllocationConfig, EngineConfig
 from podtide.domain.protocol.pods import PodNumber
-from podtide.domain.scaling.load import Attempt, Load
+from podtide.domain.scaling.load import restored
+from podtide.domain.scaling.load_tables import Attempt
 from tests.simulation import invariants
 from tests.simulation.invariants import Truth
 from tests.simulation.play import Play
@@ -95,10 +96,9 @@ def with_lifecycle(state: State, change: Callable[[LifecycleTables], object]) ->
 def with_negative_pending(state: State) -> State:
     attempt = Attempt((7, 0))
     attempt.profiles, attempt.started = (DEFAULT_PROFILE,), {1}
-    load = Load(state.load.books.copy())
-    load.books.attempts[7, 0] = attempt
-    load.books.recount()
-    return state._replace(load=load)
+    tables = state.load.tables()
+    tables.attempts.put((7, 0), attempt)
+    return state._replace(load=restored(tables))
 
 
 def known(state: State) -> State:

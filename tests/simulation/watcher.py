@@ -373,7 +373,7 @@ class Watcher:
     def _pending_tasks(self, state: State, now: Millis) -> None:
         if self.pending_wrong or self.config.scaling.repair_pending:
             return
-        for profile, tally in state.load.books.tallies.items():
+        for profile, tally in state.load._tables.tallies.items():
             if tally.pending < 0:
                 self.pending_wrong = True
                 facts = {"profile": profile, "pending": tally.pending}

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
+
+from podtide.adapters.recording.records.state import idleness_part, load_part
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import State
@@ -31,6 +35,8 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     Tick,
 )
+from podtide.domain.scaling.executor_monitor import Idleness
+from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.rules import needed_executors
 
 ELSEWHERE = ExecutorId("elsewhere")
@@ -231,3 +237,13 @@ class Play:
     def kills(self) -> list[tuple[ExecutorId, ...]]:
         """The ids of every kill and decommission so far."""
         return [command.executors for command in self.commands if isinstance(command, Kill | Decommission)]
+
+
+def stored_load(load: Load) -> dict[str, Any]:
+    """All of a load, as plain values."""
+    return msgspec.structs.asdict(load_part(load))
+
+
+def stored_idleness(idleness: Idleness) -> dict[str, Any]:
+    """All of an idleness, as plain values."""
+    return msgspec.structs.asdict(idleness_part(idleness))

@@ -28,7 +28,13 @@ from podtide.domain.jvm.hash_order import walk_order
 from podtide.domain.protocol.commands import Departure
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Why
+from podtide.domain.protocol.resource_profiles import from_added
+from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.scaling import executor_monitor, load as loads
+from podtide.domain.scaling.executor_monitor import Idleness
+from podtide.domain.scaling.executor_trackers import SCALARS, Limits, MonitorTables, Removals, Tracker
+from podtide.domain.scaling.load import Load
+from podtide.domain.scaling.load_tables import Attempt, Hint, LoadTables
 from podtide.domain.scaling.state import Awaiting, Removing, Resyncing, ScalingState, TargetUpdate, Updating
 
 STATE_VERSION: Final = 1
@@ -67,7 +73,7 @@ class _Strict(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LoadPart(_Strict, frozen=True):
-    """What ``load.to_plain`` writes."""
+    """A load: its attempts, hints and announced profiles."""
 
     attempts: list[AttemptRow]
     hints: list[HintRow]
@@ -77,7 +83,7 @@ class LoadPart(_Strict, frozen=True):
 
 
 class IdlenessPart(_Strict, frozen=True):
-    """What ``idleness.to_plain`` writes."""
+    """An idleness: its trackers, shuffles and jobs, and the cached list."""
 
     limits: tuple[int, int, int, bool, bool]
     trackers: list[TrackerRow]
@@ -189,32 +195,75 @@ class _Envelope(Struct, frozen=True):
 def encode(state: State) -> bytes:
     """The state as JSON, UTF-8, one line without its end."""
     scaling = state.scaling
-    load = loads.to_plain(state.load)
-    load["profiles"] = [(profile, executor, _amounts(task)) for profile, executor, task in load["profiles"]]
-    document = {
-        "load": load,
-        "scaling": {
-            "targets": list(scaling.targets.items()),
-            "to_add": list(scaling.to_add.items()),
-            "idleness": executor_monitor.to_plain(scaling.idleness),
-            "add_time": scaling.add_time,
-            "initializing": scaling.initializing,
-            "sustained": scaling.sustained,
-            "stopped": scaling.stopped,
-            "serial": scaling.serial,
-            "awaiting": None if scaling.awaiting is None else _awaiting_part(scaling.awaiting),
-            "thrown": scaling.thrown,
-            "holds": [[bound.value, profile, facts] for (bound, profile), facts in scaling.bounds.items()],
-            "slots": list(scaling.slots.items()),
-            "rules": None if scaling.rules is None else _rules_part(scaling.rules),
-            "buckets": scaling.buckets,
-        },
-    }
-    for table in ("targets", "to_add", "holds", "slots"):
-        document["scaling"][table].sort()
-    body = msgspec.json.encode(document)
+    bounds = [(bound, profile, list(facts)) for (bound, profile), facts in scaling.bounds.items()]
+    part = ScalingPart(
+        targets=sorted(scaling.targets.items()),
+        to_add=sorted(scaling.to_add.items()),
+        idleness=idleness_part(scaling.idleness),
+        add_time=scaling.add_time,
+        initializing=scaling.initializing,
+        sustained=scaling.sustained,
+        stopped=scaling.stopped,
+        serial=scaling.serial,
+        awaiting=None if scaling.awaiting is None else _awaiting_part(scaling.awaiting),
+        thrown=scaling.thrown,
+        holds=sorted(bounds, key=lambda row: (row[0].value, row[1])),
+        slots=sorted(scaling.slots.items()),
+        rules=None if scaling.rules is None else _rules_part(scaling.rules),
+        buckets=scaling.buckets,
+    )
+    body = msgspec.json.encode(StatePart(load_part(state.load), part))
     digest = sha256(body).hexdigest()
     return msgspec.json.encode(_Envelope(STATE_VERSION, digest, Raw(body)))
+
+
+def load_part(load: Load) -> LoadPart:
+    """The load as it is stored. Signals and recent stimuli are of the past: left out."""
+    tables = load.tables()
+    return LoadPart(
+        attempts=[
+            (*a.key, a.tasks, a.running, _sorted(a.started), _sorted(a.spec_started), _sorted(a.spec_pending),
+             list(a.profiles), a.unschedulable)
+            for a in tables.attempts.values()
+        ],
+        hints=[(*key, hint.tasks, list(hint.hosts), hint.profile) for key, hint in tables.hints.items()],
+        hinted=tables.hinted,
+        seen=sorted(tables.seen),
+        profiles=[
+            (profile.id, list(profile.executor), _amounts(profile.task))
+            for announced in tables.profiles.values()
+            for profile in announced
+        ],
+    )  # fmt: skip
+
+
+def _sorted(indices: set[int] | None) -> list[int] | None:
+    return None if indices is None else sorted(indices)
+
+
+def idleness_part(idleness: Idleness) -> IdlenessPart:
+    """The idleness as it is stored."""
+    tables = idleness.tables()
+    shuffles: dict[ExecutorId, list[int]] = {executor: [] for executor in tables.trackers}
+    for shuffle in sorted(tables.holders):
+        for tracker in tables.holders_of(shuffle):
+            shuffles[tracker.id].append(shuffle)
+    return IdlenessPart(
+        limits=tables.limits,
+        trackers=[
+            (t.id, t.profile, t.running, t.idle_start, t.timeout_at, t.timed_out, t.pending_removal, t.decommissioning,
+             t.active_shuffle, [(rdd, sorted(splits)) for rdd, splits in t.cached.items()], shuffles[t.id])
+            for t in tables.trackers.values()
+        ],
+        active=sorted(tables.active),
+        next_timeout=tables.next_timeout,
+        listed=list(tables.listed.items()),
+        shuffle_jobs=[(shuffle, list(jobs)) for shuffle, jobs in tables.shuffle_jobs.items()],
+        stage_shuffle=list(tables.stage_shuffle.items()),
+        job_stages=[(job, list(stages)) for job, stages in tables.job_stages.items()],
+        removals=tables.removals,
+        kept=[(executor, bound, profile) for executor, (bound, profile) in tables.kept.items()],
+    )  # fmt: skip
 
 
 def _awaiting_part(awaiting: Awaiting) -> UpdatingPart | RemovingPart | ResyncingPart:
@@ -276,8 +325,8 @@ def decode(data: bytes) -> State:
     part = _parsed(body, StatePart, "state")
     _check(part)
     try:
-        load = loads.from_plain(_load_plain(part.load))
-        idleness = executor_monitor.from_plain(msgspec.to_builtins(part.scaling.idleness))
+        load = load_of(part.load)
+        idleness = idleness_of(part.scaling.idleness)
     except (KeyError, TypeError, ValueError, ArithmeticError) as fault:
         raise StateError(f"state: expected parts that fit together, got {fault!r}") from fault
     scaling = part.scaling
@@ -353,13 +402,51 @@ def _expect(holds: bool, complaint: str) -> None:
         raise StateError(complaint)
 
 
-def _load_plain(part: LoadPart) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(part)
-    plain["profiles"] = [
-        (profile, executor, [(name, float(amount)) for name, amount in task])
-        for profile, executor, task in plain["profiles"]
-    ]
-    return plain
+def load_of(part: LoadPart) -> Load:
+    """The load that ``load_part`` stored. Raises KeyError, TypeError or ValueError if its rows do not fit together."""
+    tables = LoadTables()
+    for stage, number, tasks, running, started, spec_started, spec_pending, profiles, unschedulable in part.attempts:
+        attempt = Attempt((stage, number), tasks, running, _set(started), _set(spec_started), _set(spec_pending))
+        attempt.profiles, attempt.unschedulable = tuple(map(ProfileId, profiles)), unschedulable
+        tables.attempts.put(attempt.key, attempt)
+    for stage, number, tasks, hosts, profile in part.hints:
+        tables.hints.put((stage, number), Hint(tasks, tuple(hosts), ProfileId(profile)))
+    tables.hinted = part.hinted
+    tables.seen.update(map(ProfileId, part.seen))
+    for profile, executor, task in part.profiles:
+        known = ProfileId(profile)
+        amounts = tuple((name, float(amount)) for name, amount in task)
+        announced = from_added(ResourceProfileAdded(0, known, tuple(executor), amounts))
+        tables.profiles.put(known, (*tables.profiles.get(known, ()), announced))
+    return loads.restored(tables)
+
+
+def _set(indices: list[int] | None) -> set[int] | None:
+    return None if indices is None else set(indices)
+
+
+def idleness_of(part: IdlenessPart) -> Idleness:
+    """The idleness that ``idleness_part`` stored. Raises as ``load_of`` does."""
+    tables = MonitorTables(Limits(*part.limits))
+    for executor, profile, *scalars, cached, shuffles in part.trackers:
+        tracker = Tracker(ExecutorId(executor), ProfileId(profile))
+        for name, value in zip(SCALARS, scalars, strict=True):
+            setattr(tracker, name, value)
+        tracker.cached = {rdd: set(splits) for rdd, splits in cached}
+        tracker.shuffles = len(shuffles)
+        tables.name(tracker)
+        tables.trackers.put(tracker.id, tracker)
+        for shuffle in shuffles:
+            tables.holders.put(shuffle, tables.holders.get(shuffle, 0) | tracker.mark)
+    tables.active.update(map(ExecutorId, part.active))
+    tables.next_timeout = part.next_timeout
+    tables.listed.update((ExecutorId(executor), ProfileId(profile)) for executor, profile in part.listed)
+    tables.shuffle_jobs.update((shuffle, tuple(jobs)) for shuffle, jobs in part.shuffle_jobs)
+    tables.stage_shuffle.update(part.stage_shuffle)
+    tables.job_stages.update((job, tuple(stages)) for job, stages in part.job_stages)
+    tables.removals = Removals(*part.removals)
+    tables.kept.update((ExecutorId(executor), (bound, ProfileId(profile))) for executor, bound, profile in part.kept)
+    return executor_monitor.restored(tables)
 
 
 def _profiles(pairs: Pairs) -> Mapping[ProfileId, int]:
@@ -398,4 +485,6 @@ def _rules(part: RulesPart) -> ProfileRules:
     )
 
 
-__all__ = ["STATE_VERSION", "StateError", "decode", "encode"]
+__all__ = [
+    "STATE_VERSION", "StateError", "decode", "encode", "idleness_of", "idleness_part", "load_of", "load_part",
+]  # fmt: skip

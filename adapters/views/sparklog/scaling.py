@@ -218,7 +218,6 @@ def monitor_lines(idleness: Idleness, events: Iterable[Stimulus]) -> Iterator[Ti
 
     Executors that it first hears of through a task or a block of the same events count from the next call on.
     """
-    trackers = idleness.trackers()
     total, counts = idleness.total(), _Counts(lambda profile: idleness.roster(profile).count)
     came: dict[ExecutorId, ProfileId] = {}
     gone: set[ExecutorId] = set()
@@ -226,7 +225,7 @@ def monitor_lines(idleness: Idleness, events: Iterable[Stimulus]) -> Iterator[Ti
     for event in events:
         if isinstance(event, ExecutorAdded):
             executor, profile, at = event.executor, event.profile, event.at
-            tracker = None if executor in gone else trackers.get(executor)
+            tracker = None if executor in gone else idleness.tracker(executor)
             before = came.get(executor, None if tracker is None else tracker.profile)
             if before is None:
                 total += 1
@@ -243,7 +242,7 @@ def monitor_lines(idleness: Idleness, events: Iterable[Stimulus]) -> Iterator[Ti
             yield _monitor(at, "INFO", f"New executor {executor} has registered (new total is {total})")
         elif isinstance(event, ExecutorRemoved):
             executor = event.executor
-            tracker = None if executor in gone else trackers.get(executor)
+            tracker = None if executor in gone else idleness.tracker(executor)
             if executor not in came and tracker is None:
                 continue
             profile = came.pop(executor, UNKNOWN_PROFILE if tracker is None else tracker.profile)

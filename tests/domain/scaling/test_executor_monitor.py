@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from podtide.adapters.recording.records.state import idleness_of, idleness_part
 from podtide.domain.base.units import (
     ALWAYS,
     DEFAULT_PROFILE,
@@ -40,6 +41,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_monitor import Idleness
+from tests.support.scaling_play import stored_idleness
 
 CONFIG = ScalingConfig(idle_timeout_ms=100, cached_idle_timeout_ms=500, shuffle_timeout_ms=1_000, shuffle_tracking=True)
 A, B = ExecutorId("a"), ExecutorId("b")
@@ -177,20 +179,20 @@ def test_the_profile_of_a_listed_executor_is_the_one_it_had_when_listed() -> Non
     """An executor is listed with an unknown profile; its profile becomes known at the next look, not before."""
     unknown = after(ExecutorsActive(0, (A,)), started(), ended(1))
     idleness, _ = listed_at(unknown, 101)
-    assert idleness.timed_out() == {UNKNOWN_PROFILE: [A]}
+    assert idleness.timed_out() == {UNKNOWN_PROFILE: (A,)}
     known = executor_monitor.fold(idleness, [added(at=102)], CONFIG)
-    assert known.timed_out() == {UNKNOWN_PROFILE: [A]}
+    assert known.timed_out() == {UNKNOWN_PROFILE: (A,)}
     assert executor_monitor.look(known, 103)[0].timed_out() == {}
-    assert executor_monitor.look(known, 202)[0].timed_out() == {DEFAULT_PROFILE: [A]}
+    assert executor_monitor.look(known, 202)[0].timed_out() == {DEFAULT_PROFILE: (A,)}
 
 
 def test_a_profile_that_becomes_known_without_a_later_deadline_is_listed_anew() -> None:
     config = replace(CONFIG, idle_timeout_ms=0)
     idleness = after(ExecutorsActive(0, (A,)), started(), ended(1), config=config)
     idleness, _ = executor_monitor.look(idleness, 1)
-    assert idleness.timed_out() == {UNKNOWN_PROFILE: [A]}
+    assert idleness.timed_out() == {UNKNOWN_PROFILE: (A,)}
     idleness = executor_monitor.fold(idleness, [added(at=1)], config)
-    assert executor_monitor.look(idleness, 1)[0].timed_out() == {DEFAULT_PROFILE: [A]}
+    assert executor_monitor.look(idleness, 1)[0].timed_out() == {DEFAULT_PROFILE: (A,)}
 
 
 def test_many_renewed_deadlines_take_no_room() -> None:
@@ -400,7 +402,7 @@ STORY: list[Stimulus] = [
 def plainly(idleness: Idleness) -> dict[str, object]:
     return {
         table: sorted(rows, key=repr) if isinstance(rows, list) and table not in ("limits", "removals") else rows
-        for table, rows in executor_monitor.to_plain(idleness).items()
+        for table, rows in stored_idleness(idleness).items()
     }
 
 
@@ -419,4 +421,4 @@ def test_an_older_idleness_answers_as_before() -> None:
     then.append(plainly(marked))
     for place in sorted(range(len(versions)), key=lambda n: abs(n - len(versions) // 2)):
         assert plainly(versions[place]) == then[place]
-        assert plainly(executor_monitor.from_plain(executor_monitor.to_plain(versions[place]))) == then[place]
+        assert plainly(idleness_of(idleness_part(versions[place]))) == then[place]

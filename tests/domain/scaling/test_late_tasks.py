@@ -28,6 +28,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import load as loads, manager as scaling
 from podtide.domain.scaling.load import Backlogged, Demand, Load
+from tests.support.scaling_play import stored_load
 
 EXECUTOR = ExecutorId("1")
 
@@ -94,7 +95,7 @@ def test_late_news_begins_no_backlog(event: Stimulus) -> None:
 
 def test_a_task_of_an_unheard_of_stage_leaves_no_trace_once_it_ended() -> None:
     load = loads.fold(loads.empty(), (started(), ended()), repair_pending=True)
-    assert loads.to_plain(load) == loads.to_plain(loads.empty())
+    assert stored_load(load) == stored_load(loads.empty())
 
 
 # ------------------------------------------------------------------------------------------------------ the application
@@ -117,7 +118,7 @@ def wanted_at_last(config: ScalingConfig, tasks: int) -> int:
         while queue:
             one = queue.pop(0)
             if isinstance(one, (Tick, Answer)):
-                seen: Load = load.saying((), (one,))
+                seen: Load = load.with_signals((), (one,))
             else:
                 seen = load = loads.fold(load, (one,), repair_pending=config.repair_pending)
             step = scaling.scale(state, (seen,), config, one.at)
@@ -160,7 +161,7 @@ def test_repaired_or_not_the_running_tasks_are_the_same(events: list[Stimulus]) 
 
 def sorted_attempts(load: Load) -> dict[str, object]:
     """All there is in a load; in which order attempts are kept decides nothing."""
-    plain = loads.to_plain(load)
+    plain = stored_load(load)
     return {**plain, "attempts": sorted(plain["attempts"], key=lambda row: row[:2])}
 
 
@@ -175,7 +176,7 @@ def test_an_older_load_still_answers_as_before(events: list[Stimulus], cut: int)
 @given(st.lists(EVENTS, max_size=40))
 def test_repaired_nothing_is_pending_beyond_the_stages_under_way(events: list[Stimulus]) -> None:
     load = loads.fold(loads.empty(), events, repair_pending=True)
-    for attempt in load.books.attempts.values():
+    for attempt in load._tables.attempts.values():
         if attempt.tasks is None:
             assert attempt.pending == 0
             assert not attempt.spec_pending

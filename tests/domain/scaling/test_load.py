@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from podtide.adapters.recording.records.state import load_of, load_part
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.protocol.stimuli import (
     ExecutorAdded,
@@ -23,6 +24,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import load as loads
 from podtide.domain.scaling.load import Backlogged, Demand, QueueEmptied, StageCame
+from tests.support.scaling_play import stored_load
 
 EXECUTOR = ExecutorId("1")
 OTHER = ProfileId(1)
@@ -223,13 +225,13 @@ def test_an_older_load_answers_as_before() -> None:
     versions = [loads.empty()]
     for event in STORY:
         versions.append(loads.fold(versions[-1], [event]))
-    forward = [loads.to_plain(loads.fold(loads.empty(), STORY[:n])) for n in range(len(STORY) + 1)]
+    forward = [stored_load(loads.fold(loads.empty(), STORY[:n])) for n in range(len(STORY) + 1)]
     # The middle first, so that it is rebuilt from a long way off, then the rest from both ends.
     for place in sorted(range(len(versions)), key=lambda n: abs(n - len(versions) // 2)):
-        plain = loads.to_plain(versions[place])
+        plain = stored_load(versions[place])
         assert {k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in plain.items()} == {
             k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in forward[place].items()
         }
-        again = loads.from_plain(plain)
+        again = load_of(load_part(versions[place]))
         assert again.demand(DEFAULT_PROFILE) == versions[place].demand(DEFAULT_PROFILE)
         assert again.placement() == versions[place].placement()

@@ -30,6 +30,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_trackers import Tracker
+from tests.support.scaling_play import stored_idleness
 
 SECOND = 1_000
 IDLE, CACHED, SHUFFLE = 60 * SECOND, 120 * SECOND, 240 * SECOND
@@ -237,7 +238,7 @@ def test_m7_the_list_is_sorted_by_id() -> None:
     monitor.added("3", "1", "2")
     monitor.now = IDLE
     monitor.look()
-    assert monitor.idleness.timed_out() == {0: ["1", "2", "3"]}
+    assert monitor.idleness.timed_out() == {0: ("1", "2", "3")}
 
 
 def test_m8_blocks_on_disk_hold_nobody_whose_blocks_the_shuffle_service_serves() -> None:
@@ -268,7 +269,7 @@ def test_m9_executors_on_their_way_out_are_offered_no_more() -> None:
     monitor.added("3", profile=1)
     monitor.now = IDLE + 1
     assert monitor.look() == ["1", "2", "3"]
-    assert monitor.idleness.timed_out() == {0: ["1", "2"], 1: ["3"]}
+    assert monitor.idleness.timed_out() == {0: ("1", "2"), 1: ("3",)}
     assert monitor.pending_removal() == 0
     monitor.killed("1")
     for _ in range(2):
@@ -282,7 +283,7 @@ def test_m9_executors_on_their_way_out_are_offered_no_more() -> None:
     assert monitor.look() == []
     monitor.now += IDLE
     assert monitor.look() == ["2"]
-    assert monitor.idleness.timed_out() == {0: ["2"]}
+    assert monitor.idleness.timed_out() == {0: ("2",)}
 
 
 def test_m10_shuffle_data_holds_an_executor_while_a_job_may_need_it() -> None:
@@ -319,9 +320,9 @@ def test_m10_shuffle_data_holds_an_executor_while_a_job_may_need_it() -> None:
 def test_m11_a_cleaned_shuffle_says_nothing_under_a_shuffle_service() -> None:
     monitor = Monitor(CONFIG)  # shuffle tracking asked for and a service on: effectively off
     monitor.added("1")
-    before = executor_monitor.to_plain(monitor.idleness)
+    before = stored_idleness(monitor.idleness)
     monitor.cleaned(0)
-    assert executor_monitor.to_plain(monitor.idleness) == before
+    assert stored_idleness(monitor.idleness) == before
 
 
 def test_m12_a_job_holds_only_the_executors_that_ran_for_it() -> None:

@@ -29,6 +29,7 @@ from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.load import Load, QueueEmptied
 from tests.properties.happenings import Happening, Run, configs, happenings
+from tests.support.scaling_play import stored_idleness, stored_load
 
 NAMES = tuple(map(ExecutorId, ("1", "2", "10", "driver", "unheard of")))
 CONFIG = ScalingConfig(idle_timeout_ms=1_000)
@@ -97,7 +98,7 @@ def in_sum(some: list[Work], now: Millis) -> TasksMoved:
 
 def plain(load: Load) -> dict[str, object]:
     """All of a load, whatever order its attempts came in."""
-    found = loads.to_plain(load)
+    found = stored_load(load)
     return {**found, "attempts": sorted(map(repr, found["attempts"]))}
 
 
@@ -106,7 +107,7 @@ def demands(load: Load) -> list[object]:
 
 
 def has_copies(load: Load, work: Work) -> bool:
-    attempt = load.books.attempts.get((work.stage, work.attempt))
+    attempt = load._tables.attempts.get((work.stage, work.attempt))
     return attempt is not None and attempt.spec_pending is not None
 
 
@@ -154,7 +155,7 @@ def possible(idleness: Idleness, some: list[Work]) -> list[Work]:
 
 def whole(idleness: Idleness) -> dict[str, object]:
     """All of an idleness, whatever order things came in."""
-    found = executor_monitor.to_plain(idleness)
+    found = stored_idleness(idleness)
     return {name: sorted(map(repr, value)) if isinstance(value, list) else value for name, value in found.items()}
 
 
@@ -248,12 +249,12 @@ def test_who_is_idle(
     before: tuple[Stimulus, ...], turn: Turn, running: int, idle_start: int, timeout_at: int | None
 ) -> None:
     earlier = fleet(*before)
-    kept = executor_monitor.to_plain(earlier)
+    kept = stored_idleness(earlier)
     tracker = executor_monitor.fold(earlier, [TasksMoved(50, (), (turn,))], CONFIG).tracker(NAMES[0])
     assert tracker is not None
     assert (tracker.running, tracker.idle_start) == (running, idle_start)
     assert timeout_at is None or tracker.timeout_at == timeout_at
-    assert executor_monitor.to_plain(earlier) == kept
+    assert stored_idleness(earlier) == kept
 
 
 @pytest.mark.parametrize("change", [1, 0, -1])
