@@ -203,7 +203,7 @@ def test_many_renewed_deadlines_take_no_room() -> None:
     for at in range(1, 1_000):
         events = [started(at), ended(at), added(passing, at), ExecutorRemoved(at, passing)]
         idleness, _ = executor_monitor.look(executor_monitor.fold(idleness, events, config), at)
-    books = idleness.books
+    books = idleness._tables
     assert len(books.heap) <= 4 * len(books.trackers) + 65
     assert idleness.due() == 100_000
     _, listed = listed_at(idleness, 100_999)

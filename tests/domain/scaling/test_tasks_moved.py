@@ -137,7 +137,7 @@ def test_the_load(config: ScalingConfig, story: list[Happening], some: list[Work
 def possible(idleness: Idleness, some: list[Work]) -> list[Work]:
     """Without what no scheduler says: starts on executors that are not active, ends of more tasks than ever ran."""
     running = {name: tracker.running for name, tracker in idleness.trackers().items()}
-    active = idleness.books.active
+    active = idleness._tables.active
     some = [work._replace(starts=tuple(one for one in work.starts if one in active)) for work in some]
     for work in some:
         for executor in work.starts:
