@@ -136,15 +136,15 @@ def space(searched: Searched) -> list[tuple[str, str]]:
     return [(visible(key, 100), _values(value)) for key, value in list(searched.space.items())[:NOTES_MAX]]
 
 
-def prices(found: Prices) -> str:
+def prices(paid: Prices) -> str:
     """What was paid for, in words."""
     parts = []
-    if found.core_hour is not None:
-        parts.append(f"{money(found.core_hour, found.currency)} per core-hour")
-    if found.gb_hour is not None:
-        parts.append(f"{money(found.gb_hour, found.currency)} per GB-hour")
-    if found.spot_share:
-        parts.append(f"{percent(found.spot_share)} on spot at {percent(found.spot_discount)} off")
+    if paid.core_hour is not None:
+        parts.append(f"{money(paid.core_hour, paid.currency)} per core-hour")
+    if paid.gb_hour is not None:
+        parts.append(f"{money(paid.gb_hour, paid.currency)} per GB-hour")
+    if paid.spot_share:
+        parts.append(f"{percent(paid.spot_share)} on spot at {percent(paid.spot_discount)} off")
     return ", ".join(parts) or "none given"
 
 

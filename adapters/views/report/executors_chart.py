@@ -76,11 +76,10 @@ def executors_chart(run: Run, recorded: Recorded, identity: str, label: str, *, 
         preserveAspectRatio="none",
         class_="clipped",
     )
-    told = summary(run, recorded, label)
     canvas = element(
         "svg",
         _grid(scale, top), stretched, _levels(scale, top), _times(span),
-        class_="canvas", width="100%", height=HEIGHT + AXIS, role="img", aria_label=told,
+        class_="canvas", width="100%", height=HEIGHT + AXIS, role="img", aria_label=summary(run, recorded, label),
     )  # fmt: skip
     cursor = element(
         "div", element("span", class_="hair"),
@@ -101,10 +100,10 @@ def executors_chart(run: Run, recorded: Recorded, identity: str, label: str, *, 
 
 def summary(run: Run, recorded: Recorded, label: str) -> str:
     """The chart in a sentence, for who cannot see it."""
-    told = f"Executors over time, {label}: "
+    text = f"Executors over time, {label}: "
     if run.curve:
-        told += f"up to {number(run.peak_executors)} running in {took(run.runtime_s)}; "
-    return told + f"in the log up to {number(recorded.peak_executors)} in {took(recorded.runtime_s)}."
+        text += f"up to {number(run.peak_executors)} running in {took(run.runtime_s)}; "
+    return text + f"in the log up to {number(recorded.peak_executors)} in {took(recorded.runtime_s)}."
 
 
 def legend(drawn: Sequence[str], *, still: bool = False) -> Markup:
@@ -183,8 +182,8 @@ def _times(span: float) -> Markup:
         words.append(
             element("line", x1=percentage(share), x2=percentage(share), y1=HEIGHT, y2=HEIGHT + 4, class_="ground")
         )
-        told = clock(round(moment * 1000), tenths=span < 6)
-        words.append(element("text", told, x=percentage(share), y=HEIGHT + 19, class_="tick", text_anchor=anchor))
+        text = clock(round(moment * 1000), tenths=span < 6)
+        words.append(element("text", text, x=percentage(share), y=HEIGHT + 19, class_="tick", text_anchor=anchor))
     return element("g", *words, aria_hidden="true")
 
 
@@ -198,8 +197,8 @@ _SHAPES: Final = {
 
 def _lane(run: Run, span: float, label: str, *, still: bool = False) -> Markup:
     """The decisions in a lane of their own, on the same time axis."""
-    found = marks([one for one in run.decisions if one.at_s <= span], span)
-    if not found:
+    placed = marks([one for one in run.decisions if one.at_s <= span], span)
+    if not placed:
         return EMPTY
     drawn = (
         element(
@@ -208,14 +207,14 @@ def _lane(run: Run, span: float, label: str, *, still: bool = False) -> Markup:
             class_=f"mark m-{mark.kind}",
             tabindex=None if still else "-1" if index else "0", role="img", aria_label=mark.text,
         )
-        for index, mark in enumerate(found)
+        for index, mark in enumerate(placed)
     )  # fmt: skip
     keys = (
         element("span", element("svg", element("path", d=_SHAPES[kind], transform="translate(7 7)"),
                                 width=14, height=14, class_=f"mark m-{kind}", aria_hidden="true"), word)
         for kind, word in (("up", "target raised"), ("down", "target lowered"), ("release", "executors let go"),
                            ("even", "as before"))
-        if any(mark.kind == kind for mark in found)
+        if any(mark.kind == kind for mark in placed)
     )  # fmt: skip
     lane = element(
         "svg", *drawn, class_="lane", width="100%", height=44, role="group", data_rove=True,
@@ -225,14 +224,14 @@ def _lane(run: Run, span: float, label: str, *, still: bool = False) -> Markup:
 
 
 def _caption(curves: dict[str, Steps], span: float, top: float) -> Markup:
-    told = []
+    remarks = []
     most = peak(curves.get("needed", []))
     if most > top:
         first = next(moment for moment, value in curves["needed"] if value == most)
-        told.append(f"Needed went up to {number(most)} executors (at {at(first)}), beyond the scale.")
+        remarks.append(f"Needed went up to {number(most)} executors (at {at(first)}), beyond the scale.")
     if any(len(steps) > len(line(steps, span)) for steps in curves.values()):
-        told.append("Thinned to the width of a screen: lines keep every peak, areas keep their executor-seconds.")
-    return element("p", " ".join(told), class_="note") if told else EMPTY
+        remarks.append("Thinned to the width of a screen: lines keep every peak, areas keep their executor-seconds.")
+    return element("p", " ".join(remarks), class_="note") if remarks else EMPTY
 
 
 def _figures(curves: dict[str, Steps], drawn: Sequence[str], span: float) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """HTML and SVG from Python, escaped by construction.
 
 ``element`` makes markup of text and of other markup; only ``Markup`` passes as it is, every other text is escaped on
-the way. Texts of a log are a stranger's: ``visible`` shows what could not be seen or could rearrange the line (control
+the way. Texts of a log are untrusted: ``visible`` shows what could not be seen or could rearrange the line (control
 characters, changes of direction, lone surrogates) as its escape, keeps marks from piling up over one sign, and cuts the
 middle out of what is too long; ``name`` also keeps a text's direction to itself. Attributes are escaped as well, and
 their names are ours.
@@ -44,17 +44,17 @@ def trusted(text: str) -> Markup:
 
 
 def visible(text: str, shown_max: int = TEXT_MAX) -> str:
-    """A stranger's text on one line, all of it to be seen; not escaped for HTML."""
-    return escaped(_MARKS.sub(lambda found: found[0][:MARKS_MAX] + "…", text[: 16 * shown_max]), shown_max)
+    """An untrusted text on one line, all of it visible; not escaped for HTML."""
+    return escaped(_MARKS.sub(lambda match: match[0][:MARKS_MAX] + "…", text[: 16 * shown_max]), shown_max)
 
 
 def name(text: str, shown_max: int = NAME_MAX) -> Markup:
-    """A stranger's name, whose direction of writing stays its own."""
+    """An untrusted name, whose direction of writing stays its own."""
     return Markup(f"<bdi>{html.escape(visible(text, shown_max))}</bdi>")
 
 
 def prose(text: str, shown_max: int = 2_000) -> Markup:
-    """A sentence that may hold names of a stranger."""
+    """A sentence that may hold untrusted names."""
     return Markup(html.escape(visible(text, shown_max)))
 
 
@@ -76,15 +76,15 @@ def join(*parts: str | None) -> Markup:
 
 def element(kind: str, *children: str | None, **attributes: str | float | bool | None) -> Markup:
     """An element. Attributes: underscores stand for hyphens, one at the end is dropped; None and False leave it out."""
-    told = "".join(
+    written = "".join(
         f" {key.rstrip('_').replace('_', '-')}"
         + ("" if value is True else f'="{html.escape(value if isinstance(value, str) else short(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
     if kind in _VOID:
-        return Markup(f"<{kind}{told}>")
-    return Markup(f"<{kind}{told}>{join(*children)}</{kind}>")
+        return Markup(f"<{kind}{written}>")
+    return Markup(f"<{kind}{written}>{join(*children)}</{kind}>")
 
 
 def short(value: float) -> str:

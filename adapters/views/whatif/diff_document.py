@@ -16,18 +16,19 @@ from msgspec import Struct
 from returns.pipeline import is_successful
 
 from podtide.adapters.text.safe import display, escaped
+from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.document import app_entry, error_entry, prices_entry, seconds
-from podtide.adapters.views.whatif.model import SCHEMA, App, OwnError, Prices as PricesEntry
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, read
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun import outcome
-from podtide.domain.whatif import gates as whatif_gates, summary
+from podtide.domain.whatif import gates as whatif_gates
 from podtide.domain.whatif.comparison import DecisionsCompared, Metric, Sums, mean, share, total
 from podtide.domain.whatif.gates import Pair, breaches
 from podtide.domain.whatif.prices import Prices
+from podtide.domain.whatif.summary import OwnError
 
 SETTINGS_MAX: Final = 200
 NOTES_MAX: Final = 20
@@ -106,13 +107,13 @@ class Row(Struct, frozen=True):
     status: Status
     why: str | None
     side: str | None
-    app: App | None
+    app: model.App | None
 
 
 class ComparedRow(Row, frozen=True):
     """A log that was run under both configs. ``settings``: what is in force on each side, where it differs."""
 
-    error: OwnError
+    error: model.OwnError
     base: dict[Metric, float]
     candidate: dict[Metric, float]
     change: dict[Metric, Change]
@@ -154,12 +155,12 @@ class Totals(Struct, frozen=True):
 class DiffDocument(Struct, frozen=True, kw_only=True):
     """Everything that a diff has to say."""
 
-    schema: int = SCHEMA
+    schema: int = model.SCHEMA
     command: str = "diff"
     base: Side
     candidate: Side
     defaults_only: bool
-    prices: PricesEntry | None
+    prices: model.Prices | None
     seeds: int
     max_error: float
     applications: tuple[Row, ...]
@@ -194,7 +195,7 @@ def bad_row(log: str, status: Status, why: str, application: Application | None 
 
 
 def row(
-    log: str, application: Application, error: summary.OwnError, base: Run, candidate: Run, decisions: DecisionsCompared
+    log: str, application: Application, error: OwnError, base: Run, candidate: Run, decisions: DecisionsCompared
 ) -> ComparedRow:
     """The row of a log that was run under both configs."""
     sides = (("base", base), ("candidate", candidate))
@@ -319,8 +320,8 @@ def _in_force(conf: SparkConf, key: str) -> str | None:
     reading = read(conf, key)
     if not is_successful(reading):
         return reading.failure().value
-    found = reading.unwrap()
-    return None if found.value is None else KEYS[key].type.spell(found.value)
+    value = reading.unwrap().value
+    return None if value is None else KEYS[key].type.spell(value)
 
 
 def _rounded(value: float) -> float:

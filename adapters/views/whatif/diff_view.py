@@ -18,6 +18,7 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif.diff_document import Breach, ComparedRow, DiffDocument, Row, Status
 from podtide.adapters.views.whatif.figures import UNKNOWN, change, money, number, percent, took
+from podtide.adapters.views.whatif.view import remarks
 from podtide.domain.whatif.comparison import Metric
 
 ROWS_SHOWN: Final = 200
@@ -190,14 +191,8 @@ class DiffView:
         document = self.document
         common = [note for note in document.notes if not document.defaults_only or "defaults only" not in note]
         own = (one.notes for one in document.applications if isinstance(one, ComparedRow))
-        notes = list(dict.fromkeys([*common, *(note.note for several in own for note in several)]))
-        if not notes:
-            return
-        self.page.title("Notes")
-        for note in notes[:NOTES_SHOWN]:
-            self.page.bullet("·", escaped(note, 1000))
-        if (more := len(notes) - NOTES_SHOWN) > 0:
-            self.page.say(f"  and {count(more, 'more note')}", "dim")
+        notes = dict.fromkeys([*common, *(note.note for several in own for note in several)])
+        remarks(self.page, list(notes), NOTES_SHOWN)
 
 
 def _app_name(one: Row) -> str:

@@ -18,29 +18,16 @@ from typing import Any, Final
 from msgspec import UNSET, structs
 
 from podtide.adapters.text.safe import display
-from podtide.adapters.views.whatif.model import (
-    App,
-    Decision,
-    Document,
-    Faults,
-    OwnError,
-    Prices,
-    Range,
-    Recorded,
-    Run,
-    SelfReplay,
-    StageTimes,
-    Unknown,
-)
+from podtide.adapters.views.whatif import model
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun import outcome as rerun_outcome, plan as rerun_plan
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.whatif import prices as whatif_prices, summary
-from podtide.domain.whatif.prices import Usage, usage, usage_of
-from podtide.domain.whatif.summary import Answer, Span
+from podtide.domain.rerun.outcome import Outcome, Point
+from podtide.domain.rerun.plan import NO_FAULTS, Faults, Shape
+from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
+from podtide.domain.whatif.summary import Answer, OwnError, Span
 
 CURVE_MAX: Final = 2_000
 """Points of one curve."""
@@ -55,7 +42,7 @@ class Request:
     """What was asked for: the log as it was named, prices (None: no money), bound of the own error, number of seeds."""
 
     log: str
-    prices: whatif_prices.Prices | None = None
+    prices: Prices | None = None
     max_error: float = 0.25
     seeds: int = 1
     command: str = "whatif"
@@ -67,32 +54,32 @@ def document(
     application: Application,
     conf: SparkConf,
     replay: Answer,
-    error: summary.OwnError,
+    error: OwnError,
     answers: Iterable[Answer],
     request: Request,
-) -> Document:
+) -> model.Document:
     """The whole document. ``conf``: the log's own; ``replay``: its run again, ``error`` away from the log."""
     redaction = redaction_of(conf)
     prices = request.prices
     own = _run(replay, application, redaction, prices, error)
-    return Document(
+    return model.Document(
         command=request.command,
         app=app_entry(application, request.log),
         recorded=_recorded(application, replay.plan.shapes, prices),
-        self_replay=SelfReplay(**structs.asdict(own), error=error_entry(error)),
+        self_replay=model.SelfReplay(**structs.asdict(own), error=error_entry(error)),
         variants=tuple(_run(one, application, redaction, prices, error) for one in answers),
         prices=prices_entry(prices),
         max_error=request.max_error,
         seeds=request.seeds,
-        unknowns=tuple(Unknown(*one) for one in application.unknowns),
+        unknowns=tuple(model.Unknown(*one) for one in application.unknowns),
         notes=request.notes[:NOTES_MAX],
         refused=request.refused,
     )
 
 
-def app_entry(application: Application, log: str) -> App:
+def app_entry(application: Application, log: str) -> model.App:
     """Whose log it is. ``log``: as it was named; credentials and signatures are left out."""
-    return App(
+    return model.App(
         application.id,
         application.name,
         application.spark_version,
@@ -106,14 +93,14 @@ def app_entry(application: Application, log: str) -> App:
     )
 
 
-def error_entry(error: summary.OwnError) -> OwnError:
+def error_entry(error: OwnError) -> model.OwnError:
     """The own error."""
-    return OwnError(_fine(error.runtime), _fine(error.executor_seconds), error.peak_executors, _fine(error.curve))
+    return model.OwnError(_fine(error.runtime), _fine(error.executor_seconds), error.peak_executors, _fine(error.curve))
 
 
-def prices_entry(prices: whatif_prices.Prices | None) -> Prices | None:
+def prices_entry(prices: Prices | None) -> model.Prices | None:
     """The prices."""
-    return None if prices is None else Prices(**asdict(prices))
+    return None if prices is None else model.Prices(**asdict(prices))
 
 
 def seconds(ms: float) -> float:
@@ -121,16 +108,14 @@ def seconds(ms: float) -> float:
     return round(ms / 1000, 3)
 
 
-def _recorded(
-    application: Application, shapes: Mapping[ProfileId, rerun_plan.Shape], prices: whatif_prices.Prices | None
-) -> Recorded:
+def _recorded(application: Application, shapes: Mapping[ProfileId, Shape], prices: Prices | None) -> model.Recorded:
     """What happened. Executors are billed from their request, as far as that is known, else from their registration."""
     billed: dict[ProfileId, Millis] = {}
     for one in application.executors:
         begin = one.added_ms if one.requested_ms is None else min(one.requested_ms, one.added_ms)
         end = application.ended_ms if one.removed_ms is None else min(one.removed_ms, application.ended_ms)
         billed[one.profile] = billed.get(one.profile, 0) + max(0, end - begin)
-    return Recorded(
+    return model.Recorded(
         runtime_s=seconds(application.runtime_ms),
         executor_seconds=seconds(application.executor_ms),
         billed_seconds=seconds(sum(billed.values())),
@@ -144,13 +129,13 @@ def _run(
     answer: Answer,
     application: Application,
     redaction: Redaction,
-    prices: whatif_prices.Prices | None,
-    error: summary.OwnError,
-) -> Run:
+    prices: Prices | None,
+    error: OwnError,
+) -> model.Run:
     """A variant, or the log's own config run again. ``application``: for the names of its stages."""
     outcome, variant, plan = answer.typical, answer.variant, answer.plan
     left_out = len(outcome.decisions) - DECISIONS_MAX
-    return Run(
+    return model.Run(
         name=variant.name,
         conf={
             key: None if value is None else redaction.shown(key, value)
@@ -178,19 +163,18 @@ def _run(
         unfinished=answer.unfinished,
         notes=tuple(dict.fromkeys((*plan.notes, *outcome.notes)))[:NOTES_MAX],
         curve=tuple(
-            (seconds(point.at_ms), *point[1:])
-            for point in _thin(outcome.curve, rerun_outcome.Point._fields.index("running"))
+            (seconds(point.at_ms), *point[1:]) for point in _thin(outcome.curve, Point._fields.index("running"))
         ),
         stages=_stages(outcome, application),
         decisions=tuple(
-            Decision(seconds(at_ms), kind, cause, dict(facts), profile, before, after, executors)
+            model.Decision(seconds(at_ms), kind, cause, dict(facts), profile, before, after, executors)
             for at_ms, kind, cause, facts, profile, before, after, executors in outcome.decisions[:DECISIONS_MAX]
         ),
         decisions_left_out=left_out if left_out > 0 else UNSET,
     )
 
 
-def _cost_range(answer: Answer, prices: whatif_prices.Prices | None, error: summary.OwnError) -> Range | None:
+def _cost_range(answer: Answer, prices: Prices | None, error: OwnError) -> model.Range | None:
     if prices is None:
         return None
     costs = [usage_of(one, answer.plan.shapes).cost(prices) for one in answer.outcomes]
@@ -202,7 +186,7 @@ def _fine(value: float) -> float:
     return round(value, 6)
 
 
-def _usage(used: Usage, prices: whatif_prices.Prices | None) -> dict[str, float | None]:
+def _usage(used: Usage, prices: Prices | None) -> dict[str, float | None]:
     return {
         "core_hours": _fine(used.core_hours),
         "gb_hours": _fine(used.gb_hours),
@@ -210,20 +194,20 @@ def _usage(used: Usage, prices: whatif_prices.Prices | None) -> dict[str, float 
     }
 
 
-def _range(span: Span) -> Range:
+def _range(span: Span) -> model.Range:
     return seconds(span.low), seconds(span.high)
 
 
-def _faults(faults: rerun_plan.Faults) -> Faults | None:
-    if faults == rerun_plan.NO_FAULTS:
+def _faults(faults: Faults) -> model.Faults | None:
+    if faults == NO_FAULTS:
         return None
-    return Faults(faults.spot_per_hour, seconds(faults.start_extra_ms), faults.quota)
+    return model.Faults(faults.spot_per_hour, seconds(faults.start_extra_ms), faults.quota)
 
 
-def _stages(outcome: rerun_outcome.Outcome, application: Application) -> tuple[StageTimes, ...]:
+def _stages(outcome: Outcome, application: Application) -> tuple[model.StageTimes, ...]:
     known = {stage.stage: (stage.name, stage.tasks) for stage in application.stages}
     return tuple(
-        StageTimes(
+        model.StageTimes(
             times.stage, *known.get(times.stage, ("", 0)), seconds(times.submitted_ms), seconds(times.completed_ms)
         )
         for times in outcome.stages[:STAGES_MAX]

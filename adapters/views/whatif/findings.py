@@ -136,9 +136,8 @@ def why(run: Run) -> str:
     if not limits:
         return f"{lead}."
     first, *others = [(name, amount) for name, amount in limits if amount >= 0.02 * run.waited_s] or limits[:1]
-    told = f"{lead}: {took(first[1])} of it was {first[0]}"
-    told += "".join(f", {took(amount)} {name}" for name, amount in others[: WASTE_NAMED - 1])
-    return f"{told}."
+    rest = "".join(f", {took(amount)} {name}" for name, amount in others[: WASTE_NAMED - 1])
+    return f"{lead}: {took(first[1])} of it was {first[0]}{rest}."
 
 
 def changing(document: Document) -> str:
@@ -171,10 +170,10 @@ def standing(run: Run, document: Document) -> str:
     if run.unfinished is not None:
         return f"it does not come to its end: {run.unfinished}."
     time, paid = compared_time(run, document.self_replay), compared_expense(run, document.self_replay)
-    text = f"{took(run.runtime_s)} ({_told(time)})"
+    text = f"{took(run.runtime_s)} ({_difference(time)})"
     if run.cost is not None:
-        return f"{text} for {money(run.cost, document.currency)} ({_told(paid)})."
-    return f"{text} and {executor_seconds(run.executor_seconds)} ({_told(paid)})."
+        return f"{text} for {money(run.cost, document.currency)} ({_difference(paid)})."
+    return f"{text} and {executor_seconds(run.executor_seconds)} ({_difference(paid)})."
 
 
 def sure(document: Document) -> str:
@@ -186,10 +185,10 @@ def sure(document: Document) -> str:
         Trust.ROUGH: "a rough fit: trust large differences only",
         Trust.MISFIT: "beyond the limit: do not rely on the figures",
     }[trust(error, document.max_error)]
-    told = f"{change(error.runtime)} in run time and {change(error.executor_seconds)} in executor-seconds"
+    distance = f"{change(error.runtime)} in run time and {change(error.executor_seconds)} in executor-seconds"
     ranges = f"Ranges come from {count(document.seeds, 'seed')} and from that error."
     unknown = f" {count(len(document.unknowns), 'thing')} the log does not tell." if document.unknowns else ""
-    return f"The recorded config, simulated, is off by {told}: {fit}. {ranges}{unknown}"
+    return f"The recorded config, simulated, is off by {distance}: {fit}. {ranges}{unknown}"
 
 
 def error_rows(document: Document) -> list[tuple[str, str, str, str]]:
@@ -307,7 +306,7 @@ def _expense(document: Document) -> Callable[[Run], float]:
     return lambda one: one.executor_seconds
 
 
-def _told(one: Compared) -> str:
+def _difference(one: Compared) -> str:
     if one.change is None:
         return UNKNOWN
     return f"{change(one.change)}{', unclear' if one.verdict is Verdict.ALIKE and abs(one.change) >= SAME else ''}"

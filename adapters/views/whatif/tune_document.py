@@ -17,37 +17,25 @@ from msgspec import structs
 
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display
+from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.conf_snippets import paste_lines
 from podtide.adapters.views.whatif.document import Request, document, error_entry, seconds
 from podtide.adapters.views.whatif.figures import MEASURES, change, percent, took
-from podtide.adapters.views.whatif.model import (
-    Advised,
-    App,
-    Document,
-    OneRun,
-    OwnError,
-    Recommendation,
-    Recorded,
-    Run,
-    Searched,
-    Unusable,
-)
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AS_SIMULATED
-from podtide.domain.whatif import summary
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.recommendation import Reason, Row, Verdict
 from podtide.domain.whatif.search.search import Found
 from podtide.domain.whatif.search.space import Candidate, Space
-from podtide.domain.whatif.summary import Answer
+from podtide.domain.whatif.summary import Answer, OwnError
 
 IDS_SHOWN: Final = 3
 _NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "decisions_left_out", "error"})
 _OF_ONE_RUN: Final = frozenset({"curve", "stages", "decisions"})
 
-R = TypeVar("R", Recorded, Run)
+R = TypeVar("R", model.Recorded, model.Run)
 
 
 class TunedRun(NamedTuple):
@@ -56,7 +44,7 @@ class TunedRun(NamedTuple):
     log: str
     application: Application
     conf: SparkConf
-    error: summary.OwnError
+    error: OwnError
     answers: tuple[Answer, ...]
 
 
@@ -75,32 +63,32 @@ class TuneRequest(NamedTuple):
 
 
 def tune_document(
-    runs: Sequence[TunedRun], candidates: Sequence[Candidate], space: Space, found: Found, request: TuneRequest
-) -> Document:
+    runs: Sequence[TunedRun], candidates: Sequence[Candidate], space: Space, search: Found, request: TuneRequest
+) -> model.Document:
     """The whole document. ``candidates``: whose answers each run has, in their order, the one that ran first."""
     documents = [_of_run(run, request) for run in runs]
     names = {one: AS_SIMULATED if one.as_ran else one.name for one in candidates}
     return structs.replace(
         documents[0] if len(documents) == 1 else _means(documents),
         notes=request.notes,
-        frontier=tuple(names[row.candidate] for row in found.frontier if row.candidate in names),
+        frontier=tuple(names[row.candidate] for row in search.frontier if row.candidate in names),
         measure=request.measure,
         within=request.within,
         worth=request.worth,
-        recommendation=_recommendation(found, runs, request),
-        searched=_searched(space, found, request),
-        runs=tuple(_run(run, place, found) for place, run in enumerate(runs)),
-        unusable=tuple(Unusable(*one) for one in request.unusable),
+        recommendation=_recommendation(search, runs, request),
+        searched=_searched(space, search, request),
+        runs=tuple(_run(run, place, search) for place, run in enumerate(runs)),
+        unusable=tuple(model.Unusable(*one) for one in request.unusable),
     )
 
 
-def _of_run(run: TunedRun, request: TuneRequest) -> Document:
+def _of_run(run: TunedRun, request: TuneRequest) -> model.Document:
     replay = replace(run.answers[0], variant=replace(run.answers[0].variant, name=AS_SIMULATED))
     own = Request(run.log, request.prices, request.max_error, request.seeds, "tune")
     return document(run.application, run.conf, replay, run.error, run.answers[1:], own)
 
 
-def _means(documents: Sequence[Document]) -> Document:
+def _means(documents: Sequence[model.Document]) -> model.Document:
     """One document of many: means, where there is a mean."""
     first = documents[0]
     replays = [one.self_replay for one in documents]
@@ -115,7 +103,7 @@ def _means(documents: Sequence[Document]) -> Document:
     )
 
 
-def _apps(apps: Sequence[App]) -> App:
+def _apps(apps: Sequence[model.App]) -> model.App:
     """One application that stands for many."""
     names = list(dict.fromkeys(app.name for app in apps))
     ids = [app.id for app in apps]
@@ -156,13 +144,15 @@ def _rounded(values: Sequence[float]) -> float:
     return round(fsum(values) / len(values), 6)
 
 
-def _largest(errors: Sequence[OwnError]) -> OwnError:
+def _largest(errors: Sequence[model.OwnError]) -> model.OwnError:
     """The error that is furthest from none, of each kind."""
-    return OwnError(*(max((getattr(one, key) for one in errors), key=abs) for key in OwnError.__struct_fields__))
+    return model.OwnError(
+        *(max((getattr(one, key) for one in errors), key=abs) for key in model.OwnError.__struct_fields__)
+    )
 
 
-def _recommendation(found: Found, runs: Sequence[TunedRun], request: TuneRequest) -> Recommendation:
-    verdict, row = found.verdict, found.verdict.recommended
+def _recommendation(search: Found, runs: Sequence[TunedRun], request: TuneRequest) -> model.Recommendation:
+    verdict, row = search.verdict, search.verdict.recommended
     saving: dict[str, str | float] = {}
     if verdict.row is not None:
         saving = {
@@ -172,7 +162,9 @@ def _recommendation(found: Found, runs: Sequence[TunedRun], request: TuneRequest
             "longer_share": round(verdict.longer, 6),
             "own_error": round(verdict.error, 6),
         }
-    advice = Recommendation(reason=verdict.reason.value, text=_text(verdict, found.base, runs, request), saving=saving)
+    advice = model.Recommendation(
+        reason=verdict.reason.value, text=_text(verdict, search.base, runs, request), saving=saving
+    )
     if row is None:
         return advice
     one, changes = row.candidate, dict(row.candidate.changes)
@@ -226,15 +218,15 @@ def _longer(share: float) -> str:
     return f"at most {percent(share)} longer" if share > 0 else f"at least {percent(-share)} less time"
 
 
-def _searched(space: Space, found: Found, request: TuneRequest) -> Searched:
-    counts = found.counts
+def _searched(space: Space, search: Found, request: TuneRequest) -> model.Searched:
+    counts = search.counts
     shown: dict[str, Any] = {axis.key: list(axis.values) for axis in space.axes}
     if space.statics:
         shown["static"] = list(space.statics)
-    return Searched(
+    return model.Searched(
         space=shown,
         grid=space.size,
-        whole_grid=found.whole_grid,
+        whole_grid=search.whole_grid,
         candidates=counts.candidates,
         simulations=counts.simulations,
         full_simulations=counts.full,
@@ -249,27 +241,27 @@ def _searched(space: Space, found: Found, request: TuneRequest) -> Searched:
     )
 
 
-def _run(run: TunedRun, place: int, found: Found) -> OneRun:
+def _run(run: TunedRun, place: int, search: Found) -> model.OneRun:
     """A run in a row: what it took, how far the model is off, and what the recommendation does to it."""
     app = run.application
-    return OneRun(
+    return model.OneRun(
         id=app.id,
         log=display(run.log),
         runtime_s=seconds(app.runtime_ms),
         executor_seconds=seconds(app.executor_ms),
         peak_executors=app.peak_executors,
         error=error_entry(run.error),
-        recommended=None if found.verdict.recommended is None else _advised(found.verdict.recommended, place, found),
+        recommended=None if search.verdict.recommended is None else _advised(search.verdict.recommended, place, search),
     )
 
 
-def _advised(row: Row, place: int, found: Found) -> Advised:
-    base = found.base.figures
+def _advised(row: Row, place: int, search: Found) -> model.Advised:
+    base = search.base.figures
     times = [
         figures.runtime_ms / max(1, base[key].runtime_ms) - 1 for key, figures in row.figures.items() if key[0] == place
     ]
     was, takes = base[place, 0].price, row.figures[place, 0].price
-    return Advised(
+    return model.Advised(
         runtime_share=round(row.figures[place, 0].runtime_ms / max(1, base[place, 0].runtime_ms) - 1, 6),
         runtime_share_worst=round(max(times), 6),
         price_share=round(takes / was - 1, 6) if was > 0 else 0.0,

@@ -15,16 +15,16 @@ from rich.text import Text
 from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.whatif import findings as headlines
+from podtide.adapters.views.whatif import findings
 from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
 from podtide.adapters.views.whatif.figures import MEASURES, UNKNOWN, change, difference, money, number, percent, took
 from podtide.adapters.views.whatif.model import Document, Recommendation, Run, Searched
+from podtide.adapters.views.whatif.view import header, remarks
 
 AS_RAN: Final = "as it ran"
 NAME_MAX: Final = 200
 LOG_MAX: Final = 40
 RUNS_SHOWN: Final = 20
-NOTES_SHOWN: Final = 30
 VALUES_SHOWN: Final = 12
 
 
@@ -47,17 +47,11 @@ class TuneView:
 
     def header(self) -> None:
         """Whose logs these are."""
-        app, page = self.document.app, self.page
-        name = escaped(app.name) if app.name else "An application without a name"
-        page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
-        runs = self.document.runs
-        parts = [f"Spark {escaped(app.spark_version)}" if app.spark_version else "Spark version not logged"]
+        app, page, runs = self.document.app, self.page, self.document.runs
+        when = () if app.started_ms is None else (moment(app.started_ms),)
         if len(runs) > 1:
-            parts.append(f"{count(len(runs), 'run')}; figures are their means")
-        elif app.started_ms is not None:
-            parts.append(moment(app.started_ms))
-        parts.append(count(app.tasks, "task"))
-        page.lines(list(page.packed(Text(), [page.text(part) for part in parts])))
+            when = (f"{count(len(runs), 'run')}; figures are their means",)
+        header(page, app, *when, count(app.tasks, "task"))
         page.say(f"Log: {escaped(app.log)}" if len(runs) == 1 else escaped(app.log), "dim")
 
     def sureness(self) -> None:
@@ -65,7 +59,7 @@ class TuneView:
         page, runs = self.page, self.document.runs
         page.title("How sure", "the config that ran, simulated, against the log")
         if len(runs) == 1:
-            page.bullet("·", escaped(headlines.sure(self.document), 1000))
+            page.bullet("·", escaped(findings.sure(self.document), 1000))
         else:
             heads = ("", "run time", "own error", "executor-seconds", "own error")
             rows = [[page.text(head, "dim") for head in heads]]
@@ -177,10 +171,4 @@ class TuneView:
     def notes(self) -> None:
         """What is odd."""
         notes = [*self.document.notes, *(f"{one.what.rstrip('.')}: {one.effect}" for one in self.document.unknowns)]
-        if not notes:
-            return
-        self.page.title("Notes")
-        for note in notes[:NOTES_SHOWN]:
-            self.page.bullet("·", escaped(note, 1000))
-        if (more := len(notes) - NOTES_SHOWN) > 0:
-            self.page.say(f"  and {count(more, 'more note')}", "dim")
+        remarks(self.page, notes)

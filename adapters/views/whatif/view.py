@@ -21,10 +21,10 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from podtide.adapters.text import plot
-from podtide.adapters.text.format import moment
+from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.whatif import findings as headlines
+from podtide.adapters.views.whatif import findings
 from podtide.adapters.views.whatif.figures import (
     CAUSES,
     LIMITS,
@@ -41,7 +41,7 @@ from podtide.adapters.views.whatif.figures import (
     span,
     took,
 )
-from podtide.adapters.views.whatif.model import Document, Point, Range, Run
+from podtide.adapters.views.whatif.model import App, Document, Point, Range, Run
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
@@ -91,22 +91,15 @@ class WhatIfView:
     def header(self) -> None:
         """Whose log this is."""
         app, page = self.document.app, self.page
-        name = escaped(app.name) if app.name else "An application without a name"
-        page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
-        version = f"Spark {escaped(app.spark_version)}" if app.spark_version else "Spark version not logged"
-        when = [
-            version,
-            *([moment(app.started_ms)] if app.started_ms is not None else []),
-            headlines.about(self.document),
-        ]
-        page.lines(list(page.packed(Text(), [page.text(part) for part in when])))
+        when = () if app.started_ms is None else (moment(app.started_ms),)
+        header(page, app, *when, findings.about(self.document))
         page.say(f"Log: {escaped(app.log)}", "dim")
 
     def happened(self) -> None:
         """What happened, what it cost, and why."""
         page, document = self.page, self.document
         page.title("What happened")
-        for sentence in (headlines.happened(document), headlines.cost(document), headlines.why(document.self_replay)):
+        for sentence in (findings.happened(document), findings.cost(document), findings.why(document.self_replay)):
             page.bullet("·", escaped(sentence, 1000))
 
     def plot(self) -> None:
@@ -125,10 +118,10 @@ class WhatIfView:
         page, document = self.page, self.document
         page.title("How sure", "the log's own config, simulated")
         rows = [[page.text(head, "dim") for head in ("", "recorded", "simulated", "difference")]]
-        rows += [[page.text(cell) for cell in row] for row in headlines.error_rows(document)]
+        rows += [[page.text(cell) for cell in row] for row in findings.error_rows(document)]
         page.lines(page.table(rows, (False, True, True, True)))
-        bad = headlines.trust(document.self_replay.error, document.max_error) is headlines.Trust.MISFIT
-        page.bullet("!" if bad else "·", headlines.sure(document), "bad" if bad else "")
+        bad = findings.trust(document.self_replay.error, document.max_error) is findings.Trust.MISFIT
+        page.bullet("!" if bad else "·", findings.sure(document), "bad" if bad else "")
         for line in document.refused:
             page.bullet("!", escaped(line, 1000), "bad")
 
@@ -143,16 +136,10 @@ class WhatIfView:
         base = document.self_replay
         first = [self._column(None, base), self._column(base, base)]
         others = [self._column(run, base) for run in document.variants]
-        labels = [page.text(row.label, "dim") for row in self._figures()]
-        labels = [label for row, label in zip(self._figures(), labels, strict=True) for _ in range(_lines_of(row))]
-        for columns in _blocks(first, others, page.width - 2 - max(cell_len(label.plain) for label in labels), GAP):
-            rows = [[Text(), *(column[0] for column in columns)]]
-            rows += [
-                [_label(labels, place), *(column[place + 1] for column in columns)] for place in range(len(labels))
-            ]
-            rows = [row for row in rows if any(cell.plain.strip(UNKNOWN + " ") for cell in row[1:])]
-            page.blank()
-            page.lines(page.table(rows, (False, *(True for _ in columns)), gap=GAP))
+        labels = []
+        for row in self._figures():
+            labels += [page.text(row.label, "dim"), *([] if row.range is None else [Text()])]
+        self._side_by_side(labels, first, others, sparse=True)
         for run in document.variants:
             if run.unfinished is not None:
                 page.bullet("!", f"{_name(run)} does not come to its end: {escaped(run.unfinished, 500)}", "bad")
@@ -176,23 +163,12 @@ class WhatIfView:
         if not document.variants:
             return
         runs = (base, *document.variants)
-        causes = [
-            name
-            for name, _ in parts_of(
-                {name: 1.0 for run in runs for name, amount in run.ledger.items() if amount}, CAUSES
-            )
-        ]
+        occurring = {name: 1.0 for run in runs for name, amount in run.ledger.items() if amount}
+        causes = [name for name, _ in parts_of(occurring, CAUSES)]
         columns = [
             [page.text(_name(run), "bold"), *(self._ledger_cell(run, cause) for cause in causes)] for run in runs
         ]
-        labels = [page.text(escaped(cause), "dim") for cause in causes]
-        for block in _blocks(
-            columns[:1], columns[1:], page.width - 2 - max(cell_len(one.plain) for one in labels), GAP
-        ):
-            page.blank()
-            cells = [[Text(), *(column[0] for column in block)]]
-            cells += [[label, *(column[place + 1] for column in block)] for place, label in enumerate(labels)]
-            page.lines(page.table(cells, (False, *(True for _ in block)), gap=GAP))
+        self._side_by_side([page.text(escaped(cause), "dim") for cause in causes], columns[:1], columns[1:])
 
     def waiting(self) -> None:
         """Which limit kept executors away from tasks that waited."""
@@ -215,7 +191,7 @@ class WhatIfView:
                     page.bullet("·", f"{limit} is a matter of {settings}", "dim")
         for run in runs:
             lead = page.text(f"  {_name(run)}  ", "bold")
-            page.lines(list(page.hanging(lead, page.text(headlines.why(run)))))
+            page.lines(list(page.hanging(lead, page.text(findings.why(run)))))
 
     def limits(self) -> None:
         """What could not be known, and what is odd."""
@@ -242,6 +218,19 @@ class WhatIfView:
             page.say(f"  and {more:,} more (--json has them)", "dim")
 
     # ------------------------------------------------------------------------------------------------------- pieces
+
+    def _side_by_side(
+        self, labels: list[Text], first: list[list[Text]], others: list[list[Text]], *, sparse: bool = False
+    ) -> None:
+        """Columns with their heads beside the labels, in as many tables as it takes; ``sparse``: empty rows are left out."""
+        page = self.page
+        width = page.width - 2 - max(cell_len(label.plain) for label in labels)
+        for block in _blocks(first, others, width):
+            rows = [[label, *(column[place] for column in block)] for place, label in enumerate([Text(), *labels])]
+            if sparse:
+                rows = [row for row in rows if any(cell.plain.strip(UNKNOWN + " ") for cell in row[1:])]
+            page.blank()
+            page.lines(page.table(rows, (False, *(True for _ in block)), gap=GAP))
 
     def _figures(self) -> tuple[_Figure, ...]:
         """The rows of the table of variants."""
@@ -284,7 +273,7 @@ class WhatIfView:
             cells = [page.text(AS_RECORDED, "bold")]
             for row in self._figures():
                 cells.append(page.text(row.recorded))
-                cells.extend([Text()] * (_lines_of(row) - 1))
+                cells.extend([] if row.range is None else [Text()])
             return cells
         cells = [page.text(_name(run), "bold")]
         for row in self._figures():
@@ -318,21 +307,40 @@ class WhatIfView:
         page = self.page
         if run.static is not None:
             yield page.text(f"{number(run.static)} executors from the start, no dynamic allocation")
-        told = faults_words(run.faults)
-        yield from (page.text(one) for one in told)
+        faults = faults_words(run.faults)
+        yield from (page.text(one) for one in faults)
         shown = list(run.conf.items())
         for key, value in shown[:CHANGES_SHOWN]:
             text = "unset" if value is None else escaped(value, 60) or '""'
             yield Text.assemble(page.text(f"{escaped(key, 80).removeprefix('spark.')} ", "dim"), page.text(text))
         if (more := len(shown) - CHANGES_SHOWN) > 0:
             yield page.text(f"and {more:,} more", "dim")
-        if run.static is None and not run.conf and not told:
+        if run.static is None and not run.conf and not faults:
             yield page.text("the log's own config", "dim")
 
     def _ledger_cell(self, run: Run, cause: str) -> Text:
         amount = run.ledger.get(cause, 0.0)
         share = percent(share_of(amount, run.billed)) if amount else ""
         return self.page.text(f"{number(round(amount))} {share:>5}" if amount else UNKNOWN)
+
+
+def header(page: Page, app: App, *facts: str) -> None:
+    """Whose log it is: name, id, version of Spark, and ``facts``."""
+    name = escaped(app.name) if app.name else "An application without a name"
+    page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
+    version = f"Spark {escaped(app.spark_version)}" if app.spark_version else "Spark version not logged"
+    page.lines(list(page.packed(Text(), [page.text(fact) for fact in (version, *facts)])))
+
+
+def remarks(page: Page, notes: Sequence[str], shown_max: int = NOTES_SHOWN) -> None:
+    """What is odd, as many as are read."""
+    if not notes:
+        return
+    page.title("Notes")
+    for note in notes[:shown_max]:
+        page.bullet("·", escaped(note, 1000))
+    if (more := len(notes) - shown_max) > 0:
+        page.say(f"  and {count(more, 'more note')}", "dim")
 
 
 def binned(curve: Sequence[Point], span_ms: Millis) -> dict[str, Any]:
@@ -359,25 +367,13 @@ def _name(run: Run) -> str:
     return AS_SIMULATED if run.name == AS_SIMULATED else escaped(run.name, NAME_MAX)
 
 
-def _lines_of(row: _Figure) -> int:
-    """A figure has a second line for its range."""
-    return 1 if row.range is None else 2
-
-
-def _label(labels: Sequence[Text], place: int) -> Text:
-    """A row's label; the second line of a figure has none."""
-    return Text() if place and labels[place].plain == labels[place - 1].plain else labels[place]
-
-
-def _blocks(
-    first: Sequence[list[Text]], others: Sequence[list[Text]], width: int, gap: int
-) -> Iterator[list[list[Text]]]:
+def _blocks(first: list[list[Text]], others: list[list[Text]], width: int) -> Iterator[list[list[Text]]]:
     """Columns in blocks that fit ``width``: ``first`` at the left of each, then at least one of the others."""
-    lead = sum(_width(column) + gap for column in first)
+    lead = sum(_width(column) + GAP for column in first)
     block: list[list[Text]] = []
     room = width - lead
     for column in others:
-        needed = _width(column) + gap
+        needed = _width(column) + GAP
         if block and needed > room:
             yield [*first, *block]
             block, room = [], width - lead
