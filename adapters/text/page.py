@@ -132,6 +132,12 @@ class Page:
                 line = Text.assemble(line, dot, part)
         yield from self.hanging(lead, line)
 
+    def row(self, lead: Text | str, parts: Iterable[Text | str]) -> None:
+        """Print ``lead`` (dim where it is a string), and beside it ``parts`` with dots between them."""
+        if isinstance(lead, str):
+            lead = self.text(lead, "dim" if lead.strip() else "")
+        self.lines(list(self.packed(lead, (self.text(part) if isinstance(part, str) else part for part in parts))))
+
     def wrapped(self, text: Text, width: int) -> list[Text]:
         """The text in lines of at most ``width`` columns."""
         lines = list(text.wrap(self._console, max(1, width), tab_size=1))

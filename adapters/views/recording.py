@@ -118,13 +118,7 @@ class RecordingView:
         source = {"fake": "a fake cluster", "live": "a live cluster", "replay": "a replay"}[recording["source"]]
         seed = "" if recording["seed"] is None else f", seed {recording['seed']}"
         steps = count(recording["steps"], "step")
-        page.lines(
-            list(
-                page.packed(
-                    Text(), map(page.text, (f"of {source}{seed}", moment(self.start), lasting(self.span), steps))
-                )
-            )
-        )
+        page.row("", (f"of {source}{seed}", moment(self.start), lasting(self.span), steps))
         page.say(f"Recording: {escaped(recording['name'])}", "dim")
         page.say(
             f"Decided as Spark {document['behaviour']} would; defaults (only) of {escaped(document['defaults'])}.",
@@ -163,14 +157,14 @@ class RecordingView:
             groups.setdefault(entry["origin"], []).append(cell)
         width = min(16, max((len(origin) for origin in groups), default=0))
         for origin, cells in sorted(groups.items(), key=lambda group: group[0] == "recording"):
-            page.lines(list(page.packed(page.text(f"  {escaped(origin, 60):<{width}}  ", "dim"), cells)))
+            page.row(f"  {escaped(origin, 60):<{width}}  ", cells)
         if (more := len(conf) - len(shown)) > 0:
             page.say(f"  and {more:,} more (--json has them)", "dim")
         if not conf:
             page.say("  nothing: Spark's defaults", "dim")
         policies = [f"{escaped(choice)} {escaped(str(word), 60)}" for choice, word in self.document["policies"].items()]
         if policies:
-            page.lines(list(page.packed(page.text("  policies  ", "dim"), map(page.text, policies))))
+            page.row("  policies  ", policies)
 
     def _figures(self) -> dict[str, Any]:
         """The summary in the shape in which a simulation has it."""

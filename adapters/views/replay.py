@@ -96,7 +96,7 @@ class ReplayView:
         version = f"Spark {escaped(app['spark_version'])}" if app["spark_version"] else "Spark version not logged"
         work = f"{count(app['jobs'], 'job')}, {count(app['stages'], 'stage')}, {count(app['tasks'], 'task')}"
         when = (version, moment(self.start), lasting(self.span), work)
-        page.lines(list(page.packed(Text(), map(page.text, when))))
+        page.row("", when)
         page.say(f"Log: {_log(document['log'], document['events'])}", "dim")
         defaults = escaped(str(document["defaults"]))
         page.say(f"Decided as Spark {document['behaviour']} would; defaults (only) of {defaults}.", "dim")
@@ -241,7 +241,7 @@ class ReplayView:
         width = min(14, max((len(origin) for origin in order), default=0))
         for origin in order:
             lead = page.text(f"  {origin:<{width}}  ", "dim")
-            page.lines(list(page.packed(lead, groups[origin])))
+            page.row(lead, groups[origin])
 
     def _causes(self, causes: Mapping[str, int], held: Mapping[str, HeldTotal]) -> None:
         """Decisions by cause, and beside them what held executors back or kept them."""

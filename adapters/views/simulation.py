@@ -72,7 +72,7 @@ class SimulationView:
             f"seed {document['seed']}",
             f"cluster: {escaped(document['cluster'])}",
         ]
-        page.lines(list(page.packed(Text(), map(page.text, parts))))
+        page.row("", parts)
         conf = [
             Text.assemble(
                 page.text(f"{escaped(key.removeprefix('spark.'))} ", "dim"), page.text(escaped(str(value)) or '""')
@@ -80,7 +80,7 @@ class SimulationView:
             for key, value in document["conf"].items()
         ]
         if conf:
-            page.lines(list(page.packed(page.text("conf  ", "dim"), conf)))
+            page.row("conf  ", conf)
         if document["fixes"]:
             page.say("fixes that Spark 4.3.0 lacks: " + ", ".join(document["fixes"]), "dim")
         for note in document["notes"]:
@@ -93,7 +93,7 @@ class SimulationView:
         span_ms = round(document["seconds"] * 1000)
         parts = plot.show(page, document["series"], span_ms, "over virtual time, averaged", legend)
         if parts:
-            page.lines(list(page.packed(Text("  "), parts)))
+            page.row("  ", parts)
 
     def jobs(self) -> None:
         """How long each job of a workload took, and what its tasks went through."""
@@ -124,7 +124,7 @@ class SimulationView:
             for key, value in work.items()
             if key != "jobs" and value
         ]
-        page.lines(list(page.packed(Text("  "), [page.text(f"{name} {value}") for name, value in figures])))
+        page.row("  ", [page.text(f"{name} {value}") for name, value in figures])
 
     def targets(self) -> None:
         """How long each raised target took."""
@@ -209,11 +209,11 @@ class SimulationView:
         for name, number, remarks in shown:
             told = [page.text(remark, "dim") for remark in remarks if remark]
             if page.width >= NARROW:
-                page.lines(list(page.packed(page.text(f"  {name:<{LABEL}} {number:>{width}}  "), told)))
+                page.row(page.text(f"  {name:<{LABEL}} {number:>{width}}  "), told)
                 continue
             page.lines(list(page.hanging(Text("  "), page.text(f"{name} {number}"))))
             if told:
-                page.lines(list(page.packed(Text("    "), told)))
+                page.row("    ", told)
 
     def limits(self) -> None:
         """What held pods or containers back and what kept executors, for how long."""

@@ -23,26 +23,12 @@ from podtide.adapters.views.explain.executor import GONE, LEAVING, REGISTERED, E
 from podtide.adapters.views.stats.yarn import nearness
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.engine import State
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps, yarn_messages as ym
 from podtide.domain.protocol.commands import Command
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import Completion, Container
 from podtide.domain.protocol.pods import PodNumber, PodRules
-from podtide.domain.protocol.yarn_messages import (
-    DecommissionHost,
-    EndApplication,
-    LaunchEnded,
-    LaunchExecutor,
-    MasterRegistered,
-    Match,
-    ReleaseContainers,
-    RequestContainers,
-    ResourcesAnswered,
-    TakeRequests,
-    TellLossReason,
-    UpdateExclusions,
-)
 
 WAITING: Final = "requested, not given"
 LAUNCHING: Final = "given, being launched"
@@ -101,7 +87,7 @@ class ContainerHistory(ExecutorHistory):
         self.host: str | None = None
         self._requests: deque[Asked] = deque(maxlen=REQUESTS_KEPT)
         self._given: OrderedDict[str, Given] = OrderedDict()
-        self._matched: OrderedDict[str, tuple[int, Match]] = OrderedDict()
+        self._matched: OrderedDict[str, tuple[int, ym.Match]] = OrderedDict()
         self._launched_at: Millis | None = None
         self._up = self._back = self._over = False
         self._ends: list[Completion] = []
@@ -127,7 +113,7 @@ class ContainerHistory(ExecutorHistory):
 
     def _hear(self, at: Millis, stimulus: AnyStimulus) -> None:
         match stimulus:
-            case ResourcesAnswered(allocated=allocated, completed=completed):
+            case ym.ResourcesAnswered(allocated=allocated, completed=completed):
                 for container in allocated:
                     self._give(at, container, len(allocated) - 1)
                 for one in completed:
@@ -135,12 +121,12 @@ class ContainerHistory(ExecutorHistory):
                         self._complete(at, one)
                     elif not self._asked:
                         self._ends.append(one)
-            case LaunchEnded(executor=executor, failure=failure) if executor == self.executor:
+            case ym.LaunchEnded(executor=executor, failure=failure) if executor == self.executor:
                 took = 0 if self._launched_at is None else at - self._launched_at
                 self._up = failure is None
                 self._over = self._over or failure is not None
                 self._tell(at, "launch ended", {"took_ms": took, "failure": failure, "fatal": stimulus.fatal})
-            case MasterRegistered() if self._asked and not self._over:
+            case ym.MasterRegistered() if self._asked and not self._over:
                 self._tell(at, "master registered", {})
             case ps.Stopping() if self._asked and not self._over:
                 self._tell(at, "application stops", {})
@@ -167,36 +153,36 @@ class ContainerHistory(ExecutorHistory):
 
     def _decided(self, at: Millis, command: Command, creations: Sequence[pc.CreatePod]) -> None:
         match command:
-            case RequestContainers():
+            case ym.RequestContainers():
                 self._remember(at, command)
-            case TakeRequests(profile=profile, matches=matches):
+            case ym.TakeRequests(profile=profile, matches=matches):
                 for match in matches:
                     self._matched[match.container] = (profile, match)
                     if len(self._matched) > ON_THE_WAY_MAX:
                         self._matched.popitem(last=False)
-            case LaunchExecutor():
+            case ym.LaunchExecutor():
                 self._launched(at, command)
-            case ReleaseContainers(containers=containers):
+            case ym.ReleaseContainers(containers=containers):
                 self._released(at, command, containers)
-            case TellLossReason(executor=executor) if executor == self.executor:
+            case ym.TellLossReason(executor=executor) if executor == self.executor:
                 self._said = None if command.reason is None else command.reason.message
                 self._tell(at, "decided", decided_record(command))
             case pc.RemoveExecutor(executor=executor) if executor == self.executor:
                 self._removed(at, command)
-            case DecommissionHost(host=host) if host == self.host and not self._over:
+            case ym.DecommissionHost(host=host) if host == self.host and not self._over:
                 self._tell(at, "decided", decided_record(command))
-            case UpdateExclusions(added=added, removed=removed):
+            case ym.UpdateExclusions(added=added, removed=removed):
                 self._excluded.update(added)
                 self._excluded.difference_update(removed)
                 if self.host in added and self._over_at in (None, at):
                     record = {k: v for k, v in decided_record(command).items() if k not in ("added", "removed")}
                     self._tell(at, "decided", {**record, "added": [self.host], "removed": []})
-            case EndApplication() if self._asked and self._over_at in (None, at):
+            case ym.EndApplication() if self._asked and self._over_at in (None, at):
                 self._tell(at, "decided", decided_record(command))
             case _:
                 super()._decided(at, command, creations)
 
-    def _remember(self, at: Millis, command: RequestContainers) -> None:
+    def _remember(self, at: Millis, command: ym.RequestContainers) -> None:
         if not command.count:
             return
         held = tuple(one for one in self._holds.document() if one["profile"] == command.profile and "facts" in one)
@@ -208,7 +194,7 @@ class ContainerHistory(ExecutorHistory):
         )  # fmt: skip
         self._requests.append(asked)
 
-    def _launched(self, at: Millis, command: LaunchExecutor) -> None:
+    def _launched(self, at: Millis, command: ym.LaunchExecutor) -> None:
         number = int(command.executor) if command.executor.isdecimal() else None
         if number is not None:
             first, last = self.known or (number, number)
@@ -221,7 +207,7 @@ class ContainerHistory(ExecutorHistory):
         self._asked, self._launched_at = True, at
         self._tell(at, "decided", decided_record(command))
 
-    def _released(self, at: Millis, command: ReleaseContainers, containers: Sequence[str]) -> None:
+    def _released(self, at: Millis, command: ym.ReleaseContainers, containers: Sequence[str]) -> None:
         for container in containers:
             given, matched = self._given.pop(container, None), self._matched.pop(container, None)
             if container == self.container:
@@ -240,7 +226,7 @@ class ContainerHistory(ExecutorHistory):
         self._registered, self._gone_at = False, at
         self._tell(at, "decided", {**decided_record(command), "said": command.reason.message == self._said})
 
-    def _tell_before(self, at: Millis, given: Given | None, matched: tuple[int, Match] | None) -> None:
+    def _tell_before(self, at: Millis, given: Given | None, matched: tuple[int, ym.Match] | None) -> None:
         """How the container came: why it was asked for, who gave it, which request it took."""
         asked = None if matched is None else self._asked_for(*matched)
         if given is not None:
@@ -267,7 +253,7 @@ class ContainerHistory(ExecutorHistory):
         if matched is not None:
             self._tell_match(at, asked, *matched)
 
-    def _asked_for(self, profile: int, match: Match) -> Asked | None:
+    def _asked_for(self, profile: int, match: ym.Match) -> Asked | None:
         """The decision by which the request of a match was made."""
         of_profile = (asked for asked in reversed(self._requests) if asked.profile == profile)
         return next((asked for asked in of_profile if asked.first <= match.request <= asked.last), None)
@@ -290,7 +276,7 @@ class ContainerHistory(ExecutorHistory):
         }
         self._tell(asked.at, "requested", told, asked.line)
 
-    def _tell_match(self, at: Millis, asked: Asked | None, profile: int, match: Match) -> None:
+    def _tell_match(self, at: Millis, asked: Asked | None, profile: int, match: ym.Match) -> None:
         wished: tuple[str, ...] = ()
         if asked is not None and asked.layout is not None and match.request - asked.first < asked.layout.size:
             wished = asked.layout.hosts[: asked.layout.length(match.request - asked.first)]

@@ -13,22 +13,18 @@ from typing import Any, Final
 from podtide.adapters.recording import RecordedStep, decided_record
 from podtide.adapters.recording.comparison import HoldBook
 from podtide.adapters.recording.records.codec import Plain
-from podtide.adapters.views.explain.yarn_moment import yarn_standing
 from podtide.domain import engine
 from podtide.domain.base.units import ALWAYS, NEVER, Millis
 from podtide.domain.engine import State
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.config import EngineConfig, YarnConfig
+from podtide.domain.protocol.container_requests import RequestTable, count_of
 from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
 from podtide.domain.protocol.pods import PROFILE_LABEL
 from podtide.domain.protocol.reasons import Held
-from podtide.domain.protocol.yarn_messages import (
-    CallResourceManager,
-    LaunchEnded,
-    LaunchExecutor,
-    ResourcesAnswered,
-    ResourcesRefused,
-)
+from podtide.domain.yarn.allocator_state import YarnState
+from podtide.domain.yarn.side import YarnSideState
 
 LAST: Final = 5
 NEXT: Final = 5
@@ -37,6 +33,8 @@ NEXT: Final = 5
 RECORDS_KEPT: Final = 12
 CALLS_MAX: Final = 100_000
 PROFILES_SHOWN: Final = 100
+HOSTS_SHOWN: Final = 12
+EXCLUDED_SHOWN: Final = 100
 
 CALL: Final = "call"
 HEARTBEAT: Final = "heartbeat"
@@ -67,9 +65,9 @@ class MomentHistory:
         for stimulus in step.stimuli:
             if isinstance(stimulus, Outcome):
                 self._calls.pop((CALL, stimulus.serial), None)
-            elif isinstance(stimulus, ResourcesAnswered | ResourcesRefused):
+            elif isinstance(stimulus, ym.ResourcesAnswered | ym.ResourcesRefused):
                 self._calls.pop((HEARTBEAT, stimulus.serial), None)
-            elif isinstance(stimulus, LaunchEnded):
+            elif isinstance(stimulus, ym.LaunchEnded):
                 self._calls.pop((LAUNCH, stimulus.executor), None)
             elif isinstance(stimulus, TargetsSet):
                 self._asked.update(stimulus.targets)
@@ -121,7 +119,7 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
     Costs one pass over the pods.
     """
     if state.yarn is not None and config.yarn is not None:
-        return {**yarn_standing(state.yarn, config.yarn, now), "next_timer_ms": _timer(state, config, now)}
+        return {**_yarn_standing(state.yarn, config.yarn, now), "next_timer_ms": _timer(state, config, now)}
     side = state.kubernetes
     if side is None:
         return {}
@@ -158,6 +156,54 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
     }
 
 
+def _yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict[str, Any]:
+    """Targets, requests and containers by profile, hosts, executors, failures. Costs one pass over hosts and requests."""
+    allocator, registry = side.allocator, side.backend.registry
+    hosts: Counter[str] = Counter()
+    for (_, host), containers in allocator.rows.host_counts.items():
+        hosts[host] += containers
+    first = sorted(hosts.items(), key=lambda item: (-item[1], item[0]))[:HOSTS_SHOWN]
+    sent = sorted(allocator.health.sent)
+    return {
+        "profiles": {
+            str(profile): _profile(allocator, profile) for profile in sorted(allocator.targets)[:PROFILES_SHOWN]
+        },
+        "hosts": [{"host": host, "containers": number} for host, number in first],
+        "hosts_total": len(hosts),
+        "executors": {
+            "registered": len(registry.executors),
+            "asked_to_go": len(registry.killed),
+            "decommissioning": len(registry.leaving),
+            "lost": len(registry.lost),
+        },
+        "failures": {
+            "counted": allocator.health.failures_at(config.allocator.exclusion, now),
+            "maximum": config.allocator.failures_max,
+        },
+        "excluded": sent[:EXCLUDED_SHOWN],
+        "excluded_total": len(sent),
+        "released": len(allocator.rows.released),
+        "loss_reasons_asked": allocator.loss_requests,
+        "cluster_nodes": allocator.health.nodes,
+    }
+
+
+def _profile(allocator: YarnState, profile: Any) -> dict[str, int]:
+    """One profile: what runs, starts and waits, and what its requests are worth by the hints of now."""
+    table = allocator.rows.requests.get(profile, RequestTable())
+    parts = table.split(allocator.host_tasks.get(profile, {}).keys())
+    return {
+        "target": allocator.targets[profile],
+        "running": allocator.rows.running_by.get(profile, 0),
+        "starting": allocator.rows.starting.get(profile, 0),
+        "pending": table.waiting,
+        "local": sum(batch.size for batch in parts.local),
+        "stale": count_of(parts.stale),
+        "anywhere": count_of(parts.anywhere),
+        "tasks_with_wishes": allocator.locality_tasks.get(profile, 0),
+    }
+
+
 def _timer(state: State, config: EngineConfig, now: Millis) -> Millis | None:
     """When a timer runs next; None if only news can change anything."""
     due = engine.due(state, config)
@@ -169,9 +215,9 @@ def _call_of(command: Command) -> tuple[str, Any] | None:
     match command:
         case RequestTotal() | Kill() | Decommission():
             return None
-        case CallResourceManager(serial=serial):
+        case ym.CallResourceManager(serial=serial):
             return HEARTBEAT, serial
-        case LaunchExecutor(executor=executor):
+        case ym.LaunchExecutor(executor=executor):
             return LAUNCH, executor
         case _:
             other = getattr(command, "serial", None)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rich.text import Text
-
 from podtide.adapters.text.format import count, ids, lasting, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
@@ -53,7 +51,7 @@ class ExplainView:
         page, document = self.page, self.document
         page.line(page.text(title, "bold"), page.text(f"  {escaped(document['app']['id'])}", "dim"))
         source = f"{document['recording']['source']} recording {escaped(document['recording']['name'])}"
-        page.lines(list(page.packed(Text(), map(page.text, (source, f"started {moment(self.start)}")))))
+        page.row("", (source, f"started {moment(self.start)}"))
         for note in document["notes"]:
             page.bullet("!", escaped(note, 1000), "held")
 
@@ -103,7 +101,7 @@ class ExplainView:
                 parts.append(page.text("still, when the recording ends", "dim"))
             if (waits := WAITS.get(name) or CONTAINER_WAITS.get(name)) is not None:
                 parts.append(page.text(waits, "dim"))
-            page.lines(list(page.packed(lead, parts)))
+            page.row(lead, parts)
         if not listed:
             page.say("  none: it was heard of, and neither created nor registered", "dim")
 
@@ -112,15 +110,13 @@ class ExplainView:
         page.title("In the end")
         books = [f"{who}: {escaped(text, TEXT_MAX)}" for who, text in document["books"].items()]
         if self.document["books_told"]:
-            page.lines(
-                list(page.packed(page.text("  books  ", "dim"), map(page.text, books or ["nobody knows it any more"])))
-            )
+            page.row("  books  ", books or ["nobody knows it any more"])
         tasks = document["tasks"]
         if tasks["started"] or tasks["ended"]:
             ran = f"{tasks['started']:,} started, {tasks['ended']:,} ended"
             if tasks["last_ended_ms"] is not None:
                 ran += f", the last at {self.telling.clock(tasks['last_ended_ms'])}"
-            page.lines(list(page.packed(page.text("  tasks  ", "dim"), [page.text(ran)])))
+            page.row("  tasks  ", [ran])
 
     def _rows(self, entry: Mapping[str, Any]) -> list[Row]:
         at = entry["at_ms"]
@@ -253,18 +249,16 @@ class ExplainView:
         seen = [
             f"{entry['pods']:,} {escaped(entry['state'], 40)}" + _of(entry["profile"]) for entry in document["seen"]
         ]
-        page.lines(list(page.packed(page.text("  pods seen  ", "dim"), map(page.text, seen or ["none"]))))
+        page.row("  pods seen  ", seen or ["none"])
         told = [f"{number:,} {name.replace('_', ' ')}" for name, number in document["executors"].items() if number]
-        page.lines(list(page.packed(page.text("  executors  ", "dim"), map(page.text, told or ["none registered"]))))
+        page.row("  executors  ", told or ["none registered"])
         if document["failures"]:
-            page.lines(
-                list(page.packed(page.text("  failures   ", "dim"), [page.text(f"{document['failures']:,} count")]))
-            )
+            page.row("  failures   ", [f"{document['failures']:,} count"])
         if "round" in document:
             current = document["round"]
             since = self.telling.clock(current["since_ms"])
             told = [f"began at {since}", f"{current['asked']:,} pods asked for", "waits for calls to come back"]
-            page.lines(list(page.packed(page.text("  a round    ", "dim"), map(page.text, told))))
+            page.row("  a round    ", told)
         self._timer(document)
 
     def _containers(self, document: Mapping[str, Any]) -> None:
@@ -275,13 +269,13 @@ class ExplainView:
             rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in yarn_view.KEYS)])
         page.lines(page.table(rows, (True,) * len(yarn_view.HEADS)))
         for label, parts in yarn_view.standing_words(document):
-            page.lines(list(page.packed(page.text(f"  {label:<10} ", "dim"), map(page.text, parts))))
+            page.row(f"  {label:<10} ", parts)
         self._timer(document)
 
     def _timer(self, document: Mapping[str, Any]) -> None:
         page, timer = self.page, document["next_timer_ms"]
         when = "none: only news can change anything" if timer is None else f"at {self.telling.clock(timer)}"
-        page.lines(list(page.packed(page.text("  next timer ", "dim"), [page.text(when)])))
+        page.row("  next timer ", [when])
 
     def _held(self, document: Mapping[str, Any], at: Millis) -> None:
         page = self.page

@@ -6,12 +6,15 @@ before they go: the header, what is wrong and the executors are always there, th
 rows are left go to the graph, the decisions and the notices. Every line is cut to the width; none is ever longer.
 
 Colours are the terminal's own and say nothing that the characters do not say: bars and graph have a character for each
-thing, what is wrong begins with ``!``. The cost follows the size of the terminal, never the pods.
+thing, what is wrong begins with ``!``. The graph has the height that is left, from one row up, and time that moves: row
+``k`` of ``rows`` ends at ``(k + 1) / rows`` of the top. With eighths of a block its area is exact to an eighth of a row.
+The cost follows the size of the terminal, never the pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Final
 
 from rich.cells import cell_len
@@ -21,21 +24,11 @@ from podtide.adapters.notices import Level
 from podtide.adapters.text import plot as terminal_plot
 from podtide.adapters.text.format import clock, count, lasting, size
 from podtide.adapters.text.page import STYLES, Page
+from podtide.adapters.text.plot import Glyphs, Line, Span
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.live import dashboard_graph as live_graph
+from podtide.adapters.views.live import status
 from podtide.adapters.views.live.api_calls import WINDOW_S
 from podtide.adapters.views.live.events import stamp
-from podtide.adapters.views.live.status import (
-    REQUESTED,
-    Lease,
-    LiveSnapshot,
-    ProfileFigures,
-    Stage,
-    TotalFigures,
-    Watch,
-    ago,
-    alarms,
-)
 from podtide.domain.base.units import DEFAULT_PROFILE
 
 NARROW: Final = 60
@@ -48,6 +41,7 @@ ROOMY: Final = 32
 """Rows from which sections are set apart by empty lines."""
 
 GRAPH_ROWS_MAX: Final = 7
+GRAPH_COLUMNS_MIN: Final = 16
 PROFILES_SHOWN: Final = 6
 HELD_SHOWN: Final = 4
 CALLS_SHOWN: Final = 3
@@ -56,7 +50,7 @@ _NEWS_STYLES: Final = {Level.INFO: "", Level.WARNING: "held", Level.ERROR: "thre
 _BAR: Final = {
     "running": ("█", "▓", "#", "busy"),
     "pending": ("▒", "▒", "+", "need"),
-    REQUESTED: ("░", "░", "-", "idle"),
+    status.REQUESTED: ("░", "░", "-", "idle"),
 }
 """The parts of a bar: in colour, without, in ASCII, and their style."""
 
@@ -75,7 +69,7 @@ _DONE: Final = {
 }
 """Commands that are summed up above the decisions, in words."""
 
-_WORDS: Final = {REQUESTED: "asked for"}
+_WORDS: Final = {status.REQUESTED: "asked for"}
 
 
 class Frame:
@@ -86,12 +80,15 @@ class Frame:
         self._place = 2 if not page.unicode else 0 if page.coloured else 1
         self._glyphs = (terminal_plot.COLOURED, terminal_plot.PLAIN, terminal_plot.ASCII)[self._place]
 
-    def draw(self, snapshot: LiveSnapshot, width: int, height: int) -> list[Text]:
+    def draw(self, snapshot: status.LiveSnapshot, width: int, height: int) -> list[Text]:
         """At most ``height`` lines of at most ``width`` columns."""
         width, height = max(1, width), max(1, height)
         self._page.width = width
         gap = [Text()] if height >= ROOMY else []
-        head = [*self._header(snapshot), *(self._alarm(text) for text in alarms(snapshot)[: max(1, height // 6)])]
+        head = [
+            *self._header(snapshot),
+            *(self._alarm(text) for text in status.alarms(snapshot)[: max(1, height // 6)]),
+        ]
         executors = self._executors(snapshot, max(1, min(PROFILES_SHOWN, (height - len(head)) // 6)))
         held = self._held(snapshot, 1 if height < 20 else HELD_SHOWN)
         api = self._api(snapshot, 0 if height < 30 else CALLS_SHOWN)
@@ -113,7 +110,7 @@ class Frame:
 
     # --------------------------------------------------------------------------------------------------------- sections
 
-    def _header(self, snapshot: LiveSnapshot) -> list[Text]:
+    def _header(self, snapshot: status.LiveSnapshot) -> list[Text]:
         about, page = snapshot.about, self._page
         style = "title" if snapshot.acting else "held"
         name = Text.assemble(
@@ -126,17 +123,17 @@ class Frame:
         if name.cell_len + time.cell_len + 2 <= page.width:
             name = Text.assemble(name, " " * (page.width - name.cell_len - time.cell_len), time)
         parts = [page.text(f"up {clock(snapshot.at - snapshot.started)}")]
-        if snapshot.stage is not Stage.RUNNING:
+        if snapshot.stage is not status.Stage.RUNNING:
             parts.append(page.text(snapshot.stage.value, "held"))
-        over = snapshot.stage is Stage.STOPPED
-        if snapshot.lease is Lease.HELD and not over:
+        over = snapshot.stage is status.Stage.STOPPED
+        if snapshot.lease is status.Lease.HELD and not over:
             parts.append(page.text("lease held", "good"))
-        elif snapshot.acting and snapshot.lease is Lease.NONE:
+        elif snapshot.acting and snapshot.lease is status.Lease.NONE:
             parts.append(page.text("no lease yet", "held"))
-        if snapshot.watch is Watch.ALIVE and not over:
+        if snapshot.watch is status.Watch.ALIVE and not over:
             parts.append(page.text("watching", "good"))
         if snapshot.seen_ms is not None:
-            parts.append(page.text(f"pods seen {ago(snapshot.seen_ms)}"))
+            parts.append(page.text(f"pods seen {status.ago(snapshot.seen_ms)}"))
         if snapshot.driver:
             parts.append(page.text("driver answers", "good"))
         if about.target:
@@ -148,11 +145,11 @@ class Frame:
     def _alarm(self, text: str) -> Text:
         return self._page.text(f"! {text}", "threw")
 
-    def _executors(self, snapshot: LiveSnapshot, shown: int) -> list[Text]:
+    def _executors(self, snapshot: status.LiveSnapshot, shown: int) -> list[Text]:
         page, profiles = self._page, snapshot.profiles
         legend = [self._sign(*_BAR[state], f" {_WORDS.get(state, state)}") for state in _BAR]
         legend.append(self._sign(*_MISSING, " missing"))
-        title = "Executors" if snapshot.stage is not Stage.STOPPED else "Executors, as last seen"
+        title = "Executors" if snapshot.stage is not status.Stage.STOPPED else "Executors, as last seen"
         lines = [self._title(title, legend)]
         named = any(one.profile != DEFAULT_PROFILE for one in profiles)
         if not profiles:
@@ -174,7 +171,7 @@ class Frame:
             lines.append(Text.assemble(page.text(f"  {more:,} more; all: ", "dim"), self._counts(snapshot.total)))
         return lines
 
-    def _bar(self, figures: ProfileFigures, columns: int, top: int) -> Text:
+    def _bar(self, figures: status.ProfileFigures, columns: int, top: int) -> Text:
         """What runs, comes and is missing, drawn so that ``top`` executors fill the columns; ``|`` is the target."""
         bar = Text()
         reached = drawn = 0
@@ -194,7 +191,7 @@ class Frame:
             bar = Text.assemble(bar[:cut], (self._page.plain(self._glyphs.vertical), STYLES["target"]), rest)
         return bar
 
-    def _counts(self, figures: ProfileFigures | TotalFigures) -> Text:
+    def _counts(self, figures: status.ProfileFigures | status.TotalFigures) -> Text:
         pods = figures.pods
         parts = [
             Text.assemble(
@@ -206,7 +203,7 @@ class Frame:
             parts.append(self._page.text(f"{figures.registered:,} registered"))
         parts += [
             self._page.text(f"{pods[state]:,} {_WORDS.get(state, state)}")
-            for state in ("pending", REQUESTED)
+            for state in ("pending", status.REQUESTED)
             if pods.get(state)
         ]
         if figures.leaving:
@@ -218,16 +215,16 @@ class Frame:
         ]
         return self._packed(parts)
 
-    def _graph(self, snapshot: LiveSnapshot, rows: int) -> list[Text]:
+    def _graph(self, snapshot: status.LiveSnapshot, rows: int) -> list[Text]:
         page, points = self._page, snapshot.recent
-        margin = len(f"{live_graph.top_of(points):,}") + 4
+        margin = len(f"{top_of(points):,}") + 4
         columns = page.width - margin - 2
-        if rows < 1 or columns < live_graph.COLUMNS_MIN or not points:
+        if rows < 1 or columns < GRAPH_COLUMNS_MIN or not points:
             return []
         length = max(30, -(-len(points) // 30) * 30)  # a minute at first, then as long as it is known
-        drawn = live_graph.columns_of(points, columns, length)
-        top = live_graph.top_of(drawn)
-        lines = live_graph.graph(drawn, rows, self._glyphs)
+        drawn = columns_of(points, columns, length)
+        top = top_of(drawn)
+        lines = graph(drawn, rows, self._glyphs)
         span = lasting(length * snapshot.recent_width_ms).replace("m 00s", " min")
         legend = [self._sign(self._glyphs.busy, self._glyphs.busy, self._glyphs.busy, "busy", " running")]
         if rows > 1:
@@ -240,7 +237,7 @@ class Frame:
             told.append(Text.assemble(axis, *((span.text, self._style(span.style)) for span in line)))
         return told
 
-    def _held(self, snapshot: LiveSnapshot, shown: int) -> list[Text]:
+    def _held(self, snapshot: status.LiveSnapshot, shown: int) -> list[Text]:
         page, held = self._page, snapshot.held
         if not held:
             return [Text.assemble(page.text("Held back now", "title"), page.text("  nothing", "dim"))]
@@ -254,7 +251,7 @@ class Frame:
             lines.append(page.text(f"  and {more:,} more", "dim"))
         return lines
 
-    def _decisions(self, snapshot: LiveSnapshot, rows: int) -> list[Text]:
+    def _decisions(self, snapshot: status.LiveSnapshot, rows: int) -> list[Text]:
         page = self._page
         totals: dict[tuple[str, str], int] = {}
         for (name, _), number in snapshot.counts.items():
@@ -272,7 +269,7 @@ class Frame:
             fitting = drawn + fitting
         return lines + fitting
 
-    def _api(self, snapshot: LiveSnapshot, kinds: int) -> list[Text]:
+    def _api(self, snapshot: status.LiveSnapshot, kinds: int) -> list[Text]:
         page, calls = self._page, snapshot.calls
         since = max(60.0, min(WINDOW_S, (snapshot.at - snapshot.started) / 1000))
         parts = [page.text(count(calls.calls, "call"))]
@@ -301,7 +298,7 @@ class Frame:
             lines.append(self._row(f"{snapshot.steps:>7,}", "", "steps of the loop", told))
         return lines
 
-    def _notices(self, snapshot: LiveSnapshot, rows: int) -> list[Text]:
+    def _notices(self, snapshot: status.LiveSnapshot, rows: int) -> list[Text]:
         page = self._page
         lines = [page.text("News", "title")]
         if not snapshot.notices:
@@ -357,11 +354,11 @@ class Frame:
         return Text.assemble(line, mark) if room else Text(mark[:width])
 
 
-def _live(figures: ProfileFigures) -> int:
+def _live(figures: status.ProfileFigures) -> int:
     return sum(figures.pods.get(state, 0) for state in _BAR)
 
 
-def _share(snapshot: LiveSnapshot, share: float) -> float | None:
+def _share(snapshot: status.LiveSnapshot, share: float) -> float | None:
     """The edge of the histogram below which this share of the steps lies."""
     histogram = snapshot.step_seconds
     for edge, number in zip(histogram.edges, histogram.cumulative, strict=False):
@@ -372,3 +369,57 @@ def _share(snapshot: LiveSnapshot, share: float) -> float | None:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds * 1000:.2g} ms" if seconds < 0.0095 else lasting(seconds * 1000)
+
+
+# -------------------------------------------------------------------------------------------------------------- the graph
+
+
+def columns_of(points: Sequence[status.Point], columns: int, length: int) -> list[status.Point]:
+    """``length`` points, the newest at the right end, brought to so many columns; what lies before the first is zero.
+
+    A column shows the most executors of its stretch of time and the target at its end.
+    """
+    padded = [status.Point(0, 0, 0)] * max(0, length - len(points)) + list(points[-length:])
+    drawn = []
+    for column in range(columns):
+        begin = column * length // columns
+        some = padded[begin : max(begin + 1, (column + 1) * length // columns)]
+        drawn.append(
+            status.Point(some[-1].target, max(one.running for one in some), max(one.registered for one in some))
+        )
+    return drawn
+
+
+def top_of(points: Sequence[status.Point]) -> int:
+    """The highest value that is drawn, at least 1."""
+    return max((max(point.target, point.running) for point in points), default=1) or 1
+
+
+def graph(points: Sequence[status.Point], rows: int, glyphs: Glyphs) -> list[Line]:
+    """One column for each point, ``rows`` rows, the top one first; spans name ``busy``, ``target`` or ``blank``."""
+    top = top_of(points)
+    cells = [[Span(" ", "blank")] * len(points) for _ in range(rows)]
+    for column, point in enumerate(points):
+        height = point.running / top * rows
+        for row in range(ceil(height)):
+            share = min(1.0, height - row)
+            if share == 1 or not glyphs.edges:
+                if share >= 0.5 or row == 0:
+                    cells[row][column] = Span(glyphs.busy, "busy")
+            else:
+                cells[row][column] = Span(glyphs.edges[max(0, min(7, round(share * 8) - 1))], "busy")
+        if point.target and rows > 1:
+            row = ceil(point.target / top * rows) - 1
+            whole = cells[row][column].text == glyphs.busy
+            cells[row][column] = Span(glyphs.level, "target on busy" if whole else "target on blank")
+    return [_joined(row) for row in reversed(cells)]
+
+
+def _joined(cells: Sequence[Span]) -> Line:
+    line: Line = []
+    for cell in cells:
+        if line and line[-1].style == cell.style:
+            line[-1] = Span(line[-1].text + cell.text, cell.style)
+        else:
+            line.append(cell)
+    return line

@@ -23,26 +23,12 @@ from typing import Any, ClassVar, Final
 from podtide.adapters.views.stats.base import StatsBase
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.containers import ANY_HOST
 from podtide.domain.protocol.pod_commands import AnswerRegistration, RemoveExecutor
 from podtide.domain.protocol.reasons import Cause, Held, Threw
-from podtide.domain.protocol.yarn_messages import (
-    CallResourceManager,
-    CancelRequests,
-    DecommissionHost,
-    EndApplication,
-    LaunchEnded,
-    LaunchExecutor,
-    MasterRegistered,
-    ReleaseContainers,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TakeRequests,
-    UpdateExclusions,
-)
 from podtide.domain.yarn.allocator_state import YarnState
 
 CONTAINERS_MAX: Final = 1_000_000
@@ -110,15 +96,15 @@ class YarnStats(StatsBase):
         hosts: dict[str, str] = {}
         for stimulus in stimuli:
             match stimulus:
-                case ResourcesAnswered(allocated=allocated):
+                case ym.ResourcesAnswered(allocated=allocated):
                     self.counts["allocated"] += len(allocated)
                     hosts.update((container.id, container.host) for container in allocated)
-                case ResourcesRefused(what=what):
+                case ym.ResourcesRefused(what=what):
                     self.failed_calls[f"{HEARTBEATS}: {what.partition(':')[0][:80]}"] += 1
-                case LaunchEnded(failure=failure) if failure is not None:
+                case ym.LaunchEnded(failure=failure) if failure is not None:
                     self.failed_calls[LAUNCHES] += 1
                     self._lose((str(stimulus.executor),), Cause.LAUNCH_FAILED.value)
-                case MasterRegistered():
+                case ym.MasterRegistered():
                     # The containers of the one before are killed with it, and nobody tells the new one of them.
                     self._lose(tuple(self._coming), MASTER_ANEW)
                     self._executor_of.clear()
@@ -137,7 +123,7 @@ class YarnStats(StatsBase):
                 case _:
                     self._command(command, hosts)
         for stimulus in stimuli:  # who ran in a container is known by now, even if it came and went in one answer
-            if isinstance(stimulus, ResourcesAnswered):
+            if isinstance(stimulus, ym.ResourcesAnswered):
                 for one in stimulus.completed:
                     self._completed(one.container, one.status)
         for report in taken.reports:
@@ -197,21 +183,21 @@ class YarnStats(StatsBase):
 
     def _command(self, command: Command, hosts: dict[str, str]) -> None:
         match command:
-            case RequestContainers():
+            case ym.RequestContainers():
                 self.counts["requested"] += command.count
                 self.counts["localized"] += command.count - command.anywhere
-            case CancelRequests(spans=spans):
+            case ym.CancelRequests(spans=spans):
                 self.counts["cancelled"] += count_of(spans)
-            case CallResourceManager():
+            case ym.CallResourceManager():
                 self.calls[HEARTBEATS] += 1
-            case TakeRequests(matches=matches):
+            case ym.TakeRequests(matches=matches):
                 for match in matches:
                     self.matched[nearness(match.location, hosts.get(match.container))] += 1
-            case ReleaseContainers(containers=containers):
+            case ym.ReleaseContainers(containers=containers):
                 cause = command.why.cause
                 self.released[cause.value] += len(containers)
                 self._given_back.update(one for one in containers if one in self._executor_of)
-            case LaunchExecutor():
+            case ym.LaunchExecutor():
                 self.calls[LAUNCHES] += 1
                 self.counts["launched"] += 1
                 if len(self._executor_of) < CONTAINERS_MAX:
@@ -219,12 +205,12 @@ class YarnStats(StatsBase):
                 self._coming.add(command.executor)
             case RemoveExecutor():
                 self._left(str(command.executor), gone_words(command))
-            case UpdateExclusions(added=added, removed=removed):
+            case ym.UpdateExclusions(added=added, removed=removed):
                 self.counts["excluded"] += len(added)
                 self.counts["included"] += len(removed)
-            case DecommissionHost():
+            case ym.DecommissionHost():
                 self.counts["decommissioning"] += 1
-            case EndApplication():
+            case ym.EndApplication():
                 self.exit_code = command.exit_code
                 self.ending = {"status": command.status, "message": command.message}
             case _:

@@ -21,8 +21,7 @@ from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Level, Topic
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.plot import ASCII, COLOURED
-from podtide.adapters.views.live.dashboard import Frame
-from podtide.adapters.views.live.dashboard_graph import columns_of, graph
+from podtide.adapters.views.live.dashboard import Frame, columns_of, graph
 from podtide.adapters.views.live.status import (
     About,
     HeldNow,
