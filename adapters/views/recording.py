@@ -39,7 +39,7 @@ RECORDS_SHOWN: Final = 4
 CONF_SHOWN: Final = 40
 
 
-class Telling:
+class RowPrinter:
     """Rows on a page, with times since ``start``."""
 
     def __init__(self, page: Page, start: Millis, span: Millis = 0) -> None:
@@ -94,7 +94,7 @@ class RecordingView:
         app = document["app"]
         self.start: Millis = app["first_ms"]
         self.span: Millis = app["last_ms"] - app["first_ms"]
-        self.telling = Telling(page, self.start, self.span)
+        self.printer = RowPrinter(page, self.start, self.span)
 
     def report(self, timeline: PodTimeline, records: Iterable[Mapping[str, Any]] | None = None) -> None:
         """Everything. ``records``: all decisions, where the whole timeline was asked for."""
@@ -105,7 +105,7 @@ class RecordingView:
             self.timeline(timeline)
         else:
             self.page.title("Timeline", "every decision, and every bound that began, changed or ceased to hold")
-            self.telling.records(records)
+            self.printer.records(records)
         figures.targets()
         figures.costs()
         figures.limits()
@@ -135,14 +135,14 @@ class RecordingView:
         page.title("Timeline", "runs are told as one; --all shows every decision")
         rows = [*head, *tail]
         if not left and len(rows) <= HEAD_ROWS + TAIL_ROWS:
-            self.telling.rows(rows)
+            self.printer.rows(rows)
             if not rows:
                 page.say("  nothing was decided", "dim")
             return
         first, last = rows[:HEAD_ROWS], rows[max(HEAD_ROWS, len(rows) - TAIL_ROWS) :]
-        self.telling.rows(first)
+        self.printer.rows(first)
         page.say(f"      {page.plain('⋯')} {count(left + len(rows) - len(first) - len(last), 'moment')} more", "dim")
-        self.telling.rows(last)
+        self.printer.rows(last)
 
     def _conf(self) -> None:
         page, conf = self.page, self.document["conf"]
@@ -177,11 +177,11 @@ class RecordingView:
 def agreed(agreement: Agreement, name: str, cut: str | None) -> list[str]:
     """That every decision is as recorded, and how far that goes."""
     decisions, steps = count(agreement.decisions, "decision"), count(agreement.steps, "step")
-    told = [f"Agrees: {decisions} in {steps}, each as recorded in {name}."]
+    sentences = [f"Agrees: {decisions} in {steps}, each as recorded in {name}."]
     if cut is not None:
         missing = " Its last step is not compared: what it decided may be lost." if agreement.uncompared else ""
-        told.append(f"Checked up to its last whole step: the recording is {cut}.{missing}")
-    return told
+        sentences.append(f"Checked up to its last whole step: the recording is {cut}.{missing}")
+    return sentences
 
 
 def verdict(
@@ -193,9 +193,9 @@ def verdict(
         page.say(f"Not as recorded on purpose: {'; '.join(escaped(one, 200) for one in changed)}.", "held")
     divergence = agreement.divergence
     if divergence is None:
-        told = agreed(agreement, name, cut)
-        page.say(told[0], "good")
-        for more in told[1:]:
+        sentences = agreed(agreement, name, cut)
+        page.say(sentences[0], "good")
+        for more in sentences[1:]:
             page.say(more, "held")
         return
     _difference(page, divergence, agreement, name, start)
@@ -203,19 +203,19 @@ def verdict(
 
 def _difference(page: Page, divergence: Divergence, agreement: Agreement, name: str, start: Millis) -> None:
     step = divergence.step
-    telling = Telling(page, start, step.at - start)
+    printer = RowPrinter(page, start, step.at - start)
     before = f"after {count(agreement.decisions, 'decision')} in {count(agreement.steps, 'step')} as recorded"
     page.say(f"Diverges: {before}, the step of {name}:{step.line} is decided otherwise.", "bad")
-    page.say(f"It is {telling.clock(step.at)} after the start, {moment(step.at)} ({step.at} ms).")
+    page.say(f"It is {printer.clock(step.at)} after the start, {moment(step.at)} ({step.at} ms).")
     earlier = [record for _, records in divergence.before for record in records]
     if earlier:
         page.title("What led up to it", "decided as recorded")
-        telling.records(earlier)
+        printer.records(earlier)
     held = [bound for bound in divergence.held if "since_ms" in bound]
     if held:
         page.title("What was held at that time")
         for bound in held:
-            page.say(f"  {hold_words(bound, step.at, telling.clock(bound['since_ms']))}", "held")
+            page.say(f"  {hold_words(bound, step.at, printer.clock(bound['since_ms']))}", "held")
     page.title("What entered the step")
     calls = {serial: call_words(command) for serial, command in divergence.calls.items()}
     for stimulus in step.stimuli[:STIMULI_SHOWN]:
@@ -229,7 +229,7 @@ def _difference(page: Page, divergence: Divergence, agreement: Agreement, name: 
         page.title(title)
         if not records:
             page.say("  nothing more", "dim")
-        telling.records(records[:RECORDS_SHOWN])
+        printer.records(records[:RECORDS_SHOWN])
         if len(records) > RECORDS_SHOWN:
             page.say("      and more of the same step", "dim")
     _departing(page, divergence.departing, "recorded")
@@ -243,16 +243,16 @@ def expected(page: Page, expectation: Expectation, start: Millis) -> None:
         return
     first = difference.decided or difference.expected
     assert first is not None
-    telling = Telling(page, start, first["at_ms"] - start)
+    printer = RowPrinter(page, start, first["at_ms"] - start)
     where = "at its end" if difference.line is None else f"at line {difference.line}"
     page.say(
         f"Not as expected: after {count(expectation.compared, 'decision')} as in the file, {name} differs {where}.",
         "bad",
     )
-    page.say(f"It is {telling.clock(first['at_ms'])} after the start, {moment(first['at_ms'])}.")
+    page.say(f"It is {printer.clock(first['at_ms'])} after the start, {moment(first['at_ms'])}.")
     if difference.before:
         page.title("What led up to it", "decided as expected")
-        telling.records(difference.before)
+        printer.records(difference.before)
     for title, begun, following in (
         ("Expected", difference.expected, difference.next_expected),
         ("Decided", difference.decided, difference.next_decided),
@@ -263,9 +263,9 @@ def expected(page: Page, expectation: Expectation, start: Millis) -> None:
             continue
         for record in (begun, *following):
             if "facts" in record and "cause" in record:
-                telling.records([record])
+                printer.records([record])
             else:  # somebody may have written it by hand
-                page.say(f"  {telling.clock(record['at_ms'])}  {escaped(str(record['command']))}")
+                page.say(f"  {printer.clock(record['at_ms'])}  {escaped(str(record['command']))}")
     _departing(page, difference.departing, "expected")
 
 

@@ -128,8 +128,8 @@ class ReplayView:
         """The selected moments and, between them, how many are left out."""
         moments = timeline.moments()
         rows = Rows(self.waits, timeline.profiles)
-        told = sum(min(m.moves, len(m.steps)) if m.kind is Kind.RAISED else 1 for m in moments)
-        steps = timeline.kept_all and told <= ROWS_MAX
+        rows_most = sum(min(m.moves, len(m.steps)) if m.kind is Kind.RAISED else 1 for m in moments)
+        steps = timeline.kept_all and rows_most <= ROWS_MAX
         remark = "runs are told as one" if timeline.kept_all else "the weightiest; --all shows every decision"
         self.page.title("Timeline", remark)
         listed: list[Row | str] = []
@@ -206,10 +206,10 @@ class ReplayView:
         for limit in self.document["limits"]:
             page.bullet("·", escaped(limit, 1000), "dim")
         page.title("Events")
-        told = (
+        counts = (
             f"{events['read']:,} read, {events['skipped']:,} of them without a role, {events['malformed']:,} malformed"
         )
-        page.say(f"  {told}", "bad" if events["malformed"] else "")
+        page.say(f"  {counts}", "bad" if events["malformed"] else "")
         named = events["malformed_lines"][:FAULTS_SHOWN]
         for line in named:
             page.bullet("!", f"{escaped(line['file'])}:{line['line']}: {escaped(line['why'])}", "bad")
@@ -344,5 +344,5 @@ def _kills(replayed: Mapping[str, Any]) -> str:
     if not replayed["kills_proposed"]:
         return "none proposed"
     words = {"confirmed": "confirmed", "disproved": "disproved", "unconfirmed": "open at the end"}
-    told = [f"{replayed[f'kills_{key}']:,} {word}" for key, word in words.items() if replayed[f"kills_{key}"]]
-    return f"{replayed['kills_proposed']:,} proposed · {', '.join(told)}"
+    parts = [f"{replayed[f'kills_{key}']:,} {word}" for key, word in words.items() if replayed[f"kills_{key}"]]
+    return f"{replayed['kills_proposed']:,} proposed · {', '.join(parts)}"

@@ -207,13 +207,13 @@ class SimulationView:
         page = self.page
         width = max(cell_len(number) for _, number, _ in shown)
         for name, number, remarks in shown:
-            told = [page.text(remark, "dim") for remark in remarks if remark]
+            remarks_shown = [page.text(remark, "dim") for remark in remarks if remark]
             if page.width >= NARROW:
-                page.row(page.text(f"  {name:<{LABEL}} {number:>{width}}  "), told)
+                page.row(page.text(f"  {name:<{LABEL}} {number:>{width}}  "), remarks_shown)
                 continue
             page.lines(list(page.hanging(Text("  "), page.text(f"{name} {number}"))))
-            if told:
-                page.row("    ", told)
+            if remarks_shown:
+                page.row("    ", remarks_shown)
 
     def limits(self) -> None:
         """What held pods or containers back and what kept executors, for how long."""

@@ -26,7 +26,7 @@ from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFil
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.recording import Telling
+from podtide.adapters.views.recording import RowPrinter
 from podtide.adapters.views.simulation import SimulationView
 from podtide.adapters.views.sparklog.log import SparkLog, SparkLogObserver
 from podtide.adapters.views.stats.kubernetes import KubernetesStats
@@ -166,14 +166,14 @@ def tell_moments(page: Page, start: Millis, seconds: float, timeline: PodTimelin
     first, last = rows, rows[:0]
     if left or len(rows) > HEAD_ROWS + TAIL_ROWS:  # two screens are read, twenty are not
         first, last = rows[:HEAD_ROWS], rows[max(HEAD_ROWS, len(rows) - TAIL_ROWS) :]
-    telling = Telling(page, start, round(seconds * 1000))
+    printer = RowPrinter(page, start, round(seconds * 1000))
     page.title("Timeline", "times since the start; runs are told as one")
-    telling.rows(first)
+    printer.rows(first)
     if not rows:
         page.say("  nothing happened", "dim")
     if last:
         page.say(f"      {page.plain('⋯')} {count(left + len(rows) - len(first) - len(last), 'moment')} more", "dim")
-        telling.rows(last)
+        printer.rows(last)
 
 
 def _described(cluster: str | None, given: SparkConf | None) -> AnyDescription:

@@ -52,7 +52,7 @@ CONTAINER_PREFIX: Final = "container_"
 HOSTS_TOLD: Final = 6
 
 
-class Asked(NamedTuple):
+class Requested(NamedTuple):
     """Containers asked for in one decision, requests ``first`` to ``last`` of a profile."""
 
     at: Millis
@@ -85,7 +85,7 @@ class ContainerHistory(ExecutorHistory):
         super().__init__(named, PodRules())
         self.container: str | None = named if named.startswith(CONTAINER_PREFIX) else None
         self.host: str | None = None
-        self._requests: deque[Asked] = deque(maxlen=REQUESTS_KEPT)
+        self._requests: deque[Requested] = deque(maxlen=REQUESTS_KEPT)
         self._given: OrderedDict[str, Given] = OrderedDict()
         self._matched: OrderedDict[str, tuple[int, ym.Match]] = OrderedDict()
         self._launched_at: Millis | None = None
@@ -143,11 +143,15 @@ class ContainerHistory(ExecutorHistory):
     def _complete(self, at: Millis, one: Completion) -> None:
         """The container is over. Whose fault that is Spark says only of containers that nobody gave back."""
         self._over, self._over_at = True, at
-        told: Plain = {"status": one.status, "diagnostics": one.diagnostics, "given_back": self._back}
+        fields: Plain = {"status": one.status, "diagnostics": one.diagnostics, "given_back": self._back}
         if not self._back:
             verdict = judge(one.container, self.host, one.status, one.diagnostics, ending=False)
-            told |= {"by_app": verdict.blamed, "counts": verdict.counted, "host_excluded": self.host in self._excluded}
-        self._tell(at, "completed", told)
+            fields |= {
+                "by_app": verdict.blamed,
+                "counts": verdict.counted,
+                "host_excluded": self.host in self._excluded,
+            }
+        self._tell(at, "completed", fields)
 
     # -------------------------------------------------------------------------------------------------- what is decided
 
@@ -188,11 +192,11 @@ class ContainerHistory(ExecutorHistory):
         held = tuple(one for one in self._holds.document() if one["profile"] == command.profile and "facts" in one)
         last = command.first + command.count - 1
         target = self._targets.get(command.profile)
-        asked = Asked(
+        request = Requested(
             at, self._line, command.profile, command.first, last, command.layout, command.anywhere,
             dict(command.why.facts), target, held,
         )  # fmt: skip
-        self._requests.append(asked)
+        self._requests.append(request)
 
     def _launched(self, at: Millis, command: ym.LaunchExecutor) -> None:
         number = int(command.executor) if command.executor.isdecimal() else None
@@ -228,13 +232,13 @@ class ContainerHistory(ExecutorHistory):
 
     def _tell_before(self, at: Millis, given: Given | None, matched: tuple[int, ym.Match] | None) -> None:
         """How the container came: why it was asked for, who gave it, which request it took."""
-        asked = None if matched is None else self._asked_for(*matched)
+        request = None if matched is None else self._asked_for(*matched)
         if given is not None:
             self.host = given.container.host
-        if asked is not None:
-            self._tell_request(asked, at if given is None else given.at)
+        if request is not None:
+            self._tell_request(request, at if given is None else given.at)
             if given is not None:
-                self._stages(WAITING, asked.at, given.at, "", over=True)
+                self._stages(WAITING, request.at, given.at, "", over=True)
         if given is not None:
             container = given.container
             self._tell(
@@ -251,36 +255,36 @@ class ContainerHistory(ExecutorHistory):
                 given.line,
             )
         if matched is not None:
-            self._tell_match(at, asked, *matched)
+            self._tell_match(at, request, *matched)
 
-    def _asked_for(self, profile: int, match: ym.Match) -> Asked | None:
+    def _asked_for(self, profile: int, match: ym.Match) -> Requested | None:
         """The decision by which the request of a match was made."""
-        of_profile = (asked for asked in reversed(self._requests) if asked.profile == profile)
-        return next((asked for asked in of_profile if asked.first <= match.request <= asked.last), None)
+        of_profile = (request for request in reversed(self._requests) if request.profile == profile)
+        return next((request for request in of_profile if request.first <= match.request <= request.last), None)
 
-    def _tell_request(self, asked: Asked, given_at: Millis) -> None:
+    def _tell_request(self, request: Requested, given_at: Millis) -> None:
         """Why it was asked for, as one of how many, where, and what had held it back."""
-        hosts = () if asked.layout is None else asked.layout.hosts
-        target = asked.target
-        told: Plain = {
-            "profile": asked.profile,
-            "facts": dict(sorted(asked.facts.items())),
-            "requests": asked.last - asked.first + 1,
+        hosts = () if request.layout is None else request.layout.hosts
+        target = request.target
+        fields: Plain = {
+            "profile": request.profile,
+            "facts": dict(sorted(request.facts.items())),
+            "requests": request.last - request.first + 1,
             "hosts": list(hosts[:HOSTS_TOLD]),
             "hosts_total": len(hosts),
-            "anywhere": asked.anywhere,
+            "anywhere": request.anywhere,
             "target": target,
-            "waited_ms": None if target is None else asked.at - target["at_ms"],
-            "held": list(asked.held),
-            "until_given_ms": given_at - asked.at,
+            "waited_ms": None if target is None else request.at - target["at_ms"],
+            "held": list(request.held),
+            "until_given_ms": given_at - request.at,
         }
-        self._tell(asked.at, "requested", told, asked.line)
+        self._tell(request.at, "requested", fields, request.line)
 
-    def _tell_match(self, at: Millis, asked: Asked | None, profile: int, match: ym.Match) -> None:
+    def _tell_match(self, at: Millis, request: Requested | None, profile: int, match: ym.Match) -> None:
         wished: tuple[str, ...] = ()
-        if asked is not None and asked.layout is not None and match.request - asked.first < asked.layout.size:
-            wished = asked.layout.hosts[: asked.layout.length(match.request - asked.first)]
-        told: Plain = {
+        if request is not None and request.layout is not None and match.request - request.first < request.layout.size:
+            wished = request.layout.hosts[: request.layout.length(match.request - request.first)]
+        fields: Plain = {
             "request": match.request,
             "location": match.location,
             "near": nearness(match.location, self.host),
@@ -288,7 +292,7 @@ class ContainerHistory(ExecutorHistory):
             "wished": list(wished[:HOSTS_TOLD]),
             "wished_total": len(wished),
         }
-        self._tell(at, "matched", told)
+        self._tell(at, "matched", fields)
 
     # ------------------------------------------------------------------------------------------------ books and stages
 
@@ -334,8 +338,8 @@ def container_books_of(state: State, executor: str, container: str | None) -> di
         (identity in rows.loss_asked, "somebody waits to hear why it is gone"),
         (identity in rows.loss_stored, "why it is gone is remembered, nobody asked"),
     ]
-    told = {
+    texts_of = {
         "application master": [text for holds, text in flags if holds],
         "driver": registry_words(side.backend.registry, identity),
     }
-    return {name: ", ".join(texts) for name, texts in told.items() if texts}
+    return {name: ", ".join(texts) for name, texts in texts_of.items() if texts}

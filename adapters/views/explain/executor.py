@@ -210,12 +210,12 @@ class ExecutorHistory:
 
     def _list(self, at: Millis, pods: Sequence[PodManifest]) -> None:
         """A full list: the executor's pod is in it, or no longer."""
-        found = False
+        listed = False
         for pod in pods:
             if pod.labels.get(EXECUTOR_LABEL) == self.executor:
                 self._see(at, pod)
-                found = True
-        if not found and self._pod is not None:
+                listed = True
+        if not listed and self._pod is not None:
             self._tell(at, "not listed", {"pod": self._pod.name, "pods": len(pods)})
             self._pod = self._state = self._shown = None
 
@@ -397,12 +397,12 @@ class ExecutorHistory:
             stage["node"] = node
         self.stages.append(stage)
 
-    def _tell(self, at: Millis, what: str, told: Mapping[str, Any], line: int | None = None) -> Plain:
+    def _tell(self, at: Millis, what: str, fields: Mapping[str, Any], line: int | None = None) -> Plain:
         entry: Plain = {
             "at_ms": at,
             "line": self._line if line is None else line,
             "what": what,
-            **{k: v for k, v in told.items() if k != "at_ms"},
+            **{k: v for k, v in fields.items() if k != "at_ms"},
         }
         self.entries_total += 1
         if len(self._head) < HEAD:
@@ -417,7 +417,7 @@ def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str,
     side = state.kubernetes
     if side is None:
         return {}
-    told: dict[str, list[str]] = {"allocator": [], "backend": [], "lifecycle": []}
+    books: dict[str, list[str]] = {"allocator": [], "backend": [], "lifecycle": []}
     if number is not None and side.allocator is not None:
         counts = side.allocator.fleet.standing(number)
         flags = [
@@ -430,11 +430,11 @@ def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str,
             ),
             (counts.known, "known to the scheduler"),
         ]
-        told["allocator"] = [text for holds, text in flags if holds]
-    told["backend"] = registry_words(side.backend.registry, ExecutorId(executor))
+        books["allocator"] = [text for holds, text in flags if holds]
+    books["backend"] = registry_words(side.backend.registry, ExecutorId(executor))
     if number is not None:
         memory = side.lifecycle.memory(number)
-        told["lifecycle"] = [
+        books["lifecycle"] = [
             text
             for holds, text in (
                 (memory.removed, "its removal is remembered"),
@@ -443,7 +443,7 @@ def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str,
             )
             if holds
         ]
-    return {name: ", ".join(texts) for name, texts in told.items() if texts}
+    return {name: ", ".join(texts) for name, texts in books.items() if texts}
 
 
 def registry_words(registry: Registry, executor: ExecutorId) -> list[str]:

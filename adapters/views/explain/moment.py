@@ -138,7 +138,7 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
         current = side.allocator.round
         moving["round"] = {"since_ms": current.at, "asked": current.asked, "waits": len(current.flights) or 1}
     return {
-        "profiles": {str(profile): told for profile, told in profiles.items()},
+        "profiles": {str(profile): figures for profile, figures in profiles.items()},
         "seen": [
             {"profile": profile, "state": name, "pods": number}
             for (profile, name), number in sorted(seen.items())[: 8 * PROFILES_SHOWN]

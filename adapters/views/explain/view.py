@@ -15,7 +15,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.explain import yarn_view
 from podtide.adapters.views.explain.container import CONTAINER_WAITS
 from podtide.adapters.views.explain.executor import WAITS
-from podtide.adapters.views.recording import Telling
+from podtide.adapters.views.recording import RowPrinter
 from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, facts_words, failure_words, hold_words
 from podtide.adapters.views.timeline.reasons import why_killed
 from podtide.adapters.views.timeline.scaling_rows import Row
@@ -44,7 +44,7 @@ class ExplainView:
         self.page = page
         self.document = document
         self.start: Millis = document["app"]["first_ms"]
-        self.telling = Telling(page, self.start)
+        self.printer = RowPrinter(page, self.start)
 
     def header(self, title: str) -> None:
         """Whose recording, and which part of it."""
@@ -76,7 +76,7 @@ class ExplainView:
             if last is not None and entry["at_ms"] - last >= PAUSE_MIN:
                 page.say(f"         {page.plain('⋯')} {lasting(entry['at_ms'] - last)}", "dim")
             last = entry["at_ms"]
-            page.lines([line for row in self._rows(entry) for line in self.telling.row(row)])
+            page.lines([line for row in self._rows(entry) for line in self.printer.row(row)])
         self._end(document)
 
     def _stages(self, stages: Iterable[Mapping[str, Any]]) -> None:
@@ -85,7 +85,7 @@ class ExplainView:
         listed = list(stages)[:STAGES_SHOWN]
         width = max((len(lasting(stage["lasted_ms"])) for stage in listed), default=0)
         for stage in listed:
-            when = self.telling.clock(stage["since_ms"])
+            when = self.printer.clock(stage["since_ms"])
             lead = page.text(f"{when:>8}  {lasting(stage['lasted_ms']):>{width}}  ", "dim")
             node = escaped(stage.get("node", ""), 60)
             name = stage["stage"]
@@ -115,12 +115,12 @@ class ExplainView:
         if tasks["started"] or tasks["ended"]:
             ran = f"{tasks['started']:,} started, {tasks['ended']:,} ended"
             if tasks["last_ended_ms"] is not None:
-                ran += f", the last at {self.telling.clock(tasks['last_ended_ms'])}"
+                ran += f", the last at {self.printer.clock(tasks['last_ended_ms'])}"
             page.row("  tasks  ", [ran])
 
     def _rows(self, entry: Mapping[str, Any]) -> list[Row]:
         at = entry["at_ms"]
-        of_container = yarn_view.entry_rows(entry, self.telling.clock)
+        of_container = yarn_view.entry_rows(entry, self.printer.clock)
         if of_container is not None:
             return of_container
         match entry["what"]:
@@ -129,8 +129,8 @@ class ExplainView:
             case "call succeeded":
                 return [Row(at, "quiet", f"{entry['call']} succeeded", [f"after {lasting(entry['took_ms'])}"])]
             case "call failed":
-                told = failure_words(entry["status"], entry["message"])
-                return [Row(at, "threw", f"{entry['call']} failed", [told, f"after {lasting(entry['took_ms'])}"])]
+                text = failure_words(entry["status"], entry["message"])
+                return [Row(at, "threw", f"{entry['call']} failed", [text, f"after {lasting(entry['took_ms'])}"])]
             case "seen":
                 return [self._seen(entry)]
             case "registers":
@@ -152,8 +152,8 @@ class ExplainView:
             case "first task":
                 return [Row(at, "quiet", "first task", [f"task {entry['task']} of stage {entry['stage']}"])]
             case "not listed":
-                told = f"a full list of {count(entry['pods'], 'pod')} does not have {escaped(entry['pod'], 80)}"
-                return [Row(at, "killed", _NEWS["not listed"], [told])]
+                text = f"a full list of {count(entry['pods'], 'pod')} does not have {escaped(entry['pod'], 80)}"
+                return [Row(at, "killed", _NEWS["not listed"], [text])]
             case "disconnected":
                 return [Row(at, "killed", _NEWS["disconnected"], [escaped(entry["address"], 80)])]
             case other:
@@ -165,10 +165,10 @@ class ExplainView:
         why = [escaped(entry["cause"]), *facts_words(facts, ("profile",)), f"profile {entry['profile']}"]
         rows = [Row(at, "raised", "asked for", why)]
         if batch["pods"] > 1:
-            told = f"the {_ordinal(batch['place'])} of {batch['pods']:,} ({batch['first']} to {batch['last']})"
+            place = f"the {_ordinal(batch['place'])} of {batch['pods']:,} ({batch['first']} to {batch['last']})"
             missing = facts.get("missing")
             of = [f"{missing - batch['pods']:,} more were missing"] if _more(missing, batch["pods"]) else []
-            rows.append(Row(at, "quiet", "in a batch", [told, *of]))
+            rows.append(Row(at, "quiet", "in a batch", [place, *of]))
         bound = entry.get("bound")
         if bound is not None:
             numbers = facts_words(bound["facts"], ("missing",))
@@ -176,10 +176,10 @@ class ExplainView:
         target = entry["target"]
         if target is not None:
             waited = entry["waited_ms"]
-            since = f"set at {self.telling.clock(target['at_ms'])}, {lasting(waited)} before"
+            since = f"set at {self.printer.clock(target['at_ms'])}, {lasting(waited)} before"
             rows.append(Row(at, "quiet", f"for target {target['target']:,}", [since, escaped(target["cause"])]))
         for hold in entry["held"]:
-            text = hold_words(hold, at, self.telling.clock(hold["since_ms"]))
+            text = hold_words(hold, at, self.printer.clock(hold["since_ms"]))
             rows.append(Row(at, "held", "held back until then", [text]))
         if entry["claims"]:
             reused = [f"reused {ids([str(one) for one in entry['reused']], 2)}"] if entry["reused"] else []
@@ -211,7 +211,7 @@ class ExplainView:
         """How things stood at a moment."""
         page, document = self.page, self.document["moment"]
         at = document["at_ms"]
-        self.header(f"At {self.telling.clock(at)}, {moment(at)}")
+        self.header(f"At {self.printer.clock(at)}, {moment(at)}")
         step = document["step"]
         ago = lasting(at - step["at_ms"])
         page.say(f"The last step before it is that of line {step['line']}, {ago} earlier ({step['at_ms']} ms).", "dim")
@@ -222,10 +222,10 @@ class ExplainView:
             page.title(title)
             if not document[key]:
                 page.say("  none", "dim")
-            for told in document[key]:
-                self.telling.records(told["decided"][:3])
-                if told["commands"] > 3:
-                    page.say(f"      and {count(told['commands'] - 3, 'more command')} of this step", "dim")
+            for decision in document[key]:
+                self.printer.records(decision["decided"][:3])
+                if decision["commands"] > 3:
+                    page.say(f"      and {count(decision['commands'] - 3, 'more command')} of this step", "dim")
 
     def _profiles(self, document: Mapping[str, Any]) -> None:
         page = self.page
@@ -234,14 +234,14 @@ class ExplainView:
             return
         page.title("Targets and pods", "as the allocator counts them")
         if "profiles" not in document:
-            asked = ", ".join(f"profile {profile}: {target:,}" for profile, target in document["asked"].items())
-            page.say(f"  asked for: {asked or 'nothing yet'}")
+            aims = ", ".join(f"profile {profile}: {target:,}" for profile, target in document["asked"].items())
+            page.say(f"  asked for: {aims or 'nothing yet'}")
             return
         heads = ("profile", "target", "counted", "running", "pending", "known pending", "created", "known created")
         keys = ("target", "counted", "running", "pending", "known_pending", "created", "joined")
         rows = [[page.text(head, "dim") for head in heads]]
-        for profile, told in document["profiles"].items():
-            rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in keys)])
+        for profile, parts in document["profiles"].items():
+            rows.append([page.text(profile), *(page.text(f"{parts[key]:,}") for key in keys)])
         if len(rows) > 1:
             page.lines(page.table(rows, (True,) * len(heads)))
         else:
@@ -250,31 +250,31 @@ class ExplainView:
             f"{entry['pods']:,} {escaped(entry['state'], 40)}" + _of(entry["profile"]) for entry in document["seen"]
         ]
         page.row("  pods seen  ", seen or ["none"])
-        told = [f"{number:,} {name.replace('_', ' ')}" for name, number in document["executors"].items() if number]
-        page.row("  executors  ", told or ["none registered"])
+        parts = [f"{number:,} {name.replace('_', ' ')}" for name, number in document["executors"].items() if number]
+        page.row("  executors  ", parts or ["none registered"])
         if document["failures"]:
             page.row("  failures   ", [f"{document['failures']:,} count"])
         if "round" in document:
             current = document["round"]
-            since = self.telling.clock(current["since_ms"])
-            told = [f"began at {since}", f"{current['asked']:,} pods asked for", "waits for calls to come back"]
-            page.row("  a round    ", told)
+            since = self.printer.clock(current["since_ms"])
+            parts = [f"began at {since}", f"{current['aims']:,} pods asked for", "waits for calls to come back"]
+            page.row("  a round    ", parts)
         self._timer(document)
 
     def _containers(self, document: Mapping[str, Any]) -> None:
         page = self.page
         page.title("Targets and containers", "as the application master counts them")
         rows = [[page.text(head, "dim") for head in yarn_view.HEADS]]
-        for profile, told in document["profiles"].items():
-            rows.append([page.text(profile), *(page.text(f"{told[key]:,}") for key in yarn_view.KEYS)])
+        for profile, figures in document["profiles"].items():
+            rows.append([page.text(profile), *(page.text(f"{figures[key]:,}") for key in yarn_view.KEYS)])
         page.lines(page.table(rows, (True,) * len(yarn_view.HEADS)))
-        for label, parts in yarn_view.standing_words(document):
-            page.row(f"  {label:<10} ", parts)
+        for label, figures in yarn_view.standing_words(document):
+            page.row(f"  {label:<10} ", figures)
         self._timer(document)
 
     def _timer(self, document: Mapping[str, Any]) -> None:
         page, timer = self.page, document["next_timer_ms"]
-        when = "none: only news can change anything" if timer is None else f"at {self.telling.clock(timer)}"
+        when = "none: only news can change anything" if timer is None else f"at {self.printer.clock(timer)}"
         page.row("  next timer ", [when])
 
     def _held(self, document: Mapping[str, Any], at: Millis) -> None:
@@ -284,7 +284,7 @@ class ExplainView:
             page.say("  nothing", "dim")
         for hold in document["held"]:
             if "facts" in hold:
-                page.say(f"  {hold_words(hold, at, self.telling.clock(hold['since_ms']))}", "held")
+                page.say(f"  {hold_words(hold, at, self.printer.clock(hold['since_ms']))}", "held")
             else:
                 by = bound_words(hold["bound"])
                 page.say(f"  {count(hold['executors'], 'executor')} kept by {by}, profile {hold['profile']}", "held")
@@ -295,7 +295,7 @@ class ExplainView:
         if not document["calls"]:
             page.say("  none", "dim")
         for call in document["calls"][:CALLS_SHOWN]:
-            since = self.telling.clock(call["since_ms"])
+            since = self.printer.clock(call["since_ms"])
             page.say(f"  {call['calls']:,} {call['call']}, the oldest since {since} ({lasting(at - call['since_ms'])})")
 
 

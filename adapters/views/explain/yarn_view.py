@@ -100,8 +100,8 @@ def _requested(entry: Mapping[str, Any], clock: Clock) -> list[Row]:
         since = f"set at {clock(aim['at_ms'])}, {lasting(entry['waited_ms'])} before"
         rows.append(Row(at, "quiet", f"for target {aim['target']:,}", [since, escaped(aim["cause"])]))
     for hold in entry["held"]:
-        told = hold_words(hold, at, clock(hold["since_ms"]))
-        rows += [Row(at, "held", "waiting at that time", [told])]
+        words = hold_words(hold, at, clock(hold["since_ms"]))
+        rows += [Row(at, "held", "waiting at that time", [words])]
     return rows
 
 
@@ -144,23 +144,23 @@ KEYS: Final = ("target", "running", "starting", "pending", "local", "stale", "an
 
 def standing_words(document: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """How the rest of the YARN side stands: labels, and what there is to say."""
-    told: list[tuple[str, list[str]]] = []
+    rows: list[tuple[str, list[str]]] = []
     hosts = [f"{entry['containers']:,} on {text(entry['host'])}" for entry in document["hosts"]]
     more = document["hosts_total"] - len(hosts)
-    told.append(("containers", [*hosts, *([f"and {count(more, 'more host')}"] if more > 0 else [])] or ["none"]))
+    rows.append(("containers", [*hosts, *([f"and {count(more, 'more host')}"] if more > 0 else [])] or ["none"]))
     executors = [f"{number:,} {name.replace('_', ' ')}" for name, number in document["executors"].items() if number]
-    told.append(("executors", executors or ["none registered"]))
+    rows.append(("executors", executors or ["none registered"]))
     failures = document["failures"]
     if failures["counted"]:
         counted, maximum = failures["counted"], failures["maximum"]
         ends = (
             "no number of them ends the application" if maximum >= INT_MAX else f"at {maximum:,} the application ends"
         )
-        told.append(("failures", [f"{counted:,} that {'counts' if counted == 1 else 'count'}", ends]))
+        rows.append(("failures", [f"{counted:,} that {'counts' if counted == 1 else 'count'}", ends]))
     if document["excluded"]:
         shown = [text(host) for host in document["excluded"][:EXCLUDED_SHOWN]]
         left = document["excluded_total"] - len(shown)
-        told.append(("excluded", [*shown, *([f"and {left:,} more"] if left > 0 else [])]))
+        rows.append(("excluded", [*shown, *([f"and {left:,} more"] if left > 0 else [])]))
     if document["released"]:
-        told.append(("given back", [f"{count(document['released'], 'container')} whose end is not reported yet"]))
-    return told
+        rows.append(("given back", [f"{count(document['released'], 'container')} whose end is not reported yet"]))
+    return rows

@@ -229,13 +229,13 @@ class Frame:
         legend = [self._sign(self._glyphs.busy, self._glyphs.busy, self._glyphs.busy, "busy", " running")]
         if rows > 1:
             legend.append(self._sign(*(self._glyphs.level,) * 3, "target", " target"))
-        told = [self._title(f"Last {span}", legend)]
+        drawing = [self._title(f"Last {span}", legend)]
         for place, line in enumerate(lines):
             edge = self._glyphs.tick if place in (0, rows - 1) else self._glyphs.side
             label = f"{top:,}" if place == 0 else "0" if place == rows - 1 else ""
             axis = page.text(f"  {label:>{margin - 4}} {edge}", "axis")
-            told.append(Text.assemble(axis, *((span.text, self._style(span.style)) for span in line)))
-        return told
+            drawing.append(Text.assemble(axis, *((span.text, self._style(span.style)) for span in line)))
+        return drawing
 
     def _held(self, snapshot: status.LiveSnapshot, shown: int) -> list[Text]:
         page, held = self._page, snapshot.held
@@ -257,8 +257,8 @@ class Frame:
         for (name, _), number in snapshot.counts.items():
             if name in _DONE:
                 totals[_DONE[name]] = totals.get(_DONE[name], 0) + number
-        told = [page.text(count(number, *words), "dim") for words, number in totals.items()]
-        lines = [self._title("Decisions", told)]
+        remarks = [page.text(count(number, *words), "dim") for words, number in totals.items()]
+        lines = [self._title("Decisions", remarks)]
         if not snapshot.decisions:
             return [*lines, page.text("  none yet", "dim")][: rows + 1]
         fitting: list[Text] = []
@@ -289,13 +289,13 @@ class Frame:
                 for (verb, resource, code), number in sorted(calls.totals.items())
                 if (verb, resource) == (one.verb, one.resource) and code[:1] != "2"
             ]
-            told = [f"median {_seconds(one.median)}", f"slowest 1% {_seconds(one.slowest)}", *failed]
+            remarks = [f"median {_seconds(one.median)}", f"slowest 1% {_seconds(one.slowest)}", *failed]
             total = sum(number for key, number in calls.totals.items() if key[:2] == (one.verb, one.resource))
-            lines.append(self._row(f"{total:>7,}", "", f"{escaped(one.verb, 20)} {escaped(one.resource, 40)}", told))
+            lines.append(self._row(f"{total:>7,}", "", f"{escaped(one.verb, 20)} {escaped(one.resource, 40)}", remarks))
         if kinds and snapshot.steps:
             slow = _share(snapshot, 0.99)
-            told = [f"99% within {_seconds(slow)}"] if slow is not None else []
-            lines.append(self._row(f"{snapshot.steps:>7,}", "", "steps of the loop", told))
+            remarks = [f"99% within {_seconds(slow)}"] if slow is not None else []
+            lines.append(self._row(f"{snapshot.steps:>7,}", "", "steps of the loop", remarks))
         return lines
 
     def _notices(self, snapshot: status.LiveSnapshot, rows: int) -> list[Text]:

@@ -1,6 +1,6 @@
 """What one step of a live run decided, in few lines: five hundred creations are one, and a line can grow.
 
-A step may hold hundreds of commands that say the same about other executors. ``told`` puts them together: one ``Line`` for
+A step may hold hundreds of commands that say the same about other executors. ``lines_of`` joins them: one ``Line`` for
 each kind of decision, cause and profile, with the executors as ranges (``101-600``). Lines of later steps that say the same
 may be joined to it (``Line.join``), which is how a view keeps a ramp of fifty batches on one line. The words are those of
 ``views.timeline.decisions``, so a decision reads the same live, in a recording and in a file.
@@ -227,17 +227,17 @@ def report_level(report: Report) -> str:
             return INFO
 
 
-def told(now: Millis, commands: Sequence[Command], reports: Sequence[Report]) -> list[Line]:
+def lines_of(now: Millis, commands: Sequence[Command], reports: Sequence[Report]) -> list[Line]:
     """A step's commands and reports as lines, in the order in which each kind first appears."""
     lines: dict[tuple[object, ...], Line] = {}
     for command in commands:
-        found = _shape(command)
-        if found is None:
+        shape = _shape(command)
+        if shape is None:
             record, level = command_record(command), command_level(command)
             for line in _rows(now, record, level, command_name(command), DECISION):
                 _put(lines, line)
             continue
-        key, one, many, executors = found
+        key, one, many, executors = shape
         known = lines.get(key)
         if known is not None and known.ids is not None:
             for executor in executors:
@@ -321,8 +321,8 @@ def _reason(command: Command) -> tuple[str, list[str]]:
             there = command.why.facts.get("registered")
             return row.mark, [f"{there:,} in all"] if isinstance(there, int) else []
         case pc.RemoveExecutor(executor=executor, reason=reason):
-            said = reason._replace(message=reason.message.replace(f" with id {executor}", ""))
-            return row.mark, [exit_words(said._asdict()), command.why.cause.value]
+            shortened = reason._replace(message=reason.message.replace(f" with id {executor}", ""))
+            return row.mark, [exit_words(shortened._asdict()), command.why.cause.value]
         case Kill() | Decommission():
             return row.mark, [part for part in row.why if not part.startswith("ids ")]
         case _:

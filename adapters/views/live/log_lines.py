@@ -44,9 +44,9 @@ from podtide.adapters.views.live.events import (
     Move,
     Targets,
     command_level,
+    lines_of,
     report_level,
     stamp,
-    told,
 )
 from podtide.adapters.views.live.status import REQUESTED, LiveSnapshot, alarms
 from podtide.adapters.views.live.tracker import LiveTracker
@@ -237,7 +237,7 @@ class LiveLines:
         joined: dict[object, Line] = {}  # lines of several steps that say the same, in the order in which they began
         for item in items:
             if isinstance(item, _Stepped):
-                for line in (*(move.line() for move in item.moves), *told(item.now, item.commands, item.reports)):
+                for line in (*(move.line() for move in item.moves), *lines_of(item.now, item.commands, item.reports)):
                     if line.ids is not None and line.key in joined:
                         joined[line.key].join(line)
                     else:

@@ -115,7 +115,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DecisionLine:
     """A line as it stands: from ``at`` to ``end``; how much it matters, what kind it is, what, and why in parts."""
 
     at: Millis
@@ -169,7 +169,7 @@ class LiveSnapshot:
     total: TotalFigures = TotalFigures()
     recent: tuple[Point, ...] = ()
     recent_width_ms: Millis = 0
-    decisions: tuple[Told, ...] = ()
+    decisions: tuple[DecisionLine, ...] = ()
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     held: tuple[HeldNow, ...] = ()
     threw: Mapping[str, int] = field(default_factory=dict)

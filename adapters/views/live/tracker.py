@@ -25,17 +25,17 @@ from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
-from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, command_name, held_words, told
+from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, command_name, held_words, lines_of
 from podtide.adapters.views.live.pods import Pods
 from podtide.adapters.views.live.status import (
     About,
+    DecisionLine,
     HeldNow,
     Lease,
     LiveSnapshot,
     Point,
     RepeatedNotice,
     Stage,
-    Told,
     Watch,
 )
 from podtide.adapters.views.stats.base import hold_size
@@ -266,7 +266,7 @@ class LiveTracker:
         if taken.commands or taken.reports:
             # What holds is told as what holds now: round by round it would push all else out.
             reports = [report for report in taken.reports if not isinstance(report, Held)]
-            for line in told(now, tuple(map(self._redactor.command, taken.commands)), reports):
+            for line in lines_of(now, tuple(map(self._redactor.command, taken.commands)), reports):
                 if line.level != DEBUG:
                     self._tell(line)
 
@@ -392,5 +392,5 @@ def _nobody() -> None:
     """Nobody has heard anything."""
 
 
-def _frozen(line: Line) -> Told:
-    return Told(line.at, line.end, line.level, line.mark, line.name, line.what, tuple(line.parts))
+def _frozen(line: Line) -> DecisionLine:
+    return DecisionLine(line.at, line.end, line.level, line.mark, line.name, line.what, tuple(line.parts))

@@ -161,8 +161,8 @@ class Narrator:
         answer = next((a for a in answers if isinstance(a, Answer) and a.serial == command.serial), None)
         threw = answer is not None and answer.threw is not None
         acknowledged = answer is None or answer.acked is not False
-        said = words_scaling.request_lines(command, acknowledged=acknowledged, threw=threw, config=self._config)
-        self._log.say(command.at, said, answer.threw if answer is not None else None)
+        lines = words_scaling.request_lines(command, acknowledged=acknowledged, threw=threw, config=self._config)
+        self._log.say(command.at, lines, answer.threw if answer is not None else None)
 
 
 def _accepted(answers: Sequence[Stimulus], command: Kill | Decommission) -> tuple[ExecutorId, ...]:

@@ -105,28 +105,30 @@ def request_lines(
     """
     if request.why.cause not in _MOVES:
         return ()
-    said: list[SparkLine] = []
+    logged: list[SparkLine] = []
     if threw:
-        said.append(_manager("INFO", "Error reaching cluster manager."))
+        logged.append(_manager("INFO", "Error reaching cluster manager."))
     for change in _as_walked(request.changes):
         if threw or not acknowledged:
-            said.append(_manager("WARN", "Unable to reach the cluster manager to request more executors!"))
+            logged.append(_manager("WARN", "Unable to reach the cluster manager to request more executors!"))
         elif (delta := _int32(change.after - change.before)) > 0:
             text = (
                 f"Requesting {delta} new executor{'s' if delta > 1 else ''} because tasks are backlogged "
                 f"(new desired total will be {change.after} for resource profile id: {change.profile})"
             )
-            said.append(_manager("INFO", text))
+            logged.append(_manager("INFO", text))
             if config is not None:
                 seconds = config.sustained_backlog_timeout_ms // 1000
-                said.append(_manager("DEBUG", f"Starting timer to add more executors (to expire in {seconds} seconds)"))
+                logged.append(
+                    _manager("DEBUG", f"Starting timer to add more executors (to expire in {seconds} seconds)")
+                )
         else:
             text = (
                 f"Lowering target number of executors to {change.after} (previously {change.before} for resource profile "
                 f"id: {change.profile}) because not all requested executors are actually needed"
             )
-            said.append(_manager("DEBUG", text))
-    return tuple(said)
+            logged.append(_manager("DEBUG", text))
+    return tuple(logged)
 
 
 def removal_lines(asked: Sequence[ExecutorId], removed: Sequence[ExecutorId]) -> tuple[SparkLine, ...]:

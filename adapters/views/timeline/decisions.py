@@ -89,15 +89,15 @@ def side_size(bound: str, facts: Mapping[str, Any]) -> Any:
 
 def facts_words(facts: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[str]:
     """Numbers by their names: ``missing 20``, ``age 10 s``."""
-    told = []
+    parts = []
     for key, value in sorted(facts.items()):
         if key in leave_out or value is None or (isinstance(value, int) and key in _ROOM and value >= UNLIMITED):
             continue
         if key.endswith("_ms") and isinstance(value, int) and not key.startswith(("since", "idle_since", "until")):
-            told.append(f"{_name(key[:-3])} {lasting(value)}")
+            parts.append(f"{_name(key[:-3])} {lasting(value)}")
         else:
-            told.append(f"{_name(key)} {_value(value)}")
-    return told
+            parts.append(f"{_name(key)} {_value(value)}")
+    return parts
 
 
 def decided_rows(record: Mapping[str, Any]) -> list[Row]:
@@ -108,8 +108,8 @@ def decided_rows(record: Mapping[str, Any]) -> list[Row]:
     if record["command"] in _OF_SCALING:
         rows = Rows({}, _profiles(record))
         return [row for moment in timeline.single(record) for row in rows.of(moment, steps=True)]
-    found = container_words(record)
-    return [Row(at, *words) for words in ([_words(record)] if found is None else found)]
+    of_yarn = container_words(record)
+    return [Row(at, *words) for words in ([_words(record)] if of_yarn is None else of_yarn)]
 
 
 def _words(record: Mapping[str, Any]) -> Words:
@@ -130,8 +130,8 @@ def _words(record: Mapping[str, Any]) -> Words:
             rest = facts_words(facts, ("exit_code", "pod", "snapshot", "container", "host", "released", "status"))
             return "killed", f"executor {_text(executor)} is gone", [exit_words(reason), cause, *rest]
         case {"command": "announceDecommission"}:
-            told = [_text(record["message"]), *why] if record.get("message") else why
-            return "killed", f"decommission {ids(_texts(record.get('ids', ())))}", told
+            parts = [_text(record["message"]), *why] if record.get("message") else why
+            return "killed", f"decommission {ids(_texts(record.get('ids', ())))}", parts
         case {"command": "answerRegistration", "executor": executor, "accepted": accepted}:
             verb = "accept" if accepted else "refuse"
             message = [_text(record["message"])] if record.get("message") else []
@@ -153,11 +153,11 @@ def _words(record: Mapping[str, Any]) -> Words:
 def exit_words(reason: Mapping[str, Any]) -> str:
     """Spark's ExecutorLossReason: its class, exit code and text."""
     code = reason.get("exit_code")
-    told = escaped(str(reason.get("kind", "")))
+    words = escaped(str(reason.get("kind", "")))
     if code is not None:
-        told += f", exit code {code}"
+        words += f", exit code {code}"
     message = _text(reason.get("message", "")).strip()
-    return f"{told}: {message}" if message else told
+    return f"{words}: {message}" if message else words
 
 
 def _report_rows(record: Mapping[str, Any]) -> list[Row]:
@@ -213,8 +213,8 @@ def heard(stimulus: AnyStimulus, calls: Mapping[int, str] | None = None) -> str:
             call = escaped((calls or {}).get(serial, f"call {serial}"), TEXT_MAX)
             return f"{call} {outcome_words(stimulus)}"
         case ps.TargetsSet(targets=targets):
-            told = ", ".join(f"{target:,} of profile {profile}" for profile, target in targets[:PODS_SHOWN])
-            return f"targets set: {told}"
+            aims = ", ".join(f"{target:,} of profile {profile}" for profile, target in targets[:PODS_SHOWN])
+            return f"targets set: {aims}"
         case ps.RegisterExecutor():
             return f"executor {_text(stimulus.executor)} registers from {_text(stimulus.host) or 'nowhere named'}"
         case ps.KillRequested():
@@ -256,9 +256,9 @@ def outcome_words(outcome: ps.Outcome) -> str:
 
 def failure_words(status: int | None, message: str) -> str:
     """How a call failed: its status, and of the client's long text what the API itself said."""
-    _, said, rest = message.partition("Message: ")
-    told = _text(rest.partition(" Received status:")[0] if said else message)
-    return f"{'no answer' if status is None else status} {told}".rstrip()
+    _, marker, rest = message.partition("Message: ")
+    text = _text(rest.partition(" Received status:")[0] if marker else message)
+    return f"{'no answer' if status is None else status} {text}".rstrip()
 
 
 def pod_words(pod: PodManifest) -> str:
@@ -282,9 +282,9 @@ def pod_words(pod: PodManifest) -> str:
 
 
 def _pods(pods: Sequence[PodManifest]) -> str:
-    told = [f"{_text(pod.labels.get(EXECUTOR_LABEL, pod.name))} {pod_words(pod)}" for pod in pods[:PODS_SHOWN]]
+    shown = [f"{_text(pod.labels.get(EXECUTOR_LABEL, pod.name))} {pod_words(pod)}" for pod in pods[:PODS_SHOWN]]
     more = len(pods) - PODS_SHOWN
-    return "; ".join(told) + (f" and {more:,} more" if more > 0 else "")
+    return "; ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _missing(facts: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ _SAID: Final = ("profile", "missing", "excess", "executors", "snapshot", "pod", 
 
 
 @dataclass
-class Told:
+class MergedMoment:
     """One moment. ``ids``: the first of ``number`` executors; ``moves``: in how many steps."""
 
     order: int
@@ -108,10 +108,10 @@ class PodTimeline:
 
     def __init__(self) -> None:
         self.total = 0
-        self._head: list[Told] = []
-        self._tail: deque[Told] = deque(maxlen=TAIL)
-        self._open: dict[tuple[Any, ...], Told] = {}
-        self._calls: dict[int, Told] = {}
+        self._head: list[MergedMoment] = []
+        self._tail: deque[MergedMoment] = deque(maxlen=TAIL)
+        self._open: dict[tuple[Any, ...], MergedMoment] = {}
+        self._calls: dict[int, MergedMoment] = {}
         self._targets: dict[int, int] = {}
         self._asked: dict[int, tuple[int, str, Mapping[str, Fact]]] = {}  # what was last asked for, and why
         self._known: object = None
@@ -138,19 +138,19 @@ class PodTimeline:
 
     def finish(self, end: Millis) -> None:
         """The application has ended."""
-        for told in self._open.values():
-            if told.held:
-                told.end = max(end, told.at)
-        for told in sorted(self._open.values(), key=lambda told: told.order):
-            self._keep(told)
+        for moment in self._open.values():
+            if moment.held:
+                moment.end = max(end, moment.at)
+        for moment in sorted(self._open.values(), key=lambda moment: moment.order):
+            self._keep(moment)
         self._open.clear()
 
     def rows(self) -> tuple[list[Row], int, list[Row]]:
         """The first moments, how many are left out, and the last ones."""
-        head = sorted(self._head, key=lambda told: (told.at, told.order))
-        tail = sorted(self._tail, key=lambda told: (told.at, told.order))
+        head = sorted(self._head, key=lambda moment: (moment.at, moment.order))
+        tail = sorted(self._tail, key=lambda moment: (moment.at, moment.order))
         left = self.total - len(head) - len(tail)
-        return [self._row(told) for told in head], left, [self._row(told) for told in tail]
+        return [self._row(moment) for moment in head], left, [self._row(moment) for moment in tail]
 
     # ---------------------------------------------------------------------------------------------------- collecting
 
@@ -164,84 +164,84 @@ class PodTimeline:
         """One command, but for the creation of a pod."""
         match command:
             case pc.DeletePods(executors=executors):
-                told = self._run(now, ("delete", command.why.cause, executors is None))
-                self._why(told, command.why.cause.value, command.why.facts)
-                told.extend(executors or ())
+                moment = self._run(now, ("delete", command.why.cause, executors is None))
+                self._why(moment, command.why.cause.value, command.why.facts)
+                moment.extend(executors or ())
             case pc.DeletePod(executor=executor):
-                told = self._run(now, ("delete", command.why.cause, False))
-                self._why(told, command.why.cause.value, command.why.facts)
-                told.extend((executor,))
+                moment = self._run(now, ("delete", command.why.cause, False))
+                self._why(moment, command.why.cause.value, command.why.facts)
+                moment.extend((executor,))
             case pc.RemoveExecutor(executor=executor, reason=reason):
-                told = self._run(now, ("gone", command.why.cause, reason.kind, reason.exit_code))
-                told.text = told.text or exit_words(reason._asdict())
-                self._why(told, command.why.cause.value, command.why.facts)
-                told.extend((executor,))
+                moment = self._run(now, ("gone", command.why.cause, reason.kind, reason.exit_code))
+                moment.text = moment.text or exit_words(reason._asdict())
+                self._why(moment, command.why.cause.value, command.why.facts)
+                moment.extend((executor,))
             case Kill() | Decommission():
                 cause = command.departures[0].why.cause
-                told = self._run(now, ("let go", type(command), cause))
-                told.text = "kill" if isinstance(command, Kill) else "decommission"
-                self._why(told, cause.value, command.departures[0].why.facts)
-                told.extend(command.executors)
+                moment = self._run(now, ("let go", type(command), cause))
+                moment.text = "kill" if isinstance(command, Kill) else "decommission"
+                self._why(moment, cause.value, command.departures[0].why.facts)
+                moment.extend(command.executors)
             case pc.CreateSet(replicas=replicas, kind=kind) | pc.ScaleSet(replicas=replicas, kind=kind):
-                told = self._run(now, ("set", kind, command.profile))
-                told.profile, told.after, told.text = command.profile, replicas, kind
+                moment = self._run(now, ("set", kind, command.profile))
+                moment.profile, moment.after, moment.text = command.profile, replicas, kind
             case pc.StopApplication(exit_code=code):
-                told = self._run(now, ("exit", code))
-                self._why(told, command.why.cause.value, command.why.facts)
-                told.after = code
+                moment = self._run(now, ("exit", code))
+                self._why(moment, command.why.cause.value, command.why.facts)
+                moment.after = code
             case _:
                 pass
 
     def _threw(self, now: Millis, machine: str, what: str) -> None:
         """A round ended in an exception."""
-        told = self._run(now, ("threw", machine, what[:200]))
-        told.text, told.cause = machine, what
+        moment = self._run(now, ("threw", machine, what[:200]))
+        moment.text, moment.cause = machine, what
 
-    def _run(self, now: Millis, key: tuple[Any, ...], *, fresh: bool = False) -> Told:
+    def _run(self, now: Millis, key: tuple[Any, ...], *, fresh: bool = False) -> MergedMoment:
         """The moment that something of this kind belongs to."""
-        told = self._open.get(key)
-        if told is not None and not fresh and now - told.end <= APART_MAX:
-            told.moves += 1
-            told.end = now
-            return told
-        if told is not None:
-            self._keep(told)
-        told = self._open[key] = Told(self._next(), str(key[0]), now, now)
+        moment = self._open.get(key)
+        if moment is not None and not fresh and now - moment.end <= APART_MAX:
+            moment.moves += 1
+            moment.end = now
+            return moment
+        if moment is not None:
+            self._keep(moment)
+        moment = self._open[key] = MergedMoment(self._next(), str(key[0]), now, now)
         if len(self._open) > HEAD + TAIL:
-            oldest = next((k for k, one in self._open.items() if not one.held and one is not told), None)
+            oldest = next((k for k, one in self._open.items() if not one.held and one is not moment), None)
             if oldest is not None:
                 self._keep(self._open.pop(oldest))
-        return told
+        return moment
 
     def _next(self) -> int:
         self.total += 1
         return self.total
 
-    def _keep(self, told: Told) -> None:
-        if told.order <= HEAD:
-            self._head.append(told)
+    def _keep(self, moment: MergedMoment) -> None:
+        if moment.order <= HEAD:
+            self._head.append(moment)
         else:
-            self._tail.append(told)
+            self._tail.append(moment)
 
     @staticmethod
-    def _why(told: Told, cause: str, facts: Mapping[str, Fact]) -> None:
-        if told.moves == 1 and not told.number:
-            told.cause, told.facts = cause, facts
+    def _why(moment: MergedMoment, cause: str, facts: Mapping[str, Fact]) -> None:
+        if moment.moves == 1 and not moment.number:
+            moment.cause, moment.facts = cause, facts
 
     def _aims(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
         """Targets that moved, and why: as the pods allocator knows them, or as they were asked for where it has none."""
-        asked = self._asked
+        requests = self._asked
         for stimulus in stimuli:
             if isinstance(stimulus, TargetsSet):
                 for wanted, target in stimulus.targets:
-                    asked[wanted] = target, OUTSIDE, {}
+                    requests[wanted] = target, OUTSIDE, {}
         for command in taken.commands:
             if isinstance(command, RequestTotal):
                 for change in command.changes:
-                    asked[change.profile] = change.after, change.why.cause.value, change.why.facts
+                    requests[change.profile] = change.after, change.why.cause.value, change.why.facts
         aimed = self._targets_in(taken.state)
         if aimed is None:
-            targets = {profile: target for profile, (target, _, _) in asked.items()}
+            targets = {profile: target for profile, (target, _, _) in requests.items()}
         elif aimed is self._known:
             return
         else:
@@ -253,16 +253,16 @@ class PodTimeline:
                 continue
             self._targets[profile] = after
             self._named = self._named or profile != DEFAULT_PROFILE
-            wanted_target, cause, facts = asked.get(profile, (-1, BACKEND, {}))
+            wanted_target, cause, facts = requests.get(profile, (-1, BACKEND, {}))
             if wanted_target != after:
                 cause, facts = BACKEND, {}
             key = ("target", profile)
             run = self._open.get(key)
             turned = run is not None and (run.cause != cause or (run.after < run.before) != (after < (before or 0)))
-            told = self._run(now, key, fresh=turned or cause in (OUTSIDE, BACKEND))
-            if told.moves == 1:
-                told.before = before or 0
-            told.profile, told.after, told.cause, told.facts = profile, after, cause, facts
+            moment = self._run(now, key, fresh=turned or cause in (OUTSIDE, BACKEND))
+            if moment.moves == 1:
+                moment.before = before or 0
+            moment.profile, moment.after, moment.cause, moment.facts = profile, after, cause, facts
 
     def _targets_in(self, state: State) -> Mapping[ProfileId, int] | None:
         """The targets that the side works towards; None where it keeps none of its own."""
@@ -277,96 +277,110 @@ class PodTimeline:
             facts = commands[0].why.facts
             key = ("create", profile)
             run = self._open.get(key)
-            told = self._run(now, key, fresh=run is not None and run.facts.get("target") != facts.get("target"))
-            self._why(told, commands[0].why.cause.value, facts)
-            told.profile = profile
-            told.extend([command.executor for command in commands])
+            moment = self._run(now, key, fresh=run is not None and run.facts.get("target") != facts.get("target"))
+            self._why(moment, commands[0].why.cause.value, facts)
+            moment.profile = profile
+            moment.extend([command.executor for command in commands])
             for command in commands:
                 if len(self._calls) < CALLS_MAX:
-                    self._calls[command.serial] = told
+                    self._calls[command.serial] = moment
 
     def _answered(self, outcome: Outcome) -> None:
-        told = self._calls.pop(outcome.serial, None)
-        if told is not None and outcome.failure is not None:
-            told.failed += 1
-            told.text = failure_words(outcome.failure.status, outcome.failure.message)
+        moment = self._calls.pop(outcome.serial, None)
+        if moment is not None and outcome.failure is not None:
+            moment.failed += 1
+            moment.text = failure_words(outcome.failure.status, outcome.failure.message)
 
     def _holds(self, report: Held) -> None:
         if report.executors:  # bounds of single executors come and go by the hundred
             return
         key = ("held", report.bound, report.profile)
-        told = self._open.get(key)
+        moment = self._open.get(key)
         if report.phase is Phase.ENDED:
-            if told is not None:
-                told.held, told.end = False, report.at
+            if moment is not None:
+                moment.held, moment.end = False, report.at
             return
-        if told is None or not told.held:
-            told = self._run(report.at, key)
-            told.held, told.profile, told.cause = True, report.profile, report.bound.value
+        if moment is None or not moment.held:
+            moment = self._run(report.at, key)
+            moment.held, moment.profile, moment.cause = True, report.profile, report.bound.value
         size = side_size(report.bound.value, report.facts)
         if not isinstance(size, int):
             size = peak_of(report.bound.value, report.facts)
-        if size >= told.number:
-            told.number, told.facts = size, report.facts
+        if size >= moment.number:
+            moment.number, moment.facts = size, report.facts
 
     # --------------------------------------------------------------------------------------------------------- words
 
-    def _row(self, told: Told) -> Row:
-        of = [f"profile {told.profile}"] if self._named and told.profile >= 0 else []
-        return Row(told.at, *self._words(told, of))
+    def _row(self, moment: MergedMoment) -> Row:
+        of = [f"profile {moment.profile}"] if self._named and moment.profile >= 0 else []
+        return Row(moment.at, *self._words(moment, of))
 
-    def _words(self, told: Told, of: Sequence[str]) -> Words:
+    def _words(self, moment: MergedMoment, of: Sequence[str]) -> Words:
         """What a moment says. ``of``: its profile, where there is more than one."""
-        numbers = facts_words(told.facts, _SAID)
-        match told.kind:
+        numbers = facts_words(moment.facts, _SAID)
+        match moment.kind:
             case "target":
-                mark = "raised" if told.after >= told.before else "lowered"
-                return mark, f"target {told.before:,} → {told.after:,}", [*_moved(told), *told.repeated("steps"), *of]
+                mark = "raised" if moment.after >= moment.before else "lowered"
+                return (
+                    mark,
+                    f"target {moment.before:,} → {moment.after:,}",
+                    [*_moved(moment), *moment.repeated("steps"), *of],
+                )
             case "create":
-                batches = [f"{told.moves:,} batches {told.span}"] if told.moves > 1 else []
-                failed = [f"{count(told.failed, 'creation')} failed: {escaped(told.text, 80)}"] if told.failed else []
-                return "raised", f"+ {_range(told)}", [_aim(told), *batches, *failed, *of]
+                batches = [f"{moment.moves:,} batches {moment.span}"] if moment.moves > 1 else []
+                failed = (
+                    [f"{count(moment.failed, 'creation')} failed: {escaped(moment.text, 80)}"] if moment.failed else []
+                )
+                return "raised", f"+ {_range(moment)}", [_aim(moment), *batches, *failed, *of]
             case "delete":
-                whom = ids(told.ids) if told.number <= len(told.ids) else count(told.number, "pod")
-                return "killed", f"− {whom or 'all pods'}", [told.cause, *numbers, *told.repeated()]
+                whom = ids(moment.ids) if moment.number <= len(moment.ids) else count(moment.number, "pod")
+                return "killed", f"− {whom or 'all pods'}", [moment.cause, *numbers, *moment.repeated()]
             case "gone":
-                some = [] if told.number <= len(told.ids) else [ids(told.ids)]
-                return "killed", f"gone {told.few}", [*some, escaped(told.text, 100), told.cause, *told.repeated()]
+                some = [] if moment.number <= len(moment.ids) else [ids(moment.ids)]
+                return (
+                    "killed",
+                    f"gone {moment.few}",
+                    [*some, escaped(moment.text, 100), moment.cause, *moment.repeated()],
+                )
             case "let go":
-                why = why_killed(told.cause, told.facts, told.at)
-                return "killed", f"{told.text} {told.few}", [why, *told.repeated()]
+                cause = why_killed(moment.cause, moment.facts, moment.at)
+                return "killed", f"{moment.text} {moment.few}", [cause, *moment.repeated()]
             case "set":
-                return "quiet", f"{told.text} of {told.after:,}", [*told.repeated(), *of]
+                return "quiet", f"{moment.text} of {moment.after:,}", [*moment.repeated(), *of]
             case "exit":
-                return "threw", f"exit code {told.after}", [told.cause, *numbers]
+                return "threw", f"exit code {moment.after}", [moment.cause, *numbers]
             case "threw":
-                return "threw", f"{escaped(told.text, 40)} threw", [escaped(told.cause, 120), *told.repeated()]
-            case _ if told.cause in SIDE_BOUNDS:
-                verb = "kept" if "excess" in told.facts else "held"
-                return "held", f"{verb} {told.number:,}", [f"by {bound_words(told.cause)}", told.lasted, *numbers, *of]
+                return "threw", f"{escaped(moment.text, 40)} threw", [escaped(moment.cause, 120), *moment.repeated()]
+            case _ if moment.cause in SIDE_BOUNDS:
+                verb = "kept" if "excess" in moment.facts else "held"
+                return (
+                    "held",
+                    f"{verb} {moment.number:,}",
+                    [f"by {bound_words(moment.cause)}", moment.lasted, *numbers, *of],
+                )
             case _:
-                what, by = holding(told.cause, told.facts, told.number)
-                return "held", what, [*by, told.lasted, *of]
+                what, by = holding(moment.cause, moment.facts, moment.number)
+                return "held", what, [*by, moment.lasted, *of]
 
 
-def _moved(told: Told) -> list[str]:
+def _moved(moment: MergedMoment) -> list[str]:
     """Why a target moved; what dynamic allocation decided reads as in a replay of its event log."""
-    if told.cause in (OUTSIDE, BACKEND):
-        return [told.cause]
-    if told.after >= told.before:
-        return why_raised(told.cause, told.facts, told.before, told.after, {})
-    return why_lowered(told.cause, told.facts, told.before, told.after, 1, 0)
+    if moment.cause in (OUTSIDE, BACKEND):
+        return [moment.cause]
+    if moment.after >= moment.before:
+        return why_raised(moment.cause, moment.facts, moment.before, moment.after, {})
+    return why_lowered(moment.cause, moment.facts, moment.before, moment.after, 1, 0)
 
 
-def _range(told: Told) -> str:
-    if told.number == 1:
-        return f"pod {told.ids[0]}"
-    return f"{told.number:,} pods ({told.ids[0]} to {told.last_id})"
+def _range(moment: MergedMoment) -> str:
+    if moment.number == 1:
+        return f"pod {moment.ids[0]}"
+    return f"{moment.number:,} pods ({moment.ids[0]} to {moment.last_id})"
 
 
-def _aim(told: Told) -> str:
-    facts = told.facts
+def _aim(moment: MergedMoment) -> str:
+    facts = moment.facts
     missing, target = facts.get("missing"), facts.get("target")
     if isinstance(missing, int) and isinstance(target, int):
         return f"{missing:,} missing of {target:,}"
-    return told.cause
+    return moment.cause

@@ -15,7 +15,7 @@ from typing import Any, Final
 from podtide.adapters.text.format import count, ids, joined
 from podtide.adapters.views.stats.yarn import GIVEN_BACK, gone_words, nearness
 from podtide.adapters.views.timeline.decisions import bound_words, exit_words
-from podtide.adapters.views.timeline.kubernetes import IDS_KEPT, PodTimeline, Told
+from podtide.adapters.views.timeline.kubernetes import IDS_KEPT, MergedMoment, PodTimeline
 from podtide.adapters.views.timeline.scaling_rows import Words
 from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, named, released, text
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
@@ -46,7 +46,7 @@ class YarnTimeline(PodTimeline):
     def __init__(self) -> None:
         super().__init__()
         self._placed: dict[int, Placed] = {}
-        self._launches: dict[str, Told] = {}
+        self._launches: dict[str, MergedMoment] = {}
         self._near: dict[str, str] = {}  # containers that were matched and are not launched yet
         self._host_of: dict[str, str] = {}
         self._registered = False
@@ -79,10 +79,10 @@ class YarnTimeline(PodTimeline):
             case ym.RequestContainers():
                 self._requested(now, command)
             case ym.CancelRequests(spans=spans):
-                told = self._run(now, ("cancel", command.why.cause, command.profile))
-                self._why(told, command.why.cause.value, command.why.facts)
-                told.profile = command.profile
-                told.number += count_of(spans)
+                moment = self._run(now, ("cancel", command.why.cause, command.profile))
+                self._why(moment, command.why.cause.value, command.why.facts)
+                moment.profile = command.profile
+                moment.number += count_of(spans)
             case ym.TakeRequests(matches=matches):
                 for match in matches:
                     self._near[match.container] = nearness(match.location, self._host_of.get(match.container))
@@ -91,15 +91,15 @@ class YarnTimeline(PodTimeline):
             case ym.ReleaseContainers() if command.why.cause is Cause.KILLED:
                 pass  # it follows from the kill, which is told
             case ym.ReleaseContainers(containers=containers):
-                told = self._run(now, ("release", command.why.cause))
-                self._why(told, command.why.cause.value, command.why.facts)
-                told.extend(containers)
+                moment = self._run(now, ("release", command.why.cause))
+                self._why(moment, command.why.cause.value, command.why.facts)
+                moment.extend(containers)
             case ym.UpdateExclusions(added=added, removed=removed):
                 for kind, hosts in (("exclude", added), ("include", removed)):
                     if hosts:
-                        told = self._run(now, (kind,))
-                        told.facts = command.why.facts
-                        told.extend(hosts)
+                        moment = self._run(now, (kind,))
+                        moment.facts = command.why.facts
+                        moment.extend(hosts)
             case ym.DecommissionHost(host=host):
                 self._run(now, ("node leaves",)).extend((host,))
             case RemoveExecutor(executor=executor):
@@ -110,19 +110,19 @@ class YarnTimeline(PodTimeline):
                     self._gone = now, executor
                     self._removed(now, command)
             case ym.EndApplication():
-                told = self._run(now, ("end", command.status, command.exit_code))
-                told.text, told.cause, told.after = command.status, command.message, command.exit_code
+                moment = self._run(now, ("end", command.status, command.exit_code))
+                moment.text, moment.cause, moment.after = command.status, command.message, command.exit_code
             case _:
                 super()._decided(now, command)
 
     def _removed(self, now: Millis, command: RemoveExecutor) -> None:
-        told = self._run(now, ("gone", gone_words(command)))
-        if told.moves == 1:
-            told.cause, told.text = gone_words(command), exit_words(command.reason._asdict())
+        moment = self._run(now, ("gone", gone_words(command)))
+        if moment.moves == 1:
+            moment.cause, moment.text = gone_words(command), exit_words(command.reason._asdict())
             if command.reason.exit_code is not None:  # what Spark says of it, explain tells
                 host = command.why.facts.get("host")
-                told.text = "" if host is None else f"on {host}"
-        told.extend((command.executor,))
+                moment.text = "" if host is None else f"on {host}"
+        moment.extend((command.executor,))
 
     def _threw(self, now: Millis, machine: str, what: str) -> None:
         if what == self._refused:  # a heartbeat failed: the allocator throws what the resource manager's client threw
@@ -132,35 +132,35 @@ class YarnTimeline(PodTimeline):
             super()._threw(now, machine, what)
 
     def _requested(self, now: Millis, command: ym.RequestContainers) -> None:
-        told = self._run(now, ("request", command.profile))
+        moment = self._run(now, ("request", command.profile))
         # Of a ramp the last one says how far it went.
-        told.cause, told.facts = command.why.cause.value, command.why.facts
-        told.profile = command.profile
-        told.number += command.count
+        moment.cause, moment.facts = command.why.cause.value, command.why.facts
+        moment.profile = command.profile
+        moment.number += command.count
         self._named = self._named or bool(command.profile)
         if command.layout is not None:
-            placed = self._placed.setdefault(told.order, Placed())
+            placed = self._placed.setdefault(moment.order, Placed())
             placed.localized += command.layout.size
             for host in command.layout.hosts[:IDS_KEPT]:
                 if len(placed.wished) < IDS_KEPT:
                     placed.wished[host] = None
 
     def _launched(self, now: Millis, command: ym.LaunchExecutor) -> None:
-        told = self._run(now, ("launch", command.profile))
-        self._why(told, command.why.cause.value, command.why.facts)
-        told.profile = command.profile
-        told.extend((command.executor,))
-        placed = self._placed.setdefault(told.order, Placed())
+        moment = self._run(now, ("launch", command.profile))
+        self._why(moment, command.why.cause.value, command.why.facts)
+        moment.profile = command.profile
+        moment.extend((command.executor,))
+        placed = self._placed.setdefault(moment.order, Placed())
         placed.near[self._near.pop(command.container, "anywhere")] += 1
         if len(placed.hosts) < IDS_KEPT:
             placed.hosts[command.host] = None
         if len(self._launches) < LAUNCHES_MAX:
-            self._launches[command.executor] = told
+            self._launches[command.executor] = moment
 
-    def _keep(self, told: Told) -> None:
+    def _keep(self, moment: MergedMoment) -> None:
         tail = self._tail
         oldest = tail[0] if len(tail) == tail.maxlen else None
-        super()._keep(told)
+        super()._keep(moment)
         if oldest is not None and (not tail or tail[0] is not oldest):  # it fell out, and where it was with it
             self._placed.pop(oldest.order, None)
 
@@ -170,66 +170,66 @@ class YarnTimeline(PodTimeline):
 
     # --------------------------------------------------------------------------------------------------------- words
 
-    def _words(self, told: Told, of: Sequence[str]) -> Words:
-        placed = self._placed.get(told.order, Placed())
-        match told.kind:
+    def _words(self, moment: MergedMoment, of: Sequence[str]) -> Words:
+        placed = self._placed.get(moment.order, Placed())
+        match moment.kind:
             case "request":
-                parts = [_aim(told), _wishes(told, placed), *told.repeated(), *of]
-                return "raised", f"+ {count(told.number, 'request')}", parts
+                parts = [_aim(moment), _wishes(moment, placed), *moment.repeated(), *of]
+                return "raised", f"+ {count(moment.number, 'request')}", parts
             case "cancel":
-                why = "to ask anew where the data is" if told.cause == "locality" else told.cause
-                return "lowered", f"− {count(told.number, 'request')}", [why, *told.repeated(), *of]
+                why = "to ask anew where the data is" if moment.cause == "locality" else moment.cause
+                return "lowered", f"− {count(moment.number, 'request')}", [why, *moment.repeated(), *of]
             case "launch":
-                which = told.ids[0] if told.number == 1 else f"{told.ids[0]} to {told.last_id}"
-                launches = count(told.failed, "launch", "launches")
-                failed = [f"{launches} failed: {text(told.text)}"] if told.failed else []
-                over = [told.span] if told.span else []
-                what = f"+ {count(told.number, 'executor')} ({which})"
+                which = moment.ids[0] if moment.number == 1 else f"{moment.ids[0]} to {moment.last_id}"
+                launches = count(moment.failed, "launch", "launches")
+                failed = [f"{launches} failed: {text(moment.text)}"] if moment.failed else []
+                over = [moment.span] if moment.span else []
+                what = f"+ {count(moment.number, 'executor')} ({which})"
                 return "raised", what, [*_places(placed), *failed, *over, *of]
             case "release":
-                facts = {} if told.moves > 1 else told.facts  # numbers of the first stand for none of the others
-                parts = [*released(told.cause, facts), *told.repeated()]
-                return "killed", f"release {count(told.number, 'container')}", parts
+                facts = {} if moment.moves > 1 else moment.facts  # numbers of the first stand for none of the others
+                parts = [*released(moment.cause, facts), *moment.repeated()]
+                return "killed", f"release {count(moment.number, 'container')}", parts
             case "exclude" | "include":
-                mark = "held" if told.kind == "exclude" else "quiet"
-                excluded = told.facts.get("excluded")
+                mark = "held" if moment.kind == "exclude" else "quiet"
+                excluded = moment.facts.get("excluded")
                 now_excluded = [f"{excluded:,} excluded now"] if isinstance(excluded, int) else []
-                parts = [named(told.ids), *now_excluded, *told.repeated()]
-                return mark, f"{told.kind} {count(told.number, 'host')}", parts
+                parts = [named(moment.ids), *now_excluded, *moment.repeated()]
+                return mark, f"{moment.kind} {count(moment.number, 'host')}", parts
             case "node leaves":
-                return "killed", f"{count(told.number, 'node')} leaving", [named(told.ids), "decommissioning"]
+                return "killed", f"{count(moment.number, 'node')} leaving", [named(moment.ids), "decommissioning"]
             case "heartbeat":
-                return "threw", "heartbeat failed", [text(told.text), *told.repeated()]
+                return "threw", "heartbeat failed", [text(moment.text), *moment.repeated()]
             case "master":
                 return "threw", "a new application master", ["it registered anew: executors and requests are forgotten"]
             case "end":
-                return "threw", f"the end: {text(told.text)}", [text(told.cause), f"exit code {told.after}"]
+                return "threw", f"the end: {text(moment.text)}", [text(moment.cause), f"exit code {moment.after}"]
             case "gone":
-                some = [ids(told.ids)] if told.number > len(told.ids) else []
-                single = told.number == 1 and told.cause != GIVEN_BACK  # of many no reason stands for the others
-                reason = [text(told.text)] if single else []
-                return "killed", f"gone {told.few}", [*some, told.cause, *told.repeated(), *reason]
-            case "held" if told.cause in CONTAINER_BOUNDS:
-                target = told.facts.get("target")
+                some = [ids(moment.ids)] if moment.number > len(moment.ids) else []
+                single = moment.number == 1 and moment.cause != GIVEN_BACK  # of many no reason stands for the others
+                reason = [text(moment.text)] if single else []
+                return "killed", f"gone {moment.few}", [*some, moment.cause, *moment.repeated(), *reason]
+            case "held" if moment.cause in CONTAINER_BOUNDS:
+                target = moment.facts.get("target")
                 aim = [f"target {target:,}"] if isinstance(target, int) else []
-                return "held", f"held {told.number:,}", [f"by {bound_words(told.cause)}", told.lasted, *aim, *of]
+                return "held", f"held {moment.number:,}", [f"by {bound_words(moment.cause)}", moment.lasted, *aim, *of]
             case _:
-                return super()._words(told, of)
+                return super()._words(moment, of)
 
 
-def _aim(told: Told) -> str:
-    facts: Mapping[str, Any] = told.facts
+def _aim(moment: MergedMoment) -> str:
+    facts: Mapping[str, Any] = moment.facts
     missing, target = facts.get("missing"), facts.get("target")
     if not isinstance(missing, int) or not isinstance(target, int):
-        return told.cause
-    return f"for {target:,} in the end" if told.moves > 1 else f"{missing:,} missing of {target:,}"
+        return moment.cause
+    return f"for {target:,} in the end" if moment.moves > 1 else f"{missing:,} missing of {target:,}"
 
 
-def _wishes(told: Told, placed: Placed) -> str:
+def _wishes(moment: MergedMoment, placed: Placed) -> str:
     if not placed.localized:
         return "anywhere"
     near = f"{placed.localized:,} near their data on {named(placed.wished)}"
-    anywhere = told.number - placed.localized
+    anywhere = moment.number - placed.localized
     return f"{near}, {anywhere:,} anywhere" if anywhere > 0 else near
 
 

@@ -98,8 +98,10 @@ def heard_containers(stimulus: object) -> str | None:
         case ym.MasterLost():
             return "the application master is lost"
         case ym.ProfilesDefined(specs=specs):
-            told = ", ".join(f"profile {profile}: {resource_words(spec.resource)}" for profile, spec in specs[:SHOWN])
-            return f"profiles defined: {told}"
+            profiles = ", ".join(
+                f"profile {profile}: {resource_words(spec.resource)}" for profile, spec in specs[:SHOWN]
+            )
+            return f"profiles defined: {profiles}"
         case _:
             return None
 
@@ -139,12 +141,12 @@ def sized(record: Mapping[str, Any]) -> list[str]:
     """What each of them is to have."""
     resource = record.get("resource")
     label = record.get("label")
-    told = []
+    parts = []
     if isinstance(resource, Mapping):
         custom = [f"{text(name)} {amount:,}" for name, amount in resource.get("custom", ())]
         cores = count(resource.get("vcores", 0), "core")
-        told.append(joined([f"{resource.get('memory_mib', 0):,} MiB", cores, *custom], ", "))
-    return [*told, f"nodes labelled {text(label)}"] if label else told
+        parts.append(joined([f"{resource.get('memory_mib', 0):,} MiB", cores, *custom], ", "))
+    return [*parts, f"nodes labelled {text(label)}"] if label else parts
 
 
 def resource_words(resource: Any) -> str:
@@ -208,12 +210,12 @@ def location_words(location: str) -> str:
 
 
 def _matches(matches: Sequence[Mapping[str, Any]]) -> list[str]:
-    told = [
+    shown = [
         f"{short(one['container'])} takes request {one['request']} {location_words(one['location'])}"
         for one in matches[:SHOWN]
     ]
     more = len(matches) - SHOWN
-    return [*told, f"and {more:,} more"] if more > 0 else told
+    return [*shown, f"and {more:,} more"] if more > 0 else shown
 
 
 def _missing(facts: Mapping[str, Any]) -> str:

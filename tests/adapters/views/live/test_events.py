@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
 from podtide.adapters.recording.records.decisions import command_record
-from podtide.adapters.views.live.events import LEVELS, Ids, Targets, cause_of, command_name, held_words, stamp, told
+from podtide.adapters.views.live.events import LEVELS, Ids, Targets, cause_of, command_name, held_words, lines_of, stamp
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Decommission, Departure, Kill
@@ -51,7 +51,7 @@ def test_joined_ranges_hold_what_both_held(one: list[int], two: list[int]) -> No
 
 def test_five_hundred_creates_are_one_line() -> None:
     creates = [pc.CreatePod(5, n, PodNumber(n), ProfileId(0), WHY) for n in range(101, 601)]
-    (line,) = told(5, creates, ())
+    (line,) = lines_of(5, creates, ())
     assert (line.what, line.parts) == ("create pods 101-600", ["500 missing: target 600, 100 counted"])
     assert (line.kind, line.name, line.level, line.mark) == ("decision", "createPod", "info", "raised")
 
@@ -63,7 +63,7 @@ def test_profiles_and_targets_are_told_apart() -> None:
         pc.CreatePod(5, 2, PodNumber(2), ProfileId(1), WHY),
         pc.CreatePod(5, 3, PodNumber(3), ProfileId(0), other),
     ]
-    assert [line.what for line in told(5, creates, ())] == ["create pod 1", "create pod 2", "create pod 3"]
+    assert [line.what for line in lines_of(5, creates, ())] == ["create pod 1", "create pod 2", "create pod 3"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_profiles_and_targets_are_told_apart() -> None:
     ],
 )  # fmt: skip
 def test_a_command_in_words(command: Any, what: str, why: list[str], level: str) -> None:
-    (line,) = told(1, (command,), ())
+    (line,) = lines_of(1, (command,), ())
     assert (line.what, line.parts, line.level) == (what, why, level)
 
 
@@ -109,7 +109,7 @@ def test_every_command_is_told_and_can_be_told_with_others(kind: type) -> None:
     def lines(one: Any, two: Any) -> None:
         if isinstance(one, Kill | Decommission) and not (one.departures and two.departures):
             return
-        found = told(3, (one, two), ())
+        found = lines_of(3, (one, two), ())
         assert found
         for line in found:
             assert all(part.isprintable() for part in (line.what, *line.parts))
@@ -136,7 +136,7 @@ def held(phase: Phase, bound: Bound, *executors: str) -> Held:
     ],
 )  # fmt: skip
 def test_a_report_in_words(report: Any, what: str, level: str, kind: str) -> None:
-    (line,) = told(1, (), (report,))
+    (line,) = lines_of(1, (), (report,))
     assert (line.what, line.level, line.kind) == (what, level, kind)
     assert all(part.isprintable() for part in line.parts)
 
@@ -199,5 +199,5 @@ def test_registrations_of_one_step_say_how_many_there_are_now() -> None:
         pc.AnswerRegistration(1, ExecutorId(str(n)), True, Why(Cause.REGISTERED, pmap({"registered": n})))
         for n in (1, 2, 3)
     ]
-    (line,) = told(1, answers, ())
+    (line,) = lines_of(1, answers, ())
     assert (line.what, line.parts) == ("executors 1-3 registered", ["3 in all"])

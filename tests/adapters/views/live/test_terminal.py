@@ -24,6 +24,7 @@ from podtide.adapters.text.plot import ASCII, COLOURED
 from podtide.adapters.views.live.dashboard import Frame, columns_of, graph
 from podtide.adapters.views.live.status import (
     About,
+    DecisionLine,
     HeldNow,
     Lease,
     LiveSnapshot,
@@ -31,7 +32,6 @@ from podtide.adapters.views.live.status import (
     ProfileFigures,
     RepeatedNotice,
     Stage,
-    Told,
     TotalFigures,
     Watch,
 )
@@ -52,7 +52,7 @@ BUSY = LiveSnapshot(
     recent=tuple(Point(600 if n > 20 else 10, min(412, 4 * n), min(409, 4 * n)) for n in range(150)),
     recent_width_ms=2_000,
     decisions=tuple(
-        Told(
+        DecisionLine(
             START + n * 1_000, START + n * 1_000, "info", "raised", "createPod", f"create pods {n}-{n + 9}", ("reason",)
         )
         for n in range(40)
@@ -198,7 +198,7 @@ def test_strange_names_cannot_steer_the_terminal() -> None:
     snapshot = replace(
         BUSY,
         about=About(evil, evil, evil, evil, evil, evil),
-        decisions=(Told(START, START, "info", "raised", evil, evil, (evil,)),),
+        decisions=(DecisionLine(START, START, "info", "raised", evil, evil, (evil,)),),
         held=(HeldNow(evil, 0, START, 1, False, (evil,)),),
         notices=(RepeatedNotice(START, START, Level.ERROR, Topic.CALL_REFUSED, evil),),
     )
