@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from podtide.adapters.recording.records.expectation import ABSENT, Difference, Expectation
+from podtide.adapters.recording.records.expectation import ABSENT, Departing, Difference, Expectation
 from podtide.adapters.text.format import clock, count, ids, joined, moment
+from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.replay import ReplayView
 from podtide.adapters.views.timeline.reasons import BOUNDS, peak_of
@@ -62,16 +63,7 @@ def _difference(view: ReplayView, difference: Difference, name: str, compared: i
                 view.record(one, rows)
             else:
                 view.page.say(f"  {clock(one['at_ms'] - start, tenths=True)}  {_bare(one)}")
-    if difference.departing:
-        view.page.title("Where they differ")
-        width = max(len(escaped(d.path, VALUE_SHOWN_MAX)) for d in difference.departing[:DEPARTURES_SHOWN])
-        for departing in difference.departing[:DEPARTURES_SHOWN]:
-            path = f"{escaped(departing.path, VALUE_SHOWN_MAX):<{width}}"
-            view.page.say(
-                f"  {path}  expected {_value(departing.expected)}, decided {_value(departing.decided)}", "bad"
-            )
-        if (more := len(difference.departing) - DEPARTURES_SHOWN) > 0:
-            view.page.say(f"  and {count(more, 'more value')}", "bad")
+    print_departures(view.page, difference.departing, "expected")
 
 
 def _profiles(difference: Difference) -> set[int]:
@@ -104,6 +96,19 @@ def _bare(record: Mapping[str, Any]) -> str:
     if isinstance(record.get("cause"), str):
         parts.append(escaped(record["cause"]))
     return joined(parts)
+
+
+def print_departures(page: Page, departing: Sequence[Departing], before: str) -> None:
+    """Print where two records differ. ``before``: what the first of them is called."""
+    if not departing:
+        return
+    page.title("Where they differ")
+    width = max(len(escaped(d.path, VALUE_SHOWN_MAX)) for d in departing[:DEPARTURES_SHOWN])
+    for one in departing[:DEPARTURES_SHOWN]:
+        path = f"{escaped(one.path, VALUE_SHOWN_MAX):<{width}}"
+        page.say(f"  {path}  {before} {_value(one.expected)}, decided {_value(one.decided)}", "bad")
+    if (more := len(departing) - DEPARTURES_SHOWN) > 0:
+        page.say(f"  and {count(more, 'more value')}", "bad")
 
 
 def _value(value: Any) -> str:

@@ -13,10 +13,11 @@ from typing import Any, Final
 from rich.text import Text
 
 from podtide.adapters.recording.comparison import Agreement, Divergence
-from podtide.adapters.recording.records.expectation import ABSENT, Departing, Expectation
+from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.text.format import clock, count, lasting, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.expectation import print_departures
 from podtide.adapters.views.simulation import SimulationView
 from podtide.adapters.views.timeline.decisions import call_words, decided_rows, heard, hold_words
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
@@ -32,8 +33,6 @@ TAIL_ROWS: Final = 16
 NARROW: Final = 64
 WHAT_MAX: Final = 26
 BATCH: Final = 64
-VALUE_SHOWN_MAX: Final = 60
-DEPARTURES_SHOWN: Final = 12
 STIMULI_SHOWN: Final = 8
 RECORDS_SHOWN: Final = 4
 CONF_SHOWN: Final = 40
@@ -232,7 +231,7 @@ def _difference(page: Page, divergence: Divergence, agreement: Agreement, name: 
         printer.records(records[:RECORDS_SHOWN])
         if len(records) > RECORDS_SHOWN:
             page.say("      and more of the same step", "dim")
-    _departing(page, divergence.departing, "recorded")
+    print_departures(page, divergence.departing, "recorded")
 
 
 def expected(page: Page, expectation: Expectation, start: Millis) -> None:
@@ -266,20 +265,4 @@ def expected(page: Page, expectation: Expectation, start: Millis) -> None:
                 printer.records([record])
             else:  # somebody may have written it by hand
                 page.say(f"  {printer.clock(record['at_ms'])}  {escaped(str(record['command']))}")
-    _departing(page, difference.departing, "expected")
-
-
-def _departing(page: Page, departing: Sequence[Departing], before: str) -> None:
-    if not departing:
-        return
-    page.title("Where they differ")
-    width = max(len(escaped(d.path, VALUE_SHOWN_MAX)) for d in departing[:DEPARTURES_SHOWN])
-    for one in departing[:DEPARTURES_SHOWN]:
-        path = f"{escaped(one.path, VALUE_SHOWN_MAX):<{width}}"
-        page.say(f"  {path}  {before} {_value(one.expected)}, decided {_value(one.decided)}", "bad")
-    if (more := len(departing) - DEPARTURES_SHOWN) > 0:
-        page.say(f"  and {count(more, 'more value')}", "bad")
-
-
-def _value(value: Any) -> str:
-    return ABSENT if value == ABSENT else escaped(str(value), VALUE_SHOWN_MAX)
+    print_departures(page, difference.departing, "expected")

@@ -18,7 +18,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import CallSeen
@@ -86,8 +86,7 @@ class LiveTracker:
         self._redactor = Redactor(redaction)
         self._lock = threading.Lock()
         self._clock = clock
-        self._about = about
-        self._started = clock.now() if start is None else start
+        start = clock.now() if start is None else start
         self._change = 0
         # pods and executors
         self._targets = Targets()
@@ -104,20 +103,13 @@ class LiveTracker:
         self._notices: deque[tuple[object, RepeatedNotice]] = deque(maxlen=NEWS_KEPT)
         self._notice_counts: Counter[str] = Counter()
         self._calls = Calls(clock)
-        self._listed = False
-        self._watch = Watch.NONE
-        self._watch_since = self._started
-        self._watch_breaks = 0
         self._seen_at: float | None = None
         self._last_heard: Callable[[], float | None] = _nobody
-        self._unreachable_since: Millis | None = None
-        self._throttled_at: Millis | None = None
-        self._lease = Lease.NONE
-        self._lease_since = self._started
-        self._lease_late_at: Millis | None = None
-        self._driver = True
-        self._differences = 0
-        self._stage = Stage.RUNNING
+        self._standing = LiveSnapshot(
+            at=start, change=0, started=start, about=about, watch_since=start,
+            lease_since=start, driver=True if about.driver else None,
+        )  # fmt: skip
+        """What notices say about how things stand; the rest is filled in when a snapshot is taken."""
         # the loop itself
         self._steps = 0
         self._step_seconds = HistogramCounter(STEP_EDGES)
@@ -160,10 +152,11 @@ class LiveTracker:
         with self._lock:
             self._steps += 1
             if any(isinstance(stimulus, Stopping) for stimulus in stimuli):
-                self._stage = Stage.STOPPING
+                self._stands(stage=Stage.STOPPING)
             if self._pods.step(stimuli, taken.commands, side):
                 self._seen_at = self._clock.monotonic()
-                self._listed = self._listed or side.store.view.full_ts > 0
+                if not self._standing.listed and side.store.view.full_ts > 0:
+                    self._stands(listed=True)
             self._hear(now, taken)
             for move in self._targets.moved(now, stimuli, taken):
                 self._tell(move.line())
@@ -190,7 +183,7 @@ class LiveTracker:
         """The run ends: from now on its loop may stand still."""
         with self._lock:
             self._change += 1
-            self._stage = Stage.STOPPING
+            self._stands(stage=Stage.STOPPING)
 
     def notify(self, notice: Notice) -> None:
         """Take a notice (a ``Notify``)."""
@@ -210,11 +203,10 @@ class LiveTracker:
             seen = [at for at in (self._seen_at, self._last_heard()) if at is not None]
             pods, targets = self._pods, self._targets.known
             profiles = sorted({*(profile for profile, target in targets.items() if target), *pods.profiles()})
-            return LiveSnapshot(
+            return replace(
+                self._standing,
                 at=now,
                 change=self._change,
-                started=self._started,
-                about=self._about,
                 profiles=tuple(pods.figures(profile, targets.get(profile, 0)) for profile in profiles[:PROFILES_MAX]),
                 total=pods.total(sum(targets.values())),
                 recent=self._recent(now),
@@ -226,23 +218,11 @@ class LiveTracker:
                 notices=tuple(one for _, one in self._notices),
                 notice_counts=dict(self._notice_counts),
                 calls=self._calls.figures(),
-                listed=self._listed,
-                watch=self._watch,
-                watch_since=self._watch_since,
-                watch_breaks=self._watch_breaks,
                 seen_ms=max(0, round((monotonic - max(seen)) * 1000)) if seen else None,
-                unreachable_since=self._unreachable_since,
-                throttled_at=self._throttled_at,
-                lease=self._lease,
-                lease_since=self._lease_since,
-                lease_late_at=self._lease_late_at,
-                driver=self._driver if self._about.driver else None,
-                differences=self._differences,
                 steps=self._steps,
                 step_seconds=self._step_seconds.taken(),
                 step_last_s=self._step_last,
                 beat_s=None if self._beat_at is None else monotonic - self._beat_at,
-                stage=self._stage,
                 exit_code=self._exit_code,
             )
 
@@ -339,37 +319,40 @@ class LiveTracker:
 
     # ------------------------------------------------------------------------------------------------------------ notices
 
+    def _stands(self, **changes: Any) -> None:
+        self._standing = replace(self._standing, **changes)
+
     def _take(self, notice: Notice) -> None:
         """What a notice says about how things stand."""
+        at, standing = notice.at, self._standing
         match notice.topic:
             case Topic.LISTED:
-                self._listed = True
+                self._stands(listed=True)
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCHING | Topic.WATCH_REPAIRED:
-                self._watch, self._watch_since = Watch.ALIVE, notice.at
+                self._stands(watch=Watch.ALIVE, watch_since=at)
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCH_BROKEN:
-                self._watch_breaks += 1
-                if self._watch is not Watch.BROKEN:
-                    self._watch, self._watch_since = Watch.BROKEN, notice.at
-            case Topic.API_UNREACHABLE:
-                self._unreachable_since = notice.at if self._unreachable_since is None else self._unreachable_since
+                since = standing.watch_since if standing.watch is Watch.BROKEN else at
+                self._stands(watch=Watch.BROKEN, watch_since=since, watch_breaks=standing.watch_breaks + 1)
+            case Topic.API_UNREACHABLE if standing.unreachable_since is None:
+                self._stands(unreachable_since=at)
             case Topic.API_BACK:
-                self._unreachable_since = None
+                self._stands(unreachable_since=None)
             case Topic.THROTTLED:
-                self._throttled_at = notice.at
+                self._stands(throttled_at=at)
             case Topic.LEASE_TAKEN:
-                self._lease, self._lease_since, self._lease_late_at = Lease.HELD, notice.at, None
+                self._stands(lease=Lease.HELD, lease_since=at, lease_late_at=None)
             case Topic.LEASE_RENEWED_LATE:
-                self._lease_late_at = notice.at
+                self._stands(lease_late_at=at)
             case Topic.LEASE_LOST:
-                self._lease, self._lease_since = Lease.LOST, notice.at
-            case Topic.DRIVER_UNREACHABLE | Topic.DRIVER_BACK:
-                self._driver = notice.topic is Topic.DRIVER_BACK
+                self._stands(lease=Lease.LOST, lease_since=at)
+            case Topic.DRIVER_UNREACHABLE | Topic.DRIVER_BACK if standing.driver is not None:
+                self._stands(driver=notice.topic is Topic.DRIVER_BACK)
             case Topic.DIFFERENCE:
-                self._differences += 1
+                self._stands(differences=standing.differences + 1)
             case Topic.STOPPED if notice.level is Level.INFO:
-                self._stage = Stage.STOPPED
+                self._stands(stage=Stage.STOPPED)
             case _:
                 pass
 

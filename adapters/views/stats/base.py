@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Final
 
 from podtide.adapters.views.stats.series import History
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.reasons import Bound, Held, Phase
+from podtide.domain.protocol.commands import Report
+from podtide.domain.protocol.reasons import Bound, Held, Phase, Threw
 
 GOALS_MAX: Final = 1_000
 """Targets whose reaching is told one by one; of more only the number."""
@@ -77,6 +78,8 @@ class StatsBase:
         self.counts: Counter[str] = Counter()
         self.removals: Counter[str] = Counter()
         self.wastes: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self.failed_calls: Counter[str] = Counter()
         self.exit_code: int | None = None
         self._now = start
         self._values: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -121,6 +124,28 @@ class StatsBase:
     def told_bounds(self) -> dict[str, Any]:
         """What held back and what kept, as plain data."""
         return {"held": self._bounds(keeps=False), "kept": self._bounds(keeps=True)}
+
+    def told_calls(self) -> dict[str, Any]:
+        """Removals, waste and calls by their causes and names, as plain data."""
+        return {
+            "removals": dict(sorted(self.removals.items())),
+            "wasted_by": dict(sorted(self.wastes.items())),
+            "calls": dict(sorted(self.calls.items())),
+            "calls_failed": {name: number for name, number in sorted(self.failed_calls.items()) if number},
+        }
+
+    def finish(self, now: Millis) -> None:
+        """The application has ended."""
+        self._pass(now)
+        self._close_holds(now)
+
+    def _reported(self, reports: Iterable[Report]) -> None:
+        """What a step reports: bounds, and rounds that threw."""
+        for report in reports:
+            if isinstance(report, Held):
+                self._held(report)
+            elif isinstance(report, Threw):
+                self.counts["threw"] += 1
 
     def _close_holds(self, now: Millis) -> None:
         """The application has ended: bounds still in force held until now."""

@@ -15,7 +15,6 @@ What every platform counts - targets, bounds, time - is in ``views.stats.base``.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -28,7 +27,7 @@ from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodNumber
-from podtide.domain.protocol.reasons import Cause, Held, Threw
+from podtide.domain.protocol.reasons import Cause
 
 CALLS_MAX: Final = 100_000
 """Calls under way whose outcomes are waited for; of more only the calls count."""
@@ -66,8 +65,6 @@ class KubernetesStats(StatsBase):
 
     def __init__(self, start: Millis) -> None:
         super().__init__(start)
-        self.calls: Counter[str] = Counter()
-        self.failed_calls: Counter[str] = Counter()
         self._asked: dict[int, Command] = {}
         self._side: KubernetesState | None = None
         self._looked_at: AllocatorState | None = None
@@ -83,17 +80,12 @@ class KubernetesStats(StatsBase):
         self._side = side
         for command in taken.commands:
             self._command(now, command, side)
-        for report in taken.reports:
-            if isinstance(report, Held):
-                self._held(report)
-            elif isinstance(report, Threw):
-                self.counts["threw"] += 1
+        self._reported(taken.reports)
         self._look(now, side)
 
     def finish(self, now: Millis) -> None:
         """The application has ended."""
-        self._pass(now)
-        self._close_holds(now)
+        super().finish(now)
         if self._side is not None:
             self._lose(_forgotten(self._side, self._coming), VANISHED)
 
@@ -115,10 +107,7 @@ class KubernetesStats(StatsBase):
                 "executor_seconds": self._executor_ms / 1000,
                 "waiting_seconds": self._waiting_ms / 1000,
             },
-            "removals": dict(sorted(self.removals.items())),
-            "wasted_by": dict(sorted(self.wastes.items())),
-            "calls": dict(sorted(self.calls.items())),
-            "calls_failed": dict(sorted(self.failed_calls.items())),
+            **self.told_calls(),
             **self.told_bounds(),
             "rounds_threw": counts["threw"],
             "exit_code": self.exit_code,

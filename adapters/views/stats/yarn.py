@@ -28,7 +28,7 @@ from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.containers import ANY_HOST
 from podtide.domain.protocol.pod_commands import AnswerRegistration, RemoveExecutor
-from podtide.domain.protocol.reasons import Cause, Held, Threw
+from podtide.domain.protocol.reasons import Cause
 from podtide.domain.yarn.allocator_state import YarnState
 
 CONTAINERS_MAX: Final = 1_000_000
@@ -79,8 +79,6 @@ class YarnStats(StatsBase):
 
     def __init__(self, start: Millis) -> None:
         super().__init__(start)
-        self.calls: Counter[str] = Counter()
-        self.failed_calls: Counter[str] = Counter()
         self.matched: Counter[str] = Counter({"host": 0, "rack": 0, "anywhere": 0})
         self.released: Counter[str] = Counter()
         self.exits: Counter[str] = Counter()
@@ -126,17 +124,8 @@ class YarnStats(StatsBase):
             if isinstance(stimulus, ym.ResourcesAnswered):
                 for one in stimulus.completed:
                     self._completed(one.container, one.status)
-        for report in taken.reports:
-            if isinstance(report, Held):
-                self._held(report)
-            elif isinstance(report, Threw):
-                self.counts["threw"] += 1
+        self._reported(taken.reports)
         self._look(now, side.allocator)
-
-    def finish(self, now: Millis) -> None:
-        """The application has ended."""
-        self._pass(now)
-        self._close_holds(now)
 
     def document(self) -> dict[str, Any]:
         """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/formats.md says."""
@@ -168,10 +157,7 @@ class YarnStats(StatsBase):
                 "included": counts["included"],
                 "decommissioning": counts["decommissioning"],
             },
-            "removals": dict(sorted(self.removals.items())),
-            "wasted_by": dict(sorted(self.wastes.items())),
-            "calls": dict(sorted(self.calls.items())),
-            "calls_failed": {name: number for name, number in sorted(self.failed_calls.items()) if number},
+            **self.told_calls(),
             **self.told_bounds(),
             "rounds_threw": counts["threw"],
             "exit_code": self.exit_code,
