@@ -257,7 +257,7 @@ class ExplainView:
         if "round" in document:
             current = document["round"]
             since = self.printer.clock(current["since_ms"])
-            parts = [f"began at {since}", f"{current['aims']:,} pods asked for", "waits for calls to come back"]
+            parts = [f"began at {since}", f"{current['asked']:,} pods asked for", "waits for calls to come back"]
             page.row("  a round    ", parts)
         self._timer(document)
 

@@ -34,20 +34,7 @@ from podtide.adapters.recording.records.jsonl import encoded
 from podtide.adapters.text.format import lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import cause, escaped
-from podtide.adapters.views.live.events import (
-    DECISION,
-    INFO,
-    LEVELS,
-    REPORT,
-    WARNING,
-    Line,
-    Move,
-    Targets,
-    command_level,
-    lines_of,
-    report_level,
-    stamp,
-)
+from podtide.adapters.views.live import events
 from podtide.adapters.views.live.status import REQUESTED, LiveSnapshot, alarms
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.adapters.views.timeline.decisions import bound_words
@@ -85,7 +72,7 @@ class _Stepped(NamedTuple):
     now: Millis
     commands: tuple[Command, ...]
     reports: tuple[Report, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[events.Move, ...]
 
 
 _Item: TypeAlias = _Stepped | Notice
@@ -106,20 +93,20 @@ class LiveLines:
         clock: Clock,
         *,
         as_json: bool = False,
-        level: str = INFO,
+        level: str = events.INFO,
         redaction: Redaction | None = None,
         status_ms: Millis = STATUS_MS,
         queue_max: int = QUEUE_MAX,
         complain: Callable[[str], None] | None = None,
         on_gone: Callable[[], None] | None = None,
     ) -> None:
-        assert level in LEVELS
+        assert level in events.LEVELS
         self._tracker = tracker
         self._out = _Out(stream)
         self._page = Page(stream)
         self._clock = clock
         self._as_json = as_json
-        self._lowest = LEVELS.index(level)
+        self._lowest = events.LEVELS.index(level)
         self._redactor = Redactor(redaction)
         self._status_ms = status_ms
         self._next_status = clock.now() + status_ms
@@ -127,7 +114,7 @@ class LiveLines:
         self._status_told: object = None
         self._complain = complain or _to_stderr
         self._on_gone = on_gone
-        self._targets = Targets()
+        self._targets = events.Targets()
         self._queue: queue.Queue[_Item | None] = queue.Queue(queue_max)
         self._dropped = 0
         self._dropped_lock = threading.Lock()
@@ -197,7 +184,7 @@ class LiveLines:
         now = self._clock.now()
         if dropped:
             text = f"{dropped:,} steps or news were not written: the reader is slower than the run"
-            self._write(self._said(now, WARNING, "lines dropped", text, (("dropped", dropped),)))
+            self._write(self._said(now, events.WARNING, "lines dropped", text, (("dropped", dropped),)))
         if ended or now >= self._next_status:
             self._next_status = now + self._status_ms
             if ended or self._status_change != self._tracker.change:
@@ -234,10 +221,11 @@ class LiveLines:
                     yield self._said(item.at, item.level.value, item.topic.value, item.text, item.facts)
             return
         alike: Counter[tuple[Topic, Level]] = Counter()
-        joined: dict[object, Line] = {}  # lines of several steps that say the same, in the order in which they began
+        joined: dict[object, events.Line] = {}  # lines of several steps that say the same, in the order of their begins
         for item in items:
             if isinstance(item, _Stepped):
-                for line in (*(move.line() for move in item.moves), *lines_of(item.now, item.commands, item.reports)):
+                moves = [move.line() for move in item.moves]
+                for line in (*moves, *events.lines_of(item.now, item.commands, item.reports)):
                     if line.ids is not None and line.key in joined:
                         joined[line.key].join(line)
                     else:
@@ -258,13 +246,13 @@ class LiveLines:
 
     def _stepped_json(self, step: _Stepped) -> Iterator[str | None]:
         for move in step.moves:
-            yield self._json(INFO, REPORT, move.record())
+            yield self._json(events.INFO, events.REPORT, move.record())
         for command in step.commands:
-            if self._is_wanted(level := command_level(command)):
-                yield self._json(level, DECISION, command_record(command))
+            if self._is_wanted(level := events.command_level(command)):
+                yield self._json(level, events.DECISION, command_record(command))
         for report in step.reports:
-            if self._is_wanted(level := report_level(report)):
-                yield self._json(level, REPORT, report_record(report))
+            if self._is_wanted(level := events.report_level(report)):
+                yield self._json(level, events.REPORT, report_record(report))
 
     def _said(self, at: Millis, level: str, name: str, text: str, facts: tuple[tuple[str, Fact], ...]) -> str | None:
         """Something that is no decision."""
@@ -272,12 +260,12 @@ class LiveLines:
             return self._json(level, NEWS, {"at_ms": at, "topic": name, "text": text, "facts": dict(facts)})
         return self._plain(_said_line(at, level, name, text, facts))
 
-    def _plain(self, line: Line) -> str | None:
+    def _plain(self, line: events.Line) -> str | None:
         if not self._is_wanted(line.level):
             return None
         name = escaped("-".join(line.name.split()), 60) or "-"
         words = " · ".join([line.what, *(part for part in line.parts if part)])
-        text = f"{stamp(line.at)} {line.level:<7} {line.kind:<8} {name:<22} {self._redactor.text(words)}"
+        text = f"{events.stamp(line.at)} {line.level:<7} {line.kind:<8} {name:<22} {self._redactor.text(words)}"
         return self._page.plain(escaped(text, TEXT_MAX).rstrip())
 
     def _json(self, level: str, kind: str, record: Mapping[str, Any]) -> str | None:
@@ -290,13 +278,14 @@ class LiveLines:
 
     def _status(self, snapshot: LiveSnapshot) -> str | None:
         if self._as_json:
-            return self._json(INFO, STATUS, status_record(snapshot))
+            return self._json(events.INFO, STATUS, status_record(snapshot))
         what, *parts = status_words(snapshot)
         stage = snapshot.stage.value
-        return self._plain(Line((), snapshot.at, snapshot.at, INFO, "", stage, what, why=parts, kind=STATUS))
+        at = snapshot.at
+        return self._plain(events.Line((), at, at, events.INFO, "", stage, what, why=parts, kind=STATUS))
 
     def _is_wanted(self, level: str) -> bool:
-        return LEVELS.index(level) >= self._lowest
+        return events.LEVELS.index(level) >= self._lowest
 
     # ------------------------------------------------------------------------------------------------------------ writing
 
@@ -351,10 +340,10 @@ class _Out:
                 select.select([], [self._descriptor], [], 1.0)
 
 
-def _said_line(at: Millis, level: str, name: str, text: str, facts: tuple[tuple[str, Fact], ...] = ()) -> Line:
+def _said_line(at: Millis, level: str, name: str, text: str, facts: tuple[tuple[str, Fact], ...] = ()) -> events.Line:
     """A notice in a line: its text may have several, and braces that mean nothing."""
     numbers = [f"{key} {value}" for key, value in facts if value is not None]
-    return Line((), at, at, level, "", name, " ".join(text.split()), why=numbers, kind=NEWS)
+    return events.Line((), at, at, level, "", name, " ".join(text.split()), why=numbers, kind=NEWS)
 
 
 def _to_stderr(text: str) -> None:

@@ -21,16 +21,8 @@ from podtide.domain.kubernetes.allocator.executor_index import profile_of
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.kubernetes.snapshots import View
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.commands import Command, Decommission, Kill
-from podtide.domain.protocol.pod_stimuli import (
-    DecommissionRequested,
-    ExecutorDisconnected,
-    KillRequested,
-    Outcome,
-    PodsReplaced,
-    PodsUpdated,
-)
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Labels, Pod, PodNumber, PodState
 
 NUMBER_DIGITS_MAX: Final = 18
@@ -72,17 +64,17 @@ class Pods:
         whole = view.full_ts != self._full_ts
         for stimulus in stimuli:
             match stimulus:
-                case PodsUpdated(pods=pods):
+                case ps.PodsUpdated(pods=pods):
                     heard = True
                     shown += [PodNumber(int(label)) for pod in pods if (label := _label(pod.labels))]
-                case PodsReplaced():
+                case ps.PodsReplaced():
                     whole = True
-                case Outcome(serial=serial, pods=pods):
+                case ps.Outcome(serial=serial, pods=pods):
                     whole = whole or bool(pods)
                     self._answered(serial)
-                case KillRequested(executors=executors) | DecommissionRequested(executors=executors):
+                case ps.KillRequested(executors=executors) | ps.DecommissionRequested(executors=executors):
                     touched.update(executors)
-                case ExecutorDisconnected(address=address):
+                case ps.ExecutorDisconnected(address=address):
                     touched.add(registry.addresses.get(address, ""))
                 case _:
                     pass

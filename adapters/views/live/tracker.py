@@ -24,20 +24,10 @@ from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.live import status
 from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
 from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, command_name, held_words, lines_of
 from podtide.adapters.views.live.pods import Pods
-from podtide.adapters.views.live.status import (
-    About,
-    DecisionLine,
-    HeldNow,
-    Lease,
-    LiveSnapshot,
-    Point,
-    RepeatedNotice,
-    Stage,
-    Watch,
-)
 from podtide.adapters.views.stats.base import hold_size
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
@@ -81,7 +71,7 @@ class LiveTracker:
     """Watches a live run. Thread-safe. ``start``: epoch milliseconds at which it began."""
 
     def __init__(
-        self, about: About, clock: Clock, start: Millis | None = None, redaction: Redaction | None = None
+        self, about: status.About, clock: Clock, start: Millis | None = None, redaction: Redaction | None = None
     ) -> None:
         self._redactor = Redactor(redaction)
         self._lock = threading.Lock()
@@ -91,21 +81,21 @@ class LiveTracker:
         # pods and executors
         self._targets = Targets()
         self._pods = Pods()
-        self._points: deque[tuple[int, Point]] = deque(maxlen=POINTS_MAX)
+        self._points: deque[tuple[int, status.Point]] = deque(maxlen=POINTS_MAX)
         # what was decided and what holds
         self._lines: deque[Line] = deque(maxlen=DECISIONS_KEPT)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._threw: Counter[str] = Counter()
-        self._held: dict[tuple[str, int], HeldNow] = {}
+        self._held: dict[tuple[str, int], status.HeldNow] = {}
         self._keepers: dict[str, tuple[str, int]] = {}
         self._exit_code: int | None = None
         # what was told
-        self._notices: deque[tuple[object, RepeatedNotice]] = deque(maxlen=NEWS_KEPT)
+        self._notices: deque[tuple[object, status.RepeatedNotice]] = deque(maxlen=NEWS_KEPT)
         self._notice_counts: Counter[str] = Counter()
         self._calls = Calls(clock)
         self._seen_at: float | None = None
         self._last_heard: Callable[[], float | None] = _nobody
-        self._standing = LiveSnapshot(
+        self._standing = status.LiveSnapshot(
             at=start, change=0, started=start, about=about, watch_since=start,
             lease_since=start, driver=True if about.driver else None,
         )  # fmt: skip
@@ -152,7 +142,7 @@ class LiveTracker:
         with self._lock:
             self._steps += 1
             if any(isinstance(stimulus, Stopping) for stimulus in stimuli):
-                self._stands(stage=Stage.STOPPING)
+                self._stands(stage=status.Stage.STOPPING)
             if self._pods.step(stimuli, taken.commands, side):
                 self._seen_at = self._clock.monotonic()
                 if not self._standing.listed and side.store.view.full_ts > 0:
@@ -160,7 +150,7 @@ class LiveTracker:
             self._hear(now, taken)
             for move in self._targets.moved(now, stimuli, taken):
                 self._tell(move.line())
-            point = Point(sum(self._targets.known.values()), self._pods.running, self._pods.registered)
+            point = status.Point(sum(self._targets.known.values()), self._pods.running, self._pods.registered)
             if not self._points or self._points[-1][1] != point:
                 self._change += 1
             self._keep_point(now, point)
@@ -183,7 +173,7 @@ class LiveTracker:
         """The run ends: from now on its loop may stand still."""
         with self._lock:
             self._change += 1
-            self._stands(stage=Stage.STOPPING)
+            self._stands(stage=status.Stage.STOPPING)
 
     def notify(self, notice: Notice) -> None:
         """Take a notice (a ``Notify``)."""
@@ -196,7 +186,7 @@ class LiveTracker:
 
     # ------------------------------------------------------------------------------------------------------ to others
 
-    def snapshot(self) -> LiveSnapshot:
+    def snapshot(self) -> status.LiveSnapshot:
         """How things stand now. Costs what is shown, never the pods."""
         with self._lock:
             now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -275,7 +265,7 @@ class LiveTracker:
             return
         number, keeps = hold_size(report)
         since = report.at if known is None else known.since
-        self._held[key] = HeldNow(*key, since, number, keeps, held_words(report))
+        self._held[key] = status.HeldNow(*key, since, number, keeps, held_words(report))
 
     def _keep(self, executor: str, report: Held) -> None:
         """A bound of single executors: each is kept by one of them at a time."""
@@ -292,24 +282,24 @@ class LiveTracker:
         if number > 0:
             since = at if known is None else known.since
             words = (f"kept {number:,} idle", f"by {bound_words(key[0])}")
-            self._held[key] = HeldNow(*key, since, number, True, words)
+            self._held[key] = status.HeldNow(*key, since, number, True, words)
 
     # ---------------------------------------------------------------------------------------------------- over time
 
-    def _keep_point(self, now: Millis, point: Point) -> None:
+    def _keep_point(self, now: Millis, point: status.Point) -> None:
         place = now // WIDTH_MS
         if self._points and self._points[-1][0] >= place:
             self._points[-1] = (self._points[-1][0], point)
         else:
             self._points.append((place, point))
 
-    def _recent(self, now: Millis) -> tuple[Point, ...]:
+    def _recent(self, now: Millis) -> tuple[status.Point, ...]:
         """One point for every stretch of time up to now; nothing changes between those that are known."""
         if not self._points:
             return ()
         last = max(now // WIDTH_MS, self._points[-1][0])
         first = max(self._points[0][0], last - POINTS_MAX + 1)
-        points: list[Point] = []
+        points: list[status.Point] = []
         for place, point in reversed(self._points):
             length = last - max(place, first) + 1 - len(points)
             points += [point] * length
@@ -330,11 +320,11 @@ class LiveTracker:
                 self._stands(listed=True)
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCHING | Topic.WATCH_REPAIRED:
-                self._stands(watch=Watch.ALIVE, watch_since=at)
+                self._stands(watch=status.Watch.ALIVE, watch_since=at)
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCH_BROKEN:
-                since = standing.watch_since if standing.watch is Watch.BROKEN else at
-                self._stands(watch=Watch.BROKEN, watch_since=since, watch_breaks=standing.watch_breaks + 1)
+                since = standing.watch_since if standing.watch is status.Watch.BROKEN else at
+                self._stands(watch=status.Watch.BROKEN, watch_since=since, watch_breaks=standing.watch_breaks + 1)
             case Topic.API_UNREACHABLE if standing.unreachable_since is None:
                 self._stands(unreachable_since=at)
             case Topic.API_BACK:
@@ -342,17 +332,17 @@ class LiveTracker:
             case Topic.THROTTLED:
                 self._stands(throttled_at=at)
             case Topic.LEASE_TAKEN:
-                self._stands(lease=Lease.HELD, lease_since=at, lease_late_at=None)
+                self._stands(lease=status.Lease.HELD, lease_since=at, lease_late_at=None)
             case Topic.LEASE_RENEWED_LATE:
                 self._stands(lease_late_at=at)
             case Topic.LEASE_LOST:
-                self._stands(lease=Lease.LOST, lease_since=at)
+                self._stands(lease=status.Lease.LOST, lease_since=at)
             case Topic.DRIVER_UNREACHABLE | Topic.DRIVER_BACK if standing.driver is not None:
                 self._stands(driver=notice.topic is Topic.DRIVER_BACK)
             case Topic.DIFFERENCE:
                 self._stands(differences=standing.differences + 1)
             case Topic.STOPPED if notice.level is Level.INFO:
-                self._stands(stage=Stage.STOPPED)
+                self._stands(stage=status.Stage.STOPPED)
             case _:
                 pass
 
@@ -368,12 +358,12 @@ class LiveTracker:
                     (key, replace(known, end=max(known.end, notice.at), text=text, times=known.times + 1))
                 )
                 return
-        self._notices.append((key, RepeatedNotice(notice.at, notice.at, notice.level, notice.topic, text)))
+        self._notices.append((key, status.RepeatedNotice(notice.at, notice.at, notice.level, notice.topic, text)))
 
 
 def _nobody() -> None:
     """Nobody has heard anything."""
 
 
-def _frozen(line: Line) -> DecisionLine:
-    return DecisionLine(line.at, line.end, line.level, line.mark, line.name, line.what, tuple(line.parts))
+def _frozen(line: Line) -> status.DecisionLine:
+    return status.DecisionLine(line.at, line.end, line.level, line.mark, line.name, line.what, tuple(line.parts))
