@@ -15,7 +15,7 @@ from typing import Any, Final, assert_never, get_args
 from msgspec import Struct
 
 from podtide.adapters.recording.records.codec import Form, Record
-from podtide.domain.protocol.commands import Command, Decommission, Departure, Kill, Report, RequestTotal, ScheduleThrew
+from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.pod_commands import DecommissionExecutors, PodCommand
 from podtide.domain.protocol.reasons import Held, Remark, Threw
@@ -33,7 +33,10 @@ def pod_command_forms() -> dict[type, Record]:
     """
     kinds = [kind for family in get_args(PodCommand | YarnCommand) for kind in (get_args(family) or (family,))]
     forms = {Layout: layout_form()}
-    return {kind: Record(kind, tag=("command", _call(kind)), names={"executors": "ids"}, forms=forms) for kind in kinds}
+    return {
+        kind: Record(kind, tag=("command", command_name(kind)), names={"executors": "ids"}, forms=forms)
+        for kind in kinds
+    }
 
 
 class LayoutWire(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,10 +71,17 @@ def layout_form() -> Form:
     return Form(LayoutWire, plain, value)
 
 
-def _call(kind: type) -> str:
-    if kind is DecommissionExecutors:
-        return "announceDecommission"
-    return kind.__name__[0].lower() + kind.__name__[1:]
+_NAMES: Final[dict[type, str]] = {
+    RequestTotal: "requestTotalExecutors",
+    Kill: "killExecutors",
+    Decommission: "decommissionExecutors",
+    DecommissionExecutors: "announceDecommission",
+}
+
+
+def command_name(kind: type) -> str:
+    """The name of a class of commands in records: ``createPod``, ``requestTotalExecutors``."""
+    return _NAMES.get(kind) or kind.__name__[0].lower() + kind.__name__[1:]
 
 
 def command_record(command: Command) -> dict[str, Any]:
@@ -87,7 +97,7 @@ def command_record(command: Command) -> dict[str, Any]:
                 facts = {"profile": change.profile, "before": change.before, "after": change.after, **facts}
             record = {
                 "at_ms": command.at,
-                "command": "requestTotalExecutors",
+                "command": command_name(RequestTotal),
                 "targets": {str(profile): command.targets[profile] for profile in sorted(command.targets)},
                 "cause": command.why.cause.value,
                 "facts": facts,
@@ -99,19 +109,17 @@ def command_record(command: Command) -> dict[str, Any]:
                     for c in command.changes
                 ]  # fmt: skip
             return record
-        case Kill():
-            return _departure_record("killExecutors", command.at, command.departures)
-        case Decommission():
-            return _departure_record("decommissionExecutors", command.at, command.departures)
+        case Kill() | Decommission():
+            return _departure_record(command)
         case _:
             return {"at_ms": command.at, **pod_command_forms()[type(command)].plain(command)}
 
 
-def _departure_record(call: str, at: int, departures: tuple[Departure, ...]) -> dict[str, Any]:
-    why = departures[0].why
+def _departure_record(command: Kill | Decommission) -> dict[str, Any]:
+    departures, why = command.departures, command.departures[0].why
     return {
-        "at_ms": at,
-        "command": call,
+        "at_ms": command.at,
+        "command": command_name(type(command)),
         "ids": [d.executor for d in departures],
         "cause": why.cause.value,
         "facts": {"executors": len(departures), **dict(sorted(why.facts.items()))},

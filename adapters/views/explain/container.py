@@ -19,7 +19,14 @@ from typing import Any, Final, NamedTuple
 
 from podtide.adapters.recording import AnyStimulus, RecordedStep, decided_record
 from podtide.adapters.recording.records.codec import Plain
-from podtide.adapters.views.explain.executor import GONE, LEAVING, REGISTERED, ExecutorHistory, registry_words
+from podtide.adapters.views.explain.executor import (
+    GONE,
+    LEAVING,
+    REGISTERED,
+    ExecutorHistory,
+    flag_words,
+    registry_flags,
+)
 from podtide.adapters.views.stats.yarn import nearness
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.engine import State
@@ -331,15 +338,11 @@ def container_books_of(state: State, executor: str, container: str | None) -> di
     known = rows.container_of.get(identity)
     box = container if known is None else known
     profile = None if known is None else rows.executor_of[known][1]
-    flags = [
+    master = (
         (identity in rows.launches, "starting"),
         (profile is not None and rows.running.get(identity) == profile, "running"),
         (box is not None and box in rows.released, "given back, its end not reported"),
         (identity in rows.loss_asked, "somebody waits to hear why it is gone"),
         (identity in rows.loss_stored, "why it is gone is remembered, nobody asked"),
-    ]
-    texts_of = {
-        "application master": [text for holds, text in flags if holds],
-        "driver": registry_words(side.backend.registry, identity),
-    }
-    return {name: ", ".join(texts) for name, texts in texts_of.items() if texts}
+    )
+    return flag_words({"application master": master, "driver": registry_flags(side.backend.registry, identity)})

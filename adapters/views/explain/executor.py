@@ -412,54 +412,54 @@ class ExecutorHistory:
         return entry
 
 
+Flags = Sequence[tuple[bool, str]]
+"""What may hold of an executor: whether it does, and how that reads."""
+
+
 def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str, str]:
     """What the driver's books say of an executor, by whose books they are; costs nothing but look-ups."""
     side = state.kubernetes
     if side is None:
         return {}
-    books: dict[str, list[str]] = {"allocator": [], "backend": [], "lifecycle": []}
+    allocator: Flags = ()
+    lifecycle: Flags = ()
     if number is not None and side.allocator is not None:
         counts = side.allocator.fleet.standing(number)
-        flags = [
+        pod = None if counts.deleted else counts.pod
+        allocator = (
             (counts.created is not None, "asked for and not seen: counts as newly created"),
             (counts.joined is not None, "registered and not seen: counts as known newly created"),
             (counts.deleted, "deleted as excess: counts nowhere"),
-            (
-                counts.pod is not None and not counts.deleted,
-                f"counts as {counts.pod.state.value}" if counts.pod else "",
-            ),
+            (pod is not None, f"counts as {pod.state.value}" if pod else ""),
             (counts.known, "known to the scheduler"),
-        ]
-        books["allocator"] = [text for holds, text in flags if holds]
-    books["backend"] = registry_words(side.backend.registry, ExecutorId(executor))
+        )
     if number is not None:
         memory = side.lifecycle.memory(number)
-        books["lifecycle"] = [
-            text
-            for holds, text in (
-                (memory.removed, "its removal is remembered"),
-                (memory.inactivated, "labelled inactive"),
-                (memory.failed, "counted as a failure"),
-            )
-            if holds
-        ]
-    return {name: ", ".join(texts) for name, texts in books.items() if texts}
-
-
-def registry_words(registry: Registry, executor: ExecutorId) -> list[str]:
-    """What the scheduler backend's books say of an executor."""
-    return [
-        text
-        for holds, text in (
-            (executor in registry.executors, "registered"),
-            (registry.active(executor), "active"),
-            (executor in registry.killed, "asked to go"),
-            (executor in registry.leaving, "decommissioning"),
-            (executor in registry.lost, "its connection is lost"),
-            (executor in registry.excluded, "excluded: deleted as excess"),
+        lifecycle = (
+            (memory.removed, "its removal is remembered"),
+            (memory.inactivated, "labelled inactive"),
+            (memory.failed, "counted as a failure"),
         )
-        if holds
-    ]
+    registry = registry_flags(side.backend.registry, ExecutorId(executor))
+    return flag_words({"allocator": allocator, "backend": registry, "lifecycle": lifecycle})
+
+
+def registry_flags(registry: Registry, executor: ExecutorId) -> Flags:
+    """What the scheduler backend's books say of an executor."""
+    return (
+        (executor in registry.executors, "registered"),
+        (registry.active(executor), "active"),
+        (executor in registry.killed, "asked to go"),
+        (executor in registry.leaving, "decommissioning"),
+        (executor in registry.lost, "its connection is lost"),
+        (executor in registry.excluded, "excluded: deleted as excess"),
+    )
+
+
+def flag_words(books: Mapping[str, Flags]) -> dict[str, str]:
+    """What holds, by whose books; books in which nothing holds are left out."""
+    words = {name: ", ".join(text for holds, text in flags if holds) for name, flags in books.items()}
+    return {name: text for name, text in words.items() if text}
 
 
 def _narrowed(record: Plain) -> Plain:

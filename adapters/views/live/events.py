@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.recording.records.decisions import command_record, report_record
+from podtide.adapters.recording.records.decisions import command_name, command_record, report_record
 from podtide.adapters.text.format import lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, exit_words
@@ -182,22 +182,6 @@ def stamp(at: Millis) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03}Z"
 
 
-def command_name(command: Command) -> str:
-    """A command's name in records: ``createPod``, ``requestTotalExecutors``."""
-    match command:
-        case RequestTotal():
-            return "requestTotalExecutors"
-        case Kill():
-            return "killExecutors"
-        case Decommission():
-            return "decommissionExecutors"
-        case pc.DecommissionExecutors():
-            return "announceDecommission"
-        case _:
-            kind = type(command).__name__
-            return kind[0].lower() + kind[1:]
-
-
 def cause_of(command: Command) -> Cause:
     """The leading reason."""
     return command.departures[0].why.cause if isinstance(command, Kill | Decommission) else command.why.cause
@@ -234,7 +218,7 @@ def lines_of(now: Millis, commands: Sequence[Command], reports: Sequence[Report]
         shape = _shape(command)
         if shape is None:
             record, level = command_record(command), command_level(command)
-            for line in _rows(now, record, level, command_name(command), DECISION):
+            for line in _rows(now, record, level, command_name(type(command)), DECISION):
                 _put(lines, line)
             continue
         key, one, many, executors = shape
@@ -246,7 +230,7 @@ def lines_of(now: Millis, commands: Sequence[Command], reports: Sequence[Report]
                 known.why = _reason(command)[1]
             continue
         mark, why = _reason(command)
-        name, level = command_name(command), command_level(command)
+        name, level = command_name(type(command)), command_level(command)
         lines[key] = Line(key, now, now, level, mark, name, one, many, why, Ids(executors))
     for report in reports:
         for line in _reported(now, report):

@@ -23,10 +23,11 @@ from typing import Any, Final
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Level, Notice, Topic
+from podtide.adapters.recording.records.decisions import command_name
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live import status
 from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
-from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, command_name, held_words, lines_of
+from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, held_words, lines_of
 from podtide.adapters.views.live.pods import Pods
 from podtide.adapters.views.stats.base import hold_size
 from podtide.adapters.views.timeline.decisions import bound_words
@@ -220,7 +221,7 @@ class LiveTracker:
 
     def _hear(self, now: Millis, taken: Step[State, Command]) -> None:
         for command in taken.commands:
-            self._counts[command_name(command), cause_of(command).value] += 1
+            self._counts[command_name(type(command)), cause_of(command).value] += 1
             if isinstance(command, pc.StopApplication):
                 self._exit_code = command.exit_code
         for report in taken.reports:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
-from podtide.adapters.recording.records.decisions import command_record
-from podtide.adapters.views.live.events import LEVELS, Ids, Targets, cause_of, command_name, held_words, lines_of, stamp
+from podtide.adapters.recording.records.decisions import command_name, command_record
+from podtide.adapters.views.live.events import LEVELS, Ids, Targets, cause_of, held_words, lines_of, stamp
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Decommission, Departure, Kill
@@ -114,7 +114,7 @@ def test_every_command_is_told_and_can_be_told_with_others(kind: type) -> None:
         for line in found:
             assert all(part.isprintable() for part in (line.what, *line.parts))
             assert line.level in LEVELS
-        assert command_name(one) == command_record(one)["command"]
+        assert command_name(type(one)) == command_record(one)["command"]
         assert cause_of(one).value == command_record(one)["cause"]
 
     lines()
