@@ -4,8 +4,8 @@ A log can be endless work, or take more memory than there is, or bring down the 
 others, so each log is worked on by a process of its own kind: it gets a request (bytes), answers (bytes), and gets the next.
 The parent holds a deadline for each; a process that misses it is killed with all that it started, one that dies is noticed
 by its closed connection, and either way another takes its place and the request has an ``Ended`` for an answer. Memory is
-bounded by the operating system (RLIMIT_AS: address space, on Linux); a request that meets the bound is told apart from
-other deaths, and its process is replaced as well, since nobody knows what is left of it.
+bounded by the operating system (RLIMIT_AS: address space, on Linux); a request that meets the bound is distinguished from
+other deaths, and its process is replaced as well, since its state is unknown.
 
 The processes are this interpreter with this import path, each the leader of a session: an interrupt from the keyboard
 reaches the parent alone, which ends them. They end by themselves when the parent is gone, whatever they are doing, since a
@@ -132,7 +132,7 @@ class Workers:
                 yield from self._next()
         finally:
             for worker in [worker for worker in self._workers.values() if worker.busy]:
-                self._drop(worker)  # nobody waits for its answer any more
+                self._drop(worker)  # its answer is not needed any more
 
     def _give(self, worker: _Worker[K], token: K, request: bytes) -> None:
         worker.busy, worker.token = True, token
@@ -140,7 +140,7 @@ class Workers:
         worker.send(request)
 
     def _next(self) -> Iterator[tuple[K, bytes | Ended]]:
-        """Wait until something happens, and what came of it."""
+        """Wait until a process answers, ends or misses its deadline; returns the answers."""
         bound = min((worker.deadline for worker in self._workers.values()), default=float("inf"))
         timeout = None if bound == float("inf") else max(0.0, bound - self._clock())
         for connection in wait(list(self._workers), timeout):
@@ -201,7 +201,7 @@ class Workers:
             raise WorkersError(f"no process for the work can be started: {how}")
 
     def _start(self) -> None:
-        # -P: the folder that somebody stands in is no place to import from.
+        # -P: nothing is imported from the working directory.
         command = [sys.executable, "-P", "-c", _CHILD]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:

@@ -3,7 +3,7 @@
 Lines say which pods the API server has, which requests fail, which executors are killed, decommissioned or reported
 lost, and when the backend stops. The answers are the messages to the driver, the requests in order, and the backend's
 timers after every line. The judge drove the backend's own half alone: it kills without asking who is registered, and
-its task scheduler knows nobody. So executors register here, unseen, before they are killed.
+its task scheduler knows no executor. So executors register here, unseen, before they are killed.
 
 What the maintenance thread is given runs at the end of a line, or with the next one (``later``).
 """
@@ -52,7 +52,7 @@ from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_LABEL, EXECUTOR_ROL
 from podtide.domain.protocol.reasons import Threw
 
 RECORDED: Final = "recorded"
-"""The judge's allocator that only writes down what it is told."""
+"""The judge's allocator that only records its calls."""
 SCRIPTED: Final = CallFailure(None, "scripted", "java.lang.IllegalStateException")
 RECOVERY_KEY: Final = "spark.kubernetes.allocation.recoveryMode.enabled"
 STOPS: Final = {"store": "snapshotsStore", "watch": "watch", "poll": "poll"}
@@ -119,7 +119,7 @@ class _Runner(Scripted):
             self.recovery = java_text(header["conf"][RECOVERY_KEY])
         self.holds = backend.supports_hold(config.backend)
         self.direct = options.get("allocator", RECORDED) == DIRECT
-        # The judge's core is cut off: nobody is parked, nobody's patience ends.
+        # The judge's core is cut off: no request is parked, no timeout ends.
         self.config: BackendConfig = replace(
             config.backend, unknown_decommissions_max=0, force_kill_timeout_ms=None, remarks=False
         )
@@ -175,7 +175,7 @@ class _Runner(Scripted):
         if "excluded" in line:
             self.take(Excluded(self.now, added=self.deleted))
             answers = {executor: self.state.is_excluded(executor) for executor in _ids(line, "excluded")}
-            self.take(Excluded(self.now, gone=self.deleted))  # nobody is turned away here
+            self.take(Excluded(self.now, gone=self.deleted))  # the exclusion ends here
             self.say({"isExecutorExcluded": answers})
         if line.get("hold"):
             self.say({"supportsExecutorHold": self.holds})

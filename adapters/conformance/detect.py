@@ -2,7 +2,7 @@
 
 Scenarios do not say of what kind they are; the keys of their lines do, and the header's options where these leave a choice.
 The shapes are records that msgspec checks a line against, so that a wrong line is refused at the edge, by its number and the
-place in it, and whoever runs a scenario can rely on what it reads. Pods are looked into as deep as they go, Spark's
+place in it, and runners read the lines without checks of their own. Pods are looked into as deep as they go, Spark's
 events only by those who decode them.
 
 Times keep to 53 bits, which any JSON reader holds, and no clock of Spark's is near them.
@@ -39,7 +39,7 @@ class _Shape(Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class Container(Struct, rename="camel"):
-    """A container status; keys that nobody reads are left alone."""
+    """A container status; other keys are ignored."""
 
     name: str | None = None
     image: str | None = None
@@ -52,7 +52,7 @@ class Container(Struct, rename="camel"):
 
 
 class Pod(Struct, rename="camel"):
-    """A pod, of both dialects; keys that nobody reads are left alone."""
+    """A pod, of both dialects; other keys are ignored."""
 
     id: Id | None = None
     phase: str | None = None
@@ -408,7 +408,7 @@ def _misfit(rows: Rows, shape: type[Struct]) -> Misfit | None:
 
 
 def _strange(rows: Rows) -> Unknown:
-    """Name the line where no kind is left that knows all keys so far, and the keys that nobody knows or that part ways."""
+    """Name the line after which no kind knows all keys, and the keys that are unknown or of different kinds."""
     left = set(KINDS)
     for number, line in rows:
         fitting = {name for name in left if line.keys() <= KINDS[name].keys}

@@ -2,7 +2,7 @@
 
 A scenario's header has a conf; its lines say who is registered and active, what the API will answer, and bring batches
 of snapshots, each a round. ``answers`` gives the lines that real Spark's manager gave: every removal, every call to the
-API and what came of it, and after each line the state. Formats: the LifecycleOracle section of the judge's notes.
+API and its result, and after each line the state. Formats: the LifecycleOracle section of the judge's notes.
 
 The scripted API knows the newest manifest that any line has shown of an executor, unless a line says that the pod is gone
 or being deleted. Within a snapshot Spark meets pods in the order of a hash; its lines are sorted by executor, and so

@@ -69,8 +69,8 @@ class _Runner(Scripted):
             targets = tuple((ProfileId(_number(profile)), count) for profile, count in line["targets"].items())
             threw = self.take(TargetsSet(self.now, targets))
         if "isDeleted" in line and not threw:
-            nobody = {java_text(executor): False for executor in line["isDeleted"]}
-            asked_first.append({"at": self.now, "isDeleted": nobody})
+            deleted = {java_text(executor): False for executor in line["isDeleted"]}
+            asked_first.append({"at": self.now, "isDeleted": deleted})
         if line.get("stop") and not threw:
             self.take(Stopping(self.now))
         self.say({"state": {"created": sorted(self.state.created), "replicas": dict(self.sets)}})

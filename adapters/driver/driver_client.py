@@ -1,4 +1,4 @@
-"""GET requests to one driver: kept alive, bounded in time and size, and never answered by somebody else.
+"""GET requests to one driver: kept alive, bounded in time and size, and never answered by another host.
 
 Redirects are followed on the same scheme, host and port only (a proxy adds a slash, say): credentials, and trust in
 what an answer says, must not wander off. TLS is verified. A credential is read from the environment variable that the
@@ -29,7 +29,7 @@ class DriverRefused(Exception):
 
 
 class NoAnswer(Exception):
-    """A request got no answer. ``refused``: the host is there, and nobody listens."""
+    """A request got no answer. ``refused``: the host is there, and no process listens."""
 
     def __init__(self, why: str, *, refused: bool = False) -> None:
         super().__init__(why)
@@ -139,7 +139,7 @@ class DriverHttp:
             raise
         except errors.NewConnectionError as problem:  # a ConnectTimeoutError to urllib3; unknown names are among them
             _close(response)
-            # Only a host that is there and has nobody listening says something of the driver: a name server that is
+            # Only a host that is there and has no listener says something of the driver: a name server that is
             # away, a network without a way, say nothing.
             refused = isinstance(problem.__cause__ or problem.__context__, ConnectionRefusedError)
             raise NoAnswer(f"{self.base} cannot be reached: {_cause(problem)}", refused=refused) from None

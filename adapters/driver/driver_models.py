@@ -1,7 +1,7 @@
 """The answers of the Spark driver's REST API (``/api/v1``, Spark 3.1 to 4.3), decoded in part into what a look is
 made of.
 
-Only the fields that somebody reads are materialised. Whatever Spark's numbers may be, they are bounded while they are
+Only the fields that are used are materialised. Whatever Spark's numbers may be, they are bounded while they are
 decoded; a field that an older Spark does not send has the value that means "not known". Stages and executors that are
 of no kind known here (a status that a later Spark invents) are passed over.
 """

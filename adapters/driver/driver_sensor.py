@@ -1,12 +1,12 @@
 """The sensor of a Spark driver: asks its REST API again and again, and hears what Spark's listeners would have heard.
 
 A look is three small requests on one kept connection: the running jobs, the stages that are active or pending, all
-executors. Beyond that it asks for the resource profiles at the beginning and when one turns up that nobody described,
+executors. Beyond that it asks for the resource profiles at the beginning and when one turns up that is not described yet,
 for a stage that has just left the list (how its tasks ended; a few at most), and now and then whether the application
 is over. What the answers mean is the domain's (``driver_view``); this module brings them there, in one thread.
 
 A driver that does not answer is said to be unreachable once, and back once; meanwhile nothing is heard, so that what
-ran goes on running as far as the engine knows, and nobody is let go. The driver is gone (``ended``) when the
+ran goes on running as far as the engine knows, and no executor is removed. The driver is gone (``ended``) when the
 application says that it has completed, or when it was there and for ``gone_s`` nobody has listened at its address any
 more, or an application of another name has.
 """
@@ -171,7 +171,7 @@ class DriverSensor:
     # ------------------------------------------------------------------------------------------------------- one look
 
     def turn(self) -> float:
-        """Look once and hear what came of it; returns the seconds to wait before the next time."""
+        """Look once and pass on what has changed; returns the seconds to wait before the next time."""
         began = self._clock.monotonic()
         try:
             snapshot = self._look()

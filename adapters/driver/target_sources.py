@@ -1,12 +1,12 @@
 """Where the number of executors comes from when no driver is asked: a number, a schedule, or lines on standard input.
 
-Each source has ``initial``, the default profile's executors that the application begins with (None: nobody said yet),
+Each source has ``initial``, the default profile's executors that the application begins with (None: not known yet),
 ``start`` and ``stop``, and says what it has to say as domain stimuli through ``hear``, from a thread of its own. A
 ``TargetsSet`` always names every profile that has a target so far: that is what requestTotalExecutors means.
 
 A schedule is played by the clock from ``start`` on. Lines are acted upon one by one; one that means nothing becomes a
 notice, with its number and what was expected, and ends nothing. Reading waits for the file descriptor, never in it, so
-that it can be ended, and leaves the descriptor's mode alone, which is shared with whoever started us.
+that it can be ended, and leaves the descriptor's mode alone, which is shared with the parent process.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class LineSource:
         """Read what is there; False at the end of the input, or of everything."""
         try:
             data = os.read(self._descriptor, PIECE)
-        except BlockingIOError:  # somebody else, who shares it, was faster
+        except BlockingIOError:  # another process that shares it was faster
             return True
         except OSError as problem:
             self._unreadable(problem)

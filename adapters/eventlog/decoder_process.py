@@ -90,7 +90,7 @@ class SecondProcess:
         self.clock: Millis = 0
         self.unneeded: dict[int, tuple[int, ...]] = {}
         self.bytes_read = 0
-        # -P: the folder that somebody stands in is no place to import from.
+        # -P: nothing is imported from the working directory.
         command = [sys.executable, "-P", "-c", _CHILD, source.path, "strict" if strict else "lenient"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._child = subprocess.Popen(  # noqa: S603 - this very interpreter

@@ -1,6 +1,6 @@
 """Spark's event JSON (JsonProtocol) to stimuli, for logs of Spark 1.x to 4.x and for recorded scenarios.
 
-A line is decoded into a partial record: only the fields that somebody reads are materialised, the rest is
+A line is decoded into a partial record: only the fields that are used are materialised, the rest is
 validated and skipped, which is what makes a 2 kB TaskEnd cost a microsecond. Numbers are bounded while they are
 decoded, so a hostile log cannot smuggle in what a 64-bit Spark could not hold.
 
@@ -338,7 +338,7 @@ class LineDecoder:
     A run of lines is decoded at once as long as every event in it is known. An event that is not known is decoded
     by itself, once: its name is learnt (so many at most, for a log may be hostile), and lines with it take the fast
     path from then on. ``Skipped`` stands for all of them. A line that fits ``Line`` but not the richer shapes that
-    were asked for is decoded as a ``Line``: what somebody wants to know besides never costs an event.
+    were asked for is decoded as a ``Line``: richer shapes never cost an event.
     """
 
     def __init__(self, shapes: Shapes = PLAIN) -> None:

@@ -3,7 +3,7 @@
 Every key has a default, so an empty file is the default cluster and a file says only what is different about its own.
 What a file cannot mean is refused with the file, the line, the key and what was expected there; a file that is too large,
 too deep or full of aliases is refused before it costs anything. ``write`` gives back a file that reads as the same
-cluster, with remarks behind its keys where somebody has any (``podtide fit`` says on how much each number rests).
+cluster, with remarks behind its keys where the caller gives them (``podtide fit`` says on how much each number rests).
 
 docs/fake-cluster.md describes the format.
 """

@@ -154,7 +154,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         parts = []
         if whole:
             yield begun, whole
-    # The file ends in a continuation. (After a lone backslash Java reports an empty key; nobody asks for it.)
+    # The file ends in a continuation. (After a lone backslash Java reports an empty key, which no rule here reads.)
     if any(parts):
         yield begun, "".join(parts)
 

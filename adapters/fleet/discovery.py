@@ -3,15 +3,15 @@
 - a file is a log; a ZIP is every log in it;
 - a folder that holds ``events_<n>_<application>`` is one rolled log, whatever its name; every other folder is a tree of
   logs: its files and, at any depth, its folders' (links to folders are not followed). Hidden files, checksums and the
-  status files of rolled logs are passed over by their names and counted. Of the other files nobody knows before they are
+  status files of rolled logs are passed over by their names and counted. Of the other files it is unknown before they are
   opened whether they are logs; that is the worker's business, and what then is none is skipped and counted too;
 - a pattern with ``*``, ``?``, ``[...]`` or ``**`` (folders at any depth) is what it matches, as found in a folder;
 - a URL is the same in a remote store (patterns excepted for http, where ``?`` begins a query and nothing can be listed).
 
-What is given by name is a log because somebody says so: if it is none, its row says that it cannot be read. A folder within
+What is given by name is taken for a log: if it is none, its row says that it cannot be read. A folder within
 a tree that cannot be listed is a row too: nothing of what was asked for is left out in silence.
 
-Order is nobody's business here: the catalogue sorts. Nothing is held but the folders on the way down.
+Logs come in no order: the journal sorts them. Only the folders on the way down are held in memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MEMBER: Final = re.compile(r"(.+?\.zip)!.+", re.IGNORECASE | re.DOTALL)
 
 
 class Found(NamedTuple):
-    """A log, or what may be one. ``named``: somebody says that it is one. ``problem``: why it need not be tried."""
+    """A log, or what may be one. ``named``: the user names it as one. ``problem``: why it need not be tried."""
 
     place: str
     stamp: Stamp
@@ -215,7 +215,7 @@ def paths_in(stream: BinaryIO, name: str) -> Iterator[str]:
 def begins_like_log(place: str) -> bool:
     """Whether what lies at ``place`` begins, decoded, with an object that speaks of an event. Raises ``LogError``.
 
-    What is foreign (an image, a table, a folder's ZIP without logs) is none; what cannot be read is for whoever asked.
+    What is foreign (an image, a table, a folder's ZIP without logs) is none; what cannot be read raises.
     """
     try:
         with open_log(place) as source:

@@ -81,7 +81,7 @@ class LocalListing(LocalStore):
 
 
 class _LocalFolder:
-    """A folder of this machine that is read anew each time somebody walks it."""
+    """A folder of this machine that is read anew at each iteration."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -131,7 +131,7 @@ def _logs_in(reader: Reader, path: str) -> tuple[str, ...]:
     try:
         zipped = ZipStore(reader, path)
     except LogError:
-        return ()  # whoever reads it will say what is wrong with it
+        return ()  # its reader reports what is wrong with it
     try:
         return tuple(place for place, _ in zipped.logs())
     finally:

@@ -1,6 +1,6 @@
 """The same work on a Spark cluster: requests go out in waves, executors answer them, answers come back as waves end.
 
-``SparkWorkers`` takes requests and gives answers as ``process_pool.Workers`` does, so whoever runs a fleet sees no
+``SparkWorkers`` takes requests and gives answers as ``process_pool.Workers`` does, so the caller sees no
 difference. A wave is one Spark job: as many partitions as keep every slot busy a few times over, each of a few requests; two
 waves are under way at once, so that the next fills the slots that the stragglers of the last leave. The driver holds two
 waves and never the fleet. Within a partition each request is worked on by a process of its own (``Workers`` with one

@@ -1,8 +1,8 @@
 """A fleet in figures: totals, where the bill went, what would be saved by what, and what could not be answered.
 
 Rows stream through ``Summary.add``; what is kept does not follow their number. Runs of one application (by its name, as
-nightly jobs have it) are summed in a private temporary database, reasons in a bounded table: a reason is told apart
-without its numbers, and shown as it was first met. Totals are over the rows that are ok, since only those have a bill.
+nightly jobs have it) are summed in a private temporary database, reasons in a bounded table: reasons are compared
+without their numbers, and shown as first met. Totals are over the rows that are ok, since only those have a bill.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _NUMBERS: Final = re.compile(r"[+−-]?\d[\d.,:]*")
 
 
 class Summary:
-    """See the module. A context manager. ``priced``: savings are told in money."""
+    """See the module. A context manager. ``priced``: savings are given in money."""
 
     def __init__(self, *, priced: bool, currency: str | None = None) -> None:
         self.priced = priced

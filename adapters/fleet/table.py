@@ -1,7 +1,7 @@
 """The table over a fleet as a file: CSV or Parquet, by the ending of its name; in its place only once it is whole.
 
-CSV is UTF-8 with a header and Unix line ends; what is not known is empty, moments are ISO 8601 in UTC. Names in it come
-from strangers and the file is likely to be opened in a spreadsheet, where a cell that begins with ``=``, ``+``, ``-``,
+CSV is UTF-8 with a header and Unix line ends; what is not known is empty, moments are ISO 8601 in UTC. Names in it are
+untrusted and the file is likely to be opened in a spreadsheet, where a cell that begins with ``=``, ``+``, ``-``,
 ``@``, a tab or a carriage return is a formula: such a text gets an apostrophe in front, as spreadsheets themselves mark a
 text (numbers are never touched). Signs that are not printable are written as their escapes, so the file is also safe to look
 at in a terminal, and every row is one line.

@@ -1,1 +1,1 @@
-"""Text for people, and text from strangers made safe: numbers, times, pages, plots, progress lines."""
+"""Text for people, and untrusted text made safe: numbers, times, pages, plots, progress lines."""

@@ -2,7 +2,7 @@
 
 A ``Page`` knows the width, the encoding and the colours of where it prints. It takes plain text and names of styles,
 never markup, and escapes whatever is not printable. Colours are the terminal's own sixteen, and
-nothing is told by colour alone. No line ends in blanks, so what a pipe gets can be compared and searched.
+no information is in the colour alone. No line ends in blanks, so what a pipe gets can be compared and searched.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ASCII: Final = str.maketrans(
 
 
 class _Console(Console):
-    """A console that leaves a closed pipe to whoever runs the command."""
+    """A console that leaves a closed pipe to its caller."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -58,7 +58,7 @@ class Page:
         self.coloured = bool(self._console.color_system) and not self._console.no_color
 
     def plain(self, text: str) -> str:
-        """Text in signs that the encoding has and that move no cursor, whoever forgot to escape them."""
+        """Text in signs that the encoding has and that move no cursor, also where the caller did not escape it."""
         if not text.isprintable():
             text = escaped(text, len(text))
         if self.unicode:

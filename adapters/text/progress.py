@@ -90,7 +90,7 @@ EVERY_S: Final = 0.1
 """Seconds between two updates of a reading."""
 
 STEP_EVERY_S: Final = 0.2
-"""Seconds between two updates where what is under way is told in words."""
+"""Seconds between two updates of work that is described in words."""
 
 
 class Progress(TerminalLine):

@@ -109,7 +109,7 @@ class Reader:
         return True
 
     def close(self) -> None:
-        """Close the file below; a failure to close what was only read is nobody's news."""
+        """Close the file below; a failure to close a file that was only read is ignored."""
         with suppress(Exception):
             self.raw.close()
 

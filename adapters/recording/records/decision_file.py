@@ -50,7 +50,7 @@ class DecisionWriter:
             raise DecisionFileError(path, f"cannot be written: {cause(problem)}") from None
 
     def put(self, record: dict[str, Any]) -> None:
-        """Append a decision. Raises DecisionFileError if the disk refuses, BrokenPipeError if nobody reads."""
+        """Append a decision. Raises DecisionFileError if the disk refuses, BrokenPipeError if the reader has gone."""
         self.write(encoded(record))
 
     def write(self, line: bytes) -> None:

@@ -39,7 +39,7 @@ ABSENT: Final = "(absent)"
 
 @dataclass
 class Difference:
-    """The first difference. ``expected`` None: nobody expected the decision. ``decided`` None: it did not come."""
+    """The first difference. ``expected`` None: the decision was not expected. ``decided`` None: it did not come."""
 
     line: int | None
     expected: dict[str, Any] | None
