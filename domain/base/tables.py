@@ -48,10 +48,11 @@ class Table(dict[K, V]):
 
     def drop(self, key: K) -> V | None:
         """Delete a row that may be there; returns it."""
-        row: V = self.pop(key, ABSENT)
+        row: V = self.get(key, ABSENT)
         if row is ABSENT:
             return None
         self.log((self.name, key, row))
+        del self[key]
         return row
 
     def drop_all(self) -> None:

@@ -69,10 +69,7 @@ class Inside(ABC):
             self.roll_back()
 
 
-JournalEntry: TypeAlias = UndoEntry
-"""For the machines that do not use ``Versioned.step`` yet."""
-
-T = TypeVar("T", bound=Any)
+T = TypeVar("T", bound=Inside)
 S = TypeVar("S", bound="_Owner[Any]")
 
 
@@ -112,24 +109,13 @@ class Versioned(_Owner[T]):
         inside = self._own
         return inside if inside is not None else self._rebuild()
 
-    @property
-    def books(self) -> T:
-        """What ``_tables`` is: for the machines that do not use ``step`` yet."""
-        return self._tables
-
-    def hand_over(self, successor: S, log: list[UndoEntry] | None = None) -> S:
-        """End a step: ``successor``, made of this version's inside as it is now, owns it from here on.
-
-        ``log``: of the machines that do not use ``step`` yet.
-        """
+    def hand_over(self, successor: S) -> S:
+        """End a step: ``successor``, made of this version's inside as it is now, owns it from here on."""
         assert isinstance(successor, Versioned)
         inside = self._own
         assert inside is not None
-        if log is None:
-            self._log = inside.undo_log[:]
-            inside.undo_log.clear()
-        else:
-            self._log = log
+        self._log = inside.undo_log[:]
+        inside.undo_log.clear()
         self._own = None
         self._newer = successor
         return successor

@@ -153,9 +153,9 @@ EVENTS = st.one_of(
 def test_repaired_or_not_the_running_tasks_are_the_same(events: list[Stimulus]) -> None:
     faithful = loads.fold(loads.empty(), events)
     repaired = loads.fold(loads.empty(), events, repair_pending=True)
-    keys = set(faithful.books.attempts) | set(repaired.books.attempts)
+    keys = set(faithful._tables.attempts) | set(repaired._tables.attempts)
     for key in keys:
-        one, other = faithful.books.attempts.get(key), repaired.books.attempts.get(key)
+        one, other = faithful._tables.attempts.get(key), repaired._tables.attempts.get(key)
         assert (one.running if one else 0) == (other.running if other else 0)
 
 

@@ -125,10 +125,10 @@ def test_the_load(config: ScalingConfig, story: list[Happening], some: list[Work
     summed = loads.fold(before, [in_sum(some, now)], repair_pending=repair)
     assert (plain(summed), demands(summed), [type(signal) for signal in summed.signals]) == expected
     assert set(expected[2]) <= {QueueEmptied}
-    counted = summed.books.copy()
+    counted = summed._tables.copy()
     counted.recount()
     assert (counted.waiting, counted.spec_waiting, counted.open) == (
-        summed.books.waiting, summed.books.spec_waiting, summed.books.open,
+        summed._tables.waiting, summed._tables.spec_waiting, summed._tables.open,
     )  # fmt: skip
     assert (plain(before), demands(before)) == kept
     assert (plain(single), demands(single)) == expected[:2]
