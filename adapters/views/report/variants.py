@@ -15,6 +15,7 @@ from markupsafe import Markup
 from podtide.adapters.text.format import count
 from podtide.adapters.views.report.markup import EMPTY, visible
 from podtide.adapters.views.report.plots import spread, whisker
+from podtide.adapters.views.whatif import findings
 from podtide.adapters.views.whatif.figures import (
     SAME,
     UNKNOWN,
@@ -26,17 +27,7 @@ from podtide.adapters.views.whatif.figures import (
     percent,
     took,
 )
-from podtide.adapters.views.whatif.findings import (
-    Compared,
-    Verdict,
-    compared_cost,
-    compared_executor_seconds,
-    compared_time,
-    featured,
-    money_range,
-    number_range,
-    time_range,
-)
+from podtide.adapters.views.whatif.findings import Compared, Verdict, featured
 from podtide.adapters.views.whatif.model import Document, Run
 from podtide.domain.conf.redaction import Redaction
 
@@ -95,9 +86,9 @@ def rows(document: Document) -> list[Row]:
     early = {id(one) for one in featured(document, VARIANTS_FIRST)}
     shown = sorted(featured(document, VARIANTS_MAX), key=lambda one: id(one) not in early)
     runs: list[Run] = [base, *shown]
-    times = [compared_time(one, base) for one in runs]
-    sums = [compared_executor_seconds(one, base) for one in runs]
-    costs = [compared_cost(one, base) for one in runs]
+    times = [findings.compared_time(one, base) for one in runs]
+    sums = [findings.compared_executor_seconds(one, base) for one in runs]
+    costs = [findings.compared_cost(one, base) for one in runs]
     scales = [spread(figures) for figures in (times, sums, costs)]
     priced = _priced(document)
     picked = document.recommendation.name if document.recommendation else None
@@ -109,12 +100,12 @@ def rows(document: Document) -> list[Row]:
         offs = off if one is base else (None, None, None)
         seconds = number(round(one.executor_seconds))
         figures = [
-            _figure(took(one.runtime_s), time_range(one), time, scales[0], _TIME, offs[0]),
-            _figure(seconds, number_range(one.executor_seconds_range), total, scales[1], _AMOUNT, offs[1]),
+            _figure(took(one.runtime_s), findings.time_range(one), time, scales[0], _TIME, offs[0]),
+            _figure(seconds, findings.number_range(one.executor_seconds_range), total, scales[1], _AMOUNT, offs[1]),
         ]
         if priced:
             paid = money(one.cost, currency)
-            figures.append(_figure(paid, money_range(one, currency), cost, scales[2], _AMOUNT, offs[2]))
+            figures.append(_figure(paid, findings.money_range(one, currency), cost, scales[2], _AMOUNT, offs[2]))
         made.append(Row(one, figures, (number(one.peak_executors), percent(one.idle_share)), one.name == picked))
     return made
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from podtide.adapters.text.format import clock, count, lasting
+from podtide.adapters.text.format import clock, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif.model import Faults
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
@@ -218,11 +218,6 @@ def largest(amounts: Mapping[str, float], *leave_out: str) -> list[tuple[str, fl
     """The amounts above nothing, the largest first; equal ones by name."""
     kept = [(name, amount) for name, amount in amounts.items() if amount > 0 and name not in leave_out]
     return sorted(kept, key=lambda one: (-one[1], one[0]))
-
-
-def tasks(value: int) -> str:
-    """``1,234 tasks``."""
-    return count(value, "task")
 
 
 def faults_words(faults: Faults | None) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ from podtide.adapters.views.whatif.figures import (
     share_of,
     signed,
     span,
-    tasks,
     took,
 )
 from podtide.adapters.views.whatif.model import Document, OwnError, Range, Run
@@ -53,12 +52,9 @@ class Verdict(Enum):
 
 
 class Compared(NamedTuple):
-    """A figure of a run beside ``base``, that of the recorded config as simulated. ``change``, ``low``, ``high``: the figure
-    and the ends of its range, as differences in shares of the base."""
+    """A figure of a run beside that of the recorded config as simulated. ``change``, ``low``, ``high``: the figure and the
+    ends of its range, as differences in shares of the base."""
 
-    value: float | None
-    range: Range | None
-    base: float | None
     change: float | None
     low: float | None
     high: float | None
@@ -235,7 +231,7 @@ def compared(value: float | None, extent: Range | None, base: float | None) -> C
         verdict = Verdict.LESS
     else:
         verdict = Verdict.ALIKE
-    return Compared(value, extent, base, by, low, high, verdict)
+    return Compared(by, low, high, verdict)
 
 
 def compared_time(run: Run, base: Run) -> Compared:
@@ -281,7 +277,7 @@ def about(document: Document) -> str:
     """The application in a line: ``4 jobs, 400 stages, 100,000 tasks, 40 executors``."""
     app = document.app
     return ", ".join(
-        (count(app.jobs, "job"), count(app.stages, "stage"), tasks(app.tasks), count(app.executors, "executor"))
+        (count(app.jobs, "job"), count(app.stages, "stage"), count(app.tasks, "task"), count(app.executors, "executor"))
     )
 
 

@@ -49,14 +49,14 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags[tag] += 1
-        told = {key: value or "" for key, value in attrs}
-        self.attributes += [(tag, key, value) for key, value in told.items()]
-        assert len(told) == len(attrs), f"an attribute twice: {attrs}"
+        values = {key: value or "" for key, value in attrs}
+        self.attributes += [(tag, key, value) for key, value in values.items()]
+        assert len(values) == len(attrs), f"an attribute twice: {attrs}"
         if tag not in VOID:
             self.open.append(tag)
         if tag == "script":
-            self._held = told
-            self.scripts.append((told, ""))
+            self._held = values
+            self.scripts.append((values, ""))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

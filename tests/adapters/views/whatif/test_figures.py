@@ -12,22 +12,22 @@ from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "words"),
     [
         (None, "–"), (0, "0 s"), (0.3, "300 ms"), (4.26, "4.3 s"), (59.94, "59.9 s"), (59.96, "1m00s"), (182, "3m02s"),
         (724, "12m04s"), (3599.6, "1h00m00s"), (3724.3, "1h02m04s"),
         (36_000, "10h00m"), (100 * 3600, "4d4h"), (-182, "−3m02s"),
     ],
 )  # fmt: skip
-def test_lengths_of_time(seconds: float | None, told: str) -> None:
-    assert figures.took(seconds) == told
+def test_lengths_of_time(seconds: float | None, words: str) -> None:
+    assert figures.took(seconds) == words
 
 
 @given(st.floats(0, 1e9))
 def test_a_length_of_time_is_one_word_from_a_minute_on(seconds: float) -> None:
-    told = figures.took(seconds)
-    assert told.isprintable()
-    assert " " not in told or seconds < figures.LONG
+    words = figures.took(seconds)
+    assert words.isprintable()
+    assert " " not in words or seconds < figures.LONG
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_shares(share: float | None, plain: str, signed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "currency", "told"),
+    ("value", "currency", "words"),
     [
         (None, "USD", "–"), (1.234, "USD", "$1.23"), (0.00421, "USD", "$0.0042"), (0.5, "CHF", "0.50 CHF"),
         (0, "EUR", "€0.00"), (1234.5, None, "1,234"), (999.999, "EUR", "€1,000.00"), (-3.5, "USD", "−$3.50"),
         (1e-12, "USD", "$0.00000000"),
     ],
 )  # fmt: skip
-def test_money(value: Any, currency: str | None, told: str) -> None:
-    assert figures.money(value, currency) == told
+def test_money(value: Any, currency: str | None, words: str) -> None:
+    assert figures.money(value, currency) == words
 
 
 def test_money_beside_money_has_as_many_decimals() -> None:
@@ -59,7 +59,7 @@ def test_money_beside_money_has_as_many_decimals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "words"),
     [
         (None, "–"),
         (2310, "2,310"),
@@ -71,13 +71,13 @@ def test_money_beside_money_has_as_many_decimals() -> None:
         (0, "0"),
     ],
 )
-def test_numbers(value: Any, told: str) -> None:
-    assert figures.number(value) == told
+def test_numbers(value: Any, words: str) -> None:
+    assert figures.number(value) == words
 
 
-@pytest.mark.parametrize(("value", "told"), [(3, "+3"), (-1, "−1"), (0, "±0"), (0.5, "+0.50")])
-def test_signed_numbers(value: Any, told: str) -> None:
-    assert figures.signed(value) == told
+@pytest.mark.parametrize(("value", "words"), [(3, "+3"), (-1, "−1"), (0, "±0"), (0.5, "+0.50")])
+def test_signed_numbers(value: Any, words: str) -> None:
+    assert figures.signed(value) == words
 
 
 @pytest.mark.parametrize(("value", "base", "share"), [(11, 10, 0.1), (5, 0, None), (None, 10, None), (5, None, None)])
@@ -103,9 +103,9 @@ def test_parts_are_in_order_and_unknown_ones_last() -> None:
     assert figures.largest(amounts, "running") == [("starting", 2.0), ("aardvark", 1.0), ("zebra", 1.0)]
 
 
-@pytest.mark.parametrize(("count", "told"), [(1, "1 executor"), (40, "40 executors"), (2.5, "2.5 executors")])
-def test_executors(count: float, told: str) -> None:
-    assert figures.executors(count) == told
+@pytest.mark.parametrize(("count", "words"), [(1, "1 executor"), (40, "40 executors"), (2.5, "2.5 executors")])
+def test_executors(count: float, words: str) -> None:
+    assert figures.executors(count) == words
 
 
 def test_executor_seconds_and_ranges() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.views.whatif import findings as headlines
+from podtide.adapters.views.whatif import findings
 from podtide.adapters.views.whatif.findings import Trust, Verdict
 from podtide.adapters.views.whatif.model import Document, OwnError, read
 
@@ -63,30 +63,30 @@ def document(*variants: dict[str, Any], replay: dict[str, Any] | None = None, **
 
 
 def test_what_happened() -> None:
-    told = headlines.happened(document())
-    assert told == "Ran 12m04s on up to 40 executors; 38% of 2,500 billed executor-seconds did work."
-    assert headlines.happened(document(replay={"ledger": {}, "billed_seconds": 0})) == (
+    words = findings.happened(document())
+    assert words == "Ran 12m04s on up to 40 executors; 38% of 2,500 billed executor-seconds did work."
+    assert findings.happened(document(replay={"ledger": {}, "billed_seconds": 0})) == (
         "Ran 12m04s on up to 40 executors: 2,310 executor-seconds."
     )
 
 
 def test_several_runs_are_told_as_means() -> None:
     run = {"runtime_s": 1.0, "executor_seconds": 1.0}
-    assert headlines.happened(document(runs=[run] * 4)).startswith("4 runs, on average: ran 12m04s")
+    assert findings.happened(document(runs=[run] * 4)).startswith("4 runs, on average: ran 12m04s")
 
 
 def test_what_it_cost() -> None:
-    assert headlines.cost(document()) == (
+    assert findings.cost(document()) == (
         "2,310 executor-seconds: 2.6 core-hours, 10.3 GB-hours, $1.23. 62% of the bill did no work: 32% kept by minimum, "
         "16% starting, 12% waiting for the driver, 2% the rest."
     )
-    assert headlines.cost(document(recorded=RECORDED | {"billed_seconds": 2_444, "cost": None})).startswith(
+    assert findings.cost(document(recorded=RECORDED | {"billed_seconds": 2_444, "cost": None})).startswith(
         "2,310 executor-seconds, 2,444 billed: 2.6 core-hours, 10.3 GB-hours. 62%"
     )
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "words"),
     [
         (
             {},
@@ -101,15 +101,15 @@ def test_what_it_cost() -> None:
         ),
     ],
 )
-def test_why(changes: dict[str, Any], told: str) -> None:
-    assert headlines.why(document(replay=changes).self_replay) == told
+def test_why(changes: dict[str, Any], words: str) -> None:
+    assert findings.why(document(replay=changes).self_replay) == words
 
 
 CHEAP, FAST = variant("cheap", 800, 0.9), variant("fast", 600, 1.5)
 
 
 @pytest.mark.parametrize(
-    ("variants", "told"),
+    ("variants", "words"),
     [
         ((), "No other config was asked for."),
         ((CHEAP,), "cheap: 13m20s (+9.6%) for $0.90 (−25%)."),
@@ -126,20 +126,20 @@ CHEAP, FAST = variant("cheap", 800, 0.9), variant("fast", 600, 1.5)
         ((variant("dead", 10, 0.1, unfinished="stage 3 failed"),), "None of 1 variant came to its end."),
     ],
 )
-def test_what_to_change(variants: tuple[dict[str, Any], ...], told: str) -> None:
-    assert headlines.changing(document(*variants)) == told
+def test_what_to_change(variants: tuple[dict[str, Any], ...], words: str) -> None:
+    assert findings.changing(document(*variants)) == words
 
 
 @pytest.mark.parametrize(
-    ("advice", "told"),
+    ("advice", "words"),
     [
         ({"name": None, "text": "Nothing is worth changing: too little."}, "Nothing is worth changing: too little."),
         ({"name": None}, "Nothing is worth changing."),
         ({"name": "cheap", "text": "It saves 25%."}, "Use cheap: 13m20s (+9.6%) for $0.90 (−25%). It saves 25%."),
     ],
 )
-def test_a_recommendation_speaks_for_itself(advice: dict[str, Any], told: str) -> None:
-    assert headlines.changing(document(CHEAP, FAST, recommendation=advice)) == told
+def test_a_recommendation_speaks_for_itself(advice: dict[str, Any], words: str) -> None:
+    assert findings.changing(document(CHEAP, FAST, recommendation=advice)) == words
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ def test_a_recommendation_speaks_for_itself(advice: dict[str, Any], told: str) -
 def test_how_sure(error: tuple[float, float], trust: Trust) -> None:
     runtime, seconds = error
     found = document(replay={"error": {"runtime": runtime, "executor_seconds": seconds}}, unknowns=[{"what": "x"}])
-    assert headlines.trust(found.self_replay.error, found.max_error) is trust
-    assert trust is not Trust.MISFIT or "do not rely" in headlines.sure(found)
-    assert "1 thing the log does not tell" in headlines.sure(found)
-    assert headlines.trust(OwnError(3.0)) is Trust.ROUGH
+    assert findings.trust(found.self_replay.error, found.max_error) is trust
+    assert trust is not Trust.MISFIT or "do not rely" in findings.sure(found)
+    assert "1 thing the log does not tell" in findings.sure(found)
+    assert findings.trust(OwnError(3.0)) is Trust.ROUGH
 
 
 @pytest.mark.parametrize(
@@ -170,21 +170,21 @@ def test_how_sure(error: tuple[float, float], trust: Trust) -> None:
 def test_a_difference_counts_where_the_range_leaves_none_out(
     value: Any, extent: tuple[float, float] | None, verdict: Verdict
 ) -> None:
-    assert headlines.compared(value, extent, 10.0).verdict is verdict
+    assert findings.compared(value, extent, 10.0).verdict is verdict
 
 
 def test_featured_are_the_recommended_the_frontier_and_static_ones_in_their_order() -> None:
     runs = [variant(f"v{index}", 700, 1) for index in range(10)]
     runs[8]["static"] = 4
     found = document(*runs, frontier=["v9", "v5"], recommendation={"name": "v7"})
-    assert [one.name for one in headlines.featured(found, 4)] == ["v5", "v7", "v8", "v9"]
-    assert [one.name for one in headlines.featured(found, 2)] == ["v5", "v7"]
-    assert len(headlines.featured(found, 50)) == 10
+    assert [one.name for one in findings.featured(found, 4)] == ["v5", "v7", "v8", "v9"]
+    assert [one.name for one in findings.featured(found, 2)] == ["v5", "v7"]
+    assert len(findings.featured(found, 50)) == 10
 
 
 def test_ranges_in_words() -> None:
     run = document(variant("x", 700, 0.5)).variants[0]
-    assert headlines.time_range(run) == "11m26s–11m54s"
-    assert headlines.money_range(run, "USD") == "$0.49–$0.51"
-    assert headlines.number_range(run.executor_seconds_range) == "931–969"
-    assert headlines.time_range(document().self_replay) == headlines.money_range(document().self_replay, None) == ""
+    assert findings.time_range(run) == "11m26s–11m54s"
+    assert findings.money_range(run, "USD") == "$0.49–$0.51"
+    assert findings.number_range(run.executor_seconds_range) == "931–969"
+    assert findings.time_range(document().self_replay) == findings.money_range(document().self_replay, None) == ""

@@ -42,7 +42,7 @@ def test_keys_that_nobody_shows_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         ("recorded.runtime_s", "long", "$.recorded.runtime_s"),
         ("recorded.runtime_s", math.nan, "$.'recorded'.'runtime_s'"),
@@ -55,10 +55,10 @@ def test_keys_that_nobody_shows_are_passed_over() -> None:
         ("unknowns", [{"effect": "?"}], "$.unknowns[0]"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_path(path: str, value: Any, said: str) -> None:
+def test_what_is_wrong_is_named_by_its_path(path: str, value: Any, message: str) -> None:
     with pytest.raises(DocumentError) as refused:
         read(changed(path, value))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
