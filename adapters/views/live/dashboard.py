@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from podtide.adapters.notices import Level
-from podtide.adapters.text import plot as terminal_plot
+from podtide.adapters.text import plot
 from podtide.adapters.text.format import clock, count, lasting, size
 from podtide.adapters.text.page import STYLES, Page
 from podtide.adapters.text.plot import Glyphs, Line, Span
@@ -46,7 +46,7 @@ PROFILES_SHOWN: Final = 6
 HELD_SHOWN: Final = 4
 CALLS_SHOWN: Final = 3
 
-_NEWS_STYLES: Final = {Level.INFO: "", Level.WARNING: "held", Level.ERROR: "threw"}
+_NOTICE_STYLES: Final = {Level.INFO: "", Level.WARNING: "held", Level.ERROR: "threw"}
 _BAR: Final = {
     "running": ("█", "▓", "#", "busy"),
     "pending": ("▒", "▒", "+", "need"),
@@ -78,7 +78,7 @@ class Frame:
     def __init__(self, page: Page) -> None:
         self._page = page
         self._place = 2 if not page.unicode else 0 if page.coloured else 1
-        self._glyphs = (terminal_plot.COLOURED, terminal_plot.PLAIN, terminal_plot.ASCII)[self._place]
+        self._glyphs = (plot.COLOURED, plot.PLAIN, plot.ASCII)[self._place]
 
     def draw(self, snapshot: status.LiveSnapshot, width: int, height: int) -> list[Text]:
         """At most ``height`` lines of at most ``width`` columns."""
@@ -305,7 +305,8 @@ class Frame:
             return [Text.assemble(lines[0], page.text("  none", "dim"))]
         for one in snapshot.notices[-rows:] if rows > 0 else ():
             often = [f"{one.times:,} times"] if one.times > 1 else []
-            lines.append(self._row(stamp(one.end)[11:19], _NEWS_STYLES[one.level], one.topic.value, [*often, one.text]))
+            style = _NOTICE_STYLES[one.level]
+            lines.append(self._row(stamp(one.end)[11:19], style, one.topic.value, [*often, one.text]))
         return lines
 
     # ------------------------------------------------------------------------------------------------------------- parts

@@ -47,8 +47,8 @@ JOINED_MS: Final[Millis] = 15_000
 
 JOINED_LINES: Final = 12
 
-NEWS_KEPT: Final = 30
-NEWS_JOINED_MS: Final[Millis] = 10_000
+NOTICES_KEPT: Final = 30
+NOTICES_JOINED_MS: Final[Millis] = 10_000
 TEXT_MAX: Final = 300
 
 PROFILES_MAX: Final = 50
@@ -91,7 +91,7 @@ class LiveTracker:
         self._keepers: dict[str, tuple[str, int]] = {}
         self._exit_code: int | None = None
         # what was told
-        self._notices: deque[tuple[object, status.RepeatedNotice]] = deque(maxlen=NEWS_KEPT)
+        self._notices: deque[tuple[object, status.RepeatedNotice]] = deque(maxlen=NOTICES_KEPT)
         self._notice_counts: Counter[str] = Counter()
         self._calls = Calls(clock)
         self._seen_at: float | None = None
@@ -353,7 +353,7 @@ class LiveTracker:
         key = (notice.topic, notice.level, _NUMBERS.sub("#", text))
         for place in range(len(self._notices) - 1, max(-1, len(self._notices) - 1 - JOINED_LINES), -1):
             known_key, known = self._notices[place]
-            if known_key == key and notice.at - known.end <= NEWS_JOINED_MS:
+            if known_key == key and notice.at - known.end <= NOTICES_JOINED_MS:
                 del self._notices[place]
                 self._notices.append(
                     (key, replace(known, end=max(known.end, notice.at), text=text, times=known.times + 1))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from podtide.adapters.views.sparklog import scaling as words_scaling
+from podtide.adapters.views.sparklog import scaling
 from podtide.adapters.views.sparklog.log import SparkLog
 from podtide.adapters.views.sparklog.scaling import TimedLine
 from podtide.domain.base.units import ExecutorId, Millis
@@ -68,7 +68,7 @@ class Narrator:
         self._removed: tuple[ExecutorId, ...] = ()
         self._left = ROUNDS_BYTES_MAX
         self._debug = log.enabled("DEBUG")
-        log.say(start, words_scaling.start_lines(config))
+        log.say(start, scaling.start_lines(config))
 
     # ------------------------------------------------------------------------------------------------------- a world
 
@@ -80,13 +80,13 @@ class Narrator:
         state, load = self.now()
         said: list[TimedLine] = []
         if self._debug and load.signals:
-            said += words_scaling.signal_lines(state, load.signals, self._config)
+            said += scaling.signal_lines(state, load.signals, self._config)
         told = [event for event in seen if type(event) in _SAID_OF]
         if told:
             if self._debug:
                 for event in told:
-                    said += [TimedLine(event[0], line) for line in words_scaling.lines(event)]
-            said += words_scaling.monitor_lines(state.idleness, told)
+                    said += [TimedLine(event[0], line) for line in scaling.lines(event)]
+            said += scaling.monitor_lines(state.idleness, told)
         for at, line in sorted(said, key=lambda timed: timed.at):  # stable: the timer before the stage that starts it
             self._log.say(at, (line,))
         return seen
@@ -100,10 +100,10 @@ class Narrator:
             self._asked = command.executors
             self._removed = _accepted(answers, command)
             return answers
-        log.say(at, words_scaling.asked_lines(command))
+        log.say(at, scaling.asked_lines(command))
         answers = self._world.apply(command, now)
         if command.why.cause is Cause.RESYNC:
-            log.say(at, words_scaling.removal_lines(self._asked, self._removed))
+            log.say(at, scaling.removal_lines(self._asked, self._removed))
         else:
             self._say_answer(command, answers)
         return answers
@@ -125,16 +125,16 @@ class Narrator:
         first, self._round = self._round, self._round + rounds * TICK_INTERVAL_MS
         if state.idleness.stale() or state.awaiting is not None:
             return
-        level = words_scaling.round_says(state)
+        level = scaling.round_says(state)
         if state.thrown is not None and not state.stopped:
             level = "ERROR"
         if level is None or not self._log.enabled(level) or self._full(first):
             return
         if state.thrown is not None:
             again = ScheduleThrew(first, state.thrown, repeated=True)
-            lines, exception = words_scaling.lines(again), state.thrown
+            lines, exception = scaling.lines(again), state.thrown
         else:
-            lines, exception = tuple(words_scaling.round_lines(state, self._config)), None
+            lines, exception = tuple(scaling.round_lines(state, self._config)), None
         for number in range(rounds):
             at = first + number * TICK_INTERVAL_MS
             written = 0 if self._full(at) else self._log.say(at, lines, exception)
@@ -148,9 +148,9 @@ class Narrator:
         if self.now is None:
             return
         state = self.now()[0]
-        level = words_scaling.round_says(state)
+        level = scaling.round_says(state)
         if level is not None and self._log.enabled(level) and not self._full(at):
-            self._left -= self._log.say(at, words_scaling.round_lines(state, self._config))
+            self._left -= self._log.say(at, scaling.round_lines(state, self._config))
 
     def _full(self, at: Millis) -> bool:
         if self._left <= 0 and self.cut_at is None:
@@ -161,7 +161,7 @@ class Narrator:
         answer = next((a for a in answers if isinstance(a, Answer) and a.serial == command.serial), None)
         threw = answer is not None and answer.threw is not None
         acknowledged = answer is None or answer.acked is not False
-        lines = words_scaling.request_lines(command, acknowledged=acknowledged, threw=threw, config=self._config)
+        lines = scaling.request_lines(command, acknowledged=acknowledged, threw=threw, config=self._config)
         self._log.say(command.at, lines, answer.threw if answer is not None else None)
 
 

@@ -24,7 +24,7 @@ from podtide.adapters.views.live.status import (
     unhealthy,
     unready,
 )
-from podtide.adapters.views.live.tracker import DECISIONS_KEPT, NEWS_KEPT, POINTS_MAX, LiveTracker
+from podtide.adapters.views.live.tracker import DECISIONS_KEPT, NOTICES_KEPT, POINTS_MAX, LiveTracker
 from podtide.domain.base.tables import Table
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.engine import AnyStimulus
@@ -423,7 +423,7 @@ def test_memory_is_bounded() -> None:
         told.notify(notice(text=f"{'x' * (number % 40)}", at=clock.at))
     snapshot = told.snapshot()
     assert len(snapshot.decisions) == DECISIONS_KEPT
-    assert len(snapshot.notices) == NEWS_KEPT
+    assert len(snapshot.notices) == NOTICES_KEPT
     assert len(snapshot.recent) <= POINTS_MAX
 
 

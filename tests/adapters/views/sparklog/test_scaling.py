@@ -14,7 +14,7 @@ from pyrsistent import pmap
 
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.sensor import EventLogSensor
-from podtide.adapters.views.sparklog import narrator as spark_narrator, scaling as words_scaling
+from podtide.adapters.views.sparklog import narrator as narrator_module, scaling
 from podtide.adapters.views.sparklog.log import Pattern, SparkLog
 from podtide.adapters.views.sparklog.narrator import Narrator
 from podtide.domain.base.units import NEVER, UNKNOWN_PROFILE, ExecutorId, ProfileId
@@ -61,7 +61,7 @@ def departures(*ids: str) -> tuple[Departure, ...]:
 
 
 def said(item: object) -> list[str]:
-    return [f"{line.level} {line.logger}: {line.text}" for line in words_scaling.lines(item)]
+    return [f"{line.level} {line.logger}: {line.text}" for line in scaling.lines(item)]
 
 
 MANAGER = "ExecutorAllocationManager:"
@@ -132,21 +132,19 @@ def test_one_item_by_itself(item: object, expected: list[str]) -> None:
     ],
 )
 def test_a_request_that_is_not_acknowledged(acknowledged: bool, threw: bool, expected: list[str]) -> None:
-    lines = words_scaling.request_lines(
-        request(Cause.BACKLOG, (0, 1, 2), (1, 1, 2)), acknowledged=acknowledged, threw=threw
-    )
+    lines = scaling.request_lines(request(Cause.BACKLOG, (0, 1, 2), (1, 1, 2)), acknowledged=acknowledged, threw=threw)
     assert [f"{line.level} {line.text}" for line in lines] == expected
 
 
 def test_the_sustained_timer_is_said_where_the_config_is_known() -> None:
     config = ScalingConfig(sustained_backlog_timeout_ms=7_000)
-    lines = words_scaling.request_lines(request(Cause.BACKLOG, (0, 1, 2)), config=config)
+    lines = scaling.request_lines(request(Cause.BACKLOG, (0, 1, 2)), config=config)
     assert lines[1].text == "Starting timer to add more executors (to expire in 7 seconds)"
     assert lines[1].level == "DEBUG"
 
 
 def test_a_kill_that_nobody_granted() -> None:
-    (line,) = words_scaling.removal_lines([ExecutorId("1"), ExecutorId("2")], [])
+    (line,) = scaling.removal_lines([ExecutorId("1"), ExecutorId("2")], [])
     assert line.level == "WARN"
     assert line.text == "Unable to reach the cluster manager to kill executor/s 1,2 or no executor eligible to kill!"
 
@@ -163,7 +161,7 @@ def test_a_kill_that_nobody_granted() -> None:
     ],
 )
 def test_maps_are_shown_in_scalas_order(keys: Iterable[int], order: list[int]) -> None:
-    assert list(words_scaling.map_order(map(ProfileId, keys))) == order
+    assert list(scaling.map_order(map(ProfileId, keys))) == order
 
 
 def test_five_profiles_make_another_map() -> None:
@@ -190,7 +188,7 @@ def idle(config: ScalingConfig, *executors: tuple[str, int], now: int = 100_000,
 def test_a_round_names_who_stays_and_why() -> None:
     config = ScalingConfig(executors_min=1, idle_timeout_ms=5_000)
     state = idle(config, ("2", 0), ("10", 0), ("3", 1), ("4", 1))
-    assert [line.text for line in words_scaling.round_lines(state, config)] == [
+    assert [line.text for line in scaling.round_lines(state, config)] == [
         "Request to remove executorIds: (10,0), (2,0), (3,1), (4,1)",
         "Not removing idle executor 2 because there are only 1 executor(s) left (minimum number of executor limit 1)",
         "Not removing idle executor 3 because there are only 2 executor(s) left (number of executor target 2)",
@@ -201,8 +199,8 @@ def test_a_round_names_who_stays_and_why() -> None:
 def test_an_executor_without_a_profile_is_warned_of() -> None:
     config = ScalingConfig(idle_timeout_ms=5_000)
     state = idle(config, ("7", UNKNOWN_PROFILE), ("8", 0))
-    assert words_scaling.round_says(state) == "WARN"
-    lines = list(words_scaling.round_lines(state, config))
+    assert scaling.round_says(state) == "WARN"
+    lines = list(scaling.round_lines(state, config))
     assert lines[1] == ("WARN", "ExecutorAllocationManager",
                         "Not removing executor 7 because the ResourceProfile was UNKNOWN!")  # fmt: skip
     assert len(lines) == 2  # 8 goes
@@ -211,14 +209,14 @@ def test_an_executor_without_a_profile_is_warned_of() -> None:
 def test_a_profile_without_a_target_ends_the_round() -> None:
     config = ScalingConfig(idle_timeout_ms=5_000)
     state = idle(config, ("1", 5), ("2", 0), targets=pmap({P0: 9}))
-    assert len(list(words_scaling.round_lines(state, config))) == 1
+    assert len(list(scaling.round_lines(state, config))) == 1
 
 
 @pytest.mark.parametrize("state", [{"initializing": True}, {"thrown": "x: y"}, {"stopped": True}])
 def test_a_round_that_does_not_get_there_says_nothing(state: dict[str, Any]) -> None:
     config = ScalingConfig(idle_timeout_ms=5_000)
-    assert words_scaling.round_says(idle(config, ("1", 0), **state)) is None
-    assert not list(words_scaling.round_lines(idle(config, ("1", 0), **state), config))
+    assert scaling.round_says(idle(config, ("1", 0), **state)) is None
+    assert not list(scaling.round_lines(idle(config, ("1", 0), **state), config))
 
 
 def test_the_backlog_timer() -> None:
@@ -226,7 +224,7 @@ def test_the_backlog_timer() -> None:
     state = idle(config)
     assert state.add_time == NEVER
     signals: list[Signal] = [StageCame(1, P0, None), Backlogged(2), QueueEmptied(3), QueueEmptied(4), Backlogged(5)]
-    timed = list(words_scaling.signal_lines(state, signals, config))
+    timed = list(scaling.signal_lines(state, signals, config))
     begins = "Starting timer to add executors because pending tasks are building up (to expire in 3 seconds)"
     clears = "Clearing timer to add executors because there are no more pending tasks"
     assert [(at, line.text) for at, line in timed] == [(1, begins), (3, clears), (4, clears), (5, begins)]
@@ -249,7 +247,7 @@ def test_executors_come_and_go() -> None:
         ExecutorRemoved(7, ExecutorId("9"), "never seen"),
     ]
     gone = "is removed. Remove reason statistics: (gracefully decommissioned:"
-    assert [(at, line.level, line.text) for at, line in words_scaling.monitor_lines(known, events)] == [
+    assert [(at, line.level, line.text) for at, line in scaling.monitor_lines(known, events)] == [
         (2, "DEBUG", "Executor added with ResourceProfile id: 0 count is now 2"),
         (2, "INFO", "New executor 2 has registered (new total is 2)"),
         (2, "INFO", "New executor 2 has registered (new total is 2)"),
@@ -265,7 +263,7 @@ def test_an_executor_first_heard_of_through_a_task_gets_its_profile() -> None:
     config = ScalingConfig()
     events: list[Stimulus] = [ExecutorAdded(0, ExecutorId("1"), UNKNOWN_PROFILE)]
     known = executor_monitor.fold(executor_monitor.empty(config), events, config)
-    lines = [line.text for _, line in words_scaling.monitor_lines(known, [ExecutorAdded(1, ExecutorId("1"), P1)])]
+    lines = [line.text for _, line in scaling.monitor_lines(known, [ExecutorAdded(1, ExecutorId("1"), P1)])]
     assert lines == [
         "Executor: 1, resource profile id was unknown, setting it to 1",
         "New executor 1 has registered (new total is 1)",
@@ -329,7 +327,7 @@ def test_rounds_repeat_themselves_on_the_grid_and_end_at_the_bound(monkeypatch: 
     config = ScalingConfig(executors_min=1, idle_timeout_ms=5_000)
     state = idle(config, ("1", 0))
     out: list[bytes] = []
-    monkeypatch.setattr(spark_narrator, "ROUNDS_BYTES_MAX", 100_000)
+    monkeypatch.setattr(narrator_module, "ROUNDS_BYTES_MAX", 100_000)
     narrator = Narrator(Backend(), SparkLog(out.append, "DEBUG", Pattern.MILLIS), config, 0)
     out.clear()
     narrator.passed(state, 250)
@@ -342,7 +340,7 @@ def test_rounds_repeat_themselves_on_the_grid_and_end_at_the_bound(monkeypatch: 
 
 
 def test_a_replay_says_what_its_log_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_narrator, "ROUNDS_BYTES_MAX", 500)
+    monkeypatch.setattr(narrator_module, "ROUNDS_BYTES_MAX", 500)
     with open_log(str(DEMO)) as source:
         spark_log = SparkLog(lambda _: None, "DEBUG")
         document = Replay(EventLogSensor(source), lambda _: None, spark_log=spark_log).run()
