@@ -9,44 +9,14 @@ whoever makes it comes first.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from enum import IntEnum
-from heapq import heappush
-from typing import NamedTuple
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
 from podtide.domain.recorded.application import Application, Stage
-from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.ledger.ledger import Ledger
-from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import Attempt, JobRow, Phase, Pool, StageRow
-from podtide.domain.rerun.task_scheduler import Slots
-
-
-class Kind(IntEnum):
-    """What is due; those due at once happen in this order."""
-
-    COMPLETE = 0
-    JOB_ENDS = 1
-    JOB = 2
-    SUBMIT = 3
-    READY = 4
-    COPY = 5
-    RESUBMIT = 6
-    OPEN = 7
-    UNPERSIST = 8
-
-
-class Due(NamedTuple):
-    """Something that happens at a time: ``what`` is a job, a stage or an attempt, ``task`` one of its tasks, or an RDD."""
-
-    at: Millis
-    kind: Kind
-    serial: int
-    what: JobRow | StageRow | Attempt | None
-    task: int = 0
+from podtide.domain.rerun.rows import JobRow, Kind, Pool, StagePhase, StageRow, TaskSet
+from podtide.domain.rerun.task_scheduler import TaskScheduler
 
 
 def _profile_served(profile: ProfileId, profiles_served: Mapping[ProfileId, int] | None) -> ProfileId:
@@ -65,8 +35,8 @@ def _with_tries(stage: Stage) -> Stage:
     return replace(stage, body_ms=bodies, failures=tuple(reversed(left)))
 
 
-class Jobs(Slots):
-    """Jobs and stages under way, over slots. ``ended_ms``: when the last job ended.
+class DagScheduler:
+    """Jobs and stages under way. ``ended_ms``: when the last job ended.
 
     ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
     ``profiles_served``: the profiles that there are executors of, the first for tasks of any other; None: each has its own.
@@ -75,51 +45,41 @@ class Jobs(Slots):
     def __init__(
         self,
         app: Application,
-        plan: Plan,
-        behaviour: Behaviour,
-        seed: int,
-        ledger: Ledger,
+        scheduler: TaskScheduler,
+        boot_ms: Millis,
         *,
         thinks: bool = False,
         profiles_served: Mapping[ProfileId, int] | None = None,
     ) -> None:
-        super().__init__(plan, behaviour, app.turnaround_ms, seed, ledger)
         self.app = app
         self.jobs_left = len(app.jobs)
         self.ended_ms: Millis | None = None
+        self._scheduler = scheduler
+        self._plan = scheduler.plan
+        self._later = scheduler.agenda.later
         self._thinks = thinks
-        self._serial = 0
-        self._agenda: list[Due] = []
-        self._stages = {
+        self.stages = {
             row.stage: StageRow(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
         }
         self._writers: dict[int, list[StageRow]] = {}
         self._jobs = {job.job: JobRow(job) for job in app.jobs}
         self._followers: dict[int, list[JobRow]] = {}
         self._unpersists: dict[int, list[tuple[Millis, int]]] = {}
-        self._link(behaviour.boot_ms)
+        self._link(boot_ms)
 
     @property
     def done(self) -> bool:
         """Whether the application's last job has ended."""
         return self.jobs_left == 0
 
-    def _copied(self, attempt: Attempt, index: int, began: Millis) -> None:
-        assert attempt.copies is not None
-        self._later(began + attempt.copies.pop(index), Kind.COPY, attempt, index)
-
-    def rows(self) -> Iterable[StageRow]:
-        """All stages."""
-        return self._stages.values()
-
     def _link(self, boot_ms: Millis) -> None:
-        for row in self._stages.values():
+        for row in self.stages.values():
             if row.recorded.shuffle is not None:
                 self._writers.setdefault(row.recorded.shuffle, []).append(row)
         shuffles: dict[int, int] = {}
         for job in self.app.jobs:
             shuffles.update((need.stage, need.shuffle) for need in job.needs if need.shuffle is not None)
-        for row in self._stages.values():
+        for row in self.stages.values():
             row.parents = tuple(
                 parent for stage in row.recorded.parents for parent in self._parents_of(stage, shuffles, row)
             )
@@ -128,7 +88,7 @@ class Jobs(Slots):
         first: list[JobRow] = []
         for job in self.app.jobs:
             state = self._jobs[job.job]
-            state.rows = tuple(self._stages[stage] for stage in job.stages if stage in self._stages)
+            state.rows = tuple(self.stages[stage] for stage in job.stages if stage in self.stages)
             state.left = {row.recorded.stage for row in state.rows}
             for row in state.rows:
                 row.priority = job.job
@@ -143,8 +103,8 @@ class Jobs(Slots):
             self.thought(0)
         self._plan_unpersists()
         self._link_caches()
-        if not self._open:
-            self._later(boot_ms + self.plan.registered_wait_ms, Kind.OPEN, None)
+        if not self._scheduler.is_open:
+            self._later(boot_ms + self._plan.registered_wait_ms, Kind.OPEN, None)
 
     def thought(self, now: Millis) -> None:
         """The driver is ready for its first jobs: at their time in the log, or now where its start is part of the model."""
@@ -156,29 +116,26 @@ class Jobs(Slots):
     def _link_caches(self) -> None:
         """The first stage with an RDD computes and stores it; later ones read it, wherever it is."""
         taken: set[int] = set()
-        for row in sorted(self._stages.values(), key=lambda row: (row.recorded.submitted_ms, row.recorded.stage)):
+        for row in sorted(self.stages.values(), key=lambda row: (row.recorded.submitted_ms, row.recorded.stage)):
             row.stores = tuple(rdd for rdd in row.recorded.stores if rdd not in taken)
             taken.update(row.stores)
 
     def _parents_of(self, stage: int, shuffles: Mapping[int, int], child: StageRow) -> tuple[StageRow, ...]:
         """The rows that write what a parent stage stands for: itself, or (it was skipped) who wrote its shuffle before."""
-        if stage in self._stages:
-            return (self._stages[stage],)
+        if stage in self.stages:
+            return (self.stages[stage],)
         shuffle = shuffles.get(stage)
         rows = () if shuffle is None else self._writers.get(shuffle, ())
         earlier = [row for row in rows if row.recorded.stage < child.recorded.stage]
         return tuple(earlier[-1:])
 
-    def _later(self, at: Millis, kind: Kind, what: JobRow | StageRow | Attempt | None, task: int = 0) -> None:
-        self._serial += 1
-        heappush(self._agenda, Due(at, kind, self._serial, what, task))
-
-    def _start_job(self, job: JobRow, at: Millis) -> None:
+    def start_job(self, job: JobRow, at: Millis) -> None:
+        """The job is submitted, and those of its stages whose parents are there."""
         job.started_ms = at
-        self.say(JobStart(at, job.recorded.job, job.recorded.needs))
+        self._scheduler.say(JobStart(at, job.recorded.job, job.recorded.needs))
         for row in job.rows:
-            if row.phase is Phase.IDLE:
-                self._want(row, at, lag_ms=row.recorded.submit_lag_ms)
+            if row.phase is StagePhase.IDLE:
+                self.want(row, at, lag_ms=row.recorded.submit_lag_ms)
         if not job.left:
             self._finish_job(job, at)
 
@@ -189,10 +146,11 @@ class Jobs(Slots):
             lag = recorded.ended_ms - recorded.submitted_ms  # nothing ran: it took what it took
         self._later(at + max(0, lag), Kind.JOB_ENDS, job)
 
-    def _end_job(self, job: JobRow, at: Millis) -> None:
+    def end_job(self, job: JobRow, at: Millis) -> None:
+        """The driver has the result of the job: those that come after it follow."""
         job.ended_ms = at
         self.jobs_left -= 1
-        self.say(JobEnd(at, job.recorded.job))
+        self._scheduler.say(JobEnd(at, job.recorded.job))
         for after, rdd in self._unpersists.get(job.recorded.job, ()):
             self._later(at + after, Kind.UNPERSIST, None, rdd)
         for follower in self._followers.get(job.recorded.job, ()):
@@ -213,47 +171,48 @@ class Jobs(Slots):
                 ended, job = ends[place]
                 self._unpersists.setdefault(job, []).append((at - ended, rdd))
 
-    def _want(self, row: StageRow, at: Millis, *, lag_ms: Millis) -> None:
+    def want(self, row: StageRow, at: Millis, *, lag_ms: Millis) -> None:
         """submitStage: the stage when its parents are there, else whatever of these nobody has asked for."""
         todo = [(row, lag_ms)]
         while todo:
             one, lag = todo.pop()
-            if one.phase is not Phase.IDLE:
+            if one.phase is not StagePhase.IDLE:
                 continue
             missing = [parent for parent in one.parents if not parent.there]
             if not missing:
-                one.phase = Phase.COMING
+                one.phase = StagePhase.COMING
                 self._later(at + max(0, lag), Kind.SUBMIT, one)
                 continue
-            one.phase = Phase.WAITING
+            one.phase = StagePhase.WAITING
             todo.extend(
                 (parent, 0)
                 for parent in reversed(missing)
-                if parent.phase is Phase.IDLE and (parent.ever or self._is_due(parent))
+                if parent.phase is StagePhase.IDLE and (parent.ever or self._is_due(parent))
             )
 
     def _is_due(self, row: StageRow) -> bool:
         job = self._jobs.get(row.priority)
         return job is not None and job.started_ms != NEVER
 
-    def _submit(self, row: StageRow, at: Millis) -> None:
+    def submit(self, row: StageRow, at: Millis) -> None:
+        """submitMissingTasks: a new attempt of the stage, unless output of its parents was lost meanwhile."""
         if not all(parent.there for parent in row.parents):  # lost on the way
-            row.phase = Phase.IDLE
-            self._want(row, at, lag_ms=0)
+            row.phase = StagePhase.IDLE
+            self.want(row, at, lag_ms=0)
             return
         recorded = row.recorded
-        row.phase = Phase.RUNNING
+        row.phase = StagePhase.RUNNING
         row.submitted_ms = min(row.submitted_ms, at)
         first = row.attempts == 0
         parts: list[int] | None = None
         if not first or row.missing != recorded.tasks:
             parts = [part for part, body in enumerate(recorded.body_ms) if body >= 0 and not row.done[part]]
         pool = self._pool_of(row)
-        attempt = Attempt(row, row.attempts, parts, pool)
+        attempt = TaskSet(row, row.attempts, parts, pool)
         row.attempts += 1
         row.attempt = attempt
         tasks = recorded.tasks if first else attempt.total
-        if first and (recorded.failures or (recorded.copies and self.plan.speculation)):
+        if first and (recorded.failures or (recorded.copies and self._plan.speculation)):
             # Tasks are named by partition; where some never succeeded the attempt counts without them.
             place = range(recorded.tasks) if parts is None else {part: at for at, part in enumerate(parts)}
             fails: dict[int, list[Millis]] = {}
@@ -261,58 +220,60 @@ class Jobs(Slots):
                 if task in place:
                     fails.setdefault(place[task], []).append(after)
             attempt.fails = fails
-            if self.plan.speculation:
+            if self._plan.speculation:
                 attempt.copies = {place[task]: after for task, after in recorded.copies if task in place}
             attempt.special = frozenset((*fails, *(attempt.copies or ())))
-        self.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, row.profile))
-        self.waiting[row.profile] = self.waiting.get(row.profile, 0) + attempt.total
-        self.running.setdefault(row.profile, 0)
+        self._scheduler.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, row.profile))
+        self._scheduler.waiting[row.profile] = self._scheduler.waiting.get(row.profile, 0) + attempt.total
+        self._scheduler.running.setdefault(row.profile, 0)
         if not first:
-            self.tasks_again += attempt.total
+            self._scheduler.tasks_again += attempt.total
         if attempt.total:
             self._later(at + max(0, recorded.launch_lag_ms if first else 0), Kind.READY, attempt)
         else:
             # No task of it ended well in the log: it takes the time that it took there.
             self._later(at + max(0, recorded.completed_ms - recorded.submitted_ms), Kind.COMPLETE, row)
-        self._phase(at)
+        self._scheduler.note_phase(at)
 
     def _pool_of(self, row: StageRow) -> Pool:
         job = self._jobs.get(row.priority)
-        name = (job.recorded.pool or "default") if self.plan.fair and job is not None else ""
-        pool = self._pools.get(name)
+        name = (job.recorded.pool or "default") if self._plan.fair and job is not None else ""
+        pool = self._scheduler.pools.get(name)
         if pool is None:
-            pool = self._pools[name] = Pool(name)
+            pool = self._scheduler.pools[name] = Pool(name)
         return pool
 
-    def _all_there(self, row: StageRow, at: Millis) -> None:
+    def all_there(self, row: StageRow, at: Millis) -> None:
+        """All of its partitions are there: the stage completes a moment later."""
         self._later(at + max(0, row.recorded.finish_lag_ms), Kind.COMPLETE, row)
 
-    def _complete(self, row: StageRow, at: Millis) -> None:
+    def complete(self, row: StageRow, at: Millis) -> None:
+        """markStageAsFinished: the stages that read its output follow, and perhaps its job ends."""
         attempt = row.attempt
-        if attempt is None or row.phase is not Phase.RUNNING:
+        if attempt is None or row.phase is not StagePhase.RUNNING:
             return
-        self._retire(attempt)
-        self.say(StageCompleted(at, row.recorded.stage, attempt.number))
-        row.phase = Phase.IDLE
+        self.retire(attempt)
+        self._scheduler.say(StageCompleted(at, row.recorded.stage, attempt.number))
+        row.phase = StagePhase.IDLE
         if row.missing:  # lost while the driver thought about it
-            self._want(row, at, lag_ms=0)
+            self.want(row, at, lag_ms=0)
             return
         row.ever = True
         row.completed_ms = at
         for child in row.children:
-            if child.phase is Phase.WAITING:
-                child.phase = Phase.IDLE
-                self._want(child, at, lag_ms=0 if child.attempts else child.recorded.submit_lag_ms)
+            if child.phase is StagePhase.WAITING:
+                child.phase = StagePhase.IDLE
+                self.want(child, at, lag_ms=0 if child.attempts else child.recorded.submit_lag_ms)
         job = self._jobs.get(row.priority)
         if job is not None and row.recorded.stage in job.left:
             job.left.discard(row.recorded.stage)
             if not job.left and job.started_ms != NEVER:
                 self._finish_job(job, at)
-        self._phase(at)
+        self._scheduler.note_phase(at)
 
-    def _retire(self, attempt: Attempt) -> None:
+    def retire(self, attempt: TaskSet) -> None:
         """A task set gives out nothing more."""
         if not attempt.zombie:
-            self.waiting[attempt.profile] -= attempt.waiting
+            self._scheduler.waiting[attempt.profile] -= attempt.waiting
             attempt.zombie = True
-        self._unqueue(attempt)
+        self._scheduler.unqueue(attempt)

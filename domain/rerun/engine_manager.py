@@ -175,7 +175,7 @@ class EngineManager:
             self.tasks.grid = now
             for step in self.steps.begin(now):
                 self._follow(step, (), now)
-            self.tasks.said[:0] = profiles_of(self.tasks.app, now)
+            self.tasks.said[:0] = profiles_of(self.tasks.dag.app, now)
         self.steps.resume(now)
         self._due = drive(self.steps, now, self._hear, self._follow)
         if self.steps.state.scaling.add_time == NEVER:

@@ -56,7 +56,7 @@ class Yarn(EngineManager):
         super().take(now)
         if self.steps.begun and self._thinking and self._cluster.thought():
             self._thinking = False
-            self.tasks.thought(now)
+            self.tasks.dag.thought(now)
 
     def _arrivals(self, now: Millis) -> Sequence[AnyStimulus]:
         arrivals = super()._arrivals(now)

@@ -104,7 +104,7 @@ class Plain:
             tasks.grid = now  # of a static count nothing is decided, but the books are kept
             if core is not None:
                 self._obey(core.begin(now), now)
-                self._obey(core.hear(profiles_of(tasks.app, now), now), now)
+                self._obey(core.hear(profiles_of(tasks.dag.app, now), now), now)
             self._provide(now)
             if self._starts.shares_driver:
                 self._starts.think(now)
@@ -113,7 +113,7 @@ class Plain:
             events.extend(self._register(ordinal, now) for ordinal in self._starts.advance(now))
             if self._thinking and self._starts.thought_ms is not None:
                 self._thinking = False
-                tasks.thought(now)
+                tasks.dag.thought(now)
             for ordinal in self._starts.ready():
                 row = self._row.get(ordinal)
                 if row is not None and tasks.executors[row].standing is not Standing.GONE:

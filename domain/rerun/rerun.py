@@ -82,8 +82,8 @@ class _Rerun:
         fed = 0  # when a task ran last, or none waited
         again_max = AGAIN_MAX + AGAIN_SHARE * self.app.tasks
         while True:
-            if tasks.done and end == NEVER:
-                end = (tasks.ended_ms or 0) + self.end_lag
+            if tasks.dag.done and end == NEVER:
+                end = (tasks.dag.ended_ms or 0) + self.end_lag
             due = min(manager.due(), end, limit_ms)
             before = now
             if end != NEVER:
@@ -178,7 +178,7 @@ class _Rerun:
     def _stages(self) -> list[StageTimes]:
         return [
             StageTimes(row.recorded.stage, row.submitted_ms, row.completed_ms)
-            for row in self.tasks.rows()
+            for row in self.tasks.dag.stages.values()
             if row.completed_ms != NEVER
         ]
 

@@ -1,10 +1,12 @@
-"""The rows of a rerun under way: executors, stages, their attempts, pools and jobs. Mutable, never seen outside of it."""
+"""The rows of a rerun under way: executors, stages, task sets, pools, jobs and what is due. Never seen outside of it."""
 
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from heapq import heappush
+from typing import Final, NamedTuple
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.recorded.application import Job, Stage
@@ -21,64 +23,45 @@ class Standing(IntEnum):
     GONE = 2
 
 
+@dataclass(slots=True, eq=False)
 class ExecutorRow:
     """An executor that registered. ``free``: slots with nothing to do; ``change``, ``ended``: what nobody heard yet."""
 
-    __slots__ = (
-        "change",
-        "ended",
-        "first",
-        "free",
-        "fresh",
-        "id",
-        "key",
-        "place",
-        "profile",
-        "row",
-        "running",
-        "since",
-        "slots",
-        "standing",
-        "turned",
-        "until",
-        "wasted_ms",
-        "work_ms",
-    )
+    row: int
+    key: int  # in the ledger
+    id: ExecutorId
+    profile: ProfileId
+    first: int
+    slots: int
+    since: Millis
+    free: list[int] = field(init=False)
+    running: int = 0
+    fresh: int = field(init=False)  # slots whose first task begins before any has ended here
+    standing: Standing = Standing.ACTIVE
+    until: Millis = field(init=False)
+    place: int = NOBODY  # in the list of those with a free slot
+    work_ms: Millis = 0
+    wasted_ms: Millis = 0
+    change: int = 0  # tasks that run more than the listeners heard
+    turned: bool = False  # it worked since the listeners heard of it
+    ended: Millis = field(init=False)
 
-    def __init__(
-        self, row: int, key: int, executor: ExecutorId, profile: ProfileId, slots: range, since: Millis
-    ) -> None:
-        self.row = row
-        self.key = key  # in the ledger
-        self.id = executor
-        self.profile = profile
-        self.slots = len(slots)
-        self.first = slots.start
-        self.free = list(slots)
-        self.running = 0
-        self.fresh = len(slots)  # slots whose first task begins before any has ended here
-        self.standing = Standing.ACTIVE
-        self.since = self.until = since
-        self.place = NOBODY  # in the list of those with a free slot
-        self.work_ms: Millis = 0
-        self.wasted_ms: Millis = 0
-        self.change = 0  # tasks that run more than was told
-        self.turned = False  # it worked since it was last told of
-        self.ended: Millis = since
+    def __post_init__(self) -> None:
+        self.free = list(reversed(range(self.first, self.first + self.slots)))
+        self.fresh = self.slots
+        self.until = self.ended = self.since
 
 
+@dataclass(slots=True, eq=False)
 class Pool:
-    """A pool of the scheduler: attempts that have tasks to give, by profile, in FIFO order."""
+    """A pool of the scheduler: task sets that have tasks to give, by profile, in FIFO order."""
 
-    __slots__ = ("name", "queues", "running")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.running = 0
-        self.queues: dict[ProfileId, list[Attempt]] = {}
+    name: str
+    running: int = 0
+    queues: dict[ProfileId, list[TaskSet]] = field(default_factory=dict)
 
 
-class Phase(IntEnum):
+class StagePhase(IntEnum):
     """Where a stage stands."""
 
     IDLE = 0
@@ -88,113 +71,82 @@ class Phase(IntEnum):
     FAILED = 4  # it will be submitted again
 
 
+@dataclass(slots=True, eq=False)
 class StageRow:
     """A stage. ``done``: which partitions are there; ``missing``: how many are not; ``holder``: on whose disk they are."""
 
-    __slots__ = (
-        "attempt",
-        "attempts",
-        "children",
-        "completed_ms",
-        "done",
-        "ever",
-        "holder",
-        "missing",
-        "on",
-        "parents",
-        "phase",
-        "priority",
-        "profile",
-        "recorded",
-        "stores",
-        "submitted_ms",
-    )
+    recorded: Stage
+    profile: ProfileId
+    done: bytearray = field(init=False)
+    ever: bool = False  # completed at least once
+    on: set[int] = field(default_factory=set)  # executors that hold output of it
+    missing: int = field(init=False)
+    holder: array[int] | None = field(init=False)
+    parents: tuple[StageRow, ...] = ()
+    stores: tuple[int, ...] = ()  # RDDs that it is the first to compute and to cache
+    children: list[StageRow] = field(default_factory=list)
+    phase: StagePhase = StagePhase.IDLE
+    attempts: int = 0
+    attempt: TaskSet | None = None
+    priority: int = 0
+    submitted_ms: Millis = NEVER
+    completed_ms: Millis = NEVER
 
-    def __init__(self, recorded: Stage, profile: ProfileId) -> None:
-        self.recorded = recorded
-        self.profile = profile
-        tasks = recorded.tasks
+    def __post_init__(self) -> None:
+        tasks = self.recorded.tasks
         self.done = bytearray(tasks)
-        self.ever = False  # completed at least once
-        self.on: set[int] = set()  # executors that hold output of it
-        self.missing = sum(body >= 0 for body in recorded.body_ms)
-        self.holder: array[int] | None = None if recorded.shuffle is None else array("i", [NOBODY]) * tasks
-        self.parents: tuple[StageRow, ...] = ()
-        self.stores: tuple[int, ...] = ()  # RDDs that it is the first to compute and to cache
-        self.children: list[StageRow] = []
-        self.phase = Phase.IDLE
-        self.attempts = 0
-        self.attempt: Attempt | None = None
-        self.priority = 0
-        self.submitted_ms: Millis = NEVER
-        self.completed_ms: Millis = NEVER
+        self.missing = sum(body >= 0 for body in self.recorded.body_ms)
+        self.holder = None if self.recorded.shuffle is None else array("i", [NOBODY]) * tasks
 
     @property
     def there(self) -> bool:
         """Whether its output can be read: complete, and nothing of it lost since."""
-        return self.ever and not self.missing and self.phase is Phase.IDLE
+        return self.ever and not self.missing and self.phase is StagePhase.IDLE
 
 
-class Attempt:
-    """A task set. ``parts``: the partitions that it computes, None for all; ``next``: the first task that never started.
+@dataclass(slots=True, eq=False)
+class TaskSet:
+    """An attempt of a stage. ``parts``: the partitions that it computes, None for all; ``next``: the first task that never
+    started.
 
     ``told`` and ``ended`` are what the listeners have not been told yet: tasks from ``told`` to ``next`` started, so many
     ended. ``simple``: its tasks can be started and ended without a second look.
     """
 
-    __slots__ = (
-        "again",
-        "barrier",
-        "bodies",
-        "copies",
-        "copying",
-        "done",
-        "ended",
-        "fails",
-        "holder",
-        "key",
-        "next",
-        "number",
-        "parts",
-        "pool",
-        "profile",
-        "queued",
-        "running",
-        "simple",
-        "special",
-        "stage",
-        "stores",
-        "told",
-        "total",
-        "zombie",
-    )
+    stage: StageRow
+    number: int
+    parts: list[int] | None
+    pool: Pool
+    profile: ProfileId = field(init=False)
+    key: tuple[int, int, int] = field(init=False)
+    bodies: array[int] = field(init=False)
+    stores: tuple[int, ...] = field(init=False)
+    done: bytearray = field(init=False)
+    holder: array[int] | None = field(init=False)
+    barrier: bool = field(init=False)
+    simple: bool = field(init=False)
+    total: int = field(init=False)
+    next: int = 0
+    again: list[int] = field(default_factory=list)  # tasks that wait once more
+    running: int = 0
+    told: int = 0
+    ended: int = 0
+    zombie: bool = False
+    queued: bool = False
+    fails: dict[int, list[Millis]] | None = None
+    copies: dict[int, Millis] | None = None
+    special: frozenset[int] | None = None  # tasks that need a second look, in a task set that is simple else
+    copying: dict[int, int] = field(default_factory=dict)  # task to the slot in which its copy runs
 
-    def __init__(self, stage: StageRow, number: int, parts: list[int] | None, pool: Pool) -> None:
-        recorded = stage.recorded
-        self.stage = stage
-        self.number = number
+    def __post_init__(self) -> None:
+        stage, recorded = self.stage, self.stage.recorded
         self.profile = stage.profile
-        self.key = (stage.priority, recorded.stage, number)
-        self.pool = pool
-        self.parts = parts
+        self.key = (stage.priority, recorded.stage, self.number)
         self.bodies = recorded.body_ms
-        self.stores = stage.stores
-        self.done = stage.done
-        self.holder = stage.holder
-        self.next = 0
-        self.total = recorded.tasks if parts is None else len(parts)
-        self.again: list[int] = []  # tasks that wait once more
-        self.running = 0
-        self.told = 0
-        self.ended = 0
-        self.zombie = False
-        self.queued = False
+        self.stores, self.done, self.holder = stage.stores, stage.done, stage.holder
         self.barrier = recorded.barrier
-        self.fails: dict[int, list[Millis]] | None = None
-        self.copies: dict[int, Millis] | None = None
-        self.special: frozenset[int] | None = None  # tasks that need a second look, in an attempt that is simple else
-        self.copying: dict[int, int] = {}  # task to the slot in which its copy runs
-        self.simple = parts is None and not recorded.barrier
+        self.simple = self.parts is None and not recorded.barrier
+        self.total = recorded.tasks if self.parts is None else len(self.parts)
 
     @property
     def waiting(self) -> int:
@@ -206,15 +158,48 @@ class Attempt:
         return index if self.parts is None else self.parts[index]
 
 
+@dataclass(slots=True, eq=False)
 class JobRow:
     """A job. ``left``: its own stages that have not completed; ``waits``: jobs that it comes after."""
 
-    __slots__ = ("ended_ms", "left", "recorded", "rows", "started_ms", "waits")
+    recorded: Job
+    rows: tuple[StageRow, ...] = ()
+    left: set[int] = field(default_factory=set)
+    waits: int = 0
+    started_ms: Millis = NEVER
+    ended_ms: Millis = NEVER
 
-    def __init__(self, recorded: Job) -> None:
-        self.recorded = recorded
-        self.rows: tuple[StageRow, ...] = ()
-        self.left: set[int] = set()
-        self.waits = 0
-        self.started_ms: Millis = NEVER
-        self.ended_ms: Millis = NEVER
+
+class Kind(IntEnum):
+    """What is due; those due at once happen in this order."""
+
+    COMPLETE = 0
+    JOB_ENDS = 1
+    JOB = 2
+    SUBMIT = 3
+    READY = 4
+    COPY = 5
+    RESUBMIT = 6
+    OPEN = 7
+    UNPERSIST = 8
+
+
+class Due(NamedTuple):
+    """Something that happens at a time: ``what`` is a job, a stage or a task set, ``task`` one of its tasks, or an RDD."""
+
+    at: Millis
+    kind: Kind
+    serial: int
+    what: JobRow | StageRow | TaskSet | None
+    task: int = 0
+
+
+class Agenda(list[Due]):
+    """What is due, as a heap."""
+
+    def later(self, at: Millis, kind: Kind, what: JobRow | StageRow | TaskSet | None, task: int = 0) -> None:
+        """Put something on the agenda."""
+        self._serial += 1
+        heappush(self, Due(at, kind, self._serial, what, task))
+
+    _serial = 0

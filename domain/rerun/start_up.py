@@ -65,7 +65,7 @@ _WORK: Final = 1
 _READY: Final = 2
 
 
-class Phase(IntEnum):
+class StartPhase(IntEnum):
     """How far a start is."""
 
     STARTING = 0
@@ -92,7 +92,7 @@ class _Start:
     """``done``: the virtual time of its machine at which its phase ends, or None where the latency was given."""
 
     machine: int
-    phase: Phase
+    phase: StartPhase
     done: float | None
 
 
@@ -136,7 +136,7 @@ class Starts:
 
     def __len__(self) -> int:
         """How many starts have not registered."""
-        return len(self._waiting) + sum(one.phase is Phase.STARTING for one in self._starts.values())
+        return len(self._waiting) + sum(one.phase is StartPhase.STARTING for one in self._starts.values())
 
     def request(self, now: Millis, ordinal: int) -> None:
         """The ``ordinal``-th executor (from 0, each once) is asked for."""
@@ -155,7 +155,7 @@ class Starts:
 
     def think(self, now: Millis) -> None:
         """The driver begins the work that ends with its first job (once, when the first executors may be asked for)."""
-        self._join(self._machine_of(DRIVER, now), now, DRIVER, Phase.THINKING, self._driver_ms)
+        self._join(self._machine_of(DRIVER, now), now, DRIVER, StartPhase.THINKING, self._driver_ms)
 
     def due(self) -> Millis:
         """When the next executor registers or is ready, or the driver has thought, if nothing else happens; or NEVER."""
@@ -228,11 +228,11 @@ class Starts:
         name = self._machine_of(ordinal, now)
         given = self._startup.given
         if ordinal < len(given):
-            self._join(name, now, ordinal, Phase.STARTING, None)
+            self._join(name, now, ordinal, StartPhase.STARTING, None)
             heappush(self._fixed, (now + given[ordinal], ordinal, 0))
         else:
             work = self._sample(self._startup.work_ms, ordinal, _WORK)
-            self._join(name, now, ordinal, Phase.STARTING, work)
+            self._join(name, now, ordinal, StartPhase.STARTING, work)
 
     def _registers(self, now: Millis, ordinal: int, registered: list[int]) -> None:
         name = self._starts.pop(ordinal).machine
@@ -240,12 +240,12 @@ class Starts:
         work = self._sample(self._samples, ordinal, _READY) if self._samples else 0
         if work > 0:
             self._leave(name, now, stays=True)
-            self._join(name, now, ordinal, Phase.REGISTERED, work)
+            self._join(name, now, ordinal, StartPhase.REGISTERED, work)
         else:
             self._ready.append(ordinal)
             self._leave(name, now)
 
-    def _join(self, name: int, now: Millis, ordinal: int, phase: Phase, work: Millis | None) -> None:
+    def _join(self, name: int, now: Millis, ordinal: int, phase: StartPhase, work: Millis | None) -> None:
         machine = self._machines[name]
         self._catch_up(machine, now)
         machine.load += 1
@@ -299,12 +299,12 @@ class Starts:
             self._plan(name, machine)
         for ordinal in sorted(over):
             start = self._starts[ordinal]
-            if start.phase is Phase.STARTING:
+            if start.phase is StartPhase.STARTING:
                 self._registers(now, ordinal, registered)
                 continue
             del self._starts[ordinal]
             self._leave(name, now)
-            if start.phase is Phase.REGISTERED:
+            if start.phase is StartPhase.REGISTERED:
                 self._ready.append(ordinal)
             else:
                 self.thought_ms = now

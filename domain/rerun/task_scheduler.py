@@ -1,4 +1,4 @@
-"""The slots of a rerun: a small TaskScheduler that offers what executors have free to the task sets that wait.
+"""The slots of a rerun: a small TaskSchedulerImpl that offers what executors have free to the task sets that wait.
 
 An executor with a free slot is offered tasks of its own resource profile: of the pool that runs the fewest tasks (FAIR with
 equal weights; FIFO is a single pool), within a pool of the oldest job's lowest stage, lowest task first. When tasks come or
@@ -13,6 +13,7 @@ What the listeners are to hear is kept in order. Starts and ends of plain tasks 
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Sequence
 from heapq import heappush
 from operator import attrgetter
 from typing import Final
@@ -23,7 +24,7 @@ from podtide.domain.protocol.stimuli import MOVED_MAX, ListenerEvent, Move, Task
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import NOBODY, Attempt, ExecutorRow, Pool, Standing
+from podtide.domain.rerun.rows import NOBODY, Agenda, ExecutorRow, Kind, Pool, Standing, TaskSet
 
 SHIFT: Final = 24
 """A task's end in the heap is one number: its time, and in the lowest bits its slot."""
@@ -39,16 +40,19 @@ _MASK: Final = 2**64 - 1
 _KEY = attrgetter("key")
 
 
-class Slots:
+class TaskScheduler:
     """Executors, their slots, and the task sets that wait for them. ``said``: what listeners hear, not taken yet.
 
     ``waiting`` and ``running``: tasks by profile; ``busy``: executors with a task. ``flips``: executors that fell idle or
     to work, kept for whoever wants to know (None: nobody does).
     """
 
-    def __init__(self, plan: Plan, behaviour: Behaviour, turnaround_ms: Millis, seed: int, ledger: Ledger) -> None:
+    def __init__(
+        self, plan: Plan, behaviour: Behaviour, turnaround_ms: Millis, seed: int, ledger: Ledger, agenda: Agenda
+    ) -> None:
         self.plan = plan
         self.ledger = ledger
+        self.agenda = agenda
         self.now: Millis = 0
         self.said: list[ListenerEvent] = []
         self.executors: list[ExecutorRow] = []
@@ -61,65 +65,60 @@ class Slots:
         self.flips: list[ExecutorRow] | None = None
         self._names: set[ExecutorId] = set()
         self._idle_ms = NEVER if plan.dynamic is None else plan.dynamic.idle_timeout_ms
-        self._open = plan.registered_ratio <= 0
-        self._turnaround = turnaround_ms
+        self.is_open = plan.registered_ratio <= 0
+        self.turnaround = turnaround_ms
         self._fresh = behaviour.fresh_ms
         self._freshened = 0
         self._seed = seed
         self._random = stream(seed) | 1
-        self._heap: list[int] = []
-        self._slot_end: list[int] = []
-        self._slot_began: list[Millis] = []
-        self._slot_index: list[int] = []
-        self._slot_run: list[Attempt | None] = []
-        self._slot_executor: list[ExecutorRow] = []
-        self._free: dict[ProfileId, list[ExecutorRow]] = {}
-        self._moved: list[Attempt] = []
-        self._turned: list[ExecutorRow] = []
-        self._outputs: list[tuple[ExecutorId, int]] = []
+        self.heap: list[int] = []
+        self.slot_end: list[int] = []
+        self.slot_began: list[Millis] = []
+        self.slot_index: list[int] = []
+        self.slot_run: list[TaskSet | None] = []
+        self.slot_executor: list[ExecutorRow] = []
+        self.free: dict[ProfileId, list[ExecutorRow]] = {}
+        self.moved: list[TaskSet] = []
+        self.turned: list[ExecutorRow] = []
+        self.outputs: list[tuple[ExecutorId, int]] = []
         self._tracking = plan.dynamic is not None and plan.dynamic.shuffle_tracking
-        self._pools: dict[str, Pool] = {}
+        self.pools: dict[str, Pool] = {}
         self._barriers = 0
 
     def open(self, now: Millis) -> None:
         """Enough executors are registered: tasks may start."""
-        if not self._open:
-            self._open = True
+        if not self.is_open:
+            self.is_open = True
             self.now = max(self.now, now)
             for executor in self.executors:
                 if executor.place >= 0:  # up already: until now nothing could be given to it
                     self.ledger.ready(executor.key, self.now)
             self.offer(now)
 
-    def _copied(self, attempt: Attempt, index: int, began: Millis) -> None:
-        """A task began of which the log has a speculative copy."""
-        raise NotImplementedError
-
     # executors
 
     def join(self, row: int, executor: ExecutorId, profile: ProfileId, slots: int, at: Millis, *, key: int) -> None:
         """An executor registered. Tasks come when it is ``ready``. ``row``: its number, ascending; ``key``: the ledger's."""
         assert row == len(self.executors)
-        first = len(self._slot_end)
+        first = len(self.slot_end)
         if first + slots > SLOTS_MAX:
             raise OverflowError("more slots than a simulation has room for")
         self.ledger.registered(key, at, slots)
         self.ledger.idle(key, at, self._timeout_at(at))
-        known = ExecutorRow(row, key, executor, profile, range(first, first + slots), at)
-        known.free.reverse()
+        known = ExecutorRow(row, key, executor, profile, first, slots, at)
         self.executors.append(known)
         self.by_id[executor] = known
         self._names.add(executor)
-        self._slot_end.extend([-1] * slots)
-        self._slot_began.extend([0] * slots)
-        self._slot_index.extend([0] * slots)
-        self._slot_run.extend([None] * slots)
-        self._slot_executor.extend([known] * slots)
+        self.slot_end.extend([-1] * slots)
+        self.slot_began.extend([0] * slots)
+        self.slot_index.extend([0] * slots)
+        self.slot_run.extend([None] * slots)
+        self.slot_executor.extend([known] * slots)
 
     def ready(self, executor: ExecutorRow, at: Millis) -> None:
         """The executor can be given tasks."""
         self.now = max(self.now, at)
-        if self._open:
+        if self.is_open:
             self.ledger.ready(executor.key, self.now)
         self._into_free(executor)
         self.offer(at)
@@ -128,15 +127,15 @@ class Slots:
         """It is offered nothing any more."""
         if executor.standing is Standing.ACTIVE:
             executor.standing = Standing.LEAVING
-            self._out_of_free(executor)
+            self.out_of_free(executor)
 
     def settle(self, executor: ExecutorRow, at: Millis) -> None:
         """Say in the ledger what an executor's tasks came to, at its end or the application's."""
         if executor.standing is not Standing.GONE:
             executor.until = at
             for slot in range(executor.first, executor.first + executor.slots):
-                if self._slot_end[slot] >= 0:
-                    executor.work_ms += max(0, at - self._slot_began[slot])
+                if self.slot_end[slot] >= 0:
+                    executor.work_ms += max(0, at - self.slot_began[slot])
         if executor.work_ms:
             self.ledger.worked(executor.key, executor.work_ms, executor.wasted_ms)
 
@@ -146,27 +145,29 @@ class Slots:
 
     # task sets and slots
 
-    def _enqueue(self, attempt: Attempt) -> None:
+    def enqueue(self, attempt: TaskSet) -> None:
+        """The task set is offered slots from now on, if tasks of it wait."""
         if attempt.waiting and not attempt.queued:
             attempt.queued = True
             insort(attempt.pool.queues.setdefault(attempt.profile, []), attempt, key=_KEY)
             self._barriers += attempt.barrier
 
-    def _unqueue(self, attempt: Attempt) -> None:
+    def unqueue(self, attempt: TaskSet) -> None:
+        """The task set is offered no slots any more."""
         if attempt.queued:
             attempt.queued = False
             attempt.pool.queues[attempt.profile].remove(attempt)
             self._barriers -= attempt.barrier
 
-    def _choose(self, profile: ProfileId) -> Attempt | None:
+    def choose(self, profile: ProfileId) -> TaskSet | None:
         """The task set that is next to be offered a slot of the profile; barrier stages wait for room of their own."""
-        if len(self._pools) == 1 and not self._barriers:
-            (pool,) = self._pools.values()
+        if len(self.pools) == 1 and not self._barriers:
+            (pool,) = self.pools.values()
             queue = pool.queues.get(profile)
             return queue[0] if queue else None
-        best: Attempt | None = None
+        best: TaskSet | None = None
         fewest: tuple[int, str] | None = None
-        for pool in self._pools.values():
+        for pool in self.pools.values():
             queue = pool.queues.get(profile)
             if queue and (fewest is None or (pool.running, pool.name) < fewest):
                 found = next((one for one in queue if not one.barrier), None)
@@ -174,17 +175,18 @@ class Slots:
                     best, fewest = found, (pool.running, pool.name)
         return best
 
-    def _draw(self, below: int) -> int:
+    def draw(self, below: int) -> int:
+        """A number from 0 to below ``below``."""
         self._random = (self._random * _LCG + _STEP) & _MASK
         return (self._random >> 33) * below >> 31
 
     def offer(self, now: Millis) -> None:
         """makeOffers: all free slots, one for each executor and round, in an order drawn anew."""
-        if not self._open:
+        if not self.is_open:
             return
         if self._barriers:
             self._offer_barriers(now)
-        for profile, free in self._free.items():
+        for profile, free in self.free.items():
             while free:
                 wanted = min(self._offered(profile), len(free))
                 if not wanted:
@@ -204,72 +206,31 @@ class Slots:
         """One task on each, of whichever task set is next."""
         begun = 0
         while begun < len(executors):
-            attempt = self._choose(profile)
+            attempt = self.choose(profile)
             if attempt is None:
                 return
-            if attempt.simple and attempt.special is None and not attempt.again and len(self._pools) == 1:
-                some = executors[begun : begun + attempt.total - attempt.next]
-                self._start_row(attempt, some, now)
-                begun += len(some)
-            else:
-                self._start(attempt, executors[begun], now)
-                begun += 1
-
-    def _start_row(self, attempt: Attempt, executors: list[ExecutorRow], began: Millis) -> None:
-        """The next tasks of a plain attempt, one on each executor: what ``_start`` does, many times."""
-        index, bodies, heap = attempt.next, attempt.bodies, self._heap
-        if attempt.told == index and not attempt.ended:
-            self._moved.append(attempt)
-        slot_end, slot_began, slot_index, slot_run = self._slot_end, self._slot_began, self._slot_index, self._slot_run
-        for executor in executors:
-            slot = executor.free.pop()
-            if not executor.free:
-                self._out_of_free(executor)
-            body = bodies[index]
-            if executor.fresh:
-                executor.fresh -= 1
-                body += self._fresh_ms()
-            end = (began + body) << SHIFT | slot
-            heappush(heap, end)
-            slot_end[slot] = end
-            slot_began[slot] = began
-            slot_index[slot] = index
-            slot_run[slot] = attempt
-            executor.running += 1
-            if executor.running == 1:
-                self._works(executor, self.now)
-            if not executor.turned:
-                executor.turned = True
-                self._turned.append(executor)
-            executor.change += 1
-            index += 1
-        count = len(executors)
-        attempt.next = index
-        attempt.running += count
-        attempt.pool.running += count
-        self.waiting[attempt.profile] -= count
-        self.running[attempt.profile] += count
-        if index == attempt.total:
-            self._unqueue(attempt)
-            self._phase(self.now)
+            alone = len(self.pools) == 1 and not attempt.again
+            some = executors[begun : begun + (attempt.total - attempt.next if alone else 1)]
+            self.start(attempt, some, now)
+            begun += len(some)
 
     def _offered(self, profile: ProfileId) -> int:
         """How many tasks of the profile are to be had."""
         return sum(
-            one.waiting for pool in self._pools.values() for one in pool.queues.get(profile, ()) if not one.barrier
+            one.waiting for pool in self.pools.values() for one in pool.queues.get(profile, ()) if not one.barrier
         )
 
     def _offer_barriers(self, now: Millis) -> None:
         waiting = [
-            one for pool in self._pools.values() for queue in pool.queues.values() for one in queue if one.barrier
+            one for pool in self.pools.values() for queue in pool.queues.values() for one in queue if one.barrier
         ]
         for attempt in sorted(waiting, key=_KEY):
-            free = self._free.get(attempt.profile, [])
+            free = self.free.get(attempt.profile, [])
             if sum(len(executor.free) for executor in free) >= attempt.waiting:
                 while attempt.waiting:
                     for executor in tuple(free):
                         if attempt.waiting and executor.free:
-                            self._start(attempt, executor, now)
+                            self.start(attempt, (executor,), now)
 
     @staticmethod
     def _swap(free: list[ExecutorRow], a: int, b: int) -> None:
@@ -277,50 +238,57 @@ class Slots:
         free[a], free[b] = other, one
         one.place, other.place = b, a
 
-    def _start(self, attempt: Attempt, executor: ExecutorRow, began: Millis) -> None:
-        """A task of an attempt begins in a free slot of an executor."""
-        slot = executor.free.pop()
-        if not executor.free:
-            self._out_of_free(executor)
+    def start(self, attempt: TaskSet, executors: Sequence[ExecutorRow], began: Millis) -> None:
+        """The next tasks of a task set begin, one in a free slot of each executor. There are as many: those that wait once
+        more, which are given one at a time, or those that never started.
+
+        ``tasks.Tasks.advance`` has the same inlined, for a slot that goes on with the next task (benchmarks/test_rerun.py).
+        """
+        slot_end, slot_began, slot_index, slot_run = self.slot_end, self.slot_began, self.slot_index, self.slot_run
+        heap, turned, fails, copies = self.heap, self.turned, attempt.fails, attempt.copies
         again = bool(attempt.again)
-        if again:
-            index = attempt.again.pop()
-        else:
-            if attempt.told == attempt.next and not attempt.ended:
-                self._moved.append(attempt)
-            index = attempt.next
-            attempt.next = index + 1
-        after: Millis | None = None
-        if attempt.fails:
-            tries = attempt.fails.get(index)
-            if tries:
-                after = tries[0]
-        body = attempt.bodies[attempt.part(index)] if after is None else after
-        if executor.fresh:
-            executor.fresh -= 1
-            body += self._fresh_ms()
-        end = (began + max(0, body)) << SHIFT | slot
-        heappush(self._heap, end)
-        self._slot_end[slot] = end
-        self._slot_began[slot] = began
-        self._slot_index[slot] = index
-        self._slot_run[slot] = attempt
-        attempt.running += 1
-        attempt.pool.running += 1
-        self.waiting[attempt.profile] -= 1
-        self.running[attempt.profile] += 1
-        executor.running += 1
-        if executor.running == 1:
-            self._works(executor, self.now)
-        if again:
-            self.say(TaskStart(self.now, attempt.key[1], attempt.number, index, executor.id))
-        else:
-            self._turn(executor, 1)
-        if attempt.copies and index in attempt.copies:
-            self._copied(attempt, index, began)
+        if not again and attempt.told == attempt.next and not attempt.ended:
+            self.moved.append(attempt)
+        for executor in executors:
+            slot = executor.free.pop()
+            if not executor.free:
+                self.out_of_free(executor)
+            if again:
+                index = attempt.again.pop()
+            else:
+                index = attempt.next
+                attempt.next = index + 1
+            part = index if attempt.parts is None else attempt.parts[index]
+            body = fails[index][0] if fails and fails.get(index) else attempt.bodies[part]
+            if executor.fresh:
+                executor.fresh -= 1
+                body += self._fresh_ms()
+            end = (began + (body if body > 0 else 0)) << SHIFT | slot
+            heappush(heap, end)
+            slot_end[slot] = end
+            slot_began[slot] = began
+            slot_index[slot] = index
+            slot_run[slot] = attempt
+            executor.running += 1
+            if executor.running == 1:
+                self.works(executor, self.now)
+            if again:
+                self.say(TaskStart(self.now, attempt.key[1], attempt.number, index, executor.id))
+            else:
+                if not executor.turned:
+                    executor.turned = True
+                    turned.append(executor)
+                executor.change += 1
+            if copies and index in copies:
+                self.agenda.later(began + copies.pop(index), Kind.COPY, attempt, index)
+        count = len(executors)
+        attempt.running += count
+        attempt.pool.running += count
+        self.waiting[attempt.profile] -= count
+        self.running[attempt.profile] += count
         if attempt.next == attempt.total and not attempt.again:
-            self._unqueue(attempt)
-            self._phase(self.now)
+            self.unqueue(attempt)
+            self.note_phase(self.now)
 
     def _fresh_ms(self) -> Millis:
         """What the next first task on an executor takes longer: the samples in order, or drawn where the seed is not 0."""
@@ -328,49 +296,46 @@ class Slots:
         if not samples:
             return 0
         self._freshened += 1
-        return samples[self._draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
+        return samples[self.draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
 
-    def _works(self, executor: ExecutorRow, at: Millis) -> None:
+    def works(self, executor: ExecutorRow, at: Millis) -> None:
+        """An executor has its first task."""
         self.busy += 1
         self.ledger.busy(executor.key, at)
         if self.busy == 1:
-            self._phase(at)
+            self.note_phase(at)
         if self.flips is not None:
             self.flips.append(executor)
 
-    def _rests(self, executor: ExecutorRow, at: Millis) -> None:
+    def rests(self, executor: ExecutorRow, at: Millis) -> None:
+        """An executor has no task any more."""
         self.busy -= 1
         self.ledger.idle(executor.key, at, self._timeout_at(at))
         if not self.busy:
-            self._phase(at)
+            self.note_phase(at)
         if self.flips is not None:
             self.flips.append(executor)
 
-    def _turn(self, executor: ExecutorRow, change: int) -> None:
-        if not executor.turned:
-            executor.turned = True
-            self._turned.append(executor)
-        executor.change += change
-
-    def _out_of_free(self, executor: ExecutorRow) -> None:
+    def out_of_free(self, executor: ExecutorRow) -> None:
+        """The executor is not among those with a free slot any more."""
         if executor.place >= 0:
-            free = self._free[executor.profile]
+            free = self.free[executor.profile]
             self._swap(free, executor.place, len(free) - 1)
             free.pop()
             executor.place = NOBODY
 
     def _into_free(self, executor: ExecutorRow) -> None:
         if executor.place < 0 and executor.standing is Standing.ACTIVE and executor.free:
-            free = self._free.setdefault(executor.profile, [])
+            free = self.free.setdefault(executor.profile, [])
             executor.place = len(free)
             free.append(executor)
 
-    def _leave_slot(
+    def leave_slot(
         self, slot: int, executor: ExecutorRow, at: Millis, *, goes_on: bool = False, told: bool = True
     ) -> None:
         """A slot is empty. ``told``: the end that emptied it is told in sum; ``goes_on``: it is filled again at once."""
-        self._slot_end[slot] = -1
-        self._slot_run[slot] = None
+        self.slot_end[slot] = -1
+        self.slot_run[slot] = None
         executor.free.append(slot)
         executor.running -= 1
         executor.ended = at
@@ -379,9 +344,9 @@ class Slots:
             executor.change -= 1
             if not executor.turned:
                 executor.turned = True
-                self._turned.append(executor)
+                self.turned.append(executor)
         if not executor.running:
-            self._rests(executor, at)
+            self.rests(executor, at)
         if executor.place < 0 and executor.standing is Standing.ACTIVE:
             self._into_free(executor)
         if self._barriers and not goes_on:
@@ -389,24 +354,25 @@ class Slots:
 
     def offer_one(self, executor: ExecutorRow, at: Millis) -> None:
         """makeOffers(executor): its free slots alone."""
-        if executor.standing is Standing.ACTIVE and self._open:
+        if executor.standing is Standing.ACTIVE and self.is_open:
             while executor.free:
-                attempt = self._choose(executor.profile)
+                attempt = self.choose(executor.profile)
                 if attempt is None:
                     break
-                self._start(attempt, executor, at + self._turnaround)
+                self.start(attempt, (executor,), at + self.turnaround)
 
     # what is said
 
     def say(self, event: ListenerEvent) -> None:
         """Tell the listeners, after all that happened before."""
-        if self._moved or self._turned or self._outputs:
-            self._tell_moves(self.now)
+        if self.moved or self.turned or self.outputs:
+            self.tell_moves(self.now)
         self.said.append(event)
 
-    def _tell_moves(self, at: Millis) -> None:
+    def tell_moves(self, at: Millis) -> None:
+        """Sum up the starts and ends of plain tasks for the listeners."""
         moves = []
-        for run in self._moved:
+        for run in self.moved:
             if run.told != run.next or run.ended:
                 while run.next - run.told > MOVED_MAX or run.ended > MOVED_MAX:
                     some, ended = min(run.next, run.told + MOVED_MAX), min(run.ended, MOVED_MAX)
@@ -415,27 +381,28 @@ class Slots:
                 moves.append(Move(run.key[1], run.number, run.told, run.next, run.ended))
                 run.told, run.ended = run.next, 0
         turns = []
-        for executor in self._turned:
+        for executor in self.turned:
             executor.turned = False
             if executor.change or not executor.running:
                 turns.append(Turn(executor.id, executor.change, executor.ended))
                 executor.change = 0
-        outputs = tuple(self._outputs) if self._tracking else ()
-        self._moved.clear()
-        self._turned.clear()
-        self._outputs.clear()
+        outputs = tuple(self.outputs) if self._tracking else ()
+        self.moved.clear()
+        self.turned.clear()
+        self.outputs.clear()
         if moves or turns or outputs:
             self.said.append(TasksMoved(at, tuple(moves), tuple(turns), outputs))
 
     def hear(self) -> list[ListenerEvent]:
         """What the listeners heard since the last time."""
-        if self._moved or self._turned or self._outputs:
-            self._tell_moves(self.now)
+        if self.moved or self.turned or self.outputs:
+            self.tell_moves(self.now)
         said, self.said = self.said, []
         return said
 
     def _timeout_at(self, at: Millis) -> Millis:
         return NEVER if self._idle_ms >= NEVER - at else at + self._idle_ms
 
-    def _phase(self, at: Millis) -> None:
+    def note_phase(self, at: Millis) -> None:
+        """Tell the ledger whether tasks run or wait."""
         self.ledger.phase(max(at, self.now), sum(self.running.values()), sum(self.waiting.values()))

@@ -32,18 +32,37 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.dag_scheduler import Due, Jobs, Kind
+from podtide.domain.rerun.dag_scheduler import DagScheduler
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import NOBODY, Attempt, ExecutorRow, JobRow, Phase, StageRow, Standing
-from podtide.domain.rerun.task_scheduler import SHIFT, SLOT
+from podtide.domain.rerun.rows import (
+    NOBODY,
+    Agenda,
+    Due,
+    ExecutorRow,
+    JobRow,
+    Kind,
+    StagePhase,
+    StageRow,
+    Standing,
+    TaskSet,
+)
+from podtide.domain.rerun.task_scheduler import SHIFT, SLOT, TaskScheduler
 
 RESUBMIT_MS: Final[Millis] = 200
 """DAGScheduler.RESUBMIT_TIMEOUT."""
 
 
-class Tasks(Jobs):
-    """Jobs, stages and tasks under way. ``grid``: a place on the allocation manager's timer; None: nothing is decided."""
+def _horizon(stop: Millis, until: Millis) -> int:
+    """The last key of the heap up to and including the earlier of two moments."""
+    return ((min(stop, until) + 1) << SHIFT) - 1
+
+
+class Tasks(TaskScheduler):
+    """Tasks under way. ``grid``: a place on the allocation manager's timer; None: nothing is decided.
+
+    ``dag``: the jobs and stages that they are of.
+    """
 
     def __init__(
         self,
@@ -56,25 +75,26 @@ class Tasks(Jobs):
         thinks: bool = False,
         profiles_served: Mapping[ProfileId, int] | None = None,
     ) -> None:
-        super().__init__(app, plan, behaviour, seed, ledger, thinks=thinks, profiles_served=profiles_served)
+        super().__init__(plan, behaviour, app.turnaround_ms, seed, ledger, Agenda())
+        self.dag = DagScheduler(app, self, behaviour.boot_ms, thinks=thinks, profiles_served=profiles_served)
         self.grid: Millis | None = None
         self._cached: set[tuple[int, int]] = set()
         self._lost: dict[tuple[int, int], tuple[int, Millis]] = {}
 
     def due(self) -> Millis:
         """When something happens next by itself."""
-        heap, ends = self._heap, self._slot_end
+        heap, ends = self.heap, self.slot_end
         while heap and ends[heap[0] & SLOT] != heap[0]:
             heappop(heap)
         first = heap[0] >> SHIFT if heap else NEVER
-        return min(first, self._agenda[0].at) if self._agenda else first
+        return min(first, self.agenda[0].at) if self.agenda else first
 
     def advance(self, until: Millis, slack: int) -> Millis:
         """Live up to and including ``until``, or up to the next place on the grid after something to decide upon.
 
         ``slack``: how many tasks may end before the need for executors can fall below the target. Returns where time stands.
         """
-        agenda = self._agenda
+        agenda = self.agenda
         while True:
             first = agenda[0].at if agenda else NEVER
             until, slack = self._run(min(until, first), until, slack)
@@ -83,9 +103,9 @@ class Tasks(Jobs):
                 self.now = max(self.now, due.at)
                 if self._happen(due):
                     until = self._next_place(due.at, until)
-            elif not self._heap or self._heap[0] >> SHIFT > until:
+            elif not self.heap or self.heap[0] >> SHIFT > until:
                 break
-            if self.done:
+            if self.dag.done:
                 until = min(until, self.now)
         self.now = max(self.now, until if until != NEVER else self.now)
         return self.now
@@ -98,16 +118,16 @@ class Tasks(Jobs):
 
     def _run(self, stop: Millis, until: Millis, slack: int) -> tuple[Millis, int]:  # noqa: PLR0915 - one loop
         """Tasks end, and others begin in their slots, up to and including ``stop``. This is where the time goes."""
-        heap = self._heap
+        heap = self.heap
         if not heap:
             return until, slack
-        slot_end, slot_began, slot_index = self._slot_end, self._slot_began, self._slot_index
-        slot_run, slot_executor = self._slot_run, self._slot_executor
-        moved, outputs, turnaround = self._moved, self._outputs, self._turnaround
+        slot_end, slot_began, slot_index = self.slot_end, self.slot_began, self.slot_index
+        slot_run, slot_executor = self.slot_run, self.slot_executor
+        moved, outputs, turnaround = self.moved, self.outputs, self.turnaround
         waiting, running = self.waiting, self.running
-        only = next(iter(self._pools.values())) if len(self._pools) == 1 else None
+        only = next(iter(self.pools.values())) if len(self.pools) == 1 else None
         active, ran, near = Standing.ACTIVE, 0, False  # near: until is the next place of the grid, for whatever comes
-        horizon = ((min(stop, until) + 1) << SHIFT) - 1
+        horizon = _horizon(stop, until)
         at = self.now
         while heap:
             key = heap[0]
@@ -125,9 +145,9 @@ class Tasks(Jobs):
                 self.now = at
                 if self._ended(slot, run, executor, at):
                     until = self._next_place(at, until)
-                only = next(iter(self._pools.values())) if len(self._pools) == 1 else None
-                stop = min(stop, self._agenda[0].at) if self._agenda else stop
-                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                only = next(iter(self.pools.values())) if len(self.pools) == 1 else None
+                stop = min(stop, self.agenda[0].at) if self.agenda else stop
+                horizon = _horizon(stop, until)
                 continue
             # a task of a plain attempt ended well
             index = slot_index[slot]
@@ -155,13 +175,13 @@ class Tasks(Jobs):
                 self._store(run, executor, at)
             if not run.stage.missing:
                 self.now = at
-                self._all_there(run.stage, at)
-                stop = min(stop, self._agenda[0].at)
-                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                self.dag.all_there(run.stage, at)
+                stop = min(stop, self.agenda[0].at)
+                horizon = _horizon(stop, until)
             slack -= 1
             if slack == 0:
                 until = self._next_place(at, until)
-                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                horizon = _horizon(stop, until)
             # its slot goes on
             after = None
             if executor.standing is active:
@@ -170,16 +190,16 @@ class Tasks(Jobs):
                     if queue:
                         after = queue[0]
                         if after.barrier:
-                            after = self._choose(profile)
+                            after = self.choose(profile)
                 else:
-                    after = self._choose(profile)
+                    after = self.choose(profile)
             if after is None:
                 heappop(heap)
                 self.now = at
-                self._leave_slot(slot, executor, at)
+                self.leave_slot(slot, executor, at)
                 if not near:
                     until, near = self._next_place(at, until), True
-                    horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                    horizon = _horizon(stop, until)
             elif after.simple and not after.again and (after.special is None or after.next not in after.special):
                 index = after.next
                 if after.told == index and not after.ended:
@@ -199,18 +219,18 @@ class Tasks(Jobs):
                 running[profile] += 1
                 if after.next == after.total:
                     self.now = at
-                    self._unqueue(after)
-                    self._phase(at)
+                    self.unqueue(after)
+                    self.note_phase(at)
                     until = self._next_place(at, until)
-                    horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                    horizon = _horizon(stop, until)
             else:
                 heappop(heap)
                 self.now = at
-                self._leave_slot(slot, executor, at, goes_on=True)
-                self._start(after, executor, at + turnaround)
+                self.leave_slot(slot, executor, at, goes_on=True)
+                self.start(after, (executor,), at + turnaround)
                 until = self._next_place(at, until)
-                stop = min(stop, self._agenda[0].at) if self._agenda else stop
-                horizon = ((min(stop, until) + 1) << SHIFT) - 1
+                stop = min(stop, self.agenda[0].at) if self.agenda else stop
+                horizon = _horizon(stop, until)
         self.now = max(self.now, at)
         self.tasks_run += ran
         return until, slack
@@ -221,28 +241,28 @@ class Tasks(Jobs):
         match due.kind:
             case Kind.JOB:
                 assert isinstance(what, JobRow)
-                self._start_job(what, due.at)
+                self.dag.start_job(what, due.at)
             case Kind.SUBMIT:
                 assert isinstance(what, StageRow)
-                self._submit(what, due.at)
+                self.dag.submit(what, due.at)
             case Kind.READY:
-                assert isinstance(what, Attempt)
-                self._enqueue(what)
+                assert isinstance(what, TaskSet)
+                self.enqueue(what)
                 self.offer(due.at)
             case Kind.COMPLETE:
                 assert isinstance(what, StageRow)
-                self._complete(what, due.at)
+                self.dag.complete(what, due.at)
             case Kind.JOB_ENDS:
                 assert isinstance(what, JobRow)
-                self._end_job(what, due.at)
+                self.dag.end_job(what, due.at)
             case Kind.COPY:
-                assert isinstance(what, Attempt)
+                assert isinstance(what, TaskSet)
                 return self._want_copy(what, due.task, due.at)
             case Kind.RESUBMIT:
                 assert isinstance(what, StageRow)
-                if what.phase is Phase.FAILED:
-                    what.phase = Phase.IDLE
-                    self._want(what, due.at, lag_ms=0)
+                if what.phase is StagePhase.FAILED:
+                    what.phase = StagePhase.IDLE
+                    self.dag.want(what, due.at, lag_ms=0)
             case Kind.UNPERSIST:
                 self.say(UnpersistRDD(due.at, due.task))
                 self._cached = {held for held in self._cached if held[1] != due.task}
@@ -250,9 +270,9 @@ class Tasks(Jobs):
                 self.open(due.at)
         return True
 
-    def _ended(self, slot: int, run: Attempt, executor: ExecutorRow, at: Millis) -> bool:
+    def _ended(self, slot: int, run: TaskSet, executor: ExecutorRow, at: Millis) -> bool:
         """A task of an attempt that needs a second look ended: a failure, a task with a copy, a zombie, a retry."""
-        index, spent = self._slot_index[slot], at - self._slot_began[slot]
+        index, spent = self.slot_index[slot], at - self.slot_began[slot]
         copy = run.copying.get(index) == slot
         executor.work_ms += spent
         run.running -= 1
@@ -267,7 +287,7 @@ class Tasks(Jobs):
             executor.wasted_ms += spent
             self.tasks_again += 1
         outcome = TaskOutcome.FAILED if failed else TaskOutcome.SUCCESS
-        self._leave_slot(slot, executor, at, told=False)
+        self.leave_slot(slot, executor, at, told=False)
         if not failed:
             if run.done[part]:
                 executor.wasted_ms += spent
@@ -287,20 +307,20 @@ class Tasks(Jobs):
         if failed and not run.zombie:
             run.again.append(index)
             self.waiting[run.profile] += 1
-            self._enqueue(run)
+            self.enqueue(run)
         # A retry that has nothing left to do is over, even if parts that are none of its own were lost meanwhile: then the
         # stage is submitted once more (DAGScheduler.processShuffleMapStageCompletion).
         stage = run.stage
         over = run is stage.attempt and not run.zombie and not run.running and not run.waiting
-        if stage.phase is Phase.RUNNING and (over or not stage.missing):
-            self._all_there(stage, at)
+        if stage.phase is StagePhase.RUNNING and (over or not stage.missing):
+            self.dag.all_there(stage, at)
         if run.barrier and failed:
             self.offer(at)
         self.offer_one(executor, at)
-        self._phase(at)
+        self.note_phase(at)
         return True
 
-    def _store(self, run: Attempt, executor: ExecutorRow, at: Millis) -> None:
+    def _store(self, run: TaskSet, executor: ExecutorRow, at: Millis) -> None:
         """A task cached its partition where it ran: told once for each executor and RDD, which is all that matters."""
         for rdd in run.stores:
             if (executor.row, rdd) not in self._cached:
@@ -309,55 +329,55 @@ class Tasks(Jobs):
 
     # speculative copies
 
-    def _want_copy(self, run: Attempt, index: int, at: Millis) -> bool:
+    def _want_copy(self, run: TaskSet, index: int, at: Millis) -> bool:
         """checkSpeculatableTasks, when the log says so: a copy of a task that still runs, if there is a slot for it."""
         if run.zombie or run.done[run.part(index)]:
             return False
         self.say(SpeculativeTaskSubmitted(at, run.key[1], run.number, index))
-        free = self._free.get(run.profile)
+        free = self.free.get(run.profile)
         original = next((slot for slot, end in self._slots_of(run, index) if end >= 0), None)
         if not free or original is None:
             return True
-        executor = free[self._draw(len(free))]
+        executor = free[self.draw(len(free))]
         slot = executor.free.pop()
         if not executor.free:
-            self._out_of_free(executor)
-        end = (self._slot_end[original] >> SHIFT) << SHIFT | slot
-        heappush(self._heap, end)
-        self._slot_end[slot], self._slot_began[slot], self._slot_index[slot] = end, at, index
-        self._slot_run[slot] = run
+            self.out_of_free(executor)
+        end = (self.slot_end[original] >> SHIFT) << SHIFT | slot
+        heappush(self.heap, end)
+        self.slot_end[slot], self.slot_began[slot], self.slot_index[slot] = end, at, index
+        self.slot_run[slot] = run
         run.copying[index] = slot
         run.running += 1
         run.pool.running += 1
         self.running[run.profile] += 1
         executor.running += 1
         if executor.running == 1:
-            self._works(executor, at)
+            self.works(executor, at)
         self.say(TaskStart(at, run.key[1], run.number, index, executor.id, speculative=True))
         return True
 
-    def _slots_of(self, run: Attempt, index: int) -> list[tuple[int, int]]:
+    def _slots_of(self, run: TaskSet, index: int) -> list[tuple[int, int]]:
         return [
-            (slot, self._slot_end[slot])
-            for slot, one in enumerate(self._slot_run)
-            if one is run and self._slot_index[slot] == index
+            (slot, self.slot_end[slot])
+            for slot, one in enumerate(self.slot_run)
+            if one is run and self.slot_index[slot] == index
         ]
 
-    def _end_copy(self, run: Attempt, index: int, slot: int, at: Millis) -> None:
+    def _end_copy(self, run: TaskSet, index: int, slot: int, at: Millis) -> None:
         """One of two copies ended well: the other one is killed."""
         if index not in run.copying:
             return
         copy = run.copying.pop(index)
         for other, end in self._slots_of(run, index):
             if other != slot and end >= 0:
-                executor = self._slot_executor[other]
-                spent = max(0, at - self._slot_began[other])  # it may have been about to begin again
+                executor = self.slot_executor[other]
+                spent = max(0, at - self.slot_began[other])  # it may have been about to begin again
                 executor.work_ms += spent
                 executor.wasted_ms += spent
                 run.running -= 1
                 run.pool.running -= 1
                 self.running[run.profile] -= 1
-                self._leave_slot(other, executor, at, told=False)
+                self.leave_slot(other, executor, at, told=False)
                 end_event = (at, run.key[1], run.number, index, executor.id, other == copy, TaskOutcome.KILLED)
                 self.say(TaskEnd(*end_event))
 
@@ -366,22 +386,22 @@ class Tasks(Jobs):
         self.now = max(self.now, at)
         self.stop_offering(executor)
         executor.standing = Standing.GONE
-        self._tell_moves(at)
+        self.tell_moves(at)
         for slot in range(executor.first, executor.first + executor.slots):
-            if self._slot_end[slot] >= 0:
+            if self.slot_end[slot] >= 0:
                 self._lose_task(slot, executor, at)
         if not self.plan.shuffle_kept:
             self._lose_output(executor, at)
         self.by_id.pop(executor.id, None)
         executor.until = at
         self.ledger.removed(executor.key, at, lost)
-        self._phase(at)
+        self.note_phase(at)
         self.offer(at)
 
     def _lose_task(self, slot: int, executor: ExecutorRow, at: Millis) -> None:
-        run, index = self._slot_run[slot], self._slot_index[slot]
+        run, index = self.slot_run[slot], self.slot_index[slot]
         assert run is not None
-        spent = max(0, at - self._slot_began[slot])
+        spent = max(0, at - self.slot_began[slot])
         executor.work_ms += spent
         executor.wasted_ms += spent
         run.running -= 1
@@ -390,25 +410,25 @@ class Tasks(Jobs):
         copy = run.copying.get(index) == slot
         if copy:
             del run.copying[index]
-        self._slot_end[slot] = -1
-        self._slot_run[slot] = None
+        self.slot_end[slot] = -1
+        self.slot_run[slot] = None
         executor.running -= 1
         if not executor.running:
-            self._rests(executor, at)
+            self.rests(executor, at)
         self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, TaskOutcome.FAILED))
         self.tasks_again += 1
         if not run.zombie and not copy and not run.done[run.part(index)]:
             self._give_back(run, index)
 
-    def _give_back(self, run: Attempt, index: int) -> None:
+    def _give_back(self, run: TaskSet, index: int) -> None:
         run.simple = False
         run.again.append(index)
         self.waiting[run.profile] += 1
-        self._enqueue(run)
+        self.enqueue(run)
 
     def _lose_output(self, executor: ExecutorRow, at: Millis) -> None:
         """Map output is lost: running map stages repeat theirs, those that read it stop; else it is noticed when read."""
-        for row in self._stages.values():
+        for row in self.dag.stages.values():
             holder = row.holder
             if holder is None or executor.row not in row.on:
                 continue
@@ -416,7 +436,7 @@ class Tasks(Jobs):
             lost = [part for part, who in enumerate(holder) if who == executor.row]
             if not lost:
                 continue
-            running = row.attempt if row.phase is Phase.RUNNING else None
+            running = row.attempt if row.phase is StagePhase.RUNNING else None
             for part in lost:
                 holder[part] = NOBODY
                 row.done[part] = 0
@@ -426,10 +446,10 @@ class Tasks(Jobs):
                     self._repeat(running, part, executor, at)
             if running is None:
                 for child in row.children:
-                    if child.phase is Phase.RUNNING:
+                    if child.phase is StagePhase.RUNNING:
                         self._fail(child, at)
 
-    def _repeat(self, run: Attempt, part: int, executor: ExecutorRow, at: Millis) -> None:
+    def _repeat(self, run: TaskSet, part: int, executor: ExecutorRow, at: Millis) -> None:
         """Resubmitted: a task of a running map stage that had ended is needed again."""
         index = part if run.parts is None else (run.parts.index(part) if part in run.parts else NOBODY)
         if index < 0:
@@ -444,8 +464,8 @@ class Tasks(Jobs):
         assert attempt is not None
         if not attempt.waiting:
             return  # all of its tasks run and have what they need
-        self._retire(attempt)
+        self.dag.retire(attempt)
         attempt.simple = False
         self.say(StageCompleted(at, row.recorded.stage, attempt.number))
-        row.phase = Phase.FAILED
-        self._later(at + RESUBMIT_MS, Kind.RESUBMIT, row)
+        row.phase = StagePhase.FAILED
+        self.agenda.later(at + RESUBMIT_MS, Kind.RESUBMIT, row)

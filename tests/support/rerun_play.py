@@ -33,7 +33,7 @@ from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import Outcome
 from podtide.domain.rerun.plan import Plan, Shape
 from podtide.domain.rerun.rerun import _Rerun, rerun
-from podtide.domain.rerun.rows import Attempt, ExecutorRow
+from podtide.domain.rerun.rows import ExecutorRow, TaskSet
 from podtide.domain.rerun.tasks import Tasks
 from podtide.entrypoints.common.app_config import app_settings
 
@@ -195,8 +195,8 @@ class WatchedTasks(Tasks):
 
     def watch(self) -> None:
         """Begin, before anything has happened."""
-        assert not self._slot_end
-        self._slot_end = _Slots(self)
+        assert not self.slot_end
+        self.slot_end = _Slots(self)
         self.ran: list[Ran] = []
         self.events: list[ListenerEvent] = []
         self.alone = 0
@@ -206,13 +206,13 @@ class WatchedTasks(Tasks):
 
     def left(self, slot: int, planned: Millis, *, taken: bool) -> None:
         """The task in a slot is over."""
-        run = self._slot_run[slot]
+        run = self.slot_run[slot]
         assert run is not None
-        began = self._slot_began[slot]
+        began = self.slot_began[slot]
         free = min(planned, self.now) if taken else planned
         ended = max(began, free)  # it may have been about to begin again
-        part = run.part(self._slot_index[slot])
-        executor = self._slot_executor[slot].row
+        part = run.part(self.slot_index[slot])
+        executor = self.slot_executor[slot].row
         self.ran.append(
             Ran(run.key[1], run.number, part, executor, slot, began, planned, ended, bool(self.alone), free)
         )
@@ -227,7 +227,7 @@ class WatchedTasks(Tasks):
         super()._lose_task(slot, executor, at)
         self.alone -= 1
 
-    def _ended(self, slot: int, run: Attempt, executor: ExecutorRow, at: Millis) -> bool:
+    def _ended(self, slot: int, run: TaskSet, executor: ExecutorRow, at: Millis) -> bool:
         self.alone += 1
         matters = super()._ended(slot, run, executor, at)
         self.alone -= 1
@@ -278,10 +278,10 @@ class SingleTasks(WatchedTasks):
 
     def _name_begun(self) -> None:
         for slot in self._begun:
-            run = self._slot_run[slot]
+            run = self.slot_run[slot]
             assert run is not None
-            executor = self._slot_executor[slot].id
-            self._untold.append(TaskStart(self.now, run.key[1], run.number, self._slot_index[slot], executor))
+            executor = self.slot_executor[slot].id
+            self._untold.append(TaskStart(self.now, run.key[1], run.number, self.slot_index[slot], executor))
         self._begun.clear()
 
     def left(self, slot: int, planned: Millis, *, taken: bool) -> None:
@@ -289,29 +289,29 @@ class SingleTasks(WatchedTasks):
         self._name_begun()
         super().left(slot, planned, taken=taken)
         if not self.ran[-1].told_alone:
-            run = self._slot_run[slot]
+            run = self.slot_run[slot]
             assert run is not None
-            executor = self._slot_executor[slot].id
-            self._untold.append(TaskEnd(planned, run.key[1], run.number, self._slot_index[slot], executor))
+            executor = self.slot_executor[slot].id
+            self._untold.append(TaskEnd(planned, run.key[1], run.number, self.slot_index[slot], executor))
 
-    def _start(self, attempt: Attempt, executor: ExecutorRow, began: Millis) -> None:
+    def start(self, attempt: TaskSet, executors: Sequence[ExecutorRow], began: Millis) -> None:
         again = bool(attempt.again)
         self._name_begun()
         self._hushed += again
-        super()._start(attempt, executor, began)
+        super().start(attempt, executors, began)
         self._hushed -= again
         self._name_begun()
 
-    def _want_copy(self, run: Attempt, index: int, at: Millis) -> bool:
+    def _want_copy(self, run: TaskSet, index: int, at: Millis) -> bool:
         self._hushed += 1
         wanted = super()._want_copy(run, index, at)
         self._hushed -= 1
         return wanted
 
-    def _tell_moves(self, at: Millis) -> None:
+    def tell_moves(self, at: Millis) -> None:
         self._name_begun()
         told, self.said = self.said, []
-        super()._tell_moves(at)  # it has its own books of what was told
+        super().tell_moves(at)  # it has its own books of what was told
         self.said = told
         untold, self._untold = self._untold, []
         if not self.in_order:
