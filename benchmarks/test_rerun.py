@@ -34,8 +34,8 @@ from podtide.domain.protocol.stimuli import ExecutorAdded, JobStage, Stimulus
 from podtide.domain.recorded.application import Application, Job, Stage
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Plan, Shape
+from podtide.domain.rerun.outcome import RerunOutcome
+from podtide.domain.rerun.plan import ExecutorShape, Plan
 from podtide.domain.rerun.rerun import rerun
 from podtide.entrypoints.common.app_config import app_settings
 from tests.support.rerun_play import Single
@@ -80,7 +80,9 @@ def plain(form: Form) -> Plan:
     """Dynamic allocation up to the form's executors, from a plain resource manager."""
     rules = ProfileRules(executor_cores=CORES)
     config = ScalingConfig(executors_max=form.executors, idle_timeout_ms=10_000, profile_rules=rules)
-    return Plan("bench", from_mapping({}, "bench"), {DEFAULT_PROFILE: Shape(CORES, CORES, 4_096)}, dynamic=config)
+    return Plan(
+        "bench", from_mapping({}, "bench"), {DEFAULT_PROFILE: ExecutorShape(CORES, CORES, 4_096)}, dynamic=config
+    )
 
 
 def kubernetes(form: Form) -> Plan:
@@ -98,7 +100,7 @@ def kubernetes(form: Form) -> Plan:
             "bench",
         )
     )
-    shapes = {DEFAULT_PROFILE: Shape(CORES, CORES, 4_096)}
+    shapes = {DEFAULT_PROFILE: ExecutorShape(CORES, CORES, 4_096)}
     return Plan(
         "bench", settings.conf, shapes, dynamic=settings.config.scaling, kubernetes=settings.config,
         cluster=assumed_cluster(BEHAVIOUR),
@@ -120,7 +122,7 @@ def on_yarn(form: Form) -> Plan:
     )
     scaling = scaling_config(conf).unwrap().config
     config = EngineConfig(scaling, yarn=yarn_config(conf).unwrap().config)
-    shapes = {DEFAULT_PROFILE: Shape(CORES, CORES, 4_096)}
+    shapes = {DEFAULT_PROFILE: ExecutorShape(CORES, CORES, 4_096)}
     return Plan("bench", conf, shapes, dynamic=scaling, yarn=config)
 
 
@@ -183,8 +185,8 @@ def test_task_events(name: str, benchmark: BenchmarkFixture, compared: Compared)
     recorded, made = application(form), plan(form)
     rates: list[float] = []
 
-    def run() -> Outcome:
-        outcomes: list[Outcome] = []
+    def run() -> RerunOutcome:
+        outcomes: list[RerunOutcome] = []
 
         def once() -> int:
             outcomes.append(rerun(recorded, BEHAVIOUR, made))

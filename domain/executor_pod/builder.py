@@ -27,7 +27,7 @@ from podtide.domain.executor_pod.blueprint import Blueprint, Filling, pod_name
 from podtide.domain.executor_pod.facts import DriverPod, Owner, PodFacts
 from podtide.domain.executor_pod.feature_steps import build, container_missing
 from podtide.domain.executor_pod.reads import refused
-from podtide.domain.executor_pod.resources import Shape, executor_shape
+from podtide.domain.executor_pod.resources import ContainerShape, executor_shape
 from podtide.domain.executor_pod.settings import BASIC, MOUNT_VOLUMES, TEMPLATE_KEY, PodSettings, pod_settings
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.instants import format_instant
@@ -179,7 +179,7 @@ class ExecutorPods:
         if isinstance(shape, ConfError):
             if BASIC not in self._settings.excluded:
                 return shape
-            shape = Shape(0, 0, 0, {})  # nothing of it shows
+            shape = ContainerShape(0, 0, 0, {})  # nothing of it shows
         made = Blueprint(build(self._settings, self._facts, profile, shape, single_task=single_task))
         self._blueprints[profile, single_task] = made
         return made

@@ -23,7 +23,7 @@ from podtide.domain.conf.volumes import CLAIM, Volume
 from podtide.domain.executor_pod.blueprint import ClaimHole, Hostname, Joined, Text
 from podtide.domain.executor_pod.facts import PodFacts
 from podtide.domain.executor_pod.reads import map_order
-from podtide.domain.executor_pod.resources import Shape
+from podtide.domain.executor_pod.resources import ContainerShape
 from podtide.domain.executor_pod.settings import (
     BASIC,
     CREDENTIALS,
@@ -69,7 +69,7 @@ class Draft(NamedTuple):
 
 
 def build(
-    settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: Shape, *, single_task: bool
+    settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: ContainerShape, *, single_task: bool
 ) -> dict[str, Any]:
     """The tree of an executor's pod, with holes. ``single_task``: it announces cores for one task only."""
     draft = _initial(facts.template, settings.container)
@@ -142,7 +142,9 @@ def _merge(node: dict[str, Any], key: str, entries: Mapping[str, Any]) -> None:
 # ------------------------------------------------------------------------------------------------ BasicExecutor
 
 
-def _basic(draft: Draft, settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: Shape, cores: int) -> None:
+def _basic(
+    draft: Draft, settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: ContainerShape, cores: int
+) -> None:
     metadata, spec = draft.metadata, draft.spec
     metadata["name"] = Joined((f"{settings.prefix}-exec-", ""))
     own = {
@@ -177,7 +179,12 @@ def _key_to_path(name: str) -> dict[str, Any]:
 
 
 def _container(
-    container: dict[str, Any], settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: Shape, cores: int
+    container: dict[str, Any],
+    settings: PodSettings,
+    facts: PodFacts,
+    profile: ProfileId,
+    shape: ContainerShape,
+    cores: int,
 ) -> None:
     default = profile == DEFAULT_PROFILE
     container.setdefault("name", SPARK_CONTAINER)
@@ -211,7 +218,7 @@ def _env(name: str, value: Text) -> dict[str, Any]:
 
 
 def _environment(
-    settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: Shape, cores: int
+    settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: ContainerShape, cores: int
 ) -> list[dict[str, Any]]:
     entries: list[tuple[str, Text | None]] = [
         ("SPARK_DRIVER_URL", settings.driver_url),

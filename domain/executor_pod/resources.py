@@ -42,7 +42,7 @@ class Sizes(NamedTuple):
     custom: tuple[tuple[str, int], ...]
 
 
-class Shape(NamedTuple):
+class ContainerShape(NamedTuple):
     """An executor of a profile. ``custom``: limits by their names in Kubernetes."""
 
     cores: int
@@ -75,7 +75,7 @@ def application_sizes(reads: Reads) -> Sizes:
 
 def executor_shape(
     conf: SparkConf, sizes: Sizes, profile: ResourceProfile, vendors: Mapping[str, str]
-) -> Shape | ConfError:
+) -> ContainerShape | ConfError:
     """An executor of this profile; the default one is the application's, whatever the profile object says.
 
     ``vendors``: those of the profile's custom resources; the conf's vendor of the same resource stands in for what is not
@@ -107,4 +107,4 @@ def executor_shape(
             return refused(conf, key, "a vendor such as nvidia.com", SparkFault(SPARK_EXCEPTION, message))
         limits[f"{vendor}/{name}"] = str(amount)
     total = to_long(heap + overhead + off_heap + python)
-    return Shape(to_int(amounts.get("cores", sizes.cores)), heap, total, limits)
+    return ContainerShape(to_int(amounts.get("cores", sizes.cores)), heap, total, limits)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Final
 
-from podtide.domain.jvm.values import NUMBER_CHARS_MAX, parse_decimal, parse_int, to_long
+from podtide.domain.jvm.values import NUMBER_CHARS_MAX, parse_decimal, parse_int
 
 _SUFFIX_LETTERS: Final = frozenset("EGKMPTeikmnu")
 _MULTIPLES: Final = {
@@ -35,7 +35,6 @@ _MULTIPLES: Final = {
     "Ei": Decimal(1152921504606847000),  # 2**60 in 16 digits
 }
 _POWER_MAX: Final = 999_999_999  # BigDecimal.pow
-_LONG_BITS_SCALE: Final = 64  # multiples of 10**64 are multiples of 2**64
 
 # Wide enough for the product of any number that is read and any multiple: nothing is ever rounded.
 _EXACT: Final = Context(prec=NUMBER_CHARS_MAX + 32, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -62,18 +61,6 @@ def compare(left: str, right: str) -> int | None:
     if one is None or other is None:
         return None
     return (one > other) - (one < other)
-
-
-def quantity_bytes(text: str) -> int | None:
-    """``Quantity.getAmountInBytes(q).longValue()``: truncated towards zero, the lower 64 bits; None if unreadable."""
-    amount = parse_quantity(text)
-    if amount is None:
-        return None
-    exponent = amount.as_tuple().exponent
-    assert isinstance(exponent, int)
-    if exponent >= _LONG_BITS_SCALE or amount.adjusted() < 0:
-        return 0
-    return to_long(int(amount))
 
 
 def _multiple(suffix: str) -> Decimal | None:

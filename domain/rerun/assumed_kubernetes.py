@@ -65,7 +65,7 @@ def assumed_cluster(behaviour: Behaviour) -> Description:
 
 
 def fitted_to(
-    cluster: Description, conf: SparkConf, shapes: Mapping[ProfileId, plans.Shape], *, decommission: bool
+    cluster: Description, conf: SparkConf, shapes: Mapping[ProfileId, plans.ExecutorShape], *, decommission: bool
 ) -> Description:
     """The cluster with pods that request what the plan's executors are."""
     asked = conf.setting(REQUEST_CORES)
@@ -83,7 +83,7 @@ def fitted_to(
     return replace(cluster, executors=executors)
 
 
-def beset(cluster: Description, faults: Faults) -> Description:
+def with_faults(cluster: Description, faults: Faults) -> Description:
     """The cluster with these faults besides its own."""
     stages = cluster.executors.stages
     if faults.start_extra_ms > 0:

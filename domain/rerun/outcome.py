@@ -1,6 +1,6 @@
 """What comes of running an application again: figures, the ledger, the waiting, and the curve of executors.
 
-An ``Outcome`` is one simulated run under one plan and one seed; ``Point``s are its curve. Times count from the
+An ``RerunOutcome`` is one simulated run under one plan and one seed; ``Point``s are its curve. Times count from the
 application's start.
 """
 
@@ -53,7 +53,7 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RerunOutcome:
     """One run again.
 
     ``executor_ms``: from registration to removal or the application's end; ``billed_ms``: from request to the same

@@ -50,7 +50,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ExecutorShape:
     """An executor of a profile: ``slots`` tasks at once; ``cores`` and ``memory_mib`` (all of it) that are paid for."""
 
     slots: int
@@ -76,7 +76,7 @@ class Plan:
 
     name: str
     conf: SparkConf
-    shapes: Mapping[ProfileId, Shape]
+    shapes: Mapping[ProfileId, ExecutorShape]
     dynamic: ScalingConfig | None = None
     static: int = 0
     kubernetes: EngineConfig | None = None

@@ -19,7 +19,7 @@ from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.on_kubernetes import Pods
 from podtide.domain.rerun.on_yarn import Yarn
-from podtide.domain.rerun.outcome import Outcome, Point, StageTimes
+from podtide.domain.rerun.outcome import Point, RerunOutcome, StageTimes
 from podtide.domain.rerun.plain_manager import Plain
 from podtide.domain.rerun.plan import Plan
 
@@ -50,7 +50,7 @@ def rerun(
     *,
     watch: bool = False,
     limit_ms: Millis | None = None,
-) -> Outcome:
+) -> RerunOutcome:
     """Simulate the application under ``plan``; ``watch``: keep the curve, the stages' times and the decisions as well.
 
     ``limit_ms``: give up (``unfinished``) once the run time passes it. Never raises on a well-formed application and plan.
@@ -76,7 +76,7 @@ class _Rerun:
         last = max((_last(job, completed) for job in app.jobs), default=app.started_ms)
         self.end_lag = max(0, app.ended_ms - last)
 
-    def run(self, limit_ms: Millis) -> Outcome:
+    def run(self, limit_ms: Millis) -> RerunOutcome:
         tasks, manager = self.tasks, self.manager
         now, at_once, end, why = 0, 0, NEVER, None
         fed = 0  # when a task ran last, or none waited
@@ -139,7 +139,7 @@ class _Rerun:
                 if len(self.curve) > POINTS_MAX:
                     del self.curve[1::2]
 
-    def _outcome(self, end: Millis, why: str | None) -> Outcome:
+    def _outcome(self, end: Millis, why: str | None) -> RerunOutcome:
         tasks, manager = self.tasks, self.manager
         slot_ms = task_ms = 0
         billed: dict[ProfileId, Millis] = {}
@@ -152,7 +152,7 @@ class _Rerun:
             bill = sums.by_executor.get(ordinal)
             if bill is not None:  # else it was refused
                 billed[profile] = billed.get(profile, 0) + bill.ended - bill.requested
-        return Outcome(
+        return RerunOutcome(
             seed=self.seed,
             runtime_ms=end,
             executor_ms=sums.executor_ms,

@@ -200,10 +200,6 @@ class Starts:
         if ordinal in self._ready:
             self._ready.remove(ordinal)
 
-    def is_ready(self, ordinal: int) -> bool:
-        """Whether nothing of this start is left to do (also where it was never asked for)."""
-        return ordinal not in self._starts and ordinal not in self._waiting
-
     def _is_current(self, entry: tuple[Millis, int, int]) -> bool:
         at, ordinal, begins = entry
         if begins:

@@ -16,7 +16,7 @@ from enum import Enum
 from math import fsum, inf
 from typing import Final, NamedTuple, TypeAlias
 
-from podtide.domain.rerun.outcome import Decision, Outcome
+from podtide.domain.rerun.outcome import Decision, RerunOutcome
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.whatif.prices import Prices, usage_of
 
@@ -51,7 +51,7 @@ class DecisionsCompared(NamedTuple):
     first: tuple[Decision | None, Decision | None] | None = None
 
 
-def taken(outcome: Outcome, plan: Plan, prices: Prices | None) -> dict[Metric, float]:
+def taken(outcome: RerunOutcome, plan: Plan, prices: Prices | None) -> dict[Metric, float]:
     """What one run takes."""
     used = usage_of(outcome, plan.shapes)
     sums = {

@@ -29,7 +29,7 @@ from podtide.domain.protocol.resource_profiles import (
     tasks_per_executor,
 )
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.plan import Shape
+from podtide.domain.rerun.plan import ExecutorShape
 
 CORES_KEY: Final = "spark.executor.cores"
 PROFILES_MAX: Final = 10_000
@@ -49,7 +49,7 @@ def recorded_cores(application: Application) -> dict[ProfileId, int]:
 
 def shapes(
     application: Application, conf: SparkConf, rules: ProfileRules, *, as_logged: bool
-) -> tuple[dict[ProfileId, Shape], tuple[ConfError, ...]]:
+) -> tuple[dict[ProfileId, ExecutorShape], tuple[ConfError, ...]]:
     """The shape of every profile of the application, and what is wrong with any; the default profile is always there.
 
     ``rules``: of the same conf. ``as_logged``: the variant leaves cores alone, so the logged ones count.
@@ -65,14 +65,14 @@ def shapes(
             profiles[event.profile] = from_added(event)
     for known in sorted({*logged, *(stage.profile for stage in application.stages)} - set(profiles))[:PROFILES_MAX]:
         profiles[known] = replace(profiles[DEFAULT_PROFILE], id=known)  # nobody announced it
-    made: dict[ProfileId, Shape] = {}
+    made: dict[ProfileId, ExecutorShape] = {}
     errors: list[ConfError] = []
     for number, profile in profiles.items():
         cores = logged.get(number) if as_logged or _own_cores(profile) else None
         shape = _shape(conf, rules, sizes, profile, cores)
         if isinstance(shape, ConfError):
             errors.append(shape)
-            shape = Shape(1, max(1, rules.executor_cores), max(0, sizes.heap_mib + sizes.overhead_mib))
+            shape = ExecutorShape(1, max(1, rules.executor_cores), max(0, sizes.heap_mib + sizes.overhead_mib))
         made[number] = shape
     return made, tuple(errors)
 
@@ -84,7 +84,7 @@ def _own_cores(profile: ResourceProfile) -> bool:
 
 def _shape(
     conf: SparkConf, rules: ProfileRules, sizes: Sizes, profile: ResourceProfile, logged: int | None
-) -> Shape | ConfError:
+) -> ExecutorShape | ConfError:
     if logged is not None:
         rules = replace(rules, executor_cores=logged, cores_limit_known=True)
         others = tuple((name, amount) for name, amount in profile.executor if name != CORES)
@@ -101,4 +101,4 @@ def _shape(
     if isinstance(made, ConfError):
         return made
     cores = dict(profile.executor).get(CORES, rules.executor_cores)
-    return Shape(max(1, slots), max(1, cores), max(0, made.total_mib))
+    return ExecutorShape(max(1, slots), max(1, cores), max(0, made.total_mib))

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application, Stage
-from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.whatif.summary import OwnError
 
 FEWER: Final = 0.8
@@ -40,7 +40,7 @@ class Deviation(NamedTuple):
         return self.simulated_ms - self.recorded_ms
 
 
-def misfit(application: Application, outcome: Outcome, error: OwnError, max_error: float) -> tuple[str, ...]:
+def misfit(application: Application, outcome: RerunOutcome, error: OwnError, max_error: float) -> tuple[str, ...]:
     """Why an application is refused, the main thing first; () where the model fits.
 
     ``outcome``: the log's own config run again, watched (``curve`` and ``stages`` are filled).
@@ -76,7 +76,7 @@ def misfit(application: Application, outcome: Outcome, error: OwnError, max_erro
     return tuple(said)
 
 
-def deviations(application: Application, outcome: Outcome) -> list[Deviation]:
+def deviations(application: Application, outcome: RerunOutcome) -> list[Deviation]:
     """The stages in the order of how far their times are apart, the farthest first."""
     start = application.started_ms
     again = {one.stage: one for one in outcome.stages}
@@ -123,7 +123,7 @@ def _likely(worst: Deviation) -> str:
     return f"its tasks ran side by side with more than their slots allow, or their times are not what they took ({had})"
 
 
-def _executors_likely(application: Application, outcome: Outcome, error: OwnError) -> str:
+def _executors_likely(application: Application, outcome: RerunOutcome, error: OwnError) -> str:
     peaks = f"at most {application.peak_executors:,} in the log, {outcome.peak_executors:,} simulated"
     if error.executor_seconds > 0:
         if outcome.peak_executors * FEWER > application.peak_executors:
@@ -153,7 +153,7 @@ def _first_executor(application: Application) -> Millis | None:
     return min((one.added_ms - application.started_ms for one in application.executors), default=None)
 
 
-def _first_running(outcome: Outcome) -> Millis | None:
+def _first_running(outcome: RerunOutcome) -> Millis | None:
     return next((point.at_ms for point in outcome.curve if point.running), None)
 
 

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 from returns.pipeline import is_successful
 from returns.result import Failure, Result, Success
 
-from podtide.domain.base.units import DEFAULT_PROFILE
+from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.entries import KEYS, RENAMED, suspect
 from podtide.domain.conf.kubernetes_config import KubernetesSettings, kubernetes_config
 from podtide.domain.conf.kubernetes_sections import ALLOCATOR, DIRECT, REPLICA_KINDS
@@ -55,9 +55,9 @@ from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.recorded.application import Application, main_profile, peaks
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
-from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, beset, fitted_to
+from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, fitted_to, with_faults
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.plan import AnyCluster, Plan, Variant
+from podtide.domain.rerun.plan import AnyCluster, ExecutorShape, Faults, Plan, Variant
 from podtide.domain.whatif.executor_shapes import CORES_KEY, recorded_cores, shapes
 from podtide.domain.whatif.planning_notes import CORES_MAX, change_notes, touches
 from podtide.domain.whatif.planning_yarn import on_yarn
@@ -148,108 +148,156 @@ def plan(
     """
     origin = f"variant {variant.name}"
     after, errors = _changed(conf, variant, origin)
-    changed = {**variant.changes}
-    if variant.static is not None:
-        changed[INSTANCES] = str(variant.static)
-    master = master_of(after)
+    changed = {**variant.changes} if variant.static is None else {**variant.changes, INSTANCES: str(variant.static)}
+    change = _Change(application, conf, after, variant, changed, origin)
     reliable = _ran_without_keeping(conf)
-    scaling = _scaling(after, reliable=reliable)
-    known = _scaling(conf, reliable=reliable)
-    errors += [
-        error
-        for error in scaling.errors
-        if error not in known.errors
-        and (scaling.settings.enabled or error.key in changed)
-        and not _among(error, errors)
-    ]
+    scaling, known = _scaling(after, reliable=reliable), _scaling(conf, reliable=reliable)
     dynamic = scaling.settings.config if scaling.settings.enabled else None
-    if dynamic is not None and not known.settings.enabled and any(stage.barrier for stage in application.stages):
-        expected = (
-            "false: the application has barrier stages, which Spark refuses under dynamic allocation (SPARK-24942)"
-        )
-        errors.append(ConfError(ENABLED, "true", origin, expected))
+    errors += _scaling_errors(change, scaling, known, errors)
     reads = Reads(after)
-    rules = scaling.settings.config.profile_rules
-    as_logged = _is_local(master) or not (touches(changed, (CORES_KEY,)) or _moves(conf, after))
-    made, faults = shapes(application, after, rules, as_logged=as_logged)
-    if faults:
-        before = shapes(application, conf, known.settings.config.profile_rules, as_logged=True)[1]
-        raised = {error.raised for error in before}
-        errors += [error for error in faults if error.raised not in raised and not _among(error, errors)]
-    notes = [
-        notice.text
-        for notice in scaling.settings.notices
-        if dynamic is not None and notice.level is Level.WARNING and not notice.text.startswith(INSTANCES)
-    ]
-    if not as_logged and after.setting(CORES_KEY) is None and application.executors:
-        notes.append(
-            f"{CORES_KEY} is not set: executors have {made[DEFAULT_PROFILE].cores} of them, as Spark's default says."
+    executors = _executors(change, reads, scaling, known)
+    errors += [error for error in executors.errors if not _among(error, errors)]
+    if change.counted and dynamic is None:
+        after = layered(
+            after, from_mapping({INSTANCES: str(executors.static)}, ASSUMED if executors.remark else origin)
         )
-    static, remark = (0, None) if dynamic is not None else _static(application, conf, after, variant, changed)
-    faults_of = variant.faults
-    room = _standalone_room(
-        application, reads, master, made[DEFAULT_PROFILE].cores, changed, dynamic=dynamic is not None
-    )
-    if room is not None and dynamic is not None:
-        faults_of = replace(faults_of, quota=room if faults_of.quota is None else min(room, faults_of.quota))
-    elif room is not None and variant.static is None:
-        static = room
-        each = made[DEFAULT_PROFILE].cores
-        remark = f"A standalone master gives executors until its cores are used up: {room} of {each} cores."
-    if remark is not None:
-        notes.append(remark)
-    kubernetes: EngineConfig | None = None
-    where: Description | None = None
-    yarn: EngineConfig | None = None
-    hadoop: YarnDescription | None = None
-    if master.startswith(("k8s://", "yarn")) and dynamic is None:
-        after = layered(after, from_mapping({INSTANCES: str(static)}, ASSUMED if remark else origin))
-    if master.startswith("yarn"):
-        given = cluster if isinstance(cluster, YarnDescription) else None
-        side = on_yarn(conf, after, scaling.settings.config, made, given, faults_of)
-        yarn, hadoop = side.config, side.cluster
-        counted = any(error.key.startswith(_DYNAMIC) for error in errors)  # the first executors follow from these keys
-        errors += [
-            error
-            for error in side.errors
-            if not _among(error, errors) and not (counted and error.key.startswith(_DYNAMIC))
-        ]
-        notes += side.notes
-    if master.startswith("k8s://"):
-        settings, wrong, said = _kubernetes(conf, after)
-        errors += [error for error in wrong if not _among(error, errors)]
-        notes += said
-        kubernetes = EngineConfig(scaling.settings.config, settings.config, settings.enabled)
-        if not isinstance(cluster, Description):
-            cluster = KIND if behaviour is None else assumed_cluster(behaviour)
-        where = fitted_to(beset(cluster, variant.faults), after, made, decommission=reads.flag(DECOMMISSION))
+        change = change._replace(after=after)
+    side = _side(change, scaling.settings, executors, cluster, behaviour, decommission=reads.flag(DECOMMISSION))
+    if side.yarn is not None and any(error.key.startswith(_DYNAMIC) for error in errors):
+        # The first executors follow from these keys.
+        side = side._replace(errors=tuple(error for error in side.errors if not error.key.startswith(_DYNAMIC)))
+    errors += [error for error in side.errors if not _among(error, errors)]
     mode, tasks, stages = reads.value(_MODE), reads.int(_TASK_FAILURES), reads.int(_STAGE_ATTEMPTS)
     errors += _too_small(after, changed, {_TASK_FAILURES: tasks, _STAGE_ATTEMPTS: stages})
     if errors:
         return Failure(tuple(errors))
-    notes += change_notes(conf, after, variant.changes, master=master, dynamic=dynamic is not None)
-    if _is_local(master) and reads.flag(ENABLED):
-        notes.append(f"Spark allocates no executors with master {master[:40]}: the driver does all the work.")
+    notes = [
+        *_warnings(scaling.settings),
+        *executors.notes,
+        *side.notes,
+        *change_notes(conf, after, variant.changes, master=change.master, dynamic=dynamic is not None),
+    ]
+    if _is_local(change.master) and reads.flag(ENABLED):
+        notes.append(f"Spark allocates no executors with master {change.master[:40]}: the driver does all the work.")
     return Success(
         Plan(
             variant.name,
             after,
-            made,
+            executors.shapes,
             dynamic=dynamic,
-            static=static,
-            kubernetes=kubernetes,
-            cluster=where,
-            yarn=yarn,
-            hadoop=hadoop,
+            static=executors.static,
+            kubernetes=side.kubernetes,
+            cluster=side.cluster,
+            yarn=side.yarn,
+            hadoop=side.hadoop,
             fair=mode == "FAIR",
-            registered_ratio=_registered_ratio(reads, master),
+            registered_ratio=_registered_ratio(reads, change.master),
             registered_wait_ms=max(0, reads.int(_WAIT)),
             speculation=reads.flag("spark.speculation"),
             shuffle_kept=reliable or reads.flag(SERVICE) or _remote_shuffle(after),
-            faults=faults_of,
+            faults=executors.faults,
             notes=tuple(dict.fromkeys(notes)),
         )
     )
+
+
+class _Change(NamedTuple):
+    """A variant over the conf that was recorded. ``changed``: its keys, a static count included."""
+
+    application: Application
+    before: SparkConf
+    after: SparkConf
+    variant: Variant
+    changed: Mapping[str, str | None]
+    origin: str
+
+    @property
+    def master(self) -> str:
+        """The master of the variant."""
+        return master_of(self.after)
+
+    @property
+    def counted(self) -> bool:
+        """Whether Spark asks for a count of executors there: on YARN and Kubernetes."""
+        return self.master.startswith(("k8s://", "yarn"))
+
+
+class _Executors(NamedTuple):
+    """The executors of a plan. ``remark``: why a ``static`` count is what it is."""
+
+    shapes: dict[ProfileId, ExecutorShape]
+    static: int
+    faults: Faults
+    errors: tuple[ConfError, ...]
+    notes: list[str]
+    remark: str | None
+
+
+def _executors(change: _Change, reads: Reads, scaling: _Scaling, known: _Scaling) -> _Executors:
+    """Their shapes, and how many there are without dynamic allocation."""
+    application, variant, after = change.application, change.variant, change.after
+    as_logged = _is_local(change.master) or not (touches(change.changed, (CORES_KEY,)) or _moves(change.before, after))
+    made, wrong = shapes(application, after, scaling.settings.config.profile_rules, as_logged=as_logged)
+    if wrong:
+        before = shapes(application, change.before, known.settings.config.profile_rules, as_logged=True)[1]
+        raised = {error.raised for error in before}
+        wrong = tuple(error for error in wrong if error.raised not in raised)
+    each = made[DEFAULT_PROFILE].cores
+    notes = []
+    if not as_logged and after.setting(CORES_KEY) is None and application.executors:
+        notes.append(f"{CORES_KEY} is not set: executors have {each} of them, as Spark's default says.")
+    dynamic = scaling.settings.enabled
+    static, remark = (0, None) if dynamic else _static(application, change.before, after, variant, change.changed)
+    faults = variant.faults
+    room = _standalone_room(application, reads, change.master, each, change.changed, dynamic=dynamic)
+    if room is not None and dynamic:
+        faults = replace(faults, quota=room if faults.quota is None else min(room, faults.quota))
+    elif room is not None and variant.static is None:
+        static = room
+        remark = f"A standalone master gives executors until its cores are used up: {room} of {each} cores."
+    if remark is not None:
+        notes.append(remark)
+    return _Executors(made, static, faults, wrong, notes, remark)
+
+
+# ------------------------------------------------------------------------------------------- the cluster manager's side
+
+
+class _Side(NamedTuple):
+    """The cluster manager's part of a plan: none of a plain one."""
+
+    kubernetes: EngineConfig | None = None
+    cluster: Description | None = None
+    yarn: EngineConfig | None = None
+    hadoop: YarnDescription | None = None
+    errors: tuple[ConfError, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _side(
+    change: _Change,
+    scaling: ScalingSettings,
+    executors: _Executors,
+    cluster: AnyCluster | None,
+    behaviour: Behaviour | None,
+    *,
+    decommission: bool,
+) -> _Side:
+    """What the master is: YARN, Kubernetes, or a plain resource manager."""
+    if change.master.startswith("yarn"):
+        given = cluster if isinstance(cluster, YarnDescription) else None
+        part = on_yarn(change.before, change.after, scaling.config, executors.shapes, given, executors.faults)
+        return _Side(yarn=part.config, hadoop=part.cluster, errors=part.errors, notes=part.notes)
+    if not change.master.startswith("k8s://"):
+        return _Side()
+    settings, errors, notes = _kubernetes(change.before, change.after)
+    config = EngineConfig(scaling.config, settings.config, settings.enabled)
+    if not isinstance(cluster, Description):
+        cluster = KIND if behaviour is None else assumed_cluster(behaviour)
+    cluster = fitted_to(
+        with_faults(cluster, change.variant.faults), change.after, executors.shapes, decommission=decommission
+    )
+    return _Side(kubernetes=config, cluster=cluster, errors=tuple(errors), notes=tuple(notes))
 
 
 # ------------------------------------------------------------------------------------------------------ the conf
@@ -338,6 +386,35 @@ def _scaling(conf: SparkConf, *, reliable: bool = False) -> _Scaling:
         # That shuffle data outlives executors is asked for where there is dynamic allocation, and nowhere else.
         errors = tuple(e for e in errors if e.raised is None or e.raised.message != REQUIRED_CONDITIONS)
     return _Scaling(settings, errors)
+
+
+def _scaling_errors(
+    change: _Change, scaling: _Scaling, known: _Scaling, errors: Sequence[ConfError]
+) -> list[ConfError]:
+    """What dynamic allocation refuses of the variant and not of the log, besides ``errors``."""
+    enabled = scaling.settings.enabled
+    new = [
+        error
+        for error in scaling.errors
+        if error not in known.errors and (enabled or error.key in change.changed) and not _among(error, errors)
+    ]
+    if enabled and not known.settings.enabled and any(stage.barrier for stage in change.application.stages):
+        expected = (
+            "false: the application has barrier stages, which Spark refuses under dynamic allocation (SPARK-24942)"
+        )
+        new.append(ConfError(ENABLED, "true", change.origin, expected))
+    return new
+
+
+def _warnings(settings: ScalingSettings) -> list[str]:
+    """What Spark warns of when dynamic allocation starts; that a count is ignored is no news of a plan."""
+    if not settings.enabled:
+        return []
+    return [
+        notice.text
+        for notice in settings.notices
+        if notice.level is Level.WARNING and not notice.text.startswith(INSTANCES)
+    ]
 
 
 def _ran_without_keeping(conf: SparkConf) -> bool:

@@ -51,7 +51,7 @@ def on_yarn(
     before: SparkConf,
     after: SparkConf,
     scaling: ScalingConfig,
-    shapes: Mapping[ProfileId, plans.Shape],
+    shapes: Mapping[ProfileId, plans.ExecutorShape],
     cluster: YarnDescription | None,
     faults: Faults,
 ) -> OnYarn:
@@ -67,12 +67,12 @@ def on_yarn(
     if cluster is None:
         config, notes = without_nodes(config)
     else:
-        cluster = beset(cluster, faults, config.allocator.containers.resource)
+        cluster = with_faults(cluster, faults, config.allocator.containers.resource)
     new = tuple(error for error in errors if error not in known)
     return OnYarn(EngineConfig(scaling, dynamic=settings.enabled, yarn=config), cluster, new, tuple(notes))
 
 
-def with_shape(config: YarnConfig, shape: plans.Shape) -> YarnConfig:
+def with_shape(config: YarnConfig, shape: plans.ExecutorShape) -> YarnConfig:
     """The config with containers of the default profile that are what the plan's executors are."""
     spec = config.allocator.containers
     resource = Resource(max(1, shape.memory_mib), max(1, shape.cores), spec.resource.custom)
@@ -101,7 +101,7 @@ def without_nodes(config: YarnConfig) -> tuple[YarnConfig, list[str]]:
     return replace(config, allocator=allocator), notes
 
 
-def beset(cluster: YarnDescription, faults: Faults, container: Resource) -> YarnDescription:
+def with_faults(cluster: YarnDescription, faults: Faults, container: Resource) -> YarnDescription:
     """The cluster with these faults besides its own. ``container``: of the default profile, in which a quota counts."""
     executors, queue = cluster.executors, cluster.queue
     if faults.start_extra_ms > 0:

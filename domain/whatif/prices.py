@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
-from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Shape
+from podtide.domain.rerun.outcome import RerunOutcome
+from podtide.domain.rerun.plan import ExecutorShape
 
 CURRENCY: Final = "USD"
 PRICE_MAX: Final = 1e9
@@ -72,7 +72,7 @@ class Usage(NamedTuple):
         return (self.core_hours * prices.core_hour + self.gb_hours * prices.gb_hour) * prices.factor
 
 
-def usage(billed_ms: Mapping[ProfileId, Millis], shapes: Mapping[ProfileId, Shape]) -> Usage:
+def usage(billed_ms: Mapping[ProfileId, Millis], shapes: Mapping[ProfileId, ExecutorShape]) -> Usage:
     """What executors took that were there for so long, by profile. One without a shape has the default profile's."""
     core_ms = mib_ms = 0
     for profile, ms in billed_ms.items():
@@ -82,7 +82,7 @@ def usage(billed_ms: Mapping[ProfileId, Millis], shapes: Mapping[ProfileId, Shap
     return Usage(core_ms / _HOUR_MS, mib_ms / _MIB_OF_GB / _HOUR_MS)
 
 
-def usage_of(outcome: Outcome, shapes: Mapping[ProfileId, Shape]) -> Usage:
+def usage_of(outcome: RerunOutcome, shapes: Mapping[ProfileId, ExecutorShape]) -> Usage:
     """What a run took. What is billed and not divided among profiles counts for the default one."""
     billed = dict(outcome.billed_by_profile)
     if (rest := outcome.billed_ms - sum(billed.values())) > 0:

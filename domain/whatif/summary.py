@@ -21,8 +21,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.ledger.causes import SpendCause
-from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
 
 MAX_ERROR: Final = 0.25
@@ -71,8 +70,8 @@ class Answer:
 
     variant: Variant
     plan: Plan
-    outcomes: tuple[Outcome, ...]
-    typical: Outcome
+    outcomes: tuple[RerunOutcome, ...]
+    typical: RerunOutcome
     runtime_ms: Span
     executor_ms: Span
     billed_ms: Span
@@ -89,12 +88,12 @@ class Answer:
         return next((one.unfinished for one in (self.typical, *self.outcomes) if one.unfinished is not None), None)
 
 
-def typical(outcomes: Sequence[Outcome]) -> Outcome:
+def typical(outcomes: Sequence[RerunOutcome]) -> RerunOutcome:
     """The run nearest to the medians of run time and executor-seconds; of equals the first. At least one."""
     runtime = _median([one.runtime_ms for one in outcomes])
     executors = _median([one.executor_ms for one in outcomes])
 
-    def distance(one: Outcome) -> float:
+    def distance(one: RerunOutcome) -> float:
         return abs(one.runtime_ms - runtime) / max(1.0, runtime) + abs(one.executor_ms - executors) / max(
             1.0, executors
         )
@@ -102,7 +101,7 @@ def typical(outcomes: Sequence[Outcome]) -> Outcome:
     return min(outcomes, key=distance)
 
 
-def answer(variant: Variant, plan: Plan, outcomes: Sequence[Outcome], error: OwnError | None = None) -> Answer:
+def answer(variant: Variant, plan: Plan, outcomes: Sequence[RerunOutcome], error: OwnError | None = None) -> Answer:
     """The answer that these runs (by seed, at least one) give; ``error``: the model's own, None before it is known."""
     error = OwnError() if error is None else error
     return Answer(
@@ -116,7 +115,7 @@ def answer(variant: Variant, plan: Plan, outcomes: Sequence[Outcome], error: Own
     )
 
 
-def own_error(application: Application, outcome: Outcome) -> OwnError:
+def own_error(application: Application, outcome: RerunOutcome) -> OwnError:
     """How far the log's own config, run again, is from what the log says; ``curve`` needs an outcome that was watched."""
     return OwnError(
         _relative(outcome.runtime_ms, application.runtime_ms),
@@ -126,11 +125,6 @@ def own_error(application: Application, outcome: Outcome) -> OwnError:
     )
 
 
-def ledger_sum(outcome: Outcome) -> Millis:
-    """What the causes add up to; it is the bill."""
-    return sum(outcome.ledger.get(cause, 0) for cause in SpendCause)
-
-
 def _relative(simulated: float, recorded: float) -> float:
     """The signed relative error; 1 where something came of what was nothing."""
     if recorded <= 0:
@@ -138,7 +132,7 @@ def _relative(simulated: float, recorded: float) -> float:
     return (simulated - recorded) / recorded
 
 
-def _curve_error(application: Application, outcome: Outcome) -> float:
+def _curve_error(application: Application, outcome: RerunOutcome) -> float:
     """The area between both curves of running executors, over that under the recorded one."""
     if not outcome.curve or application.executor_ms <= 0:
         return 0.0

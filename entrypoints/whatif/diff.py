@@ -16,7 +16,7 @@ from returns.pipeline import is_successful
 from podtide.adapters.process_pool import Ended, Workers
 from podtide.adapters.views.whatif.diff_document import Row, Run, Status, bad_row, row
 from podtide.domain.conf.spark_conf import ConfError
-from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.comparison import decisions_compared, taken
@@ -57,7 +57,7 @@ class Differ:
         decisions = decisions_compared(outcomes[0][0].decisions, outcomes[1][0].decisions)
         return row(log, study.application, study.error, sides[0], sides[1], decisions)
 
-    def _outcomes(self, study: Study, made: Plan) -> list[Outcome]:
+    def _outcomes(self, study: Study, made: Plan) -> list[RerunOutcome]:
         """One run for each seed; the first, with the recorded luck, is watched for its decisions."""
         return [
             self.rerun(study.application, study.behaviour, made, seed, watch=seed == study.seeds[0])
@@ -112,6 +112,6 @@ def _planned(study: Study, side: Side, base: Side | None) -> Plan | tuple[ConfEr
     return made.unwrap() if is_successful(made) else made.failure()
 
 
-def _run(made: Plan, outcomes: Sequence[Outcome], prices: Prices | None) -> Run:
+def _run(made: Plan, outcomes: Sequence[RerunOutcome], prices: Prices | None) -> Run:
     unfinished = next((one.unfinished for one in outcomes if one.unfinished is not None), None)
     return Run(made.conf, tuple(taken(one, made, prices) for one in outcomes), unfinished, made.notes)

@@ -27,7 +27,7 @@ from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import holes, unknown_conf
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, Plan, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.fit_behaviour import fit
@@ -44,7 +44,7 @@ class Rerun(Protocol):
 
     def __call__(
         self, app: Application, behaviour: Behaviour, plan: Plan, seed: int, *, watch: bool = False
-    ) -> Outcome:
+    ) -> RerunOutcome:
         """One run. ``watch``: also curve, stages and decisions."""
         ...
 
@@ -74,7 +74,7 @@ def evaluate(
     *,
     watch: bool = False,
     rerun: Rerun = run_again,
-) -> tuple[Outcome, ...]:
+) -> tuple[RerunOutcome, ...]:
     """Run an application again under a plan, once for each seed, in their order.
 
     ``seeds``: whole numbers from 0; 0 is the recorded luck. ``watch``: also fill curve, stages and decisions of the

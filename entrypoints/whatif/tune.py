@@ -17,7 +17,7 @@ from typing import Final
 from returns.pipeline import is_successful
 
 from podtide.domain.base.units import DEFAULT_PROFILE
-from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.prices import Prices, usage, usage_of
@@ -93,7 +93,7 @@ def measure_for(space: Space, prices: Prices | None) -> Measure:
     return Measure.CORE_HOURS if shaped else Measure.EXECUTOR_SECONDS
 
 
-def amount(measure: Measure, outcome: Outcome, plan: Plan, prices: Prices | None) -> float:
+def amount(measure: Measure, outcome: RerunOutcome, plan: Plan, prices: Prices | None) -> float:
     """What a run takes of the measure: money, seconds or hours."""
     match measure:
         case Measure.COST:
@@ -163,7 +163,7 @@ class _Tuning:
             all(stage.profile == DEFAULT_PROFILE for stage in case.study.application.stages) for case in cases
         ]
         self.plans: dict[tuple[Candidate, int], Plan | None] = {}
-        self.outcomes: dict[tuple[Candidate, int, int], Outcome] = {}
+        self.outcomes: dict[tuple[Candidate, int, int], RerunOutcome] = {}
         for run, case in enumerate(cases):  # the log's own config was run again already
             for seed, outcome in zip(case.study.seeds, case.study.replay.outcomes, strict=True):
                 self.outcomes[AS_RAN, run, seed] = outcome

@@ -2,8 +2,8 @@
 
 A bench holds the studies (an application, the behaviour of its cluster, its conf) and runs one ``Errand`` at a time.
 Processes get them once, by pickle, when they start; after that an errand is a variant, a seed and a limit, and an answer is
-one ``Outcome``. So memory is that of the applications, once for each process, however many configs are tried. A process that
-dies (out of memory, as a rule) is replaced, and its errand ends the search with the reason. On an interrupt from the
+one ``RerunOutcome``. So memory is that of the applications, once for each process, however many configs are tried. A process
+that dies (out of memory, as a rule) is replaced, and its errand ends the search with the reason. On an interrupt from the
 keyboard the processes are ended with it, and they end by themselves when this one is gone.
 """
 
@@ -22,7 +22,7 @@ from podtide.adapters.process_pool import Ended, Workers
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.entrypoints.whatif.run import Study, planned
@@ -45,7 +45,7 @@ class LimitedRerun(Protocol):
         *,
         watch: bool = False,
         limit_ms: Millis | None = None,
-    ) -> Outcome:
+    ) -> RerunOutcome:
         """One run; ``unfinished`` once its run time passes ``limit_ms``."""
         ...
 
@@ -71,7 +71,7 @@ class Bench:
     studies: tuple[Study, ...]
     rerun: LimitedRerun = run_again
 
-    def run(self, errand: Errand) -> Outcome:
+    def run(self, errand: Errand) -> RerunOutcome:
         """Make one simulation."""
         study = self.studies[errand.study]
         plan = planned(study, errand.variant)
@@ -86,7 +86,7 @@ class Bench:
         return pickle.dumps(self.run(pickle.loads(request)))  # noqa: S301 - written by this program's own other end
 
 
-Runner = Callable[[Sequence[Errand]], list[Outcome]]
+Runner = Callable[[Sequence[Errand]], list[RerunOutcome]]
 """Makes simulations and answers in their order. Raises BenchError."""
 
 
@@ -116,7 +116,7 @@ def runner(
     bench = Bench(tuple(_slim(study) for study in studies), rerun)
     if processes <= 1:
 
-        def here(errands: Sequence[Errand]) -> list[Outcome]:
+        def here(errands: Sequence[Errand]) -> list[RerunOutcome]:
             outcomes = []
             for errand in errands:
                 outcomes.append(bench.run(errand))
@@ -127,8 +127,8 @@ def runner(
         return
     with Workers(bench, min(processes, PROCESSES_MAX)) as workers:
 
-        def there(errands: Sequence[Errand]) -> list[Outcome]:
-            outcomes: dict[int, Outcome] = {}
+        def there(errands: Sequence[Errand]) -> list[RerunOutcome]:
+            outcomes: dict[int, RerunOutcome] = {}
             for place, answer in workers.run((place, pickle.dumps(errand)) for place, errand in enumerate(errands)):
                 if isinstance(answer, Ended):
                     raise BenchError(f"a simulation of {errands[place].variant.name!r} came to nothing: {answer.why}")

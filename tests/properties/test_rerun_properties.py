@@ -18,7 +18,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
 from podtide.domain.recorded.application import Application, Copy, Failure, Job, Stage
 from podtide.domain.rerun.behaviour import Behaviour, Loss
-from podtide.domain.rerun.outcome import Outcome
+from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Faults, Plan
 from podtide.domain.rerun.rerun import rerun
 from tests.support.rerun_play import (
@@ -226,7 +226,7 @@ def test_the_same_again(application: Application, plan: Plan, b: Behaviour, seed
 # ---------------------------------------------------------------------------- how it is simulated is nobody's business
 
 
-def decided(outcome: Outcome) -> Outcome:
+def decided(outcome: RerunOutcome) -> RerunOutcome:
     """An outcome without what depends on how often it is looked at: the curve, and how waits are divided."""
     return replace(outcome, curve=(), waiting={}, waited_ms=0)
 

@@ -30,15 +30,15 @@ from podtide.domain.protocol.stimuli import (
 from podtide.domain.recorded.application import Application, Job, Stage
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Plan, Shape
+from podtide.domain.rerun.outcome import RerunOutcome
+from podtide.domain.rerun.plan import ExecutorShape, Plan
 from podtide.domain.rerun.rerun import _Rerun, rerun
 from podtide.domain.rerun.rows import ExecutorRow, TaskSet
 from podtide.domain.rerun.tasks import Tasks
 from podtide.entrypoints.common.app_config import app_settings
 
 CONF: Final = from_mapping({}, "a test")
-SHAPE: Final = Shape(1, 1, 1024)
+SHAPE: Final = ExecutorShape(1, 1, 1024)
 ONE_SLOT: Final = {DEFAULT_PROFILE: SHAPE}
 P1: Final = ProfileId(1)
 
@@ -95,14 +95,14 @@ def chain(lengths: Sequence[Sequence[Millis]], **more: Any) -> tuple[Stage, ...]
 
 def static(executors: int, slots: int = 1, **more: Any) -> Plan:
     """So many executors from the start."""
-    more.setdefault("shapes", {DEFAULT_PROFILE: Shape(slots, slots, 1024)})
+    more.setdefault("shapes", {DEFAULT_PROFILE: ExecutorShape(slots, slots, 1024)})
     return Plan("static", CONF, static=executors, **more)
 
 
 def dynamic(slots: int = 1, *, plan: dict[str, Any] | None = None, **config: Any) -> Plan:
     """Dynamic allocation with Spark's defaults, but for what is said."""
     more = dict(plan or {})
-    more.setdefault("shapes", {DEFAULT_PROFILE: Shape(slots, slots, 1024)})
+    more.setdefault("shapes", {DEFAULT_PROFILE: ExecutorShape(slots, slots, 1024)})
     config.setdefault("shuffle_tracking", False)
     return Plan("dynamic", CONF, dynamic=ScalingConfig(**config), **more)
 
@@ -116,17 +116,17 @@ def behaviour(start_ms: Millis | tuple[Millis, ...] = 0, **more: Any) -> Behavio
 AT_ONCE: Final = behaviour()
 
 
-def causes(outcome: Outcome) -> dict[SpendCause, Millis]:
+def causes(outcome: RerunOutcome) -> dict[SpendCause, Millis]:
     """The ledger without its zeroes."""
     return {cause: spent for cause, spent in outcome.ledger.items() if spent}
 
 
-def limits(outcome: Outcome) -> dict[Limit, float]:
+def limits(outcome: RerunOutcome) -> dict[Limit, float]:
     """The waiting without its zeroes."""
     return {limit: spent for limit, spent in outcome.waiting.items() if spent}
 
 
-def check_sums(outcome: Outcome) -> None:
+def check_sums(outcome: RerunOutcome) -> None:
     """What holds of every outcome, whatever was run."""
     assert sum(outcome.ledger.values()) == outcome.billed_ms
     assert min(outcome.ledger.values(), default=0) >= 0
@@ -140,7 +140,7 @@ def check_sums(outcome: Outcome) -> None:
 
 def run(
     application: Application, plan: Plan, b: Behaviour = AT_ONCE, seed: int = 0, *, limit_ms: Millis | None = None
-) -> Outcome:
+) -> RerunOutcome:
     """Run an application again, watched, and check what holds of every outcome; watching it changes nothing."""
     outcome = rerun(application, b, plan, seed, watch=True, limit_ms=limit_ms)
     unwatched = rerun(application, b, plan, seed, limit_ms=limit_ms)
@@ -149,7 +149,7 @@ def run(
     return outcome
 
 
-def figures(outcome: Outcome) -> Outcome:
+def figures(outcome: RerunOutcome) -> RerunOutcome:
     """An outcome without what only a watched one has."""
     return replace(outcome, curve=(), stages=(), decisions=())
 
@@ -251,7 +251,7 @@ class Watched:
         self.tasks = cast(WatchedTasks, self.manager.tasks)
         self.tasks.watch()
 
-    def go(self, limit_ms: Millis = NEVER) -> Outcome:
+    def go(self, limit_ms: Millis = NEVER) -> RerunOutcome:
         """Run it to its end, and check its sums."""
         outcome = self.rerun.run(limit_ms)
         check_sums(outcome)
@@ -384,7 +384,7 @@ def pods(conf: dict[str, str], cluster: Description | None = None, **more: Any) 
     return Plan(
         "pods",
         settings.conf,
-        more.pop("shapes", {DEFAULT_PROFILE: Shape(cores, cores, 1024)}),
+        more.pop("shapes", {DEFAULT_PROFILE: ExecutorShape(cores, cores, 1024)}),
         dynamic=config.scaling if config.dynamic else None,
         static=0 if config.dynamic else int(conf.get("executor.instances", "2")),
         kubernetes=config,

@@ -12,7 +12,7 @@ from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.fakes.yarn.description import Executors, Manager, Master, Nodes, Queue, YarnDescription
 from podtide.domain.protocol.config import EngineConfig
-from podtide.domain.rerun.plan import Plan, Shape
+from podtide.domain.rerun.plan import ExecutorShape, Plan
 
 NOW: Final = Constant(0)
 STATIC: Final = {"dynamicAllocation.enabled": "false"}
@@ -30,7 +30,7 @@ def containers(conf: dict[str, str], **more: Any) -> Plan:
     return Plan(
         "containers",
         settled,
-        more.pop("shapes", {DEFAULT_PROFILE: Shape(cores, cores, 1_408)}),
+        more.pop("shapes", {DEFAULT_PROFILE: ExecutorShape(cores, cores, 1_408)}),
         dynamic=config.scaling if config.dynamic else None,
         static=0 if config.dynamic else int(conf.get("executor.instances", "2")),
         yarn=config,

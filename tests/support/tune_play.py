@@ -18,7 +18,7 @@ from podtide.domain.conf.scaling_config import ENABLED, MAX
 from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.causes import SpendCause
-from podtide.domain.rerun.outcome import Decision, Outcome, Point, StageTimes
+from podtide.domain.rerun.outcome import Decision, Point, RerunOutcome, StageTimes
 from podtide.domain.rerun.plan import Plan
 from podtide.entrypoints.common.log_config import NothingToReplay
 
@@ -72,7 +72,7 @@ def rerun(
     *,
     watch: bool = False,
     limit_ms: Millis | None = None,
-) -> Outcome:
+) -> RerunOutcome:
     """A run again, by the formula; seeds add a second each. An application of 63 tasks takes twice as long as it should,
     one of 62 never ends with more than eight executors."""
     dynamic = plan.dynamic
@@ -88,7 +88,7 @@ def rerun(
     decisions = tuple(
         Decision(1_000 * step, "target", "backlog", {}, 0, step, step + 1) for step in range(min(count, 20))
     )
-    return Outcome(
+    return RerunOutcome(
         seed,
         runtime,
         paid,

@@ -10,7 +10,7 @@ from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
 from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage, Unknown
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Decision, Outcome, Point, StageTimes
+from podtide.domain.rerun.outcome import Decision, Point, RerunOutcome, StageTimes
 from podtide.domain.rerun.plan import Plan
 
 START: Millis = 1_767_225_600_000
@@ -72,13 +72,13 @@ def outcome(
     unfinished: str | None = None,
     watched: bool = True,
     profiles: Mapping[ProfileId, Millis] | None = None,
-) -> Outcome:
+) -> RerunOutcome:
     """What a run may come to. Two thirds of the bill ran, the rest started."""
     billed = executor_ms + 3_000
     running = billed * 2 // 3
     curve = (Point(0, 0, 0, 0, 0, 0), Point(2_000, 4, 2, 0, peak, peak), Point(runtime_ms - 1_000, 0, 0, 0, peak, 0))
     facts = {"pending_tasks": 8, "need": 4}
-    return Outcome(
+    return RerunOutcome(
         seed, runtime_ms, executor_ms, billed, peak, 2, 0, 70_000, 35_000, 2_500, 7,
         {SpendCause.RUNNING: running, SpendCause.STARTING: billed - running}, {Limit.START_UP: 2_000.0, Limit.RAMP: 500.0},
         billed_by_profile={DEFAULT_PROFILE: billed} if profiles is None else profiles,
@@ -88,7 +88,7 @@ def outcome(
     )  # fmt: skip
 
 
-def rerun(app: Application, behaviour: Behaviour, plan: Plan, seed: int, *, watch: bool = False) -> Outcome:
+def rerun(app: Application, behaviour: Behaviour, plan: Plan, seed: int, *, watch: bool = False) -> RerunOutcome:
     """A simulation that knows the answer: a second more for every seed, half the time with a static count."""
     del app, behaviour
     runtime = (10_000 if plan.static else 20_000) + 1_000 * seed

@@ -24,8 +24,8 @@ from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Outcome, Point
-from podtide.domain.rerun.plan import NO_FAULTS, Faults, Shape
+from podtide.domain.rerun.outcome import Point, RerunOutcome
+from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults
 from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
 from podtide.domain.whatif.summary import Answer, OwnError, Span
 
@@ -108,7 +108,9 @@ def seconds(ms: float) -> float:
     return round(ms / 1000, 3)
 
 
-def _recorded(application: Application, shapes: Mapping[ProfileId, Shape], prices: Prices | None) -> model.Recorded:
+def _recorded(
+    application: Application, shapes: Mapping[ProfileId, ExecutorShape], prices: Prices | None
+) -> model.Recorded:
     """What happened. Executors are billed from their request, as far as that is known, else from their registration."""
     billed: dict[ProfileId, Millis] = {}
     for one in application.executors:
@@ -204,7 +206,7 @@ def _faults(faults: Faults) -> model.Faults | None:
     return model.Faults(faults.spot_per_hour, seconds(faults.start_extra_ms), faults.quota)
 
 
-def _stages(outcome: Outcome, application: Application) -> tuple[model.StageTimes, ...]:
+def _stages(outcome: RerunOutcome, application: Application) -> tuple[model.StageTimes, ...]:
     known = {stage.stage: (stage.name, stage.tasks) for stage in application.stages}
     return tuple(
         model.StageTimes(

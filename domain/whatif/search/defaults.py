@@ -42,8 +42,7 @@ from podtide.domain.conf.scaling_config import (
     SUSTAINED,
     TRACKING,
 )
-from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
-from podtide.domain.conf.spark_versions import parse_version
+from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.whatif.search.pareto import spread
 from podtide.domain.whatif.search.space import (
@@ -97,11 +96,6 @@ class Footing:
     mean: float
     runtime_ms: Millis
     default_profile_only: bool
-
-
-def conf_of(application: Application) -> SparkConf:
-    """The conf that a run had, with the defaults of the Spark that it ran on."""
-    return from_mapping(application.properties, EVENT_LOG, parse_version(application.spark_version))
 
 
 def footing(application: Application, conf: SparkConf) -> Footing:

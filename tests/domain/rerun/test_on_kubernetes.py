@@ -14,8 +14,8 @@ from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour, Loss
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Shape
+from podtide.domain.rerun.outcome import RerunOutcome
+from podtide.domain.rerun.plan import ExecutorShape
 from podtide.domain.rerun.rerun import rerun
 from tests.properties.test_rerun_properties import LONG, applications, later
 from tests.support.rerun_play import (
@@ -52,7 +52,7 @@ PAUSED = app(
 )
 
 
-def anonymous(outcome: Outcome) -> Outcome:
+def anonymous(outcome: RerunOutcome) -> RerunOutcome:
     """Without what differs by nature: calls and what they are counted in, and the names of executors."""
     decisions = tuple(one._replace(executors=("one",) * len(one.executors)) for one in outcome.decisions)
     return replace(outcome, requests=0, curve=(), decisions=decisions)
@@ -195,7 +195,7 @@ def test_two_profiles() -> None:
         stage(1, [S] * 8, parents=(0,), profile=P1),
         profiles=(ResourceProfileAdded(99, P1, (("cores", 4.0),), (("cpus", 1.0),)),),
     )
-    shapes = {DEFAULT_PROFILE: Shape(1, 1, 1024), P1: Shape(4, 4, 4096)}
+    shapes = {DEFAULT_PROFILE: ExecutorShape(1, 1, 1024), P1: ExecutorShape(4, 4, 4096)}
     plan = pods(DYNAMIC, shapes=shapes)
     outcome = run(application, plan, limit_ms=LONG)
     assert outcome.unfinished is None

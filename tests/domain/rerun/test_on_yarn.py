@@ -24,8 +24,8 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour, Containers, Loss, StartUp
 from podtide.domain.rerun.heartbeats import Heartbeats
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import NO_FAULTS, Faults, Plan, Shape
+from podtide.domain.rerun.outcome import RerunOutcome
+from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults, Plan
 from podtide.domain.rerun.rerun import _Rerun, rerun
 from podtide.domain.rerun.start_up import SharedStartUp
 from tests.support.rerun_play import AT_ONCE, P1, app, causes, chain, check_sums, figures, job, limits, run, stage
@@ -270,7 +270,7 @@ def test_a_tenant_takes_its_part_of_the_queue_back() -> None:
 def test_profiles_have_containers_of_their_own() -> None:
     """The second profile's tasks start where its first target, the initial number, wakes nobody: at the next beat."""
     profile = ResourceProfileAdded(0, P1, (("cores", 1.0),), (("cpus", 1.0),))
-    shapes = {DEFAULT_PROFILE: Shape(1, 1, 1_408), P1: Shape(1, 1, 1_408)}
+    shapes = {DEFAULT_PROFILE: ExecutorShape(1, 1, 1_408), P1: ExecutorShape(1, 1, 1_408)}
     first, second = stage(0, [100]), stage(1, [100], profile=P1, job=1)
     jobs = (job(0, [first]), job(1, [second], after=(0,), think_ms=1_000))
     outcome = run(
@@ -326,7 +326,7 @@ PLACES = st.builds(
 )
 
 
-def played(bodies: list[list[int]], plan: Plan, where: Behaviour, faults: Faults, seed: int) -> Outcome:
+def played(bodies: list[list[int]], plan: Plan, where: Behaviour, faults: Faults, seed: int) -> RerunOutcome:
     """A chain of stages, with a limit for those who wait for ever."""
     return rerun(app(*chain(bodies)), where, replace(plan, faults=faults), seed, watch=True, limit_ms=600_000)
 

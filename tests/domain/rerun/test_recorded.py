@@ -8,7 +8,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Executor, Leave, main_profile, peaks
 from podtide.domain.rerun.plain_manager import static_counts
-from podtide.domain.rerun.plan import Shape
+from podtide.domain.rerun.plan import ExecutorShape
 from podtide.domain.rerun.rerun import rerun
 from tests.support.rerun_play import AT_ONCE, P1, app, dynamic, job, stage, static
 
@@ -17,7 +17,7 @@ def test_a_profile_of_the_application_gets_executors_of_its_own() -> None:
     """Without being told of the profile the core would not know how many tasks an executor of it takes."""
     profile = ResourceProfileAdded(0, P1, (("cores", 2.0),), (("cpus", 2.0),))
     work = app(stage(0, [10_000] * 4, profile=P1), profiles=(profile,))
-    shapes = {DEFAULT_PROFILE: Shape(1, 1, 1024), P1: Shape(1, 2, 1024)}
+    shapes = {DEFAULT_PROFILE: ExecutorShape(1, 1, 1024), P1: ExecutorShape(1, 2, 1024)}
     outcome = rerun(work, AT_ONCE, dynamic(plan={"shapes": shapes}, executors_max=4))
     assert outcome.unfinished is None
     assert outcome.billed_by_profile.keys() == {P1}

@@ -28,8 +28,8 @@ from podtide.domain.protocol.stimuli import (
 from podtide.domain.recorded.application import Application, Copy, Failure, Stage
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Outcome
-from podtide.domain.rerun.plan import Faults, Plan, Shape
+from podtide.domain.rerun.outcome import RerunOutcome
+from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.rerun.start_up import SharedStartUp
 from tests.support.rerun_play import (
@@ -326,7 +326,7 @@ def test_two_profiles() -> None:
         stage(1, [S] * 8, parents=(0,), profile=P1),
         profiles=(ResourceProfileAdded(99, P1, (("cores", 4.0),), (("cpus", 1.0),)),),
     )
-    shapes = {DEFAULT_PROFILE: Shape(1, 1, 1024), P1: Shape(4, 4, 4096)}
+    shapes = {DEFAULT_PROFILE: ExecutorShape(1, 1, 1024), P1: ExecutorShape(4, 4, 4096)}
     outcome = run(application, dynamic(plan={"shapes": shapes}))
     assert outcome.unfinished is None
     assert (outcome.runtime_ms, outcome.executor_ms) == (6_000, 5_000 + 2_000)
@@ -667,7 +667,7 @@ def test_the_seed_draws() -> None:
     application = app(stage(0, [100 * S] * 4))
     starts = behaviour((1_000, 2_000, 3_000, 4_000))
     assert rerun(application, starts, static(4)).executor_ms == 4 * 104 * S - 10 * S
-    outcomes: list[Outcome] = [rerun(application, starts, static(4), seed) for seed in range(1, 9)]
+    outcomes: list[RerunOutcome] = [rerun(application, starts, static(4), seed) for seed in range(1, 9)]
     assert outcomes == [rerun(application, starts, static(4), seed) for seed in range(1, 9)]
     assert len({outcome.executor_ms for outcome in outcomes}) > 2
 

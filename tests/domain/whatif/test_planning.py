@@ -16,9 +16,9 @@ from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application, Executor, Leave
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
-from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, beset
+from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, with_faults
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.plan import Faults, Plan, Shape, Variant
+from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, YARN, application
 
@@ -46,7 +46,7 @@ def test_the_logs_own_conf_is_the_plan_of_no_change() -> None:
     made = planned(application())
     assert made.dynamic is not None
     assert (made.dynamic.executors_max, made.shuffle_kept, made.kubernetes, made.static) == (8, True, None, 0)
-    assert made.shapes == {DEFAULT_PROFILE: Shape(2, 2, 4096 + 409)}
+    assert made.shapes == {DEFAULT_PROFILE: ExecutorShape(2, 2, 4096 + 409)}
     assert made.notes == ()
 
 
@@ -172,22 +172,22 @@ def test_how_many_executors_there_are_without_dynamic_allocation(
 @pytest.mark.parametrize(
     ("properties", "logged", "changes", "shape"),
     [
-        (YARN, 2, {}, Shape(2, 2, 4505)),
-        (YARN, 4, {}, Shape(4, 4, 4505)),  # as logged, whatever the conf says
-        (YARN, 4, {"spark.executor.cores": "8"}, Shape(8, 8, 4505)),
-        (YARN, 2, {"spark.task.cpus": "2"}, Shape(1, 2, 4505)),
-        (YARN, 2, {"spark.task.cpus": "0.5"}, Shape(4, 2, 4505)),
-        (YARN, 2, {"spark.executor.memory": "8g"}, Shape(2, 2, 8192 + 819)),
-        (YARN, 2, {"spark.executor.memoryOverhead": "2g"}, Shape(2, 2, 6144)),
-        (CLUSTER, 3, {}, Shape(3, 3, 896)),  # all cores of a worker
-        (CLUSTER, 3, {"spark.executor.cores": "1"}, Shape(1, 1, 896)),
-        (LOCAL, 4, {}, Shape(4, 4, 1408)),
+        (YARN, 2, {}, ExecutorShape(2, 2, 4505)),
+        (YARN, 4, {}, ExecutorShape(4, 4, 4505)),  # as logged, whatever the conf says
+        (YARN, 4, {"spark.executor.cores": "8"}, ExecutorShape(8, 8, 4505)),
+        (YARN, 2, {"spark.task.cpus": "2"}, ExecutorShape(1, 2, 4505)),
+        (YARN, 2, {"spark.task.cpus": "0.5"}, ExecutorShape(4, 2, 4505)),
+        (YARN, 2, {"spark.executor.memory": "8g"}, ExecutorShape(2, 2, 8192 + 819)),
+        (YARN, 2, {"spark.executor.memoryOverhead": "2g"}, ExecutorShape(2, 2, 6144)),
+        (CLUSTER, 3, {}, ExecutorShape(3, 3, 896)),  # all cores of a worker
+        (CLUSTER, 3, {"spark.executor.cores": "1"}, ExecutorShape(1, 1, 896)),
+        (LOCAL, 4, {}, ExecutorShape(4, 4, 1408)),
         ({**YARN, "spark.executor.resource.gpu.amount": "1", "spark.task.resource.gpu.amount": "1"}, 4, {},
-         Shape(1, 4, 4505)),
+         ExecutorShape(1, 4, 4505)),
     ],
 )  # fmt: skip
 def test_the_shape_of_executors(
-    properties: dict[str, str], logged: int, changes: dict[str, str | None], shape: Shape
+    properties: dict[str, str], logged: int, changes: dict[str, str | None], shape: ExecutorShape
 ) -> None:
     assert planned(application(properties, cores=logged), changes).shapes[DEFAULT_PROFILE] == shape
 
@@ -195,8 +195,8 @@ def test_the_shape_of_executors(
 def test_profiles_keep_their_own_cores() -> None:
     added = ResourceProfileAdded(0, ProfileId(1), (("cores", 4.0), ("memory", 1024.0)), (("cpus", 2.0),))
     app = application(profiles=(added,))
-    assert planned(app).shapes[ProfileId(1)] == Shape(2, 4, 1024 + 409)
-    assert planned(app, {"spark.executor.cores": "8"}).shapes[ProfileId(1)] == Shape(2, 4, 1024 + 409)
+    assert planned(app).shapes[ProfileId(1)] == ExecutorShape(2, 4, 1024 + 409)
+    assert planned(app, {"spark.executor.cores": "8"}).shapes[ProfileId(1)] == ExecutorShape(2, 4, 1024 + 409)
     assert planned(app, {"spark.executor.cores": "8"}).shapes[DEFAULT_PROFILE].slots == 8
 
 
@@ -296,14 +296,14 @@ def test_the_assumed_cluster_starts_executors_as_the_log_did() -> None:
 
 def test_faults_are_built_into_the_cluster() -> None:
     calm = assumed_cluster(BEHAVIOUR)
-    stormy = beset(calm, Faults(spot_per_hour=2.0, start_extra_ms=30_000, quota=5))
+    stormy = with_faults(calm, Faults(spot_per_hour=2.0, start_extra_ms=30_000, quota=5))
     delays = {stage.name: stage.delay for stage in stormy.executors.stages}
     assert delays["schedule"].quantile(0.5) == 30_000
     assert stormy.api.quota_pods == 5
     assert [stage.per_hour for stage in stormy.executors.stages if stage.per_hour] == [2.0]
-    assert beset(calm, Faults()) == calm
+    assert with_faults(calm, Faults()) == calm
     assert problems(stormy) == ()
-    assert problems(beset(KIND, Faults(1.0, 60_000))) == ()
+    assert problems(with_faults(KIND, Faults(1.0, 60_000))) == ()
     assert planned(application(KUBERNETES), faults=Faults(quota=4)).cluster is not None
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
-from podtide.domain.rerun.plan import Shape
+from podtide.domain.rerun.plan import ExecutorShape
 from podtide.domain.whatif.prices import Prices, Usage, problems, usage, usage_of
 from tests.support.whatif_play import outcome
 
 HOUR = 3_600_000
-SHAPES = {DEFAULT_PROFILE: Shape(2, 2, 4_096), ProfileId(1): Shape(1, 8, 1_024)}
+SHAPES = {DEFAULT_PROFILE: ExecutorShape(2, 2, 4_096), ProfileId(1): ExecutorShape(1, 8, 1_024)}
 
 
 def test_an_hour_of_an_executor() -> None:
@@ -59,7 +59,7 @@ def test_a_price_is_one() -> None:
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(1, 512), st.integers(1, 2**20))
 def test_time_adds_up(one: int, other: int, cores: int, memory: int) -> None:
-    shapes = {DEFAULT_PROFILE: Shape(1, cores, memory)}
+    shapes = {DEFAULT_PROFILE: ExecutorShape(1, cores, memory)}
     first, second = usage({DEFAULT_PROFILE: one}, shapes), usage({DEFAULT_PROFILE: other}, shapes)
     both = usage({DEFAULT_PROFILE: one + other}, shapes)
     assert both.core_hours == pytest.approx(first.core_hours + second.core_hours)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 from returns.pipeline import is_successful
 
-from podtide.domain.rerun.outcome import Outcome, Point
+from podtide.domain.rerun.outcome import Point, RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
 from podtide.domain.whatif.misfit import deviations, misfit
 from podtide.domain.whatif.planning import plan, recorded_conf
-from podtide.domain.whatif.summary import OwnError, Span, answer, ledger_sum, own_error, typical
+from podtide.domain.whatif.summary import OwnError, Span, answer, own_error, typical
 from tests.support.whatif_play import application, outcome
 
 SELF = Variant("v")
@@ -60,7 +60,7 @@ def test_the_answer_lies_in_its_range(runtimes: list[int], error: float) -> None
 
 def test_the_ledger_of_the_answer_is_its_bill() -> None:
     made = answer(SELF, PLAN, [outcome(10_000 + seed, 40_000 + seed) for seed in range(5)])
-    assert ledger_sum(made.typical) == made.typical.billed_ms
+    assert sum(made.typical.ledger.values()) == made.typical.billed_ms
     assert made.idle_share == 0.5
     assert pickle.loads(pickle.dumps(made)) == made
 
@@ -108,7 +108,7 @@ def test_without_executors_in_the_log_something_is_infinitely_more_than_nothing(
 # ------------------------------------------------------------------------------------------------ what does not fit
 
 
-def refused(made: Outcome, executors: int = 2) -> str:
+def refused(made: RerunOutcome, executors: int = 2) -> str:
     app = application(executors=executors)
     return "\n".join(misfit(app, made, own_error(app, made), 0.25))
 
@@ -139,7 +139,7 @@ def test_the_stage_that_is_farthest_off_is_named() -> None:
         (outcome(20_000, 18_000, peak=2), 2, "kept longer than this config says"),
     ],
 )
-def test_what_it_points_to(made: Outcome, executors: int, likely: str) -> None:
+def test_what_it_points_to(made: RerunOutcome, executors: int, likely: str) -> None:
     assert likely in refused(made, executors)
 
 

@@ -15,7 +15,7 @@ from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, Req
 from podtide.adapters.views.whatif.model import Document, builtins, read
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Decision, Outcome, Point
+from podtide.domain.rerun.outcome import Decision, Point, RerunOutcome
 from podtide.domain.rerun.plan import AS_SIMULATED, Faults, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.prices import Prices
@@ -28,7 +28,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 PRICES = Prices(0.04, 0.005, spot_share=0.5, spot_discount=0.5, currency="EUR")
 
 
-def answered(app: Application, variant: Variant, *outcomes: Outcome) -> Answer:
+def answered(app: Application, variant: Variant, *outcomes: RerunOutcome) -> Answer:
     made = plan(app, recorded_conf(app).unwrap().conf, variant)
     assert is_successful(made), made.failure()
     return answer(variant, made.unwrap(), outcomes or (outcome(),), own_error(app, outcome()))
@@ -44,7 +44,7 @@ def made(
     app: Application | None = None,
     *answers: Answer,
     prices: Prices | None = None,
-    replay: Outcome | None = None,
+    replay: RerunOutcome | None = None,
     **asked: Any,
 ) -> dict[str, Any]:
     app = application() if app is None else app

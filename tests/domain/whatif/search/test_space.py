@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, MAX, MIN, TRACKING
-from podtide.domain.conf.spark_conf import SparkConf, from_mapping
-from podtide.domain.conf.spark_versions import DEFAULT_VERSION
+from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
+from podtide.domain.conf.spark_versions import DEFAULT_VERSION, parse_version
 from podtide.domain.recorded.application import Application
-from podtide.domain.whatif.search.defaults import BATCH, HEARTBEAT, IDLE, always, conf_of, default_space, footing
+from podtide.domain.whatif.search.defaults import BATCH, HEARTBEAT, IDLE, always, default_space, footing
 from podtide.domain.whatif.search.space import (
     AS_RAN,
     CORES,
@@ -28,6 +28,10 @@ from podtide.domain.whatif.search.space import (
 from tests.support.search_play import application
 
 DYNAMIC = {ENABLED: "true"}
+
+
+def conf_of(application: Application) -> SparkConf:
+    return from_mapping(application.properties, EVENT_LOG, parse_version(application.spark_version))
 
 
 def conf(**more: str) -> SparkConf:
