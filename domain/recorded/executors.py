@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from podtide.domain.base.samples import Sample, median, spread
@@ -73,40 +74,34 @@ def leave_of(reason: str) -> Leave:
     return Leave.RELEASED if _RELEASED.search(reason) else Leave.LOST
 
 
+@dataclass(slots=True, eq=False)
 class Life:
     """One executor while the log is read. ``started``: tasks so far; ``ended``: those of them that ended."""
 
-    __slots__ = (
-        "added", "busy", "cores", "early", "ended", "executor", "first_task", "freed", "fresh", "host", "implied",
-        "last_task", "most", "number", "profile", "reason", "removed", "requested", "running", "since", "slots", "spans",
-        "started", "until",
-    )  # fmt: skip
-
-    def __init__(self, executor: str, number: int, added: Millis, slots: int) -> None:
-        self.executor = executor
-        self.number = number
-        self.added = added
-        self.implied = True  # nobody but its tasks has said that it is there
-        self.host = ""
-        self.cores = 0
-        self.profile = 0
-        self.slots = slots
-        self.requested: Millis | None = None
-        self.removed: Millis | None = None
-        self.reason = ""
-        self.started = 0
-        self.ended = 0
-        self.running = 0
-        self.most = 0
-        self.first_task: Millis | None = None
-        self.last_task: Millis | None = None
-        self.fresh: set[tuple[int, int, int]] = set()
-        self.freed: list[Millis] = []
-        self.early: list[Millis] = []
-        self.busy: Millis = 0
-        self.since: Millis = 0
-        self.until: Millis = 0
-        self.spans: list[tuple[Millis, Millis]] = []
+    executor: str
+    number: int
+    added: Millis
+    slots: int
+    implied: bool = True  # nobody but its tasks has said that it is there
+    host: str = ""
+    cores: int = 0
+    profile: int = 0
+    requested: Millis | None = None
+    removed: Millis | None = None
+    reason: str = ""
+    started: int = 0
+    ended: int = 0
+    running: int = 0
+    most: int = 0
+    first_task: Millis | None = None
+    last_task: Millis | None = None
+    fresh: set[tuple[int, int, int]] = field(default_factory=set)
+    freed: list[Millis] = field(default_factory=list)
+    early: list[Millis] = field(default_factory=list)
+    busy: Millis = 0
+    since: Millis = 0
+    until: Millis = 0
+    spans: list[tuple[Millis, Millis]] = field(default_factory=list)
 
     def launched(self, stage: int, attempt: int, index: int, at: Millis) -> Millis:
         """A task began. Returns since when its slot had been free: ALWAYS, a moment, or SLOT_TAKEN: until just now."""

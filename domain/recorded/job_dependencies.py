@@ -25,6 +25,7 @@ Jobs that overlap never wait for one another: whatever a job waits for had ended
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -91,51 +92,35 @@ class Waited(NamedTuple):
     clocked: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class _Unit:
     """Jobs that belong together, in the order of submission."""
 
-    __slots__ = (
-        "begins",
-        "clocked",
-        "continued",
-        "ends",
-        "follows",
-        "jobs",
-        "lane",
-        "number",
-        "preds",
-        "sinks",
-        "thread",
-    )
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.jobs: list[JobSeen] = []
-        self.begins: Millis = 0
-        self.ends: Millis | None = None
-        self.lane: _Lane
-        self.preds: tuple[_Unit, ...] = ()  # that it waited for, and ...
-        self.follows: tuple[_Unit, ...] = ()  # ... that it came after in its thread, waiting or not
-        self.sinks: list[JobSeen] = []
-        self.continued = False
-        self.clocked = False
-        self.thread = 0
+    number: int
+    jobs: list[JobSeen] = field(default_factory=list)
+    begins: Millis = 0
+    ends: Millis | None = None
+    lane: _Lane = field(init=False)
+    preds: tuple[_Unit, ...] = ()  # that it waited for, and ...
+    follows: tuple[_Unit, ...] = ()  # ... that it came after in its thread, waiting or not
+    sinks: list[JobSeen] = field(default_factory=list)
+    continued: bool = False
+    clocked: bool = False
+    thread: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _Lane:
     """Units of one thread, as far as that is known."""
 
-    __slots__ = ("active", "any", "free", "latest", "name", "newest", "parent", "threads")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.parent: _Lane | None = None
-        self.any = False
-        self.active = 0
-        self.threads = 0  # that there ever were at once, and those of them that are ...
-        self.free: list[int] = []  # ... free, the lowest number first
-        self.latest: _Unit | None = None  # the unit that ended last
-        self.newest: _Unit | None = None  # the unit that began last
+    name: str
+    parent: _Lane | None = None
+    any: bool = False
+    active: int = 0
+    threads: int = 0  # that there ever were at once, and those of them that are ...
+    free: list[int] = field(default_factory=list)  # ... free, the lowest number first
+    latest: _Unit | None = None  # the unit that ended last
+    newest: _Unit | None = None  # the unit that began last
 
     def descends(self, other: _Lane) -> bool:
         """Whether this lane is ``other`` or a child of it, over a number of lanes."""

@@ -18,6 +18,7 @@ that claims to have come two years later would carry all that follows it there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from podtide.domain.base.units import Millis
@@ -43,16 +44,14 @@ STRAY_TASKS: Final = "tasks out of time"
 """In ``Application.counts``: tasks of stages that no job knows, outside of the application's time."""
 
 
+@dataclass(slots=True, eq=False)
 class Times:
     """What the events of a log claimed so far. ``clock``: the latest time that the work claimed."""
 
-    __slots__ = ("clock", "ended", "first", "started")
-
-    def __init__(self) -> None:
-        self.clock: Millis = 0
-        self.started: Millis | None = None
-        self.ended: Millis | None = None
-        self.first: Millis | None = None
+    clock: Millis = 0
+    started: Millis | None = None
+    ended: Millis | None = None
+    first: Millis | None = None
 
     def of_work(self, claimed: Millis, clock: Millis) -> Millis:
         """When something of the work happened that claims ``claimed`` (-1: nothing), ``clock`` being the latest so far."""

@@ -16,6 +16,7 @@ a dict and come to the array's end.
 from __future__ import annotations
 
 from array import array
+from dataclasses import InitVar, dataclass, field
 from typing import Final, NamedTuple
 
 from podtide.domain.base.samples import Pairs
@@ -46,13 +47,11 @@ class StageSeen(NamedTuple):
     shuffle: int | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Room:
     """How many places all arrays together may have."""
 
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = ROOM_TASKS
+    left: int = ROOM_TASKS
 
     def take(self, places: int) -> bool:
         """Take so many places, if they are there."""
@@ -62,20 +61,18 @@ class Room:
         return True
 
 
-class Attempt:
+@dataclass(slots=True, eq=False)
+class StageAttempt:
     """One attempt. ``last_end``: of its tasks, -1 before the first; ``slot_free``: when it was submitted."""
 
-    __slots__ = ("completed", "failed", "first_launch", "last_end", "missing", "number", "slot_free", "submitted")
-
-    def __init__(self, number: int, submitted: Millis) -> None:
-        self.number = number
-        self.submitted = submitted
-        self.completed: Millis | None = None
-        self.failed = False
-        self.first_launch: Millis = -1
-        self.last_end: Millis = -1
-        self.slot_free = False
-        self.missing: list[int] | None = None
+    number: int
+    submitted: Millis
+    completed: Millis | None = None
+    failed: bool = False
+    first_launch: Millis = -1
+    last_end: Millis = -1
+    slot_free: bool = False
+    missing: list[int] | None = None
 
 
 class FreshTask(NamedTuple):
@@ -87,80 +84,58 @@ class FreshTask(NamedTuple):
     run: Millis
 
 
+@dataclass(slots=True, eq=False)
 class StageWork:
     """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended."""
 
-    __slots__ = (
-        "attempts",
-        "base",
-        "body",
-        "copies",
-        "failed_tasks",
-        "failures",
-        "far",
-        "fresh",
-        "gc_ms",
-        "job",
-        "last",
-        "maps",
-        "open_copies",
-        "places",
-        "read_bytes",
-        "recomputed",
-        "room",
-        "run_ms",
-        "seen",
-        "shuffle_read_bytes",
-        "shuffle_write_bytes",
-        "spilled_bytes",
-        "succeeded",
-        "typical",
-        "won",
-    )  # fmt: skip
+    seen: StageSeen
+    at: InitVar[Millis]
+    job: int | None
+    room: Room
+    base: int = field(init=False)
+    last: StageAttempt = field(init=False)
+    attempts: dict[int, StageAttempt] = field(init=False)
+    body: array[int] = field(default_factory=lambda: array("q"))
+    far: dict[int, Millis] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    failed_tasks: int = 0
+    copies: list[Copy] = field(default_factory=list)
+    open_copies: dict[int, Millis] = field(default_factory=dict)
+    won: dict[int, Millis] = field(default_factory=dict)
+    fresh: list[FreshTask] = field(default_factory=list)
+    typical: Pairs = field(default_factory=Pairs)
+    maps: bool | None = None
+    succeeded: int = 0
+    recomputed: int = 0
+    run_ms: int = 0
+    gc_ms: int = 0
+    read_bytes: int = 0
+    shuffle_read_bytes: int = 0
+    shuffle_write_bytes: int = 0
+    spilled_bytes: int = 0
 
-    def __init__(self, seen: StageSeen, at: Millis, job: int | None, room: Room) -> None:
-        self.seen = seen
-        self.job = job
-        self.room = room
-        self.base = seen.attempt
-        self.last = Attempt(seen.attempt, at)
-        self.attempts = {seen.attempt: self.last}
-        self.body = array("q")
-        self.far: dict[int, Millis] = {}
-        self.places: dict[int, int] = {}
-        self.failures: list[Failure] = []
-        self.failed_tasks = 0
-        self.copies: list[Copy] = []
-        self.open_copies: dict[int, Millis] = {}
-        self.won: dict[int, Millis] = {}
-        self.fresh: list[FreshTask] = []
-        self.typical = Pairs()
-        self.maps: bool | None = None
-        self.succeeded = 0
-        self.recomputed = 0
-        self.run_ms = 0
-        self.gc_ms = 0
-        self.read_bytes = 0
-        self.shuffle_read_bytes = 0
-        self.shuffle_write_bytes = 0
-        self.spilled_bytes = 0
+    def __post_init__(self, at: Millis) -> None:
+        self.base = self.seen.attempt
+        self.last = StageAttempt(self.base, at)
+        self.attempts = {self.base: self.last}
 
-    def submit(self, seen: StageSeen, at: Millis) -> Attempt:
+    def submit(self, seen: StageSeen, at: Millis) -> StageAttempt:
         """An attempt was submitted; or one that is known already, if events are out of order."""
         attempt = self.attempts.get(seen.attempt)
         if attempt is None:
-            attempt = self.attempts[seen.attempt] = Attempt(seen.attempt, at)
+            attempt = self.attempts[seen.attempt] = StageAttempt(seen.attempt, at)
         elif attempt.number == self.base:
             self.seen = seen
             attempt.submitted = at
         self.last = attempt
         return attempt
 
-    def attempt(self, number: int, at: Millis) -> Attempt:
+    def attempt(self, number: int, at: Millis) -> StageAttempt:
         """The attempt of that number, known or not."""
         attempt = self.attempts.get(number)
         if attempt is None:
-            attempt = self.attempts[number] = Attempt(number, at)
+            attempt = self.attempts[number] = StageAttempt(number, at)
         self.last = attempt
         return attempt
 
@@ -171,7 +146,7 @@ class StageWork:
         missing.extend(range(known, min(self.seen.tasks, known + RARE_MAX)))
         return missing
 
-    def place(self, attempt: Attempt, index: int, partition: int) -> int:
+    def place(self, attempt: StageAttempt, index: int, partition: int) -> int:
         """Where in the stage a task of an attempt belongs; -1 if that is none of its tasks."""
         if index < 0:
             return -1
@@ -264,7 +239,7 @@ class StageWork:
         """Tasks whose success the log lacks although the stage completed well, once ``tasks`` has been asked for."""
         return self.body.count(NO_TASK) if self.completions() else 0
 
-    def done(self) -> Attempt:
+    def done(self) -> StageAttempt:
         """The attempt that finished the stage: the first that completed well, or the last."""
         attempts = self.attempts.values()
         done = [one for one in attempts if one.completed is not None and not one.failed]
@@ -302,10 +277,10 @@ class StageWork:
         )  # fmt: skip
 
 
-def _completion(attempt: Attempt) -> Millis:
+def _completion(attempt: StageAttempt) -> Millis:
     assert attempt.completed is not None
     return attempt.completed
 
 
-def _number(attempt: Attempt) -> int:
+def _number(attempt: StageAttempt) -> int:
     return attempt.number

@@ -6,6 +6,7 @@ it known whether it ever ran a task, and how much of its work came to nothing. `
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis
@@ -31,6 +32,7 @@ ASKED, IDLE, BUSY, GONE = range(4)
 STATES: Final = ("not yet registered", "idle", "busy", "gone")
 
 
+@dataclass(slots=True, eq=False)
 class Life:
     """One executor: its present spell, and what is booked of the spells before.
 
@@ -38,48 +40,35 @@ class Life:
     ``timeout_at``: when its plain idle timeout passes; ``hold``: the data that keeps it, ``hold_since`` this spell.
     """
 
-    __slots__ = (
-        "cached",
-        "driver",
-        "driver_at",
-        "ended",
-        "fresh",
-        "hold",
-        "hold_since",
-        "idle_timeout",
-        "last_at",
-        "last_task",
-        "leaving",
-        "lost",
-        "minimum",
-        "other",
-        "ran",
-        "registered",
-        "requested",
-        "running",
-        "shuffle",
-        "since",
-        "starting",
-        "state",
-        "task_ms",
-        "timeout_at",
-        "told",
-        "wasted_ms",
-    )
+    requested: Millis
+    registered: Millis | None = None
+    ended: Millis = field(init=False)
+    since: Millis = field(init=False)
+    state: int = ASKED
+    told: bool = False
+    ran: bool = False
+    lost: bool = False
+    fresh: bool = False
+    timeout_at: Millis = NEVER
+    hold: SpendCause | None = None
+    hold_since: Millis = field(init=False)
+    driver_at: Millis = 0
+    last_at: Millis = 0
+    starting: Millis = 0
+    running: Millis = 0
+    leaving: Millis = 0
+    idle_timeout: Millis = 0
+    driver: Millis = 0
+    last_task: Millis = 0
+    other: Millis = 0
+    cached: Millis = 0
+    shuffle: Millis = 0
+    minimum: Millis = 0
+    task_ms: Millis = 0
+    wasted_ms: Millis = 0
 
-    def __init__(self, at: Millis) -> None:
-        """Asked for, just now."""
-        self.requested = self.since = self.ended = at
-        self.registered: Millis | None = None
-        self.state = ASKED
-        self.told = self.ran = self.lost = self.fresh = False
-        self.timeout_at: Millis = NEVER
-        self.hold: SpendCause | None = None
-        self.hold_since = at
-        self.driver_at = self.last_at = 0
-        self.starting = self.running = self.leaving = self.idle_timeout = 0
-        self.driver = self.last_task = self.other = self.cached = self.shuffle = self.minimum = 0
-        self.task_ms = self.wasted_ms = 0
+    def __post_init__(self) -> None:
+        self.ended = self.since = self.hold_since = self.requested
 
     def keep(self, at: Millis) -> None:
         """Books what lies beyond the idle timeout, up to ``at``, under what keeps it now; ``at`` is later than both."""

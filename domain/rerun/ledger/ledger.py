@@ -92,26 +92,6 @@ class Ledger:
     kept it, nobody had looked. With 0 all of that is MINIMUM.
     """
 
-    __slots__ = (
-        "_driver",
-        "_drivers",
-        "_last",
-        "_lasts",
-        "_lives",
-        "_missing",
-        "_now",
-        "_phase",
-        "_phases",
-        "_shares",
-        "_short_since",
-        "_tick",
-        "_total",
-        "_turn",
-        "_turns",
-        "_waited",
-        "_waits",
-    )
-
     def __init__(self, started: Millis, tick_ms: Millis = 0) -> None:
         """Nothing has been asked for and no task runs or waits."""
         if tick_ms < 0:
