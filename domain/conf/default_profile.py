@@ -21,15 +21,8 @@ from podtide.domain.conf.spark_conf import Setting, SparkConf
 from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.hash_order import concurrent_map_order, immutable_map_order
 from podtide.domain.jvm.values import BYTE_UNITS, LONG_MAX, double_text, parse_double, parse_int, parse_size, to_int
+from podtide.domain.protocol import resource_profiles
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.resource_profiles import (
-    BUILT_IN,
-    CPUS,
-    cpus_in_range,
-    cpus_out_of_range,
-    default_profile,
-    tasks_per_executor,
-)
 
 CORES_KEY: Final = "spark.executor.cores"
 MEMORY_KEY: Final = "spark.executor.memory"
@@ -55,12 +48,14 @@ def profile_rules(reads: Reads, *, enabled: bool) -> ProfileRules:
         cores_limit_known=conf.setting(CORES_KEY) is not None or kubernetes or yarn,
         task_cpus=cpus,
         executor_resources=tuple((name, executor[name]) for name in _walk(sizes, list(executor), filtered=True)),
-        task_resources=tuple((name, task[name]) for name in _walk([CPUS], list(task), filtered=False)),
+        task_resources=tuple(
+            (name, task[name]) for name in _walk([resource_profiles.CPUS], list(task), filtered=False)
+        ),
         # Without dynamic allocation, or with a master that nobody recorded, there is nothing to refuse.
         profiles_supported=not enabled or not master or kubernetes or master == "yarn" or standalone,
     )
     if len(reads.errors) == errors_before:
-        fault = tasks_per_executor(default_profile(rules), rules)
+        fault = resource_profiles.tasks_per_executor(resource_profiles.default_profile(rules), rules)
         if isinstance(fault, SparkFault):
             name = _blamed(conf, rules, fault)
             reads.refuse(name, "a default profile that Spark accepts", fault.exception_class, fault.message)
@@ -88,8 +83,8 @@ def _walk(others: list[str], custom: list[str], *, filtered: bool) -> list[str]:
     if len(names) <= 4:
         ordered = concurrent_map_order(names)
     elif filtered:
-        ordered = immutable_map_order([name for name in names if name not in BUILT_IN])
-        ordered += [name for name in custom if name in BUILT_IN]
+        ordered = immutable_map_order([name for name in names if name not in resource_profiles.BUILT_IN])
+        ordered += [name for name in custom if name in resource_profiles.BUILT_IN]
     else:
         ordered = immutable_map_order(names)
     return [name for name in ordered if name in custom]
@@ -131,10 +126,10 @@ def _task_resources(reads: Reads) -> dict[str, float]:
     amounts: dict[str, float] = {}
     for name, (amount, setting) in written.items():
         key = f"spark.task.resource.{name}.amount"
-        if name == CPUS and not cpus_in_range(amount):
-            fault = SparkFault(ILLEGAL_ARGUMENT, cpus_out_of_range(amount))
+        if name == resource_profiles.CPUS and not resource_profiles.cpus_in_range(amount):
+            fault = SparkFault(ILLEGAL_ARGUMENT, resource_profiles.cpus_out_of_range(amount))
             reads.refuse_setting(key, setting, "1e-9 to 2147483647", fault)
-        elif name != CPUS and amount > 1.0 and amount % 1 != 0:
+        elif name != resource_profiles.CPUS and amount > 1.0 and amount % 1 != 0:
             text = f"The resource amount {double_text(amount)} must be either <= 1.0, or a whole number."
             fault = SparkFault(ASSERTION_ERROR, f"assertion failed: {text}")
             reads.refuse_setting(key, setting, "at most 0.5, or a whole number", fault)

@@ -13,24 +13,8 @@ from typing import TypeAlias
 
 from returns.result import Result
 
+from podtide.domain.conf import kubernetes_sections as sections
 from podtide.domain.conf.backend_config import text_of
-from podtide.domain.conf.kubernetes_sections import (
-    ALLOCATOR,
-    DIRECT,
-    PREFIX,
-    REPLICA_KINDS,
-    allocation_config,
-    backend_config,
-    check_cluster_mode,
-    check_deletion_cost,
-    claims_of,
-    derived_prefix,
-    lifecycle_config,
-    plugin_configs,
-    pod_rules,
-    replicas_config,
-    sources_config,
-)
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
 from podtide.domain.conf.settings import Notice, Refused, Settings, result_of
@@ -47,23 +31,27 @@ def kubernetes_config(
     """The configuration of all machines of the Kubernetes side. ``remarks``: they also report what only logs say."""
     reads = Reads(conf)
     notices: list[Notice] = []
-    allocator = text_of(reads, ALLOCATOR) or DIRECT
-    roll, resize, claim_resize = plugin_configs(reads, notices, allocator, remarks=remarks)
-    check_cluster_mode(reads)
-    pods = pod_rules(reads)
-    lifecycle = lifecycle_config(reads, remarks=remarks)
+    allocator = text_of(reads, sections.ALLOCATOR) or sections.DIRECT
+    roll, resize, claim_resize = sections.plugin_configs(reads, notices, allocator, remarks=remarks)
+    sections.check_cluster_mode(reads)
+    pods = sections.pod_rules(reads)
+    lifecycle = sections.lifecycle_config(reads, remarks=remarks)
     dynamic = dynamic_allocation_enabled(reads)
-    check_deletion_cost(reads, allocator, dynamic=dynamic)
+    sections.check_deletion_cost(reads, allocator, dynamic=dynamic)
     # Only the allocator that is chosen reads its keys; what the direct one would make of the conf is told all the same.
-    allocation = allocation_config(reads if allocator == DIRECT else Reads(conf), policies, remarks=remarks)
-    replicas = replicas_config(reads, allocator, remarks=remarks) if allocator in REPLICA_KINDS else None
-    sources = sources_config(reads)
-    backend = backend_config(reads, notices, allocator, remarks=remarks)
+    allocation = sections.allocation_config(
+        reads if allocator == sections.DIRECT else Reads(conf), policies, remarks=remarks
+    )
+    replicas = (
+        sections.replicas_config(reads, allocator, remarks=remarks) if allocator in sections.REPLICA_KINDS else None
+    )
+    sources = sections.sources_config(reads)
+    backend = sections.backend_config(reads, notices, allocator, remarks=remarks)
     app_id = backend.app_id
-    prefix = text_of(reads, PREFIX)
-    claims = claims_of(reads)
+    prefix = text_of(reads, sections.PREFIX)
+    claims = sections.claims_of(reads)
     allocation = replace(
-        allocation, claims=claims, pod_name_prefix=derived_prefix(conf, app_id) if prefix is None else prefix
+        allocation, claims=claims, pod_name_prefix=sections.derived_prefix(conf, app_id) if prefix is None else prefix
     )
     if replicas is not None:
         replicas = replace(replicas, claims=claims, app_id=app_id)

@@ -34,17 +34,8 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.volumes import claim_templates, executor_volumes
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION
 from podtide.domain.jvm.values import INT_MAX, parse_int, to_long
+from podtide.domain.protocol import config as configs
 from podtide.domain.protocol.allocation_policies import Policies
-from podtide.domain.protocol.config import (
-    AllocationConfig,
-    BackendConfig,
-    ClaimTemplate,
-    LifecycleConfig,
-    ReplicasConfig,
-    ResizeConfig,
-    RollConfig,
-    SourcesConfig,
-)
 from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
 
 K: Final = "spark.kubernetes."
@@ -78,12 +69,12 @@ def pod_rules(reads: Reads) -> PodRules:
     return PodRules(reads.flag(K + "executor.checkAllContainers"), text_of(reads, CONTAINER_NAME) or SPARK_CONTAINER)
 
 
-def lifecycle_config(reads: Reads, *, remarks: bool) -> LifecycleConfig:
+def lifecycle_config(reads: Reads, *, remarks: bool) -> configs.LifecycleConfig:
     """ExecutorPodsLifecycleManager's constructor, start and lazy fields, and its failure tracker."""
     container = text_of(reads, CONTAINER_NAME)
     failures = failures_max(reads)
     window = failures_window(reads)
-    return LifecycleConfig(
+    return configs.LifecycleConfig(
         interval_ms=reads.int(K + "executor.eventProcessingInterval"),
         removed_cache_ms=_millis(reads, K + "executor.deletedExecutorsCacheTimeout"),
         missing_delta_ms=reads.int(K + "executor.missingPodDetectDelta"),
@@ -95,7 +86,7 @@ def lifecycle_config(reads: Reads, *, remarks: bool) -> LifecycleConfig:
     )
 
 
-def allocation_config(reads: Reads, policies: Policies, *, remarks: bool) -> AllocationConfig:
+def allocation_config(reads: Reads, policies: Policies, *, remarks: bool) -> configs.AllocationConfig:
     """ExecutorPodsAllocator's constructor, key by key."""
     dynamic = dynamic_allocation_enabled(reads)
     claims_max = reads.int(MAX) if dynamic else _instances_unread(reads)
@@ -110,7 +101,7 @@ def allocation_config(reads: Reads, policies: Policies, *, remarks: bool) -> All
             f"equal to maximum pending pods ({pending_max})."
         )
         reads.refuse(PENDING_PER_PROFILE, f"at most {PENDING} ({pending_max})", ILLEGAL_ARGUMENT, message)
-    return AllocationConfig(
+    return configs.AllocationConfig(
         batch_size=batch_size,
         batch_delay_ms=batch_delay,
         pending_max=pending_max,
@@ -166,9 +157,9 @@ def check_cluster_mode(reads: Reads) -> None:
         reads.refuse(DRIVER_POD, "the name of the driver pod", ILLEGAL_ARGUMENT, message)
 
 
-def sources_config(reads: Reads) -> SourcesConfig:
+def sources_config(reads: Reads) -> configs.SourcesConfig:
     """The watch, the polling source and the end of the snapshot store."""
-    return SourcesConfig(
+    return configs.SourcesConfig(
         watch=reads.flag(K + "executor.enableApiWatcher"),
         poll_interval_ms=reads.int(K + "executor.apiPollingInterval"),
         poll=reads.flag(K + "executor.enableApiPolling"),
@@ -177,11 +168,11 @@ def sources_config(reads: Reads) -> SourcesConfig:
     )
 
 
-def backend_config(reads: Reads, notices: list[Notice], allocator: str, *, remarks: bool) -> BackendConfig:
+def backend_config(reads: Reads, notices: list[Notice], allocator: str, *, remarks: bool) -> configs.BackendConfig:
     """CoarseGrainedSchedulerBackend's constructor, then KubernetesClusterSchedulerBackend's, then what they read later."""
     ratio, kill_after = registered_ratio(reads), force_kill_timeout(reads)
     cost = reads.value(DELETION_COST)
-    return BackendConfig(
+    return configs.BackendConfig(
         registered_wait_ms=reads.int("spark.scheduler.maxRegisteredResourcesWaitingTime"),
         unknown_decommissions_max=reads.int("spark.scheduler.maxRetainedUnknownDecommissionExecutors"),
         force_kill_timeout_ms=kill_after,
@@ -201,9 +192,9 @@ def backend_config(reads: Reads, notices: list[Notice], allocator: str, *, remar
     )
 
 
-def replicas_config(reads: Reads, kind: str, *, remarks: bool) -> ReplicasConfig:
+def replicas_config(reads: Reads, kind: str, *, remarks: bool) -> configs.ReplicasConfig:
     """The constructor of StatefulSetPodsAllocator or DeploymentPodsAllocator; claims and app id are the caller's."""
-    return ReplicasConfig(
+    return configs.ReplicasConfig(
         kind=kind,
         driver_readiness_timeout_ms=_millis(reads, K + "allocation.driver.readinessTimeout"),
         wait_for_driver=not reads.flag(K + "driver.service.publishNotReadyAddresses"),
@@ -213,7 +204,7 @@ def replicas_config(reads: Reads, kind: str, *, remarks: bool) -> ReplicasConfig
     )
 
 
-def claims_of(reads: Reads) -> tuple[ClaimTemplate, ...]:
+def claims_of(reads: Reads) -> tuple[configs.ClaimTemplate, ...]:
     """The claims of the executors' volumes; none where a volume cannot be used."""
     volumes = executor_volumes(reads.conf)
     if is_successful(volumes):
@@ -227,11 +218,11 @@ def claims_of(reads: Reads) -> tuple[ClaimTemplate, ...]:
 
 def plugin_configs(
     reads: Reads, notices: list[Notice], allocator: str, *, remarks: bool
-) -> tuple[RollConfig | None, ResizeConfig | None, ResizeConfig | None]:
+) -> tuple[configs.RollConfig | None, configs.ResizeConfig | None, configs.ResizeConfig | None]:
     """The three plugins that are named, in Spark's order, as their ``init`` would have them."""
-    roll: RollConfig | None = None
-    resize: ResizeConfig | None = None
-    claim_resize: ResizeConfig | None = None
+    roll: configs.RollConfig | None = None
+    resize: configs.ResizeConfig | None = None
+    claim_resize: configs.ResizeConfig | None = None
     for name in _plugin_names(reads.conf):
         match name:
             case _ if name == ROLL_PLUGIN:
@@ -255,7 +246,7 @@ def _plugin_names(conf: SparkConf) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _roll(reads: Reads, notices: list[Notice], *, remarks: bool) -> RollConfig | None:
+def _roll(reads: Reads, notices: list[Notice], *, remarks: bool) -> configs.RollConfig | None:
     interval = _millis(reads, K + "executor.rollInterval")
     if interval <= 0:
         text = f"Disabled due to invalid interval value, '{interval}'"
@@ -265,7 +256,7 @@ def _roll(reads: Reads, notices: list[Notice], *, remarks: bool) -> RollConfig |
         notices.append(Notice(Level.WARNING, f"Disabled because {DECOMMISSION} is false.", spark=True))
         return None
     tasks_min = reads.int(K + "executor.minTasksPerExecutorBeforeRolling")
-    return RollConfig(interval, text_of(reads, K + "executor.rollPolicy") or "OUTLIER", tasks_min, remarks)
+    return configs.RollConfig(interval, text_of(reads, K + "executor.rollPolicy") or "OUTLIER", tasks_min, remarks)
 
 
 def _needs_direct(notices: list[Notice], plugin: str, allocator: str) -> bool:
@@ -278,11 +269,11 @@ def _needs_direct(notices: list[Notice], plugin: str, allocator: str) -> bool:
 
 def _resize(
     reads: Reads, notices: list[Notice], keys: str, interval: Millis, disabled: str, *, remarks: bool
-) -> ResizeConfig | None:
+) -> configs.ResizeConfig | None:
     if interval <= 0:
         notices.append(Notice(Level.INFO, disabled, spark=True))
         return None
-    return ResizeConfig(interval, reads.double(f"{keys}Threshold"), reads.double(f"{keys}Factor"), remarks)
+    return configs.ResizeConfig(interval, reads.double(f"{keys}Threshold"), reads.double(f"{keys}Factor"), remarks)
 
 
 # -------------------------------------------------------------------------------------------------------------- reading

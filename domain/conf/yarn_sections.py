@@ -39,14 +39,7 @@ from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import Setting
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, to_int, trim
-from podtide.domain.protocol.config import (
-    BackendConfig,
-    ContainerRules,
-    ExclusionConfig,
-    NegotiationConfig,
-    ProfileRules,
-    ReporterConfig,
-)
+from podtide.domain.protocol import config as configs
 from podtide.domain.protocol.containers import one_label
 from podtide.domain.protocol.resource_profiles import default_profile
 from podtide.domain.yarn.container_specs import container_spec
@@ -99,7 +92,7 @@ _NOT_HERE: Final = (
 # ------------------------------------------------------------------------------------------------------------ the driver
 
 
-def backend_config(reads: Reads, executors: int, *, remarks: bool) -> BackendConfig:
+def backend_config(reads: Reads, executors: int, *, remarks: bool) -> configs.BackendConfig:
     """CoarseGrainedSchedulerBackend's constructor, then YarnSchedulerBackend's. ``executors``: the first ones."""
     wait, unknown = (
         reads.int("spark.scheduler.maxRegisteredResourcesWaitingTime"),
@@ -107,7 +100,7 @@ def backend_config(reads: Reads, executors: int, *, remarks: bool) -> BackendCon
     )
     kill_after, ratio = force_kill_timeout(reads), registered_ratio(reads)
     answers_within = reads.int("spark.rpc.askTimeout")
-    return BackendConfig(
+    return configs.BackendConfig(
         app_id=app_id_of(reads.conf),
         allocator=YARN,
         executors_initial=executors,
@@ -137,11 +130,13 @@ def check_resources(reads: Reads) -> None:
 # ------------------------------------------------------------------------------------------------ the application master
 
 
-def reporter_config(reads: Reads, *, remarks: bool) -> ReporterConfig:
+def reporter_config(reads: Reads, *, remarks: bool) -> configs.ReporterConfig:
     """ApplicationMaster's intervals."""
     heartbeat = max(0, min(_expiry(reads) // 2, reads.int("spark.yarn.scheduler.heartbeat.interval-ms")))
     initial = min(heartbeat, reads.int("spark.yarn.scheduler.initial-allocation.interval"))
-    return ReporterConfig(heartbeat, initial, reads.int("spark.yarn.scheduler.reporterThread.maxFailures"), remarks)
+    return configs.ReporterConfig(
+        heartbeat, initial, reads.int("spark.yarn.scheduler.reporterThread.maxFailures"), remarks
+    )
 
 
 def negotiation_config(
@@ -150,17 +145,17 @@ def negotiation_config(
     *,
     racks: Mapping[str, str],
     types: frozenset[str] | None = None,
-    rules: ProfileRules | None = None,
+    rules: configs.ProfileRules | None = None,
     executors: int | None = None,
     remarks: bool,
-) -> NegotiationConfig:
+) -> configs.NegotiationConfig:
     """YarnAllocator's constructor, key by key, and the failures that end the application.
 
     ``types``: custom resources that the cluster knows. ``rules`` and ``executors``: what the driver made of the default
     profile and of the first executors; read here if nobody did.
     """
     window = failures_window(reads)
-    exclusion = ExclusionConfig(
+    exclusion = configs.ExclusionConfig(
         timeout_ms=_exclusion_timeout(reads),
         enabled=reads.flag("spark.yarn.executor.launch.excludeOnFailure.enabled"),
         failures_per_node_max=reads.int("spark.excludeOnFailure.application.maxFailedExecutorsPerNode"),
@@ -185,7 +180,7 @@ def negotiation_config(
         executors = executors_initial(reads, notices)
     if rules is None:
         rules = profile_rules(reads, enabled=False)
-    made_of = ContainerRules(
+    made_of = configs.ContainerRules(
         profile_rules=rules,
         heap_mib=reads.int("spark.executor.memory"),
         overhead_mib=_overhead(reads, factor, least),
@@ -197,7 +192,7 @@ def negotiation_config(
         extra=_extra(reads, types),
         types=types,
     )
-    return NegotiationConfig(
+    return configs.NegotiationConfig(
         executors_initial=executors,
         containers=container_spec(default_profile(rules), made_of),
         rules=made_of,

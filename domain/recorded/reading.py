@@ -27,17 +27,8 @@ from typing import Final, NamedTuple
 from podtide.domain.base.samples import Sample, median
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
+from podtide.domain.recorded import executors as recorded_executors
 from podtide.domain.recorded.application import Application, Executor, Fresh, Job, Stage, Unknown
-from podtide.domain.recorded.executors import (
-    SLOT_TAKEN,
-    SLOTS_MAX,
-    UNANNOUNCED,
-    Extra,
-    Fleet,
-    Life,
-    all_profiles,
-    take_out,
-)
 from podtide.domain.recorded.job_dependencies import JobSeen, JobTraits, Span, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
@@ -87,7 +78,7 @@ class Reading:
         self.profiles: dict[ProfileId, ResourceProfileAdded] = {}
         self.unpersists: list[tuple[Millis, int]] = []
         self.counts: Counter[str] = Counter()
-        self.fleet = Fleet()
+        self.fleet = recorded_executors.Fleet()
         self.turnaround = Sample()
         self.works: dict[int, StageWork] = {}
         self.executors_announced = False
@@ -109,7 +100,7 @@ class Reading:
         work = self.works.get(stage) or self._unheard(stage, attempt, launch)
         current = work.last if work.last.number == attempt else work.attempt(attempt, launch)
         free_since = life.launched(stage, attempt, index, launch)
-        if current.submitted <= free_since < SLOT_TAKEN:
+        if current.submitted <= free_since < recorded_executors.SLOT_TAKEN:
             self.turnaround.add(launch - free_since)
         if current.first_launch < 0:
             current.first_launch = launch
@@ -274,7 +265,7 @@ class Reading:
             self.fleet.task_cpus = cpus
         given = _amount(cores)
         if given is not None and not self.fleet.lives:
-            self.fleet.slots_usual = max(1, min(SLOTS_MAX, int(given / self.fleet.task_cpus)))
+            self.fleet.slots_usual = max(1, min(recorded_executors.SLOTS_MAX, int(given / self.fleet.task_cpus)))
 
     def unpersisted(self, rdd: int, at: Millis) -> None:
         """An RDD was unpersisted."""
@@ -293,13 +284,13 @@ class Reading:
 
     # what came of it
 
-    def settle(self, started: Millis, ended: Millis) -> Sequence[Life]:
+    def settle(self, started: Millis, ended: Millis) -> Sequence[recorded_executors.Life]:
         """Once all has been heard, put executors in their time (``place``); returns those that the application had."""
         self.strays = place(self.fleet.lives, started, ended)
         return self.lives
 
     @property
-    def lives(self) -> Sequence[Life]:
+    def lives(self) -> Sequence[recorded_executors.Life]:
         """The executors that the application had, in the order in which they were heard of."""
         return [life for life in self.fleet.lives if life.number not in self.strays]
 
@@ -330,7 +321,7 @@ class Reading:
         """
         self._leave_out(facts)
         works = sorted(self.works.values(), key=lambda work: (work.attempts[work.base].submitted, work.seen.stage))
-        extras = take_out(works)
+        extras = recorded_executors.take_out(works)
         jobs, made_up = complete(self._jobs, works, self._job_of, self.timeless)
         self.counts["jobs made up"] += made_up
         stages = self._stages(works, jobs)
@@ -344,8 +335,10 @@ class Reading:
             life.record(worked, facts.ended_ms, at, self.fleet.task_cpus)
             for life, at in zip(self.lives, requested, strict=True)
         ]
-        profiles = all_profiles(self.profiles, (stage.profile for stage in stages), executors, facts.started_ms)
-        self.counts[UNANNOUNCED] = len(profiles) - len(self.profiles)
+        profiles = recorded_executors.all_profiles(
+            self.profiles, (stage.profile for stage in stages), executors, facts.started_ms
+        )
+        self.counts[recorded_executors.UNANNOUNCED] = len(profiles) - len(self.profiles)
         gap = median(self.turnaround.values) if self.turnaround.values else 0
         return Application(
             facts.id, facts.name, facts.spark_version, facts.started_ms, facts.ended_ms, facts.end_known,
@@ -432,7 +425,7 @@ class Reading:
             return None
         return -1 - stage if seen.rdd is None else seen.rdd
 
-    def _fresh(self, extras: Sequence[Extra]) -> tuple[Fresh, ...]:
+    def _fresh(self, extras: Sequence[recorded_executors.Extra]) -> tuple[Fresh, ...]:
         lives = self.fleet.lives
         known = (extra for extra in extras if extra.life not in self.strays)
         ordered = sorted(known, key=lambda extra: (lives[extra.life].added, extra.life))

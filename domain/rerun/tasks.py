@@ -19,17 +19,8 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import TICK_INTERVAL_MS
-from podtide.domain.protocol.stimuli import (
-    BlockUpdated,
-    RddBlock,
-    SpeculativeTaskSubmitted,
-    StageCompleted,
-    TaskEnd,
-    TaskOutcome,
-    TaskStart,
-    UnpersistRDD,
-)
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.dag_scheduler import DagScheduler
@@ -264,7 +255,7 @@ class Tasks(TaskScheduler):
                     what.phase = StagePhase.IDLE
                     self.dag.want(what, due.at, lag_ms=0)
             case Kind.UNPERSIST:
-                self.say(UnpersistRDD(due.at, due.task))
+                self.say(stimuli.UnpersistRDD(due.at, due.task))
                 self._cached = {held for held in self._cached if held[1] != due.task}
             case Kind.OPEN:
                 self.open(due.at)
@@ -286,7 +277,7 @@ class Tasks(TaskScheduler):
             run.fails[index].pop(0)
             executor.wasted_ms += spent
             self.tasks_again += 1
-        outcome = TaskOutcome.FAILED if failed else TaskOutcome.SUCCESS
+        outcome = stimuli.TaskOutcome.FAILED if failed else stimuli.TaskOutcome.SUCCESS
         self.leave_slot(slot, executor, at, told=False)
         if not failed:
             if run.done[part]:
@@ -303,7 +294,7 @@ class Tasks(TaskScheduler):
             self._end_copy(run, index, slot, at)
             if run.stores:
                 self._store(run, executor, at)
-        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
+        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
         if failed and not run.zombie:
             run.again.append(index)
             self.waiting[run.profile] += 1
@@ -325,7 +316,7 @@ class Tasks(TaskScheduler):
         for rdd in run.stores:
             if (executor.row, rdd) not in self._cached:
                 self._cached.add((executor.row, rdd))
-                self.say(BlockUpdated(at, executor.id, RddBlock(rdd, executor.row), True, False))
+                self.say(stimuli.BlockUpdated(at, executor.id, stimuli.RddBlock(rdd, executor.row), True, False))
 
     # speculative copies
 
@@ -333,7 +324,7 @@ class Tasks(TaskScheduler):
         """checkSpeculatableTasks, when the log says so: a copy of a task that still runs, if there is a slot for it."""
         if run.zombie or run.done[run.part(index)]:
             return False
-        self.say(SpeculativeTaskSubmitted(at, run.key[1], run.number, index))
+        self.say(stimuli.SpeculativeTaskSubmitted(at, run.key[1], run.number, index))
         free = self.free.get(run.profile)
         original = next((slot for slot, end in self._slots_of(run, index) if end >= 0), None)
         if not free or original is None:
@@ -353,7 +344,7 @@ class Tasks(TaskScheduler):
         executor.running += 1
         if executor.running == 1:
             self.works(executor, at)
-        self.say(TaskStart(at, run.key[1], run.number, index, executor.id, speculative=True))
+        self.say(stimuli.TaskStart(at, run.key[1], run.number, index, executor.id, speculative=True))
         return True
 
     def _slots_of(self, run: TaskSet, index: int) -> list[tuple[int, int]]:
@@ -378,8 +369,8 @@ class Tasks(TaskScheduler):
                 run.pool.running -= 1
                 self.running[run.profile] -= 1
                 self.leave_slot(other, executor, at, told=False)
-                end_event = (at, run.key[1], run.number, index, executor.id, other == copy, TaskOutcome.KILLED)
-                self.say(TaskEnd(*end_event))
+                end_event = (at, run.key[1], run.number, index, executor.id, other == copy, stimuli.TaskOutcome.KILLED)
+                self.say(stimuli.TaskEnd(*end_event))
 
     def remove(self, executor: ExecutorRow, at: Millis, *, lost: bool) -> None:
         """The executor is gone, and with it what ran on it and what it held."""
@@ -415,7 +406,7 @@ class Tasks(TaskScheduler):
         executor.running -= 1
         if not executor.running:
             self.rests(executor, at)
-        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copy, TaskOutcome.FAILED))
+        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, stimuli.TaskOutcome.FAILED))
         self.tasks_again += 1
         if not run.zombie and not copy and not run.done[run.part(index)]:
             self._give_back(run, index)
@@ -454,7 +445,7 @@ class Tasks(TaskScheduler):
         index = part if run.parts is None else (run.parts.index(part) if part in run.parts else NOBODY)
         if index < 0:
             return
-        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, False, TaskOutcome.FAILED))
+        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, False, stimuli.TaskOutcome.FAILED))
         self.tasks_again += 1
         self._give_back(run, index)
 
@@ -466,6 +457,6 @@ class Tasks(TaskScheduler):
             return  # all of its tasks run and have what they need
         self.dag.retire(attempt)
         attempt.simple = False
-        self.say(StageCompleted(at, row.recorded.stage, attempt.number))
+        self.say(stimuli.StageCompleted(at, row.recorded.stage, attempt.number))
         row.phase = StagePhase.FAILED
         self.agenda.later(at + RESUBMIT_MS, Kind.RESUBMIT, row)

@@ -19,15 +19,8 @@ from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf
 from podtide.domain.executor_pod.resources import Sizes, application_sizes, executor_shape
 from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.protocol import resource_profiles
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.resource_profiles import (
-    BUILT_IN,
-    CORES,
-    ResourceProfile,
-    default_profile,
-    from_added,
-    tasks_per_executor,
-)
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import ExecutorShape
 
@@ -59,10 +52,10 @@ def shapes(
     if (python := conf.setting(_PYTHON_ON_YARN)) is not None and python.value.strip().lower() == "true":
         sizes = sizes._replace(python=True)
     logged = recorded_cores(application)
-    profiles = {DEFAULT_PROFILE: default_profile(rules)}
+    profiles = {DEFAULT_PROFILE: resource_profiles.default_profile(rules)}
     for event in application.profiles[:PROFILES_MAX]:
         if event.profile != DEFAULT_PROFILE:  # that one is the application's conf, whatever the event says
-            profiles[event.profile] = from_added(event)
+            profiles[event.profile] = resource_profiles.from_added(event)
     for known in sorted({*logged, *(stage.profile for stage in application.stages)} - set(profiles))[:PROFILES_MAX]:
         profiles[known] = replace(profiles[DEFAULT_PROFILE], id=known)  # nobody announced it
     made: dict[ProfileId, ExecutorShape] = {}
@@ -77,28 +70,28 @@ def shapes(
     return made, tuple(errors)
 
 
-def _own_cores(profile: ResourceProfile) -> bool:
+def _own_cores(profile: resource_profiles.ResourceProfile) -> bool:
     """Whether a profile other than the default one asks for cores of its own: the conf does not change them."""
-    return profile.id != DEFAULT_PROFILE and any(name == CORES for name, _ in profile.executor)
+    return profile.id != DEFAULT_PROFILE and any(name == resource_profiles.CORES for name, _ in profile.executor)
 
 
 def _shape(
-    conf: SparkConf, rules: ProfileRules, sizes: Sizes, profile: ResourceProfile, logged: int | None
+    conf: SparkConf, rules: ProfileRules, sizes: Sizes, profile: resource_profiles.ResourceProfile, logged: int | None
 ) -> ExecutorShape | ConfError:
     if logged is not None:
         rules = replace(rules, executor_cores=logged, cores_limit_known=True)
-        others = tuple((name, amount) for name, amount in profile.executor if name != CORES)
-        profile = replace(profile, executor=((CORES, logged), *others))
-    slots = tasks_per_executor(profile, rules)
+        others = tuple((name, amount) for name, amount in profile.executor if name != resource_profiles.CORES)
+        profile = replace(profile, executor=((resource_profiles.CORES, logged), *others))
+    slots = resource_profiles.tasks_per_executor(profile, rules)
     if isinstance(slots, SparkFault):
         setting = conf.setting(CORES_KEY) or Setting("", "unset")
         expected = f"executors that can run the tasks of resource profile {profile.id} ({slots.message})"
         return ConfError(CORES_KEY, setting.value, setting.origin, expected, slots)
     # Custom resources are neither billed nor have vendors outside of Kubernetes.
-    plain = replace(profile, executor=tuple(pair for pair in profile.executor if pair[0] in BUILT_IN))
+    plain = replace(profile, executor=tuple(pair for pair in profile.executor if pair[0] in resource_profiles.BUILT_IN))
     vendors: Mapping[str, str] = {}
     made = executor_shape(conf, sizes._replace(custom=()), plain, vendors)
     if isinstance(made, ConfError):
         return made
-    cores = dict(profile.executor).get(CORES, rules.executor_cores)
+    cores = dict(profile.executor).get(resource_profiles.CORES, rules.executor_cores)
     return ExecutorShape(max(1, slots), max(1, cores), max(0, made.total_mib))
