@@ -20,7 +20,7 @@ Rules worth knowing:
   (``whatif.planning_yarn``).
 - With a Kubernetes master the production configs of all its machines are part of the plan (``Plan.kubernetes``), and the
   cluster that was given or, without one, one that starts executors as the log's did. Faults are built into that cluster
-  (``rerun.assumed_kubernetes.beset``); whoever plays it has nothing to do for them.
+  (``rerun.assumed_kubernetes.with_faults``); whoever plays it has nothing to do for them.
 """
 
 from __future__ import annotations
