@@ -4,20 +4,27 @@ This is where machines meet. None of them knows another: the engine hands the lo
 reads it, the targets of that decision to the scheduler backend, and so on down to the pods. ``now`` is an argument here and
 everywhere; what a command led to comes back as the next stimulus.
 
-Two kinds of application, told apart by their config:
+Two times: ``now`` is the time of the step, ``at`` the time that a stimulus carries, which no loop lets be later. Listener
+events may come in batches, so the load, the executor monitor, the allocation manager and the plugins reckon from ``at``; the
+pods allocator, the lifecycle manager, the snapshots store and the backend live at ``now``. Nothing raises if an adapter
+breaks that rule.
 
-- a ``ScalingConfig``: dynamic allocation alone. Its requests and kills go out and are answered by ``Answer``.
-- an ``EngineConfig``: a cluster manager's side under it, Kubernetes (``kubernetes.side``) or, where ``yarn`` is set, YARN
-  (``yarn.side``). Requests and kills are answered inside, by the scheduler backend; they still come out as commands, because
-  they are decisions, but nobody has to carry them out. The listener events that the backend posts are heard at once.
-  ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms grid included. What only the other side knows changes
-  nothing.
+Two kinds of application, each with its functions:
+
+- ``start``, ``step``, ``due`` and a ``ScalingConfig``: dynamic allocation alone. Its requests and kills go out and are
+  answered by ``Answer``.
+- ``launch``, ``advance``, ``wake_due`` and an ``EngineConfig``: a cluster manager's side under it, Kubernetes
+  (``kubernetes.side``) or, where ``yarn`` is set, YARN (``yarn.side``). Requests and kills are answered inside, by the
+  scheduler backend; they still come out as commands, because they are decisions, but nobody has to carry them out. The
+  listener events that the backend posts are heard at once. ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms
+  grid included. What only the other side knows changes nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never, cast, get_args
 
 from podtide.domain.base.units import NEVER, Millis
@@ -57,7 +64,7 @@ from podtide.domain.protocol.stimuli import (
     Stop,
     Tick,
 )
-from podtide.domain.protocol.yarn_messages import ProfilesDefined
+from podtide.domain.protocol.yarn_messages import MasterRegistered, ProfilesDefined
 from podtide.domain.scaling import due as scaling_due, load as loads, manager as scaling
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.state import ScalingState
@@ -79,15 +86,27 @@ AnyStimulus: TypeAlias = Stimulus | PodStimulus | YarnStimulus
 class State(NamedTuple):
     """All that is known at a moment. Immutable: an older state can be kept, compared and gone on from.
 
-    One of ``kubernetes`` and ``yarn`` is there, neither where dynamic allocation is alone. ``tick_at``: the next place on
-    the grid of its timer.
+    ``side``: of the cluster manager; None where dynamic allocation is alone. ``tick_at``: the next place on the grid of its
+    timer.
     """
 
     load: Load
     scaling: ScalingState
-    kubernetes: KubernetesState | None = None
+    side: KubernetesState | YarnSideState | None = None
     tick_at: Millis = 0
-    yarn: YarnSideState | None = None
+
+    @property
+    def kubernetes(self) -> KubernetesState | None:
+        """The side, if the cluster manager is Kubernetes."""
+        return self.side if isinstance(self.side, KubernetesState) else None
+
+    @property
+    def yarn(self) -> YarnSideState | None:
+        """The side, if the cluster manager is YARN."""
+        return self.side if isinstance(self.side, YarnSideState) else None
+
+
+# ---------------------------------------------------------------------------------------- dynamic allocation alone
 
 
 def start(config: ScalingConfig, now: Millis) -> Step[State, ScalingCommand]:
@@ -95,21 +114,6 @@ def start(config: ScalingConfig, now: Millis) -> Step[State, ScalingCommand]:
     load = loads.empty()
     begun = scaling.start(load, config, now)
     return Step(State(load, begun.state), begun.commands, begun.reports)
-
-
-def launch(config: EngineConfig, now: Millis) -> Step[State, Command]:
-    """A whole application that begins at ``now``: the backend starts, and then, if it is on, dynamic allocation."""
-    load = loads.empty()
-    begun = scaling.start(load, config.scaling, now)
-    if config.yarn is None:
-        state = State(load, begun.state, kubernetes_side.begin(config.kubernetes, now), now)
-    else:
-        state = State(load, begun.state, None, now, yarn_side.begin(config.yarn, now))
-    run = _Run(state, config, now)
-    run.take(Starting(now))
-    if config.dynamic:
-        run.adopt(begun.commands, begun.reports)
-    return run.step()
 
 
 def step(
@@ -124,7 +128,7 @@ def step(
     Answer what a step asks before the next stimulus: in Spark the listener waits for the lock that schedule() holds
     during a call. Events that come in between are reflected at once, which Spark would do after the round.
     """
-    batch: Sequence[Stimulus] = (stimulus,) if hasattr(stimulus, "_fields") else stimulus  # type: ignore[assignment]
+    batch = cast(Sequence[Stimulus], (stimulus,) if type(stimulus) in _EVENTS else stimulus)
     if _TURNS.isdisjoint(map(type, batch)):
         load = loads.fold(state.load, batch, repair_pending=config.repair_pending)
         decided = scaling.scale(state.scaling, (load,), config, now)
@@ -149,6 +153,34 @@ def _one_by_one(
     return Step(state, tuple(commands), tuple(reports))
 
 
+def due(state: State, config: ScalingConfig) -> Millis:
+    """The earliest time at which a tick could change anything (``ALWAYS``: the next one; ``NEVER``)."""
+    return scaling_due.due(state.scaling, state.load, config)
+
+
+# ---------------------------------------------------------------------------------------------- a whole application
+
+
+def launch(config: EngineConfig, now: Millis, *, master_registered: bool = False) -> Step[State, Command]:
+    """A whole application that begins at ``now``: the backend starts, and then, if it is on, dynamic allocation.
+
+    ``master_registered``: on YARN in client mode the driver waits for the application to run before it goes on, so that its
+    master registers in between. In cluster mode the master waits for the driver, and its registration, a stimulus that
+    follows, resets dynamic allocation, whose first backlog then needs no timeout.
+    """
+    load = loads.empty()
+    begun = scaling.start(load, config.scaling, now)
+    side = kubernetes_side.begin(config.kubernetes, now) if config.yarn is None else yarn_side.begin(config.yarn, now)
+    run = _Run(State(load, begun.state, side, now), replace(config, dynamic=False), now)
+    run.take(Starting(now))
+    if master_registered:
+        run.take(MasterRegistered(now))
+    run.config = config
+    if config.dynamic:
+        run.adopt(begun.commands, begun.reports)
+    return run.step()
+
+
 def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, now: Millis) -> Step[State, Command]:
     """Take what came of a whole application, in order, and decide. Never raises on well-typed stimuli.
 
@@ -168,17 +200,25 @@ def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, 
     return run.step()
 
 
-def due(state: State, config: ScalingConfig | EngineConfig) -> Millis:
-    """The earliest time at which a tick, or a ``Wake``, could change anything (``ALWAYS``: the next one; ``NEVER``)."""
-    if isinstance(config, ScalingConfig):
-        return scaling_due.due(state.scaling, state.load, config)
+def wake_due(state: State, config: EngineConfig) -> Millis:
+    """The earliest time at which a ``Wake`` could change anything (``ALWAYS``: the next one; ``NEVER``)."""
     if config.yarn is None:
-        assert state.kubernetes is not None
-        first = kubernetes_side.due(state.kubernetes, config.kubernetes)
+        assert isinstance(state.side, KubernetesState)
+        first = kubernetes_side.due(state.side, config.kubernetes)
     else:
-        assert state.yarn is not None
-        first = yarn_side.due(state.yarn, config.yarn)
+        assert isinstance(state.side, YarnSideState)
+        first = yarn_side.due(state.side, config.yarn)
     return min(first, _next_tick(state, config)) if config.dynamic else first
+
+
+def with_next_heartbeat(state: State, until: Millis | None) -> State:
+    """The application on YARN with its reporter's next heartbeat at ``until``; None: not before anything else happens.
+
+    For whoever knows that the heartbeats in between would change nothing. ``wake_due`` follows.
+    """
+    side = state.side
+    assert isinstance(side, YarnSideState)
+    return state._replace(side=replace(side, reporter=replace(side.reporter, until=until)))
 
 
 def _next_tick(state: State, config: EngineConfig) -> Millis:
@@ -230,11 +270,7 @@ class _Run:
         self.queue: deque[_ToSide | _ToScaling] = deque()
 
     def step(self) -> Step[State, Command]:
-        stands = self.router.state()
-        if isinstance(stands, YarnSideState):
-            state = State(self.load, self.scaling, None, self.tick_at, stands)
-        else:
-            state = State(self.load, self.scaling, stands, self.tick_at)
+        state = State(self.load, self.scaling, self.router.state(), self.tick_at)
         return Step(state, tuple(self.commands), tuple(self.reports))
 
     def take(self, stimulus: _Stimulus) -> None:
@@ -313,10 +349,10 @@ class _Run:
 
 def _router(state: State, config: EngineConfig, now: Millis) -> KubernetesRouter | YarnRouter:
     if config.yarn is not None:
-        assert state.yarn is not None
-        return YarnRouter(state.yarn, config.yarn, now)
-    assert state.kubernetes is not None
-    return KubernetesRouter(state.kubernetes, config.kubernetes, now)
+        assert isinstance(state.side, YarnSideState)
+        return YarnRouter(state.side, config.yarn, now)
+    assert isinstance(state.side, KubernetesState)
+    return KubernetesRouter(state.side, config.kubernetes, now)
 
 
 def _defined(event: ResourceProfileAdded, rules: ContainerRules) -> ProfilesDefined:

@@ -80,14 +80,14 @@ class EngineSteps:
 
     def wakes(self, now: Millis) -> bool:
         """Whether a Wake at ``now`` would change anything."""
-        return engine.due(self.state, self.config) <= now
+        return engine.wake_due(self.state, self.config) <= now
 
     def resume(self, now: Millis) -> None:
         """Time is ``now``."""
 
     def rest(self, now: Millis) -> Millis:
         """Nothing else happens at ``now``; returns when something does."""
-        return min(self.cluster.due(), max(now + 1, engine.due(self.state, self.config)))
+        return min(self.cluster.due(), max(now + 1, engine.wake_due(self.state, self.config)))
 
 
 def drive(

@@ -14,7 +14,6 @@ idle.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from podtide.domain import engine
@@ -25,15 +24,12 @@ from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.fakes.yarn.outlook import Outlook, idle, outlook
-from podtide.domain.protocol.commands import Command, RequestTotal, Step
+from podtide.domain.protocol.commands import Command, Step
 from podtide.domain.protocol.config import EngineConfig
-from podtide.domain.protocol.pod_stimuli import TargetsSet
-from podtide.domain.protocol.stimuli import Answer
 from podtide.domain.protocol.yarn_messages import MasterRegistered
 from podtide.domain.rerun.engine_manager import EngineSteps
-from podtide.domain.scaling import load as loads, manager as scaling
 from podtide.domain.yarn import allocator as yarn
-from podtide.domain.yarn.reporter import ReporterState, Stage
+from podtide.domain.yarn.reporter import Stage
 from podtide.domain.yarn.side import YarnSideState
 
 DEPLOY_MODE: Final = "spark.submit.deployMode"
@@ -117,7 +113,7 @@ class Heartbeats(EngineSteps):
         The master is one that the cluster lets register at ``now``; if there is none yet, it comes by and by.
         """
         met = [one for one in self.place.advance(now) if isinstance(one, MasterRegistered)]
-        steps = [_met_first(self.config, now) if met and self._client else engine.launch(self.config, now)]
+        steps = [engine.launch(self.config, now, master_registered=bool(met) and self._client)]
         self._state = steps[0].state
         if met and not self._client:
             steps.append(self.advance(met, now))
@@ -125,27 +121,26 @@ class Heartbeats(EngineSteps):
 
     def wakes(self, now: Millis) -> bool:
         """Whether a Wake at ``now`` would change anything; a beat that would not is passed over."""
-        if engine.due(self.state, self.config) > now:
+        if engine.wake_due(self.state, self.config) > now:
             return False
         if (self._side.reporter.until or NEVER) <= now and self._quiet(now):
             self._beat_later(now + 1)
-            return engine.due(self.state, self.config) <= now
+            return engine.wake_due(self.state, self.config) <= now
         return True
 
     def resume(self, now: Millis) -> None:
         """Time is ``now``: put the reporter where it would be had it made every beat."""
         if self._parked is not None:
-            self._put(replace(self._side.reporter, until=self._parked))
+            self._beat_at(self._parked)
             self._parked = None
             self._beat_later(now)
 
     def rest(self, now: Millis) -> Millis:
         """Nothing else happens at ``now``; returns when something does."""
         if self._quiet(now):
-            reporter = self._side.reporter
-            self._parked = reporter.until
-            self._put(replace(reporter, until=None))
-        return min(self.place.due(), max(now + 1, engine.due(self.state, self.config)))
+            self._parked = self._side.reporter.until
+            self._beat_at(None)
+        return min(self.place.due(), max(now + 1, engine.wake_due(self.state, self.config)))
 
     @property
     def _side(self) -> YarnSideState:
@@ -153,16 +148,15 @@ class Heartbeats(EngineSteps):
         assert side is not None
         return side
 
-    def _put(self, reporter: ReporterState) -> None:
-        self._state = self.state._replace(yarn=replace(self._side, reporter=reporter))
+    def _beat_at(self, until: Millis | None) -> None:
+        self._state = engine.with_next_heartbeat(self.state, until)
 
     def _beat_later(self, now: Millis) -> None:
         """The reporter's next beat is on its grid, not before ``now``."""
-        reporter = self._side.reporter
-        assert reporter.until is not None
-        if reporter.until < now:
-            until = reporter.until + -(-(now - reporter.until) // self._period) * self._period
-            self._put(replace(reporter, until=until))
+        until = self._side.reporter.until
+        assert until is not None
+        if until < now:
+            self._beat_at(until + -(-(now - until) // self._period) * self._period)
 
     def _quiet(self, now: Millis) -> bool:
         """Whether the reporter's next beats change nothing, as long as nothing else happens."""
@@ -180,30 +174,3 @@ class Heartbeats(EngineSteps):
         if health.all_excluded or health.failures_at(limits.exclusion, now) >= limits.failures_max:
             return False
         return self.place.idle()
-
-
-def _met_first(config: EngineConfig, now: Millis) -> Step[engine.State, Command]:
-    """An application whose master registers before dynamic allocation starts, which therefore is not reset by it.
-
-    So it is in client mode: the driver waits for the application to run before it goes on. In cluster mode the master waits
-    for the driver, and its registration resets dynamic allocation, whose first backlog then needs no timeout.
-    """
-    alone = replace(config, dynamic=False)
-    begun = engine.launch(alone, now)
-    met = engine.advance(begun.state, (MasterRegistered(now),), alone, now)
-    if not config.dynamic:
-        return Step(met.state, (*begun.commands, *met.commands), (*begun.reports, *met.reports))
-    first = scaling.start(loads.empty(), config.scaling, now)
-    state, commands, reports = met.state, [*begun.commands, *met.commands], [*begun.reports, *met.reports]
-    state = state._replace(scaling=first.state)
-    reports.extend(first.reports)
-    for request in first.commands:
-        commands.append(request)
-        if isinstance(request, RequestTotal):
-            targets = tuple((profile, request.targets[profile]) for profile in sorted(request.targets))
-            told = engine.advance(state, (TargetsSet(now, targets),), alone, now)
-            heard = engine.advance(told.state, (Answer(now, request.serial, True),), config, now)
-            state = heard.state
-            commands += (*told.commands, *heard.commands)
-            reports += (*told.reports, *heard.reports)
-    return Step(state, tuple(commands), tuple(reports))

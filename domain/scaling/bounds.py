@@ -63,10 +63,10 @@ def _of_profile(
         if unscaled > needed:
             key = (Bound.RATIO, profile)
             current[key] = old.get(key) or bound_facts(need=needed, need_without_ratio=unscaled)
-    surplus = row.roster.remaining - max(target, config.executors_min)
-    if surplus > 0 and row.roster.busy > 0 and not state.initializing:
+    surplus = row.remaining - max(target, config.executors_min)
+    if surplus > 0 and row.busy > 0 and not state.initializing:
         key = (Bound.RUNNING_TASK, profile)
-        current[key] = old.get(key) or bound_facts(above_target=surplus, busy=row.roster.busy)
+        current[key] = old.get(key) or bound_facts(above_target=surplus, busy=row.busy)
 
 
 def _of_list(state: ScalingState, config: ScalingConfig, current: dict[BoundKey, BoundFacts]) -> None:

@@ -76,10 +76,12 @@ class Idleness(Versioned[MonitorTables]):
         roster = self._tables.rosters.get(profile)
         return Roster() if roster is None else roster.copy()
 
-    def executors(self, profile: ProfileId) -> int:
-        """How many executors a profile has."""
+    def counts(self, profile: ProfileId) -> tuple[int, int, int]:
+        """How many executors a profile has, how many are busy, and for how many no removal is under way."""
         roster = self._tables.rosters.get(profile)
-        return 0 if roster is None else roster.count
+        if roster is None:
+            return 0, 0, 0
+        return roster.count, roster.busy, roster.count - roster.pending_removal - roster.decommissioning
 
     def rosters(self) -> dict[ProfileId, Roster]:
         """The counts of every profile that has or had executors."""

@@ -23,7 +23,6 @@ from podtide.domain.protocol.commands import Departure
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Why
 from podtide.domain.protocol.resource_profiles import default_profile, refusal, tasks_per_executor
-from podtide.domain.scaling.executor_trackers import Roster
 from podtide.domain.scaling.load import Demand, Load
 from podtide.domain.scaling.state import ScalingState, TargetUpdate
 
@@ -33,14 +32,20 @@ _INT_MIN: Final = -(2**31)
 
 @dataclass(slots=True)
 class ProfileRow:
-    """One profile as a round finds it. ``slots``: tasks per executor. ``need``: executors that all its tasks ask for."""
+    """One profile as a round finds it.
+
+    ``slots``: tasks per executor. ``remaining``: executors that no removal is under way for. ``need``: executors that all
+    its tasks ask for.
+    """
 
     profile: ProfileId
     target: int
     increment: int
     slots: int
     demand: Demand
-    roster: Roster
+    executors: int
+    busy: int
+    remaining: int
     need: int
 
 
@@ -87,7 +92,7 @@ def total_need(state: ScalingState, load: Load, config: ScalingConfig) -> int:
     for profile in state.order:
         slots = _slots(state, load, config, profile)
         if not isinstance(slots, SparkFault):
-            total += max(0, need(load.demand(profile), slots, state.idleness.executors(profile), config.ratio))
+            total += max(0, need(load.demand(profile), slots, state.idleness.counts(profile)[0], config.ratio))
     return total
 
 
@@ -107,9 +112,11 @@ def _row(state: ScalingState, load: Load, config: ScalingConfig, profile: Profil
     slots = _slots(state, load, config, profile)
     if isinstance(slots, SparkFault):
         return slots
-    demand, roster = load.demand(profile), state.idleness.roster(profile)
-    needed = need(demand, slots, roster.count, config.ratio)
-    return ProfileRow(profile, state.targets[profile], state.to_add[profile], slots, demand, roster, needed)
+    demand = load.demand(profile)
+    executors, busy, remaining = state.idleness.counts(profile)
+    needed = need(demand, slots, executors, config.ratio)
+    target, increment = state.targets[profile], state.to_add[profile]
+    return ProfileRow(profile, target, increment, slots, demand, executors, busy, remaining, needed)
 
 
 def _slots(state: ScalingState, load: Load, config: ScalingConfig, profile: ProfileId) -> int | SparkFault:
@@ -142,7 +149,7 @@ def moved(row: ProfileRow, config: ScalingConfig, *, expired: bool) -> tuple[int
         return target, increment
     if target >= config.executors_max:
         return target, 1
-    wanted = min(int32(max(target, row.roster.count) + increment), row.need)
+    wanted = min(int32(max(target, row.executors) + increment), row.need)
     after = max(min(wanted, config.executors_max), config.executors_min)
     return after, 1 if after == target else increment
 
@@ -204,7 +211,7 @@ def _why_moved(state: ScalingState, row: ProfileRow, after: int, config: Scaling
         "unschedulable_task_sets": row.demand.unschedulable,
         "tasks_per_executor": row.slots,
         "need": needed,
-        "executors": row.roster.count,
+        "executors": row.executors,
         "increment": row.increment,
         "bound": bound.value,
     }
@@ -213,7 +220,7 @@ def _why_moved(state: ScalingState, row: ProfileRow, after: int, config: Scaling
 
 def unscaled_need(row: ProfileRow) -> int:
     """The need of a profile without executorAllocationRatio."""
-    return need(row.demand, row.slots, row.roster.count, 1.0)
+    return need(row.demand, row.slots, row.executors, 1.0)
 
 
 # ---------------------------------------------------------------------------------------------------- the removals

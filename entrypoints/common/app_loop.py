@@ -95,7 +95,7 @@ class AppLoop:
         """
         at_once = 0
         while True:
-            due = max(engine.due(self.state, self.config), self.now)
+            due = max(engine.wake_due(self.state, self.config), self.now)
             now, heard = self._surroundings.wait(min(due, end))
             if not heard and (now == NEVER or now >= end):
                 if end != NEVER:

@@ -234,7 +234,7 @@ def test_the_tick_grid_stays_where_the_application_began() -> None:
     play = AppPlay(config(dynamic=True, scaling=DYNAMIC), now=37)
     play.until(5 * S)
     busy(play, 1)
-    assert engine.due(play.state, play.config) == 6_037
+    assert engine.wake_due(play.state, play.config) == 6_037
     play.until(6_036)
     assert play.created == []
     play.until(6_037)
@@ -327,10 +327,10 @@ def test_time_passes_over_idle_rounds() -> None:
     play = AppPlay(config(initial=1))
     play.up(1)
     play.wait(2 * S)
-    assert engine.due(play.state, play.config) == NEVER
+    assert engine.wake_due(play.state, play.config) == NEVER
     play.now += 3_600 * S + 250
     play.show("Failed", 1)
-    assert engine.due(play.state, play.config) == 3_603 * S
+    assert engine.wake_due(play.state, play.config) == 3_603 * S
     play.until(3_603 * S)
     assert play.removed == {"1": "pod failed"}
     assert play.created == [1, 2]
@@ -503,7 +503,7 @@ def test_the_roll_plugin_wants_a_summary_and_decommissions_one() -> None:
     play.show("Succeeded", 1)
     play.wait(2 * S)
     assert play.created == [1, 2, 3], "the target stays"
-    assert engine.due(play.state, play.config) == 120 * S
+    assert engine.wake_due(play.state, play.config) == 120 * S
 
 
 def test_the_resize_plugin_wants_measurements_and_resizes() -> None:

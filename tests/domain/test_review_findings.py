@@ -126,8 +126,8 @@ def test_an_older_state_is_due_when_it_was() -> None:
     play.until(1002)
     play.feed(StageSubmitted(play.now, 0, 0, 5, ProfileId(0)))
     old, settings = play.state, play.config
-    due = engine.due(old, settings)
+    due = engine.wake_due(old, settings)
     first = engine.advance(old, [Wake(2003)], settings, 2003).commands
     engine.advance(old, [ExecutorAdded(1500, ExecutorId("9"), ProfileId(0))], settings, 1500)  # takes the books along
-    assert engine.due(old, settings) == due
+    assert engine.wake_due(old, settings) == due
     assert engine.advance(old, [Wake(2003)], settings, 2003).commands == first

@@ -212,7 +212,7 @@ class Run:
             if answer <= at:
                 _, _, outcome = heapq.heappop(self.coming)
                 self.take(outcome._replace(at=at))
-            elif self.eager and engine.due(self.state, self.config) > at:
+            elif self.eager and engine.wake_due(self.state, self.config) > at:
                 self._wake_for_nothing()
             else:
                 self.take(Wake(at))
@@ -228,7 +228,7 @@ class Run:
 
     def _due(self) -> Millis:
         if not self.eager:
-            return engine.due(self.state, self.config)
+            return engine.wake_due(self.state, self.config)
         side, given = self.state.kubernetes, self.config.kubernetes
         assert side is not None
         times = [backend.due(side.backend, given.backend), polling.due(side.polling), store.due(side.store)]
@@ -269,7 +269,7 @@ def test_no_time_in_a_stimulus_raises(config: EngineConfig, story: list[tuple[Mi
     for gap, stimuli in story:
         now += gap
         step = engine.advance(step.state, (*stimuli, Wake(now)), config, now)
-        assert engine.due(step.state, config) >= -(2**63)
+        assert engine.wake_due(step.state, config) >= -(2**63)
 
 
 @settings(max_examples=60)

@@ -40,7 +40,7 @@ def lived() -> tuple[State, EngineConfig]:
 
 def allocating(state: State, allocator: AllocatorState) -> State:
     assert state.kubernetes is not None
-    return state._replace(kubernetes=replace(state.kubernetes, allocator=allocator))
+    return state._replace(side=replace(state.kubernetes, allocator=allocator))
 
 
 def allocator_of(state: State) -> AllocatorState:
@@ -75,14 +75,14 @@ def in_round(state: State, *, busy: bool = True, **changes: object) -> State:
         replace(s, busy=Run.TIMER if busy else None, notifications=1) if s.name == ALLOCATOR else s
         for s in side.store.subscribers
     )
-    return state._replace(kubernetes=replace(side, store=replace(side.store, subscribers=subscribers)))
+    return state._replace(side=replace(side, store=replace(side.store, subscribers=subscribers)))
 
 
 def with_registry(state: State, **changes: object) -> State:
     side = state.kubernetes
     assert side is not None
     registry = replace(side.backend.registry, **changes)  # type: ignore[arg-type]
-    return state._replace(kubernetes=replace(side, backend=replace(side.backend, registry=registry)))
+    return state._replace(side=replace(side, backend=replace(side.backend, registry=registry)))
 
 
 def with_lifecycle(state: State, change: Callable[[LifecycleTables], object]) -> State:
@@ -90,7 +90,7 @@ def with_lifecycle(state: State, change: Callable[[LifecycleTables], object]) ->
     assert side is not None
     books = side.lifecycle._tables.fork()
     change(books)
-    return state._replace(kubernetes=replace(side, lifecycle=LifecycleState(books)))
+    return state._replace(side=replace(side, lifecycle=LifecycleState(books)))
 
 
 def with_negative_pending(state: State) -> State:
@@ -184,7 +184,7 @@ def test_targets_of_dynamic_allocation_are_within_their_bounds() -> None:
         state = state._replace(scaling=state.scaling._replace(targets=pmap({DEFAULT_PROFILE: target_})))
         dynamic = replace(config, scaling=scaling, dynamic=True)
         assert (Truth.TARGET_OUT_OF_RANGE in found(state, dynamic)) is wrong
-        alone = invariants.check_whole(state._replace(kubernetes=None), scaling)
+        alone = invariants.check_whole(state._replace(side=None), scaling)
         assert ({violation.what for violation in alone} == {Truth.TARGET_OUT_OF_RANGE}) is wrong
 
 

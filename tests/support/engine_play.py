@@ -124,11 +124,11 @@ class AppPlay:
 
     def until(self, end: Millis) -> AppPlay:
         """Let time pass up to and including ``end``, waking whatever is due."""
-        while (due := max(engine.due(self.state, self.config), self.now)) <= end:
+        while (due := max(engine.wake_due(self.state, self.config), self.now)) <= end:
             woken = self.now == due
             self.now = due
             self.feed(Wake(due))
-            if woken and engine.due(self.state, self.config) <= due:
+            if woken and engine.wake_due(self.state, self.config) <= due:
                 raise AssertionError(f"still due at {due} after it was woken")
         self.now = max(self.now, end)
         return self

@@ -130,11 +130,11 @@ class YarnPlay:
 
     def until(self, end: Millis) -> YarnPlay:
         """Let time pass up to and including ``end``, waking whatever is due."""
-        while (due := max(engine.due(self.state, self.config), self.now)) <= end:
+        while (due := max(engine.wake_due(self.state, self.config), self.now)) <= end:
             woken = self.now == due
             self.now = due
             self.feed(Wake(due))
-            if woken and engine.due(self.state, self.config) <= due:
+            if woken and engine.wake_due(self.state, self.config) <= due:
                 raise AssertionError(f"still due at {due} after it was woken")
         self.now = max(self.now, end)
         return self
@@ -185,7 +185,7 @@ class YarnPlay:
     @property
     def due(self) -> Millis:
         """When it wants to be woken."""
-        return engine.due(self.state, self.config)
+        return engine.wake_due(self.state, self.config)
 
     @property
     def registered(self) -> list[str]:

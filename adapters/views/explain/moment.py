@@ -206,7 +206,7 @@ def _profile(allocator: YarnState, profile: Any) -> dict[str, int]:
 
 def _timer(state: State, config: EngineConfig, now: Millis) -> Millis | None:
     """When a timer runs next; None if only news can change anything."""
-    due = engine.due(state, config)
+    due = engine.wake_due(state, config)
     return None if due == NEVER else now if due == ALWAYS else max(due, now)
 
 

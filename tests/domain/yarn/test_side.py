@@ -326,7 +326,7 @@ def test_that_no_node_is_left_is_reported_when_it_begins_changes_and_ends() -> N
         state, items = play.side, (HostsExcluded(0, frozenset(names)), TargetsSet(0, ((ProfileId(0), target),)))
         assert play.config.yarn is not None
         step = yarn_router.step(state, items, play.config.yarn, play.now)
-        play.state = play.state._replace(yarn=step.state)
+        play.state = play.state._replace(side=step.state)
         play.reports.extend(step.reports)
 
     play.manager.silent = True

@@ -156,14 +156,14 @@ class Application:
 
     def run(self, until: Millis) -> None:
         while (
-            due := min(workloads.due(self.state), self.cluster.due(), engine.due(self.engine, self.settings))
+            due := min(workloads.due(self.state), self.cluster.due(), engine.wake_due(self.engine, self.settings))
         ) <= until:
             self.now = max(self.now, due)
             self._turn(self.cluster.take(self.now))
             self.state, said = workloads.advance(self.state, self.now)
             self.said.extend(said)
             self._turn(said)
-            if engine.due(self.engine, self.settings) <= self.now:
+            if engine.wake_due(self.engine, self.settings) <= self.now:
                 self._turn([Wake(self.now)])
             self.sizes.append((self.now, len(self.cluster.alive)))
 
