@@ -19,10 +19,11 @@ from podtide.adapters.conformance.manifests import java_text, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.adapters.conformance.scripted import FORBIDDEN, OK, Line, Scripted, constructed, played
 from podtide.domain.backend import scheduler_backend as backend
-from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
-from podtide.domain.backend.state import DIRECT, BackendPhase
+from podtide.domain.backend.state import DIRECT, BackendPhase, BackendState, supports_hold
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
 from podtide.domain.protocol.backend_messages import (
+    BackendCommand,
+    BackendInput,
     Decommissioned,
     Excluded,
     Killed,
@@ -117,7 +118,7 @@ class _Runner(Scripted):
         config = constructed(kubernetes_scenario("backend", header["conf"], {**options, "appId": self.app_id}))
         if RECOVERY_KEY in header["conf"]:
             self.recovery = java_text(header["conf"][RECOVERY_KEY])
-        self.holds = backend.supports_hold(config.backend)
+        self.holds = supports_hold(config.backend)
         self.direct = options.get("allocator", RECORDED) == DIRECT
         # The judge's core is cut off: no request is parked, no timeout ends.
         self.config: BackendConfig = replace(

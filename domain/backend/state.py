@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pyrsistent import PDeque, PMap, pdeque, pmap
 
-from podtide.domain.backend.registry import Leaving, Registry, empty_registry
-from podtide.domain.base.units import NEVER, ExecutorId, Millis
+from podtide.domain.backend.registry import Leaving, Registry
+from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.protocol.backend_messages import BackendInput, Targets
 from podtide.domain.protocol.config import BackendConfig
 from podtide.domain.protocol.reasons import Why
@@ -34,6 +34,10 @@ class BackendPhase(Enum):
     STOPPED = "stopped"
     ABANDONED = "abandoned"
     """stop() ended in an exception of the allocator: the maintenance thread goes on."""
+
+
+OVER: Final = frozenset({BackendPhase.STOPPING, BackendPhase.DRAINING, BackendPhase.STOPPED, BackendPhase.ABANDONED})
+"""The phases of a backend whose context is stopped, or stops."""
 
 
 class Grace(NamedTuple):
@@ -115,7 +119,7 @@ class Waiting(NamedTuple):
     rest: Rest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BackendState:
     """The backend at a moment.
 
@@ -147,20 +151,6 @@ class BackendState:
     def is_excluded(self, executor: ExecutorId) -> bool:
         """isExecutorExcluded: the allocator deleted it as excess."""
         return executor in self.registry.excluded
-
-
-def begin(config: BackendConfig, now: Millis, *, first_serial: int = 0) -> BackendState:
-    """A backend that was made now and not started yet. Its commands' serials follow ``first_serial``."""
-    return BackendState(now, empty_registry(config.unknown_decommissions_max), serial=first_serial)
-
-
-def due(state: BackendState, config: BackendConfig) -> Millis:  # noqa: ARG001 - every machine is asked alike
-    """When the next timer runs; NEVER without one, and while a call is under way."""
-    if state.waiting is not None:
-        return NEVER
-    next_grace = state.graces.left.due if state.graces else NEVER
-    next_patience = state.patience.left.due if state.patience else NEVER
-    return min(next_grace, next_patience, NEVER if state.stop_by is None else state.stop_by)
 
 
 class Readiness(NamedTuple):

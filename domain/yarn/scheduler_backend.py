@@ -30,13 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from pyrsistent import PDeque, PMap, PSet, pdeque, pmap, pset
 
-from podtide.domain.backend.executor_removals import Mark, why
-from podtide.domain.backend.registry import Leaving, empty_registry
-from podtide.domain.backend.scheduler_backend import Backend
+from podtide.domain.backend import answers, executor_removals as removals, scheduler_backend
+from podtide.domain.backend.registry import Leaving, Registered, empty_registry
 from podtide.domain.backend.state import (
     Asked,
     BackendPhase,
@@ -47,9 +46,9 @@ from podtide.domain.backend.state import (
     Rest,
     StopStage,
 )
+from podtide.domain.backend.turn import BackendTurn, ClusterManager
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.jvm.exceptions import SparkFault
-from podtide.domain.jvm.values import to_int
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.protocol.backend_messages import (
     LossReported,
     MasterAsked,
@@ -62,9 +61,10 @@ from podtide.domain.protocol.backend_messages import (
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.config import BackendConfig
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor, StopSource
-from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, RegisterExecutor
+from podtide.domain.protocol.pod_stimuli import Outcome, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import Reset
+from podtide.domain.protocol.turn import thrown, why
 from podtide.domain.protocol.yarn_messages import (
     ContainersWanted,
     DecommissionHost,
@@ -92,7 +92,6 @@ MASTER_GONE: Final = (
     "org.apache.spark.SparkException: Exception thrown in awaitResult: Connection from the application master closed"
 )
 """What becomes of a question to an application master that is gone."""
-SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
 RPC_TIMEOUT: Final = "org.apache.spark.rpc.RpcTimeoutException"
 TIMEOUT_OF: Final = "This timeout is controlled by spark.rpc.askTimeout"
 
@@ -111,7 +110,7 @@ class Ask(NamedTuple):
     serial: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class YarnBackendState(BackendState):
     """The backend at a moment; ``ids`` is the highest executor id that has registered (currentExecutorIdCounter).
 
@@ -142,11 +141,20 @@ def manage(
     state: YarnBackendState, snapshots: Sequence[YarnBackendInput], config: BackendConfig, now: Millis
 ) -> Step[YarnBackendState, YarnBackendCommand]:
     """Run the timers that are overdue, then take the inputs in order; a Wake runs those that are due now."""
-    backend = _YarnBackend(state, config, now)
-    backend.run_timers(now - 1)
+    turn = BackendTurn(state, config, now, YARN)
+    YARN.run_timers(turn, now - 1)
     for item in snapshots:
-        backend.listen(item)
-    return Step(backend.after(), tuple(backend.commands), tuple(backend.reports))
+        YARN.hear(turn, item)
+    _drop_answered(turn.state)
+    return turn.step()
+
+
+def _drop_answered(state: YarnBackendState) -> None:
+    """Take deadlines off the queues' heads that nobody waits for any more."""
+    while state.questions and state.asked.get(state.questions.left.executor) != state.questions.left.due:
+        state.questions = state.questions.popleft()
+    while state.deadlines and state.deadlines.left.serial not in state.asks:
+        state.deadlines = state.deadlines.popleft()
 
 
 def due(state: YarnBackendState, config: BackendConfig) -> Millis:  # noqa: ARG001 - every machine is asked alike
@@ -154,151 +162,134 @@ def due(state: YarnBackendState, config: BackendConfig) -> Millis:  # noqa: ARG0
     return min(queue.left.due if queue else NEVER for queue in (state.patience, state.questions, state.deadlines))
 
 
-class _YarnBackend(Backend):
-    """The backend within one step."""
+YarnTurn: TypeAlias = BackendTurn[YarnBackendState]
+
+
+class YarnManager(ClusterManager[YarnBackendState]):
+    """YarnSchedulerBackend's own part."""
 
     machine = MACHINE
     endpoint = DRIVER_ENDPOINT
 
-    def __init__(self, state: YarnBackendState, config: BackendConfig, now: Millis) -> None:
-        super().__init__(state, config, now)
-        self.master, self.by_host = state.master, state.by_host
-        self.locality_tasks, self.host_tasks = state.locality_tasks, state.host_tasks
-        self.asks, self.asked, self.questions = state.asks, state.asked, state.questions
-        self.deadlines, self.profiles = state.deadlines, state.profiles
-
-    def after(self) -> YarnBackendState:
-        while self.questions and self.asked.get(self.questions.left.executor) != self.questions.left.due:
-            self.questions = self.questions.popleft()
-        while self.deadlines and self.deadlines.left.serial not in self.asks:
-            self.deadlines = self.deadlines.popleft()
-        return YarnBackendState(
-            self.state.created_at, self.registry, self.requested, self.graces, self.patience, self.ids, self.serial,
-            self.phase, self.stop_by, self.stop_serial, self.recovery, self.waiting, self.later, self.forced,
-            self.master, self.locality_tasks, self.host_tasks, self.asks, self.asked, self.questions, self.by_host,
-            self.deadlines, self.profiles,
-        )  # fmt: skip
-
-    def listen(self, item: YarnBackendInput) -> None:
+    def hear(self, turn: YarnTurn, item: YarnBackendInput) -> None:
         """Take one input."""
         match item:
             case MasterRegistered():
-                self.meet_master()
+                self.meet_master(turn)
             case MasterLost():
-                self.miss_master(item.address)
+                self.miss_master(turn, item.address)
             case ProfilesDefined():
-                self.profiles = self.profiles.update(profile for profile, _ in item.specs)
+                turn.state.profiles = turn.state.profiles.update(profile for profile, _ in item.specs)
             case TellLossReason():
-                self.told(item)
+                self.told(turn, item)
             case DecommissionHost():
-                self.leave_host(item.host)
+                self.leave_host(turn, item.host)
             case Outcome():
-                self.answered(item)
+                self.answered(turn, item)
             case _:
-                self.take(item)
+                scheduler_backend.take(turn, item)
 
-    # ------------------------------------------------------------------------------------------ the application master
-
-    def meet_master(self) -> None:
+    def meet_master(self, turn: YarnTurn) -> None:
         """RegisterClusterManager, and what follows: reset()."""
-        if self.phase is BackendPhase.STOPPED:
+        if turn.state.phase is BackendPhase.STOPPED:
             return
-        self.fail_asks()
-        self.remark("master registered", SCHEDULER_ENDPOINT)
-        self.master = True
-        self.requested = ()
-        self.say(Reset(self.now))
-        stale = _by_number(self.registry.executors)
+        self.fail_asks(turn)
+        turn.remark("master registered", SCHEDULER_ENDPOINT)
+        turn.state.master = True
+        turn.state.requested = ()
+        turn.say(Reset(turn.now))
+        stale = _by_number(turn.state.registry.executors)
         reason = why(Cause.REGISTERED, stale=len(stale))
         for executor in stale:
-            self.send_away(executor, STALE, reason)
+            self.send_away(turn, executor, STALE, reason)
 
-    def miss_master(self, address: str) -> None:
+    def miss_master(self, turn: YarnTurn, address: str) -> None:
         """YarnSchedulerEndpoint.onDisconnected, of the application master."""
-        if self.master:
-            self.remark("master lost", SCHEDULER_ENDPOINT, address=address)
-            self.master = False
-            self.fail_asks()
+        if turn.state.master:
+            turn.remark("master lost", SCHEDULER_ENDPOINT, address=address)
+            turn.state.master = False
+            self.fail_asks(turn)
 
-    def fail_asks(self) -> None:
+    def fail_asks(self, turn: YarnTurn) -> None:
         """Nobody is left to answer: who waits gets an exception, who waits for a loss reason no reason."""
-        for serial in sorted(self.asks):
-            self.fail(serial, MASTER_GONE)
-        for executor in _by_number(self.asked):
-            self.unanswered(executor)
+        for serial in sorted(turn.state.asks):
+            self.fail(turn, serial, MASTER_GONE)
+        for executor in _by_number(turn.state.asked):
+            self.unanswered(turn, executor)
 
-    def fail(self, serial: int, threw: str) -> None:
-        rest, self.asks = self.asks[serial], self.asks.remove(serial)
-        self.resume(rest, threw)
+    def fail(self, turn: YarnTurn, serial: int, threw: str) -> None:
+        """A call of the application master has failed."""
+        rest, turn.state.asks = turn.state.asks[serial], turn.state.asks.remove(serial)
+        scheduler_backend.resume(turn, rest, threw)
 
-    def await_answer(self, serial: int, rest: Rest) -> None:
+    def await_answer(self, turn: YarnTurn, serial: int, rest: Rest) -> None:
         """Somebody waits for the application master, but not for ever."""
-        self.asks = self.asks.set(serial, rest)
-        self.deadlines = self.deadlines.append(Ask(self.now + self.config.ask_timeout_ms, serial))
+        turn.state.asks = turn.state.asks.set(serial, rest)
+        turn.state.deadlines = turn.state.deadlines.append(Ask(turn.now + turn.config.ask_timeout_ms, serial))
 
-    def forward(self, targets: Targets, rest: Rest) -> bool:
+    def forward(self, turn: YarnTurn, targets: Targets, rest: Rest) -> bool:
         """doRequestTotalExecutors. Returns whether its answer has to be waited for."""
-        if not self.master:
-            self.remark("request before master", SCHEDULER_ENDPOINT)
+        if not turn.state.master:
+            turn.remark("request before master", SCHEDULER_ENDPOINT)
             return False
-        excluded = self.registry.excluded_hosts
+        excluded = turn.state.registry.excluded_hosts
         hosts = {
             profile: pmap({host: tasks for host, tasks in wished.items() if host not in excluded})
-            for profile, wished in self.host_tasks.items()
+            for profile, wished in turn.state.host_tasks.items()
         }
-        self.serial += 1
+        turn.state.serial += 1
         wanted = ContainersWanted(
-            self.now, targets, self.locality_tasks, pmap(hosts), tuple(sorted(excluded)), self.serial
+            turn.now, targets, turn.state.locality_tasks, pmap(hosts), tuple(sorted(excluded)), turn.state.serial
         )
-        self.say(MasterAsked(self.now, self.serial, wanted))
+        turn.say(MasterAsked(turn.now, turn.state.serial, wanted))
         if isinstance(rest, Decommissioning):
             return False  # decommissionExecutors drops the future
-        self.await_answer(self.serial, rest)
+        self.await_answer(turn, turn.state.serial, rest)
         return True
 
-    def answered(self, outcome: Outcome) -> None:
-        rest = self.asks.get(outcome.serial)
+    def answered(self, turn: YarnTurn, outcome: Outcome) -> None:
+        """A call of the application master has returned."""
+        rest = turn.state.asks.get(outcome.serial)
         if rest is not None:
-            self.asks = self.asks.remove(outcome.serial)
+            turn.state.asks = turn.state.asks.remove(outcome.serial)
             failure = outcome.failure
-            self.resume(rest, None if failure is None else f"{failure.exception_class}: {failure.message}")
+            scheduler_backend.resume(turn, rest, None if failure is None else str(thrown(failure)))
 
-    # ------------------------------------------------------------------------------------------------ start and stop
-
-    def start(self) -> None:
+    def start(self, turn: YarnTurn) -> None:
         """Nothing is asked for: the application master begins with the initial number by itself."""
-        self.phase = BackendPhase.RUNNING
+        turn.state.phase = BackendPhase.RUNNING
 
-    def stop(self) -> None:
-        if self.phase in (BackendPhase.STOPPING, BackendPhase.STOPPED):
+    def stop(self, turn: YarnTurn) -> None:
+        """stop(), up to the application master's answer."""
+        if turn.state.phase in (BackendPhase.STOPPING, BackendPhase.STOPPED):
             return
-        self.phase, self.stop_serial = BackendPhase.STOPPING, self.serial
-        if self.master:
-            self.say(MasterEnding(self.now))
+        turn.state.phase, turn.state.stop_serial = BackendPhase.STOPPING, turn.state.serial
+        if turn.state.master:
+            turn.say(MasterEnding(turn.now))
         else:
-            self.remark("shutdown before master", SCHEDULER_ENDPOINT)
-        self.requested, self.locality_tasks, self.host_tasks = (), pmap(), pmap()
-        if not self.forward((), StopStage.ALLOCATOR):
-            self.stop_on(None)
+            turn.remark("shutdown before master", SCHEDULER_ENDPOINT)
+        turn.state.requested, turn.state.locality_tasks, turn.state.host_tasks = (), pmap(), pmap()
+        if not self.forward(turn, (), StopStage.ALLOCATOR):
+            self.stop_on(turn, None)
 
-    def stop_on(self, threw: str | None) -> None:
+    def stop_on(self, turn: YarnTurn, threw: str | None) -> None:
         """stop() goes on when the application master has answered; an exception leaves it."""
-        self.phase, self.patience = BackendPhase.STOPPED, pdeque()
-        self.asked, self.questions = pmap(), pdeque()
+        turn.state.phase, turn.state.patience = BackendPhase.STOPPED, pdeque()
+        turn.state.asked, turn.state.questions = pmap(), pdeque()
         if threw is not None:
-            self.threw(threw)
+            turn.threw(threw)
             return
         reason = why(Cause.STOPPED)
-        self.call(lambda serial: StopSource(self.now, serial, "scheduler", reason))
-        self.call(lambda serial: StopSource(self.now, serial, "client", reason))
+        turn.call(lambda serial: StopSource(turn.now, serial, "scheduler", reason))
+        turn.call(lambda serial: StopSource(turn.now, serial, "client", reason))
 
-    def run_timers(self, moment: Millis) -> None:
+    def run_timers(self, turn: YarnTurn, moment: Millis) -> None:
         """Every timer that is due by then, in order; of the same time, the end of a decommission first."""
         while True:
             heads: tuple[Patience | Question | Ask | None, ...] = (
-                self.patience.left if self.patience else None,
-                self.questions.left if self.questions else None,
-                self.deadlines.left if self.deadlines else None,
+                turn.state.patience.left if turn.state.patience else None,
+                turn.state.questions.left if turn.state.questions else None,
+                turn.state.deadlines.left if turn.state.deadlines else None,
             )
             over = [head for head in heads if head is not None and head.due <= moment]
             if not over:
@@ -306,131 +297,118 @@ class _YarnBackend(Backend):
             first = min(over, key=lambda one: one.due)
             match first:
                 case Patience():
-                    self.patience = self.patience.popleft()
-                    self.kill_stragglers(first)
+                    turn.state.patience = turn.state.patience.popleft()
+                    removals.kill_stragglers(turn, first)
                 case Question():
-                    self.questions = self.questions.popleft()
-                    if self.asked.get(first.executor) == first.due:
-                        self.unanswered(first.executor)
+                    turn.state.questions = turn.state.questions.popleft()
+                    if turn.state.asked.get(first.executor) == first.due:
+                        self.unanswered(turn, first.executor)
                 case Ask():
-                    self.deadlines = self.deadlines.popleft()
-                    if first.serial in self.asks:
-                        self.fail(first.serial, _timed_out(self.config.ask_timeout_ms))
+                    turn.state.deadlines = turn.state.deadlines.popleft()
+                    if first.serial in turn.state.asks:
+                        self.fail(turn, first.serial, _timed_out(turn.config.ask_timeout_ms))
                 case _:
                     assert_never(first)
 
     # --------------------------------------------------------------------------------------------- requests and kills
 
-    def request_totals(self, item: RequestTotals) -> None:
-        """requestTotalExecutors, which looks its profiles up when it has looked at the sum (resourceProfileFromId)."""
-        unknown = [profile for profile, _ in item.targets if profile not in self.profiles]
-        if unknown and to_int(sum(count for _, count in item.targets)) >= 0:
-            self.answer(item.serial, str(SparkFault(SPARK_EXCEPTION, f"ResourceProfileId {unknown[0]} not found!")))
-        else:
-            super().request_totals(item)
+    def unknown_profile(self, turn: YarnTurn, targets: Targets) -> SparkFault | None:
+        """requestTotalExecutors looks its profiles up (resourceProfileFromId)."""
+        unknown = [profile for profile, _ in targets if profile not in turn.state.profiles]
+        return SparkFault(SPARK_EXCEPTION, f"ResourceProfileId {unknown[0]} not found!") if unknown else None
 
-    def hinted(self, item: RequestTotals) -> None:
-        self.locality_tasks, self.host_tasks = item.locality_tasks, item.host_tasks
+    def hinted(self, turn: YarnTurn, item: RequestTotals) -> None:
+        """Remember where the executors should be."""
+        turn.state.locality_tasks, turn.state.host_tasks = item.locality_tasks, item.host_tasks
 
-    def request(self, serial: int) -> None:
-        if not self.forward(self.requested, Asked(serial)):
-            self.say(Requested(self.now, serial, False))
+    def acknowledge(self, turn: YarnTurn, serial: int) -> None:
+        """A request that nobody has taken is not acknowledged."""
+        turn.say(Requested(turn.now, serial, False))
 
-    def do_kill(self, executors: tuple[ExecutorId, ...], reply: Asked | None, reason: Why) -> None:  # noqa: ARG002
+    def do_kill(self, turn: YarnTurn, executors: tuple[ExecutorId, ...], reply: Asked | None, reason: Why) -> None:  # noqa: ARG002
         """doKillExecutors: the application master releases the containers, and says so by and by."""
-        if not self.master:
-            self.remark("kill before master", SCHEDULER_ENDPOINT)
-            self.reply_killed(reply, ())
+        if not turn.state.master:
+            turn.remark("kill before master", SCHEDULER_ENDPOINT)
+            answers.reply_killed(turn, reply, ())
             return
-        self.remark("kill requested", MASTER_ENDPOINT, executors=", ".join(executors))
-        serial = self.call(lambda serial: MasterAsked(self.now, serial, KillExecutors(self.now, executors)))
-        self.await_answer(serial, KillSent(executors, reply))
+        turn.remark("kill requested", MASTER_ENDPOINT, executors=", ".join(executors))
+        serial = turn.call(lambda serial: MasterAsked(turn.now, serial, KillExecutors(turn.now, executors)))
+        self.await_answer(turn, serial, KillSent(executors, reply))
 
-    def marks(self, *kinds: Mark) -> tuple[Mark, ...]:  # noqa: ARG002 - there are no pods to mark
-        return ()
+    # ------------------------------------------------------------------------------------------ registration and losses
 
-    # --------------------------------------------------------------------------------------------------- registration
+    def registered(self, turn: YarnTurn, item: RegisterExecutor) -> None:
+        """Remember where it is."""
+        state = turn.state
+        state.by_host = state.by_host.set(item.host, state.by_host.get(item.host, pset()).add(item.executor))
 
-    def register(self, item: RegisterExecutor) -> None:
-        known = item.executor in self.registry.executors
-        super().register(item)
-        if not known and item.executor in self.registry.executors:
-            here = self.by_host.get(item.host, pset())
-            self.by_host = self.by_host.set(item.host, here.add(item.executor))
+    def numbered(self, turn: YarnTurn, number: int) -> None:
+        """The application master gives ids; the driver knows the highest."""
+        turn.state.ids = max(turn.state.ids, number)
 
-    def numbered(self, number: int) -> None:
-        self.ids = max(self.ids, number)
+    def removed(self, turn: YarnTurn, executor: ExecutorId, data: Registered) -> None:
+        """Forget where it was."""
+        state = turn.state
+        left = state.by_host[data.host].remove(executor)
+        state.by_host = state.by_host.set(data.host, left) if left else state.by_host.remove(data.host)
 
-    def excluded(self, executor: ExecutorId) -> bool:  # noqa: ARG002 - excluded hosts alone count
-        return False
-
-    def name_pod(self, item: GenerateExecutorId) -> None:
-        """Nobody asks for an id: the application master gives them."""
-
-    # --------------------------------------------------------------------------------------------------------- losses
-
-    def disconnect(self, address: str) -> None:
+    def disconnect(self, turn: YarnTurn, address: str) -> None:
         """YarnDriverEndpoint.onDisconnected."""
-        executor = self.registry.addresses.get(address)
-        if executor is None or self.phase is BackendPhase.STOPPED or not self.disable(executor):
+        executor = turn.state.registry.addresses.get(address)
+        if executor is None or turn.state.phase is BackendPhase.STOPPED or not removals.disable(turn, executor):
             return
-        if not self.master:
-            self.remark("loss before master", SCHEDULER_ENDPOINT)
-            self.send_away(executor, NO_MASTER, why(Cause.DISCONNECTED, address=address))
+        if not turn.state.master:
+            turn.remark("loss before master", SCHEDULER_ENDPOINT)
+            self.send_away(turn, executor, NO_MASTER, why(Cause.DISCONNECTED, address=address))
             return
-        until = self.now + self.config.ask_timeout_ms
-        self.asked = self.asked.set(executor, until)
-        self.questions = self.questions.append(Question(until, executor))
-        self.say(LossReasonsAsked(self.now, (executor,)))
+        until = turn.now + turn.config.ask_timeout_ms
+        turn.state.asked = turn.state.asked.set(executor, until)
+        turn.state.questions = turn.state.questions.append(Question(until, executor))
+        turn.say(LossReasonsAsked(turn.now, (executor,)))
 
-    def told(self, item: TellLossReason) -> None:
+    def told(self, turn: YarnTurn, item: TellLossReason) -> None:
         """The application master answered; unless the question was given up."""
-        if item.executor not in self.asked:
+        if item.executor not in turn.state.asked:
             return
         if item.reason is None:
-            self.unanswered(item.executor)
+            self.unanswered(turn, item.executor)
             return
-        self.asked = self.asked.remove(item.executor)
-        self.send_away(item.executor, item.reason, item.why)
+        turn.state.asked = turn.state.asked.remove(item.executor)
+        self.send_away(turn, item.executor, item.reason, item.why)
 
-    def unanswered(self, executor: ExecutorId) -> None:
+    def unanswered(self, turn: YarnTurn, executor: ExecutorId) -> None:
         """The question failed: there is no reason to tell."""
-        waited_ms = self.now - (self.asked[executor] - self.config.ask_timeout_ms)
-        self.asked = self.asked.remove(executor)
-        data = self.registry.executors.get(executor)
-        self.remark("no reason", SCHEDULER_ENDPOINT, executor=executor, address="" if data is None else data.address)
-        self.send_away(executor, PROCESS_LOST, why(Cause.DISCONNECTED, waited_ms=waited_ms))
+        waited_ms = turn.now - (turn.state.asked[executor] - turn.config.ask_timeout_ms)
+        turn.state.asked = turn.state.asked.remove(executor)
+        data = turn.state.registry.executors.get(executor)
+        turn.remark("no reason", SCHEDULER_ENDPOINT, executor=executor, address="" if data is None else data.address)
+        self.send_away(turn, executor, PROCESS_LOST, why(Cause.DISCONNECTED, waited_ms=waited_ms))
 
-    def lose(self, item: LossReported) -> None:
+    def lose(self, turn: YarnTurn, item: LossReported) -> None:
         """RemoveExecutor from the application master."""
-        if self.phase is not BackendPhase.STOPPED:
-            self.remark("removal asked", SCHEDULER_ENDPOINT, executor=item.executor, what=item.reason.message)
-            self.send_away(item.executor, item.reason, item.why or why(Cause.CONTAINER_COMPLETED))
+        if turn.state.phase is not BackendPhase.STOPPED:
+            turn.remark("removal asked", SCHEDULER_ENDPOINT, executor=item.executor, what=item.reason.message)
+            self.send_away(turn, item.executor, item.reason, item.why or why(Cause.CONTAINER_COMPLETED))
 
-    def send_away(self, executor: ExecutorId, reason: ExitReason, because: Why) -> None:
+    def send_away(self, turn: YarnTurn, executor: ExecutorId, reason: ExitReason, because: Why) -> None:
         """Tell the driver endpoint to forget an executor."""
-        self.say(RemoveExecutor(self.now, executor, reason, because))
-        self.remove([(executor, reason)])
+        turn.say(RemoveExecutor(turn.now, executor, reason, because))
+        removals.remove(turn, [(executor, reason)])
 
-    def remove(self, losses: Sequence[tuple[ExecutorId, ExitReason]]) -> None:
-        for executor, _ in losses:
-            data = self.registry.executors.get(executor)
-            if data is not None:
-                left = self.by_host[data.host].remove(executor)
-                self.by_host = self.by_host.set(data.host, left) if left else self.by_host.remove(data.host)
-        super().remove(losses)
-
-    def leave_host(self, host: str) -> None:
+    def leave_host(self, turn: YarnTurn, host: str) -> None:
         """DecommissionExecutorsOnHost: of those that the scheduler holds for alive (getExecutorsAliveOnHost)."""
-        registry = self.registry
+        registry = turn.state.registry
         alive = tuple(
             executor
-            for executor in _by_number(self.by_host.get(host, ()))
+            for executor in _by_number(turn.state.by_host.get(host, ()))
             if executor not in registry.leaving and executor not in registry.lost
         )
         if alive:
             info = Leaving(f"Decommissioning all executors on {host}.")
-            self.decommission(alive, info, None, adjust_target=False, triggered_by_executor=False)
+            removals.decommission(turn, alive, info, None, adjust_target=False, triggered_by_executor=False)
+
+
+YARN: Final = YarnManager()
 
 
 def _timed_out(after_ms: Millis) -> str:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from podtide.domain.backend import scheduler_backend as backend
-from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
-from podtide.domain.backend.state import BackendPhase
+from podtide.domain.backend.state import BackendPhase, BackendState
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
+    BackendCommand,
+    BackendInput,
     Decommissioned,
     Excluded,
     Killed,

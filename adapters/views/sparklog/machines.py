@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Final
 
 from podtide.adapters.views.sparklog.templates import TEMPLATES, Level, SparkLine
-from podtide.domain.backend import executor_removals as backend
-from podtide.domain.backend.scheduler_backend import Readiness
+from podtide.domain.backend import kubernetes_manager as backend, turn as backend_turn
+from podtide.domain.backend.state import Readiness
 from podtide.domain.conf import settings
 from podtide.domain.jvm.hash_order import concurrent_order
 from podtide.domain.jvm.values import double_text
@@ -29,6 +29,7 @@ from podtide.domain.kubernetes.polling_source import REJECTED, STARTED_TWICE
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.pod_stimuli import DiskReport
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw
+from podtide.domain.protocol.turn import UTILS
 from podtide.domain.protocol.yarn_messages import EndApplication
 from podtide.domain.yarn import allocator_state as yarn, reporter, scheduler_backend as yarn_backend
 
@@ -100,7 +101,7 @@ def lines(item: object) -> Lines:
             return _line(snapshots_store.POLLING, "resynchronize")
         case pc.DecommissionExecutors():
             return _decommission(item)
-        case pc.MarkPods(kind="annotation", key=backend.DELETION_COST):
+        case pc.MarkPods(kind="annotation", key=backend_turn.DELETION_COST):
             return _line(backend.MACHINE, "deletion cost", {"executors": ",".join(item.executors), "cost": item.value})
         case pc.StopSource(what="scheduler"):
             return _line(backend.MACHINE, "stop") + _line(backend.ENDPOINT, "stop")
@@ -142,7 +143,7 @@ def _threw(threw: Threw) -> Lines:
     if threw.machine in _SUBSCRIBERS:
         return _line(snapshots_store.STORE, "illegal argument" if threw.fatal else "subscriber threw")
     if threw.machine == snapshots_store.POLLING and threw.what not in _OF_START:
-        return _line(backend.UTILS, "uncaught", {"thread": POLLING_THREAD})
+        return _line(UTILS, "uncaught", {"thread": POLLING_THREAD})
     return _line(threw.machine, "threw")
 
 
@@ -178,7 +179,7 @@ def _remark(remark: Remark) -> Lines:
     logger, topic, facts = remark.machine, remark.topic, remark.facts
     match logger, topic:
         case lifecycle.MACHINE, lifecycle.CALL_FAILED:
-            return _line(backend.UTILS, "uncaught", {"thread": SUBSCRIBER_THREAD})
+            return _line(UTILS, "uncaught", {"thread": SUBSCRIBER_THREAD})
         case yarn.MACHINE, "submitted":  # one line for each of equal requests
             count = facts.get("count")
             return _line(logger, topic, facts) * (count if isinstance(count, int) else 1)

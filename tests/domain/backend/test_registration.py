@@ -8,10 +8,12 @@ import pytest
 
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.registry import Leaving, Parked, Parking, empty_parking
-from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
+from podtide.domain.backend.state import BackendState
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
+    BackendCommand,
+    BackendInput,
     Excluded,
     HostsExcluded,
     KnownChanged,

@@ -9,11 +9,18 @@ import pytest
 
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.registry import KILLED
-from podtide.domain.backend.scheduler_backend import BackendCommand, BackendInput, BackendState
-from podtide.domain.backend.state import BackendPhase
+from podtide.domain.backend.state import (
+    BackendPhase,
+    BackendState,
+    readiness,
+    sufficient_resources_registered,
+    supports_hold,
+)
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
+    BackendCommand,
+    BackendInput,
     Decommissioned,
     ExecutorDisabled,
     Killed,
@@ -601,13 +608,13 @@ def test_overdue_timers_run_before_what_is_heard() -> None:
 def test_readiness(registered: int, now: Millis, by: str | None) -> None:
     play = Play()  # 3 executors at 80 %: 2.4
     play.register(*map(str, range(registered)))
-    assert backend.readiness(play.state, play.config, now).by == by
-    assert backend.sufficient_resources_registered(play.state, play.config) == (by == "ratio")
+    assert readiness(play.state, play.config, now).by == by
+    assert sufficient_resources_registered(play.state, play.config) == (by == "ratio")
 
 
 @pytest.mark.parametrize(("allocator", "holds"), [("direct", True), ("statefulset", False), ("x.Y", False)])
 def test_hold_is_for_the_direct_allocator(allocator: str, holds: bool) -> None:
-    assert backend.supports_hold(replace(CONFIG, allocator=allocator)) == holds
+    assert supports_hold(replace(CONFIG, allocator=allocator)) == holds
 
 
 def test_an_older_state_answers_as_before() -> None:

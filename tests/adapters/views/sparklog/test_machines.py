@@ -18,13 +18,13 @@ from podtide.adapters.views.sparklog.log import spark_lines
 from podtide.adapters.views.sparklog.machines import table_order
 from podtide.adapters.views.sparklog.templates import TEMPLATES
 from podtide.domain.backend import scheduler_backend as backend
-from podtide.domain.backend.scheduler_backend import BackendInput, Readiness
+from podtide.domain.backend.state import Readiness
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.kubernetes.resize_plugins import resize_claims, resize_pods, start_claims, start_pods
 from podtide.domain.kubernetes.roll_plugin import Roll, roll, start
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
-from podtide.domain.protocol.backend_messages import LossReported, RequestMore
+from podtide.domain.protocol.backend_messages import BackendInput, LossReported, RequestMore
 from podtide.domain.protocol.config import BackendConfig, ResizeConfig, RollConfig
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
