@@ -32,6 +32,7 @@ from podtide.domain.kubernetes import (
 )
 from podtide.domain.kubernetes.allocator import allocator as allocation, replicas_allocator as replicas
 from podtide.domain.kubernetes.allocator.state import AllocatorInput, DeletionsChanged, RecoveryNeeded, Subscribed
+from podtide.domain.kubernetes.allocator.turn import MACHINE as ALLOCATOR_CLASS
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.side import KubernetesState, SideCommand, SideStimulus, rested
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
@@ -217,7 +218,7 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
                 case _:
                     self._out(Machine.ALLOCATOR, command)
         self._failed_start(step.reports)
-        self._looked(ALLOCATOR, step.reports, allocation.MACHINE, busy=allocation.busy(self.allocator))
+        self._looked(ALLOCATOR, step.reports, ALLOCATOR_CLASS, busy=allocation.busy(self.allocator))
 
     def _to_sets(self, item: replicas.ReplicasInput) -> None:
         if self.sets is None or self.config.replicas is None:

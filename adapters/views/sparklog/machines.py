@@ -23,7 +23,7 @@ from podtide.domain.conf import settings
 from podtide.domain.jvm.hash_order import concurrent_order
 from podtide.domain.jvm.values import double_text
 from podtide.domain.kubernetes import resize_plugins, roll_plugin, snapshots_store
-from podtide.domain.kubernetes.allocator.allocator import MACHINE as ALLOCATOR
+from podtide.domain.kubernetes.allocator.turn import MACHINE as ALLOCATOR
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.polling_source import REJECTED, STARTED_TWICE
 from podtide.domain.protocol import pod_commands as pc

@@ -26,8 +26,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 from pyrsistent import PDeque, PSet, pdeque, pmap, pset
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
-from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.hash_order import BUCKETS, grown, walk_order
+from podtide.domain.kubernetes.allocator.state import driver_pod_fault
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import ClaimTemplate, ReplicasConfig, claim_name
 from podtide.domain.protocol.pod_commands import (
@@ -40,13 +41,13 @@ from podtide.domain.protocol.pod_commands import (
 )
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pods import DEPLOYMENT, STATEFULSET, UNNAMED_EXECUTOR
-from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
+from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
+from podtide.domain.protocol.turn import thrown, why
 
 MACHINES: Final = {STATEFULSET: "StatefulSetPodsAllocator", DEPLOYMENT: "DeploymentPodsAllocator"}
-NOT_FOUND: Final = 404
 
 NOT_STARTED: Final = SparkFault(SPARK_EXCEPTION, "setTotalExpectedExecutors called before start of allocator.")
-NO_DRIVER_POD: Final = SparkFault("java.util.NoSuchElementException", "None.get")
+NO_DRIVER_POD: Final = SparkFault(NO_SUCH_ELEMENT, "None.get")
 CLAIMS_REFUSED: Final = SparkFault(
     SPARK_EXCEPTION,
     "PersistentVolumeClaims are not supported with the deployment allocator. Please remove PVC requirements or choose a "
@@ -225,7 +226,7 @@ class _Allocator:
     def swallowed(self, failure: CallFailure | None) -> None:
         """A failure that Spark logs and forgets (tryLogNonFatalError)."""
         if failure is not None and self.config.remarks:
-            what = f"{failure.exception_class}: {failure.message}"
+            what = str(thrown(failure))
             self.reports.append(Remark(self.now, "Utils", "uncaught", pmap({"thread": "main", "what": what})))
 
     # start
@@ -246,15 +247,9 @@ class _Allocator:
 
     def looked_up(self, wait: DriverLookup, failure: CallFailure | None) -> None:
         if failure is not None:
-            missing = (
-                f"No pod was found named {self.config.driver_pod} in the cluster in the namespace "
-                f"{self.config.namespace} (this was supposed to be the driver pod.)."
-            )
             self.broken = True
-            self.threw(
-                str(SparkFault(SPARK_EXCEPTION, missing)) if failure.status == NOT_FOUND else _thrown(failure),
-                fatal=True,
-            )
+            fault = driver_pod_fault(failure, str(self.config.driver_pod), self.config.namespace)
+            self.threw(str(fault), fatal=True)
             return
         self.driver = True
         if wait.start:
@@ -296,8 +291,8 @@ class _Allocator:
                 return
         else:
             name = set_name(self.config, profile)
-            why = _why(Cause.TARGET_SET, target=replicas)
-            self.commands.append(ScaleSet(self.now, self.next_serial(), self.kind, name, profile, replicas, why))
+            reason = why(Cause.TARGET_SET, target=replicas)
+            self.commands.append(ScaleSet(self.now, self.next_serial(), self.kind, name, profile, replicas, reason))
         self.wait = Serving(self.serial, targets, index, creates)
 
     def create(self, profile: ProfileId, replicas: int) -> SparkFault | None:
@@ -307,14 +302,16 @@ class _Allocator:
             return CLAIMS_REFUSED
         if not self.driver:
             return NO_DRIVER_POD
-        why = _why(Cause.NEW_PROFILE, target=replicas)
+        reason = why(Cause.NEW_PROFILE, target=replicas)
         name, claims = set_name(config, profile), claim_specs(config.claims)
-        self.commands.append(CreateSet(self.now, self.next_serial(), self.kind, name, profile, replicas, why, claims))
+        self.commands.append(
+            CreateSet(self.now, self.next_serial(), self.kind, name, profile, replicas, reason, claims)
+        )
         return None
 
     def served(self, serving: Serving, failure: CallFailure | None) -> None:
         if failure is not None:
-            self.end_request(_thrown(failure))
+            self.end_request(str(thrown(failure)))
             return
         if serving.creates:
             self.buckets = grown(len(self.created), self.buckets)
@@ -351,11 +348,3 @@ def claim_specs(templates: Iterable[ClaimTemplate]) -> tuple[ClaimSpec, ...]:
 def _claim_name(template: ClaimTemplate) -> str:
     """The claim's name, as far as it takes to tell whether two are the same."""
     return claim_name(template, "", UNNAMED_EXECUTOR)
-
-
-def _why(cause: Cause, **facts: Fact) -> Why:
-    return Why(cause, pmap(facts))
-
-
-def _thrown(failure: CallFailure) -> str:
-    return f"{failure.exception_class}: {failure.message}"

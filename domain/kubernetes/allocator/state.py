@@ -7,11 +7,12 @@ then (``Round``), so that a state can be stored, compared and gone on from at an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pyrsistent import PMap, pmap
 
 from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.kubernetes.allocator.back_off import QUIET, Slowdown
 from podtide.domain.kubernetes.allocator.executor_index import Census, ExecutorIndex, empty_index
 from podtide.domain.protocol.allocation_policies import Consumer
@@ -41,6 +42,9 @@ from podtide.domain.protocol.pod_stimuli import (
 )
 from podtide.domain.protocol.pods import PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Fact
+from podtide.domain.protocol.turn import thrown
+
+NOT_FOUND: Final = 404
 
 
 class RecoveryNeeded(NamedTuple):
@@ -172,7 +176,7 @@ class Round:
     probing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AllocatorState:
     """All that ExecutorPodsAllocator keeps. Immutable; old states still answer.
 
@@ -200,3 +204,14 @@ class AllocatorState:
     slowdown: Slowdown = QUIET
     stirred: bool = False
     unread: Snapshot | None = None
+
+
+def driver_pod_fault(failure: CallFailure, name: str, namespace: str) -> SparkFault:
+    """What the allocators throw where the driver pod cannot be looked up."""
+    if failure.status != NOT_FOUND:
+        return thrown(failure)
+    missing = (
+        f"No pod was found named {name} in the cluster in the namespace {namespace} (this was supposed to be the driver "
+        "pod.)."
+    )
+    return SparkFault(SPARK_EXCEPTION, missing)
