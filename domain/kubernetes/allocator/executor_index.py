@@ -20,6 +20,7 @@ Source: ExecutorPodsAllocator.onNewSnapshots of Spark 4.3.0 (spec: allocation, s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Final, NamedTuple
@@ -155,6 +156,18 @@ class IndexTables(Tables):
         if pod.number not in self.deleted:
             self.remove_share(pod)
         self.overrun.discard(pod.number)
+
+    @staticmethod
+    def counts_alike(before: Pod, pod: Pod) -> bool:
+        """Whether a pod counts as the same one did before it changed; a pending one is always counted anew."""
+        was, now_is = before.manifest, pod.manifest
+        return (
+            before.state is pod.state
+            and pod.state is not PodState.PENDING
+            and was.labels.get(PROFILE_LABEL) == now_is.labels.get(PROFILE_LABEL)
+            and was.claims == now_is.claims
+            and was.deleted_at == now_is.deleted_at
+        )
 
     def add_share(self, pod: Pod) -> None:
         """Put a pod into its bucket."""
@@ -380,8 +393,11 @@ def _turn(item: tuple[PodNumber, Joined]) -> int:
 def profile_of(pod: Pod) -> ProfileId | None:
     """The profile that the pod's label names; None where Integer.parseInt would throw."""
     text = pod.manifest.labels.get(PROFILE_LABEL)
-    if text is None:
-        return None
+    return None if text is None else _profile_named(text)
+
+
+@lru_cache(maxsize=1_024)
+def _profile_named(text: str) -> ProfileId | None:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
         return None

@@ -93,6 +93,9 @@ class Draft(Counts):
     def _show(self, number: PodNumber, pod: Pod | None) -> None:
         tables = self.tables
         before = tables.pods.get(number)
+        if before is not None and pod is not None and tables.counts_alike(before, pod):
+            tables.pods.put(number, pod)
+            return
         if before is not None:
             tables.leave(before)
         if pod is None:
