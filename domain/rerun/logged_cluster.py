@@ -19,17 +19,17 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from podtide.domain.base.randomness import HOUR_MS, log, split, stream, unit
+from podtide.domain.base.randomness import HOUR_MS, Constant, log, split, stream, unit
 from podtide.domain.base.units import LAST_MS, ExecutorId, Millis
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said
+from podtide.domain.fakes.yarn.description import Executors, Manager, Master, Nodes, Queue, YarnDescription
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion, ContainerId, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ReleaseContainers, ResourcesAnswered
-from podtide.domain.rerun.assumed_yarn import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, Containers
 from podtide.domain.rerun.heartbeats import DescribedCluster
 from podtide.domain.rerun.plan import Faults
@@ -38,10 +38,37 @@ from podtide.domain.rerun.start_up import Starts
 ABORTED: Final = -100
 """Of a loss of which nothing is known: a container that YARN ended, nobody's fault."""
 
+GRANT_MS: Final[Millis] = 1
+"""Assumed: a container is placed as good as at once, so with the default intervals the master has it after 200 ms."""
+
 _SPOT: Final = 11
 _STOP: Final = 12
 _ADMITTED: Final = Why(Cause.REGISTERED)
 _TAKEN: Final = Why(Cause.CONTAINER_COMPLETED)
+_HUGE: Final = 2**40
+_MANY: Final = 1_000_000
+NOW: Final = Constant(0)
+
+
+def assumed_cluster(behaviour: Behaviour, faults: Faults, container: Resource) -> YarnDescription:
+    """A resource manager that gives what it is asked for at once, up to what there is room for.
+
+    ``container``: of the default profile, in whose memory room is counted. Executors come up and end at once.
+    """
+    bounds = [bound for bound in (behaviour.capacity, faults.quota) if bound is not None]
+    queue = Queue() if not bounds else queue_of(min(bounds), container)
+    manager = Manager(
+        latency=NOW, heartbeat_ms=GRANT_MS, node_delay=0, rack_delay=0, anywhere_per_heartbeat=_MANY, minimum_mib=1,
+        dominant=False,
+    )  # fmt: skip
+    executors = Executors(launch=NOW, localize=NOW, localized=NOW, start=NOW, drain=NOW, exit=NOW, rpc=NOW)
+    nodes = (Nodes("assumed", 1, _HUGE),)
+    return YarnDescription(nodes, queue=queue, manager=manager, executors=executors, master=Master(registers=NOW))
+
+
+def queue_of(count: int, container: Resource) -> Queue:
+    """A queue with room for so many containers."""
+    return Queue(count * container.memory_mib, count * container.vcores)
 
 
 def containers_of(behaviour: Behaviour) -> Containers:

@@ -10,7 +10,7 @@ its hands. What is left until the registration is the start-up.
 
 How long the resource manager takes to place a container is in no log. A node is given containers when it reports, once a
 second by default, so of many nodes one is always about to: a container is taken to be placed as good as at once
-(``whatif.planning_yarn.GRANT_MS``). That is an assumption, and makes no difference to what is answered about the log's
+(``rerun.logged_cluster.GRANT_MS``). That is an assumption, and makes no difference to what is answered about the log's
 own config, since what is taken from one part is left to the other.
 
 An executor that is told to go stands until its release is sent with the next beat, and its container is stopped. What is
@@ -37,10 +37,10 @@ from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ProfilesDefined
-from podtide.domain.rerun.assumed_yarn import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, Containers, StartUp
 from podtide.domain.rerun.engine_manager import drive
 from podtide.domain.rerun.heartbeats import DescribedCluster, Heartbeats, is_client
+from podtide.domain.rerun.logged_cluster import assumed_cluster
 from podtide.domain.rerun.plan import NO_FAULTS
 from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
 from podtide.domain.whatif.planning_yarn import without_nodes

@@ -30,7 +30,7 @@ from podtide.domain.protocol.config import EngineConfig, ScalingConfig, YarnConf
 from podtide.domain.protocol.containers import Resource
 from podtide.domain.rerun import plan as plans
 from podtide.domain.rerun.assumed_kubernetes import shifted
-from podtide.domain.rerun.assumed_yarn import _NOW, queue_of
+from podtide.domain.rerun.logged_cluster import NOW, queue_of
 from podtide.domain.rerun.plan import Faults
 
 EXCLUDED: Final = "spark.yarn.exclude.nodes"
@@ -116,7 +116,7 @@ def with_faults(cluster: YarnDescription, faults: Faults, container: Resource) -
             memory_mib=room.memory_mib if queue.memory_mib is None else min(queue.memory_mib, room.memory_mib or 0),
             vcores=room.vcores if queue.vcores is None else min(queue.vcores, room.vcores or 0),
         )
-    master = replace(cluster.master, registers=_NOW)  # the application's boot is over by then
+    master = replace(cluster.master, registers=NOW)  # the application's boot is over by then
     return replace(cluster, executors=executors, queue=queue, master=master)
 
 

@@ -16,8 +16,8 @@ from podtide.domain.fakes.yarn.description import Manager, Nodes, Phase, Queue, 
 from podtide.domain.protocol.containers import Resource
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.assumed_yarn import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
+from podtide.domain.rerun.logged_cluster import assumed_cluster
 from podtide.domain.rerun.plan import NO_FAULTS, Faults, Plan, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.planning_yarn import rounded, with_faults
