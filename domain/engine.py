@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never, cast, get_args
 
-from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.base.units import NEVER, Millis, next_on_grid
 from podtide.domain.kubernetes import side as kubernetes_side
 from podtide.domain.kubernetes.router import KubernetesRouter
 from podtide.domain.kubernetes.side import KubernetesState
@@ -224,19 +224,14 @@ def with_next_heartbeat(state: State, until: Millis | None) -> State:
 def _next_tick(state: State, config: EngineConfig) -> Millis:
     """The place on the 100 ms grid where schedule() may next do something."""
     wanted = scaling_due.due(state.scaling, state.load, config.scaling)
-    return NEVER if wanted == NEVER else _on_grid(state.tick_at, wanted)
-
-
-def _on_grid(first: Millis, at: Millis) -> Millis:
-    """The first place of the grid that begins at ``first`` that is not before ``at``."""
-    return first if at <= first else first + -(-(at - first) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
+    return NEVER if wanted == NEVER else next_on_grid(state.tick_at, TICK_INTERVAL_MS, wanted)
 
 
 def _rested(state: State, config: EngineConfig, now: Millis) -> Millis:
     """The timer's place with the idle ticks passed over that lie before now; a tick that is late stays where it is."""
     if not config.dynamic or state.tick_at >= now or _next_tick(state, config) < now:
         return state.tick_at
-    return _on_grid(state.tick_at, now)
+    return next_on_grid(state.tick_at, TICK_INTERVAL_MS, now)
 
 
 _Stimulus: TypeAlias = kubernetes_side.SideStimulus | YarnStimulus
@@ -309,7 +304,7 @@ class _Run:
     def _tick(self) -> None:
         state = State(self.load, self.scaling, tick_at=self.tick_at)
         if _next_tick(state, self.config) <= self.now:
-            self.tick_at = _on_grid(self.tick_at, self.now + 1)
+            self.tick_at = next_on_grid(self.tick_at, TICK_INTERVAL_MS, self.now + 1)
             self._to_scaling((Tick(self.now),))
             self._settle()
 

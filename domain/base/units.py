@@ -23,6 +23,11 @@ AttemptKey: TypeAlias = tuple[int, int]
 """One attempt of a stage: (stage id, attempt number)."""
 
 
+def next_on_grid(first: Millis, step: Millis, at: Millis) -> Millis:
+    """The first of ``first``, ``first + step``, ``first + 2 * step``... that is not before ``at``."""
+    return first if at <= first else first + -(-(at - first) // step) * step
+
+
 def java_order(text: str) -> bytes:
     """The key by which Java and Scala order strings: UTF-16 code units. Python's own order is by code points."""
     return text.encode("utf-16-be", "surrogatepass")

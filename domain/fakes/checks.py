@@ -29,20 +29,32 @@ def check_window(window: Window, where: str, expect: Expect) -> None:
         expect(every >= until - window.from_ms > 0, f"{where}.every", "at least as long as from from to until")
 
 
-def check_delay(delay: Delay, where: str, expect: Expect) -> None:
-    """What a distribution of durations must be like."""
+def delay_problem(delay: Delay) -> str | None:
+    """What was expected of a distribution of durations; None where it is one."""
     match delay:
         case Constant(ms):
-            expect(0 <= ms <= DELAY_MAX, where, "at most ten years")
+            return None if 0 <= ms <= DELAY_MAX else "at most ten years"
         case Uniform(low, high):
-            expect(0 <= low <= high <= DELAY_MAX, where, "from no longer than to")
+            return None if 0 <= low <= high <= DELAY_MAX else "from no longer than to"
         case Exponential(mean):
-            expect(0 <= mean <= DELAY_MAX, where, "a mean of at most ten years")
+            return None if 0 <= mean <= DELAY_MAX else "a mean of at most ten years"
         case LogNormal(median, p90):
-            expect(0 < median <= p90 <= DELAY_MAX, where, "a median of more than 0, and a p90 no shorter")
+            return None if 0 < median <= p90 <= DELAY_MAX else "a median of more than 0, and a p90 no shorter"
         case Quantiles(points):
             rising = all(p < q and a <= b for (p, a), (q, b) in pairwise(points))
-            expect(bool(points) and rising, where, "percents, and durations that rise with them")
-            expect(all(0 <= p <= 100 and 0 <= ms <= DELAY_MAX for p, ms in points), where, "percents from 0 to 100")
+            fine = bool(points) and rising and all(0 <= p <= 100 and 0 <= ms <= DELAY_MAX for p, ms in points)
+            return None if fine else "percents from 0 to 100, and durations that rise with them"
         case _:
             assert_never(delay)
+
+
+def check_delay(delay: Delay, where: str, expect: Expect) -> None:
+    """What a distribution of durations must be like."""
+    if isinstance(delay, Quantiles):
+        points = delay.points
+        rising = all(p < q and a <= b for (p, a), (q, b) in pairwise(points))
+        expect(bool(points) and rising, where, "percents, and durations that rise with them")
+        expect(all(0 <= p <= 100 and 0 <= ms <= DELAY_MAX for p, ms in points), where, "percents from 0 to 100")
+    else:
+        problem = delay_problem(delay)
+        expect(problem is None, where, problem or "")

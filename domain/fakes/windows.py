@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from podtide.domain.base.units import Millis
+from podtide.domain.base.units import Millis, next_on_grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Window:
             return self.from_ms
         if self.until_ms is None or self.every_ms is None:
             return None
-        return self.from_ms + -(-(t - self.from_ms) // self.every_ms) * self.every_ms
+        return next_on_grid(self.from_ms, self.every_ms, t)
 
 
 ALWAYS_OPEN: Final = Window()

@@ -18,7 +18,7 @@ from pyrsistent import PMap, pmap
 
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.state import BackendState
-from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.base.units import NEVER, Millis, next_on_grid
 from podtide.domain.kubernetes import (
     polling_source as polling,
     resize_plugins as resizing,
@@ -135,7 +135,7 @@ def rested(state: KubernetesState, config: KubernetesConfig, now: Millis) -> Sto
     for place, subscriber in enumerate(state.store.subscribers):
         at = subscriber.due
         if at is not None and at < now and not subscriber.queue and not subscriber.notifications:
-            later = min(_next_run(subscriber, state, config), _grid(at, subscriber.interval_ms, now))
+            later = min(_next_run(subscriber, state, config), next_on_grid(at, subscriber.interval_ms, now))
             if later != at:
                 rows = list(state.store.subscribers) if rows is None else rows
                 rows[place] = replace(subscriber, due=later)
@@ -152,9 +152,4 @@ def _next_run(subscriber: Subscriber, state: KubernetesState, config: Kubernetes
         wanted = allocation.due(state.allocator, config.allocation)
     elif subscriber.name == LIFECYCLE:
         wanted = lifecycle.due(state.lifecycle, config.lifecycle)
-    return wanted if wanted == NEVER else _grid(subscriber.due, subscriber.interval_ms, wanted)
-
-
-def _grid(first: Millis, interval_ms: Millis, at: Millis) -> Millis:
-    """The first of ``first``, ``first + interval``, ... that is not before ``at``."""
-    return first if at <= first else first + -(-(at - first) // interval_ms) * interval_ms
+    return wanted if wanted == NEVER else next_on_grid(subscriber.due, subscriber.interval_ms, wanted)

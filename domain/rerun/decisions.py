@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podtide.domain import engine
-from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis, ProfileId
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis, ProfileId, next_on_grid
 from podtide.domain.engine import State
 from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
@@ -74,9 +74,7 @@ class Core:
         assert self.state is not None
         due = engine.due(self.state, self.config)
         at = max(due, now, self.place)
-        self.next_tick = (
-            NEVER if due == NEVER else self.place + -(-(at - self.place) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
-        )
+        self.next_tick = NEVER if due == NEVER else next_on_grid(self.place, TICK_INTERVAL_MS, at)
         if self.state.scaling.add_time == NEVER:
             self.ramped = False
 

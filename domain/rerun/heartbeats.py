@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podtide.domain import engine
-from podtide.domain.base.units import NEVER, ExecutorId, Millis
+from podtide.domain.base.units import NEVER, ExecutorId, Millis, next_on_grid
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn import cluster as worlds
@@ -156,7 +156,7 @@ class Heartbeats(EngineSteps):
         until = self._side.reporter.until
         assert until is not None
         if until < now:
-            self._beat_at(until + -(-(now - until) // self._period) * self._period)
+            self._beat_at(next_on_grid(until, self._period, now))
 
     def _quiet(self, now: Millis) -> bool:
         """Whether the reporter's next beats change nothing, as long as nothing else happens."""

@@ -7,11 +7,11 @@ bounds, so that a small file cannot ask for more work than somebody would wait f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple
 
-from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
+from podtide.domain.base.randomness import DELAY_MAX
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
+from podtide.domain.fakes.checks import delay_problem
 from podtide.domain.fakes.driver.script import Data, Jobs, Profile, Stage, Targets, Workload
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.config import INT_MAX, ProfileRules
@@ -364,22 +364,3 @@ def _before(index: Index) -> list[int] | str:
 
 def _is_name(name: str) -> bool:
     return bool(name) and "." not in name
-
-
-def delay_problem(delay: Delay) -> str | None:
-    """What was expected of a distribution of durations; None where it is one."""
-    match delay:
-        case Constant(ms):
-            return None if 0 <= ms <= DELAY_MAX else "at most ten years"
-        case Uniform(low, high):
-            return None if 0 <= low <= high <= DELAY_MAX else "from no longer than to"
-        case Exponential(mean):
-            return None if 0 <= mean <= DELAY_MAX else "a mean of at most ten years"
-        case LogNormal(median, p90):
-            return None if 0 < median <= p90 <= DELAY_MAX else "a median of more than 0, and a p90 no shorter"
-        case Quantiles(points):
-            rising = all(p < q and a <= b for (p, a), (q, b) in pairwise(points))
-            fine = bool(points) and rising and all(0 <= p <= 100 and 0 <= ms <= DELAY_MAX for p, ms in points)
-            return None if fine else "percents from 0 to 100, and durations that rise with them"
-        case _:
-            assert_never(delay)

@@ -234,10 +234,10 @@ def _take(tables: DriverTables, word: Word, at: Millis) -> None:
         case DecommissionExecutors():
             for executor in word.executors:
                 if executor in tables.names:
-                    tasks.stand_aside(tables, tables.names[executor], Standing.LEAVING)
+                    tasks.stop_offering(tables, tables.names[executor], Standing.LEAVING)
         case ExecutorDisconnected():
             if word.address in tables.addresses:
-                tasks.stand_aside(tables, tables.addresses[word.address], Standing.SILENT)
+                tasks.stop_offering(tables, tables.addresses[word.address], Standing.SILENT)
         case RemoveExecutor():
             tables.pods.drop(word.executor)
             if word.executor in tables.names:

@@ -44,7 +44,7 @@ def executor_lost(tables: DriverTables, key: int, reason: ExitReason, now: Milli
         attempt = tasks.leave_set(tables, task)
         by_set.setdefault((attempt.job, task.stage, task.attempt), []).append(task)
     for place in sorted(by_set):
-        _tell_lost(tables, place, again.get(place, []), by_set[place], executor, counts, now)
+        _report_lost(tables, place, again.get(place, []), by_set[place], executor, counts, now)
 
 
 def _lose(
@@ -68,7 +68,7 @@ def _lose(
             again.setdefault((attempt.job, attempt.stage, attempt.attempt), []).append(index)
 
 
-def _tell_lost(
+def _report_lost(
     tables: DriverTables,
     place: tuple[int, int, int],
     resubmitted: list[int],

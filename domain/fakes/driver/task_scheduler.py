@@ -261,7 +261,7 @@ def join(tables: DriverTables, row: ExecutorRow) -> None:
     tables.wanting.add(row.profile)
 
 
-def stand_aside(tables: DriverTables, key: int, standing: Standing) -> None:
+def stop_offering(tables: DriverTables, key: int, standing: Standing) -> None:
     """An executor is offered nothing any more; if it is silent, nothing is heard of its tasks either."""
     row = tables.executors[key]
     if row.standing >= standing:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.randomness import Stream, split
 from podtide.domain.base.tables import Field, Serial, Table
-from podtide.domain.base.units import Millis
+from podtide.domain.base.units import Millis, next_on_grid
 from podtide.domain.fakes.tables import FakeTables
 from podtide.domain.fakes.yarn.description import YarnDescription, places
 from podtide.domain.fakes.yarn.rows import (
@@ -177,7 +177,7 @@ class YarnTables(FakeTables[Due]):
         """When a node beats next, later than ``now``."""
         interval = self.plan.description.manager.heartbeat_ms
         first = self.began + self.plan.phases[slot]
-        return first + ((now - first) // interval + 1) * interval
+        return next_on_grid(first, interval, now + 1)
 
     def next_beat(self, slots: int, now: Millis) -> tuple[Millis, int]:
         """Of these slots (a bit for each, at least one) which beats next and when.

@@ -9,7 +9,8 @@ import pytest
 
 from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import ProfileId
-from podtide.domain.fakes.driver.checks import LINEAGE_MAX, Index, Node, delay_problem, problems
+from podtide.domain.fakes.checks import delay_problem
+from podtide.domain.fakes.driver.checks import LINEAGE_MAX, Index, Node, problems
 from podtide.domain.fakes.driver.script import Cached, Job, Jobs, Profile, Stage, Targets, Workload
 from podtide.domain.protocol.config import ProfileRules
 
