@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -422,3 +423,21 @@ def test_an_older_idleness_answers_as_before() -> None:
     for place in sorted(range(len(versions)), key=lambda n: abs(n - len(versions) // 2)):
         assert plainly(versions[place]) == then[place]
         assert plainly(idleness_of(idleness_part(versions[place]))) == then[place]
+
+
+def test_a_fold_that_raises_leaves_the_idleness_as_it_was() -> None:
+    idleness = executor_monitor.fold(executor_monitor.empty(CONFIG), STORY[:6], CONFIG)
+    before, roster = plainly(idleness), idleness.roster(DEFAULT_PROFILE)
+    unhashable: Any = ExecutorAdded(9, [A], DEFAULT_PROFILE)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        executor_monitor.fold(idleness, [*STORY[6:], unhashable], CONFIG)
+    assert plainly(idleness) == before
+    assert idleness.roster(DEFAULT_PROFILE) == roster
+
+
+def test_what_an_idleness_answers_does_not_change_with_the_next_step() -> None:
+    idleness, _ = listed_at(after(added()), 200)
+    answers = idleness.rosters(), idleness.trackers(), idleness.timed_out(), idleness.roster(DEFAULT_PROFILE)
+    kept = repr(answers)
+    executor_monitor.look(executor_monitor.fold(idleness, [added(B, at=201), ExecutorRemoved(202, A)], CONFIG), 400)
+    assert repr(answers) == kept

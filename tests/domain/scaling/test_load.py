@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from podtide.adapters.recording.records.state import load_of, load_part
@@ -235,3 +237,13 @@ def test_an_older_load_answers_as_before() -> None:
         again = load_of(load_part(versions[place]))
         assert again.demand(DEFAULT_PROFILE) == versions[place].demand(DEFAULT_PROFILE)
         assert again.placement() == versions[place].placement()
+
+
+def test_a_fold_that_raises_leaves_the_load_as_it_was() -> None:
+    load = loads.fold(loads.empty(), STORY[:6])
+    before, demand = stored_load(load), load.demand(DEFAULT_PROFILE)
+    unhashable: Any = TaskStart(9, [0], 0, 1, EXECUTOR)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        loads.fold(load, [*STORY[6:], unhashable])
+    assert stored_load(load) == before
+    assert load.demand(DEFAULT_PROFILE) == demand
