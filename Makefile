@@ -40,7 +40,9 @@ demo: $(STAMP)
 
 test: check
 
-check: lint types contracts unit live-quick wheel
+check: lint types contracts
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target live-quick unit
+	$(MAKE) --no-print-directory wheel
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -69,7 +71,8 @@ outside: $(STAMP)
 plain-python: $(STAMP)
 	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) --hypothesis-profile=quick tests/conformance tests/domain/base tests/properties/test_purity.py
 
-# Against a real API server, in one process: each worker would start a server of its own. Skipped, loudly, where there is none.
+# Against a real API server, in one process: each worker would start a server of its own. It waits more than it works, so
+# it goes beside the others. Skipped, loudly, where there is none.
 live-quick: $(STAMP)
 	$(LIVE)
 
