@@ -44,7 +44,7 @@ def test_the_picture_of_the_rooms_is_that_of_the_folders_and_of_the_contracts(to
 def test_every_room_is_explained(top: str) -> None:
     for package in (PROJECT / top).rglob("__init__.py"):
         theory = package.read_text(encoding="utf-8")
-        assert len(theory) > 40, f"{package}: what is this room for?"  # noqa: PLR2004
+        assert len(theory) > 40, f"{package}: what is this room for?"
         room = str(package.parent.relative_to(PROJECT))
         if room != top:
             assert f"| `{room}` |" in PAGE, f"{room} is missing in the tables of rooms"
@@ -66,7 +66,7 @@ def test_five_changes_touch_three_files_each() -> None:
     section = re.search(r"## Five changes\n(.*?)\n## ", PAGE, re.DOTALL)
     assert section is not None
     rows = [row for row in section[1].splitlines() if row.startswith("| ") and "`" in row]
-    assert len(rows) == 5  # noqa: PLR2004
+    assert len(rows) == 5
     for row in rows:
         files = re.findall(r"`([\w/]+\.py)`", row)
         assert 1 <= len(files) <= FILES_MAX, row
