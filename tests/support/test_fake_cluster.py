@@ -111,7 +111,7 @@ def test_two_shells_of_one_world_go_their_own_ways() -> None:
     fake = cluster()
     fake.apply(create(1), 0)
     moment = fake.world
-    twin = FakeCluster(moment, 300 * S)
+    twin = FakeCluster(moment.fork(), 300 * S)
     first = play(fake)
     twin.apply(create(2), 0)
     second = play(twin)
