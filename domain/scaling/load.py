@@ -176,10 +176,10 @@ def fold(load: Load, events: Sequence[Stimulus], *, repair_pending: bool = False
     tables = load._tables
     try:
         signals = _fold(tables, events, repair_pending)
+        return load.hand_over(Load(tables, events, tuple(signals)))
     except BaseException:  # what ``with load.step()`` does, for less: this runs at every batch of events
         tables.roll_back()
         raise
-    return load.hand_over(Load(tables, events, tuple(signals)))
 
 
 def _fold(tables: LoadTables, events: Sequence[Stimulus], repair: bool) -> list[Signal]:

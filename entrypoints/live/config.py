@@ -55,7 +55,7 @@ None of it says what is wanted of whoever acts for it, so it is not taken over f
 NO_LIVE_YARN: Final = (
     "podtide run has no adapter for a live resource manager, only for the API server of Kubernetes; podtide simulate runs "
     "the YARN side against a fake one, and its decisions are functions to import (podtide.domain.engine, "
-    "podtide.domain.yarn.allocator; docs/yarn.md)"
+    "podtide.domain.yarn; docs/yarn.md)"
 )
 """Why a live run is refused where the master is YARN."""
 

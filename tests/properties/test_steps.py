@@ -36,6 +36,12 @@ from tests.support.yarn_world_play import App, plain as plain_yarn
 UNDO = "/domain/base/"
 """Lines of the undo log itself raise nothing: they are what takes the changes back."""
 
+NO_STATE = ("plan", "undo_log", "names")
+"""What of an inside tells nothing: the names of executors only ever grow, and one that nobody holds marks nothing."""
+
+LIVE = ("rows",)
+"""A view of the YARN allocator's tables, which says that it is to be read at once: reading it is not tested."""
+
 WHOSE = {"number": PodNumber(1), "profile": ProfileId(0), "executor": ExecutorId("1"), "alone": False}
 """What readers are asked about."""
 
@@ -79,7 +85,9 @@ def plain(value: Any) -> Any:
     match value:
         case Versioned() | Exclusive():
             return {"of": type(value).__name__, **_slots(value), "inside": _inside(value._tables)}
-        case None | bool() | int() | float() | str() | bytes() | Enum():
+        case float():
+            return repr(value)  # not a number would differ from itself
+        case None | bool() | int() | str() | bytes() | Enum():
             return value
         case Mapping():
             return {plain_key(key): plain(one) for key, one in value.items()}
@@ -112,15 +120,16 @@ def _inside(inside: Any) -> Any:
     twin = inside.fork() if isinstance(inside, Inside) else inside.copy()
     if not isinstance(inside, Inside):
         twin.recount()
-    return {name: one for name, one in _slots(twin).items() if name not in ("plan", "undo_log")}
+    return {name: one for name, one in _slots(twin).items() if name not in NO_STATE}
 
 
 def fails_anywhere(step: Callable[[], object], state: object, where: float) -> None:
     """A step that raises, that far on its way, leaves the state as it was."""
+    before = plain(state)  # the version owns its inside now, so that both runs begin alike
     lines = lines_of(step)
     if lines == 0:
         return
-    before = plain(state)
+    assert plain(state) == before
     with pytest.raises(Boom):
         lines_of(step, 1 + int(where * (lines - 1)))
     assert plain(state) == before
@@ -132,7 +141,7 @@ def readings(value: Any, depth: int = 6) -> Iterator[object]:
         return
     if isinstance(value, Versioned | Exclusive):
         for name in dir(type(value)):
-            if not name.startswith("_") and name not in ("step", "step_at", "stepped", "hand_over", "fork", "books"):
+            if not name.startswith("_") and name not in ("step", "step_at", "stepped", "hand_over", "fork", *LIVE):
                 member = getattr(value, name)
                 if not callable(member):
                     yield member
@@ -157,7 +166,7 @@ def stays(state: object, step: Callable[[], object], *more: object) -> None:
 where = st.floats(0, 1)
 
 
-@settings(max_examples=4)
+@settings(max_examples=40)
 @given(on_kubernetes.configs(), on_kubernetes.applications, on_kubernetes.LUCK, st.lists(where, min_size=4, max_size=4))
 def test_an_engine_on_kubernetes(
     config: EngineConfig, story: list[on_kubernetes.Happens], luck: on_kubernetes.Luck, places: list[float]
@@ -172,7 +181,7 @@ def test_an_engine_on_kubernetes(
         fails_anywhere(step, state, places[place % len(places)])
 
 
-@settings(max_examples=4)
+@settings(max_examples=40)
 @given(on_yarn.configs, on_yarn.happenings, on_yarn.gap_lists, where)
 def test_an_engine_on_yarn(config: EngineConfig, items: list[Any], gaps: list[int], place: float) -> None:
     state, now = engine.launch(config, 0).state, 0

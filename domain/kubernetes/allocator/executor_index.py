@@ -286,7 +286,7 @@ class Counts:
     def first_excess(self, profile: ProfileId, idle_timeout_ms: Millis, *, alone: bool) -> Millis:
         """When the first excess pod of a profile is old enough to go."""
         first: Millis = NEVER
-        for bucket in self.buckets(profile, alone=alone):
+        for bucket in self._buckets(profile, alone=alone):
             if bucket.ripe:
                 return ALWAYS
             young = bucket.first_young()
@@ -311,7 +311,7 @@ class Counts:
         """How many pods of a profile are in which state. ``alone``: it is the only one, so all pods count as its own."""
         tables = self._tables
         created, joined = tables.created_by.get(profile, 0), tables.joined_by.get(profile, 0)
-        buckets = self.buckets(profile, alone=alone)
+        buckets = self._buckets(profile, alone=alone)
         return Census(
             sum(b.pods for b in buckets),
             sum(b.running for b in buckets),
@@ -327,12 +327,12 @@ class Counts:
 
     def ripe_of(self, profile: ProfileId, before: Millis, *, alone: bool) -> list[PodNumber]:
         """Unknown pending pods created before this time, in Spark's hash order."""
-        ripe = [number for bucket in self.buckets(profile, alone=alone) for number in bucket.ripen(before)]
+        ripe = [number for bucket in self._buckets(profile, alone=alone) for number in bucket.ripen(before)]
         return hash_order(ripe)
 
     def undated_of(self, profile: ProfileId, *, alone: bool) -> list[PodNumber]:
         """Unknown pending pods that do not say when they were created, in Spark's hash order. Costs the pending pods."""
-        buckets = self.buckets(profile, alone=alone)
+        buckets = self._buckets(profile, alone=alone)
         return hash_order([number for b in buckets for number, at in b.pending.items() if at == _BEFORE_ALL])
 
     def unreadable(self) -> Pod | None:
@@ -341,7 +341,7 @@ class Counts:
         found = [n for n, pod in tables.pods.items() if n not in tables.deleted and profile_of(pod) is None]
         return tables.pods[min(found)] if found else None
 
-    def buckets(self, profile: ProfileId, *, alone: bool) -> list[Bucket]:
+    def _buckets(self, profile: ProfileId, *, alone: bool) -> list[Bucket]:
         """The buckets whose pods count for a profile."""
         if not alone:
             bucket = self._tables.buckets.get(profile)
