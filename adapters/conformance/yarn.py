@@ -407,25 +407,24 @@ class _Runner(Scripted):
         state, config = self.state, self.config
         health = replace(state.health, failures=state.health.failures.within(config.exclusion.window_ms, self.now))
         self.state = replace(state, health=health)  # counting failures forgets those that count no longer
+        rows = state.rows
         shown: Line = {
             "target": _by_profile(state.targets, int),
-            "running": _by_profile(state.rows.running_by_profile(), _sorted),
-            "starting": _by_profile(state.rows.starting, int),
+            "running": _by_profile(rows.running_by_profile(), _sorted),
+            "starting": _by_profile(rows.starting, int),
             "pending": {
                 rp: [f"{rp}.{number}" for number in table.numbers()]
-                for rp, table in _by_profile(state.rows.requests, lambda table: table).items()
+                for rp, table in _by_profile(rows.requests, lambda table: table).items()
             },
-            "hosts": _by_profile(state.rows.containers_by_host(), self.hosts),
+            "hosts": _by_profile(rows.containers_by_host(), self.hosts),
             "executors": {
                 str(executor): self.numbers[container]
-                for executor, container in sorted(state.rows.container_of.items(), key=lambda pair: int(pair[0]))
+                for executor, container in sorted(rows.container_of.items(), key=lambda pair: int(pair[0]))
             },
-            "launching": sorted(self.numbers[container] for container in state.rows.launching),
-            "released": sorted(self.numbers[container] for container in state.rows.released),
-            "lossPending": {
-                str(one): state.rows.loss_asked[ExecutorId(str(one))] for one in _sorted(state.rows.loss_asked)
-            },
-            "lossStored": _sorted(state.rows.loss_stored),
+            "launching": sorted(self.numbers[container] for container in rows.launching),
+            "released": sorted(self.numbers[container] for container in rows.released),
+            "lossPending": {str(one): rows.loss_asked[ExecutorId(str(one))] for one in _sorted(rows.loss_asked)},
+            "lossStored": _sorted(rows.loss_stored),
             "unexpected": state.unexpected,
             "lastId": state.last_id,
             "localityAware": to_int(sum(state.locality_tasks.values())),

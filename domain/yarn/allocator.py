@@ -72,10 +72,11 @@ def begin(
         last_id=last_id,
         serial=last_serial,
     )
-    turn = NegotiationTurn(state, config, now, state.rows)
-    turn.refresh()
-    turn.remark("profile added", profile=DEFAULT_PROFILE)
-    return turn.step()
+    with state.containers.step() as tables:
+        turn = NegotiationTurn(state, config, now, tables)
+        turn.refresh()
+        turn.remark("profile added", profile=DEFAULT_PROFILE)
+        return turn.step()
 
 
 def negotiate(
@@ -101,11 +102,8 @@ def due(state: YarnState, config: NegotiationConfig) -> Millis:  # noqa: ARG001 
 
 def missing(state: YarnState, profile: ProfileId) -> int:
     """How many containers of a profile a beat would ask for (less than 0: too many)."""
-    rows = state.rows
-    table = rows.requests.get(profile)
-    waiting = 0 if table is None else table.waiting
-    known = rows.running_by.get(profile, 0) + rows.starting.get(profile, 0) + waiting
-    return state.targets.get(profile, 0) - known
+    running, starting, requests = state.containers.counts_of(profile)
+    return state.targets.get(profile, 0) - running - starting - requests.waiting
 
 
 def hear(turn: NegotiationTurn, item: YarnInput) -> None:

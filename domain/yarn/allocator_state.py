@@ -132,7 +132,7 @@ class ContainerTables(Tables):
 
 
 class Containers(Versioned[ContainerTables]):
-    """One version of the containers. What its properties return is to be read at once, and not to be kept."""
+    """One version of the containers."""
 
     __slots__ = ()
 
@@ -141,12 +141,34 @@ class Containers(Versioned[ContainerTables]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def copied(self) -> ContainerTables:
+        """A copy of all tables, which no step changes. Costs the containers."""
+        return self._tables.fork()
+
+    def counts_of(self, profile: ProfileId) -> tuple[int, int, RequestTable]:
+        """Of a profile: how many executors run, how many start, and the requests that wait."""
+        tables = self._tables
+        requests = tables.requests.get(profile, _NO_REQUESTS)
+        return tables.running_by.get(profile, 0), tables.starting.get(profile, 0), requests
+
     @property
-    def rows(self) -> ContainerTables:
-        """Everything, to be read."""
-        return self._tables
+    def started(self) -> int:
+        """Executors that start or run."""
+        tables = self._tables
+        return sum(tables.starting.values()) + len(tables.running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait, of all profiles."""
+        return sum(table.waiting for table in self._tables.requests.values())
+
+    @property
+    def loss_requests(self) -> int:
+        """Executors of which somebody waits to hear why they were lost."""
+        return len(self._tables.loss_asked)
 
 
+_NO_REQUESTS: Final = RequestTable()
 _NO_LOG: Final = {"undo_log": None}
 
 
@@ -176,18 +198,18 @@ class YarnState:
 
     @property
     def rows(self) -> ContainerTables:
-        """The containers' tables, to be read at once."""
-        return self.containers.rows
+        """The containers' tables, copied. Costs the containers; ``containers`` counts without that."""
+        return self.containers.copied()
 
     @property
     def pending(self) -> int:
         """getNumContainersPendingAllocate."""
-        return sum(table.waiting for table in self.rows.requests.values())
+        return self.containers.waiting
 
     @property
     def loss_requests(self) -> int:
         """getNumPendingLossReasonRequests: executors that somebody waits for."""
-        return len(self.rows.loss_asked)
+        return self.containers.loss_requests
 
 
 class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):

@@ -39,9 +39,6 @@ UNDO = "/domain/base/"
 NO_STATE = ("plan", "undo_log", "names")
 """What of an inside tells nothing: the names of executors only ever grow, and one that nobody holds marks nothing."""
 
-LIVE = ("rows",)
-"""A view of the YARN allocator's tables, which says that it is to be read at once: reading it is not tested."""
-
 WHOSE = {"number": PodNumber(1), "profile": ProfileId(0), "executor": ExecutorId("1"), "alone": False}
 """What readers are asked about."""
 
@@ -141,7 +138,7 @@ def readings(value: Any, depth: int = 6) -> Iterator[object]:
         return
     if isinstance(value, Versioned | Exclusive):
         for name in dir(type(value)):
-            if not name.startswith("_") and name not in ("step", "step_at", "stepped", "hand_over", "fork", *LIVE):
+            if not name.startswith("_") and name not in ("step", "step_at", "stepped", "hand_over", "fork"):
                 member = getattr(value, name)
                 if not callable(member):
                     yield member

@@ -19,7 +19,7 @@ from podtide.domain.engine import State
 from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
 from podtide.domain.protocol.config import EngineConfig, YarnConfig
-from podtide.domain.protocol.container_requests import RequestTable, count_of
+from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
 from podtide.domain.protocol.pods import PROFILE_LABEL
 from podtide.domain.protocol.reasons import Held
@@ -159,8 +159,9 @@ def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
 def _yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict[str, Any]:
     """Targets, requests and containers by profile, hosts, executors, failures. Costs one pass over hosts and requests."""
     allocator, registry = side.allocator, side.backend.registry
+    rows = allocator.rows
     hosts: Counter[str] = Counter()
-    for (_, host), containers in allocator.rows.host_counts.items():
+    for (_, host), containers in rows.host_counts.items():
         hosts[host] += containers
     first = sorted(hosts.items(), key=lambda item: (-item[1], item[0]))[:HOSTS_SHOWN]
     sent = sorted(allocator.health.sent)
@@ -182,7 +183,7 @@ def _yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict
         },
         "excluded": sent[:EXCLUDED_SHOWN],
         "excluded_total": len(sent),
-        "released": len(allocator.rows.released),
+        "released": len(rows.released),
         "loss_reasons_asked": allocator.loss_requests,
         "cluster_nodes": allocator.health.nodes,
     }
@@ -190,12 +191,12 @@ def _yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict
 
 def _profile(allocator: YarnState, profile: Any) -> dict[str, int]:
     """One profile: what runs, starts and waits, and what its requests are worth by the hints of now."""
-    table = allocator.rows.requests.get(profile, RequestTable())
+    running, starting, table = allocator.containers.counts_of(profile)
     parts = table.split(allocator.host_tasks.get(profile, {}).keys())
     return {
         "target": allocator.targets[profile],
-        "running": allocator.rows.running_by.get(profile, 0),
-        "starting": allocator.rows.starting.get(profile, 0),
+        "running": running,
+        "starting": starting,
         "pending": table.waiting,
         "local": sum(batch.size for batch in parts.local),
         "stale": count_of(parts.stale),

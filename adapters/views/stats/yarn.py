@@ -223,8 +223,7 @@ class YarnStats(StatsBase):
                 if target != self._targets.get(profile, 0):
                     self._aim(now, profile, target)
         self._pending = allocator.pending
-        started = sum(allocator.rows.starting.values()) + len(allocator.rows.running)
-        self._stand(now, self._pending + started)
+        self._stand(now, self._pending + allocator.containers.started)
 
 
 def nearness(location: str, host: str | None) -> str:
