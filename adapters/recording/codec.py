@@ -58,7 +58,6 @@ Decided: TypeAlias = Command | Report
 MORE_PODS: Final = "MorePods"
 
 _REPORTS: Final = {"held": Held, "schedule threw": ScheduleThrew, "round threw": Threw, "remark": Remark}
-_DEPARTURES: Final = {"killExecutors": Kill, "decommissionExecutors": Decommission}
 
 
 class Unreadable(Exception):

@@ -383,6 +383,3 @@ class Deliver:
     at: Millis
     subscriber: str
     snapshots: tuple[Snapshot, ...]
-
-
-Routed: TypeAlias = NotifySubscribers | CountFailure | Deliver

@@ -8,6 +8,7 @@ says to the engine. ``EngineManager`` does so beside the tasks of a rerun, and k
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
@@ -110,7 +111,7 @@ def drive(
     return steps.rest(now)
 
 
-class EngineManager:
+class EngineManager(ABC):
     """Executors that the engine of a whole application asks a fake cluster for. ``stopped``: why Spark itself ended it."""
 
     def __init__(
@@ -187,17 +188,17 @@ class EngineManager:
         """What the cluster says at ``now``."""
         return tuple(self.steps.cluster.advance(now))
 
+    @abstractmethod
     def _carry_out(self, command: Command, now: Millis) -> None:
         """Keep account of a command of the cluster manager's own; ``requests`` counts its calls."""
-        raise NotImplementedError
 
     def _note(self, reports: Sequence[Report]) -> None:
         """What was held back."""
         self.core.reported(reports)
 
+    @abstractmethod
     def _divide(self, counts: dict[Limit, int]) -> None:
         """Say of the missing executors that were asked for what keeps them away."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------------ executors
 

@@ -35,7 +35,6 @@ from podtide.entrypoints.common.output import Misused, Unreadable
 
 TEMPLATE_KEY: Final = "spark.kubernetes.executor.podTemplateFile"
 USER_KEY: Final = "spark.kubernetes.driverEnv.SPARK_USER"
-NO_CONFIG_MAP_KEY: Final = "spark.kubernetes.executor.disableConfigMap"
 
 
 class DriverPodRefused(Exception):

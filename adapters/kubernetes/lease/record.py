@@ -32,7 +32,6 @@ ID_MAX: Final = 2**31 - 1
 DURATION_MAX_S: Final = 86_400
 NAME_MAX: Final = 63
 FACT_MAX: Final = 4_096
-FACTS_MAX: Final = 64
 _FACT_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
 _NOT_DNS: Final = re.compile(r"[^a-z0-9]+")
 

@@ -77,7 +77,6 @@ class Field(NamedTuple):
 
 
 _AS_IT_IS: Final = frozenset({int, str, bool, type(None)})
-_SPELLED: Final = ("NaN", "Infinity", "-Infinity")
 
 
 class Record:

@@ -8,25 +8,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes.description import Fault, Verb
 from podtide.domain.fakes.kubernetes.rows import Call
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
-from podtide.domain.protocol.pod_commands import (
-    AssignExecutorId,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-)
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 
 _POD, _CLAIM, _CONFIG = "pods", "persistentvolumeclaims", "configmaps"
@@ -47,31 +29,36 @@ _REASONS: Final = {
 def request(command: Call) -> tuple[Verb, str]:
     """What a command asks of the API: the verb and the resource."""
     match command:
-        case CreatePod():
+        case pod_commands.CreatePod():
             return Verb.CREATE, _POD
-        case CreateClaim():
+        case pod_commands.CreateClaim():
             return Verb.CREATE, _CLAIM
-        case CreateSet():
+        case pod_commands.CreateSet():
             return Verb.CREATE, f"{command.kind}s"
-        case CreateConfigMap():
+        case pod_commands.CreateConfigMap():
             return Verb.CREATE, _CONFIG
-        case DeletePods() | DeletePod():
+        case pod_commands.DeletePods() | pod_commands.DeletePod():
             return Verb.DELETE, _POD
-        case DeleteSet():
+        case pod_commands.DeleteSet():
             return Verb.DELETE, f"{command.kind}s"
-        case DeleteOwned():
+        case pod_commands.DeleteOwned():
             return Verb.DELETE, command.kind
-        case ListClaims():
+        case pod_commands.ListClaims():
             return Verb.LIST, _CLAIM
-        case ListPods():
+        case pod_commands.ListPods():
             return Verb.LIST, _POD
-        case GetDriverPod():
+        case pod_commands.GetDriverPod():
             return Verb.GET, _POD
-        case ScaleSet():
+        case pod_commands.ScaleSet():
             return Verb.SCALE, f"{command.kind}s"
-        case ResizeClaim():
+        case pod_commands.ResizeClaim():
             return Verb.PATCH, _CLAIM
-        case MarkInactive() | MarkPods() | AssignExecutorId() | ResizePod():
+        case (
+            pod_commands.MarkInactive()
+            | pod_commands.MarkPods()
+            | pod_commands.AssignExecutorId()
+            | pod_commands.ResizePod()
+        ):
             return Verb.PATCH, _POD
 
 
@@ -123,15 +110,22 @@ def refusal(
 
 def _target(tables: ClusterTables, command: Call) -> str:
     match command:
-        case CreatePod():
+        case pod_commands.CreatePod():
             return pod_name(tables, command.executor)
-        case CreateClaim():
+        case pod_commands.CreateClaim():
             return command.claim.name
-        case CreateSet() | ScaleSet() | DeleteSet() | DeletePod() | MarkInactive() | GetDriverPod():
+        case (
+            pod_commands.CreateSet()
+            | pod_commands.ScaleSet()
+            | pod_commands.DeleteSet()
+            | pod_commands.DeletePod()
+            | pod_commands.MarkInactive()
+            | pod_commands.GetDriverPod()
+        ):
             return command.name
-        case AssignExecutorId() | ResizePod():
+        case pod_commands.AssignExecutorId() | pod_commands.ResizePod():
             return command.pod
-        case ResizeClaim():
+        case pod_commands.ResizeClaim():
             return command.claim
         case _:
             return ""

@@ -24,26 +24,7 @@ from podtide.domain.fakes.kubernetes.rows import Call, CallRow, ClaimRow, Kind, 
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import listed
 from podtide.domain.jvm.instants import format_instant
-from podtide.domain.protocol.pod_commands import (
-    AssignExecutorId,
-    AwaitDriverReady,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-)
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, Outcome, PodsReplaced
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, INACTIVE_LABEL, PodManifest
 from podtide.domain.protocol.reasons import Cause, Why
@@ -57,21 +38,26 @@ _POD: Final = "pods"
 def lane(command: Call) -> int:
     """Which of Spark's threads makes the call: those of one thread come one after the other."""
     match command:
-        case DeletePods():
+        case pod_commands.DeletePods():
             return 3 if command.list_first else 1
-        case CreatePod() | CreateClaim() | ListClaims() | GetDriverPod():
+        case (
+            pod_commands.CreatePod()
+            | pod_commands.CreateClaim()
+            | pod_commands.ListClaims()
+            | pod_commands.GetDriverPod()
+        ):
             return 1
-        case DeletePod() | MarkInactive():
+        case pod_commands.DeletePod() | pod_commands.MarkInactive():
             return 2
-        case MarkPods() | AssignExecutorId():
+        case pod_commands.MarkPods() | pod_commands.AssignExecutorId():
             return 3
-        case CreateSet() | ScaleSet() | DeleteSet():
+        case pod_commands.CreateSet() | pod_commands.ScaleSet() | pod_commands.DeleteSet():
             return 4
-        case ListPods():
+        case pod_commands.ListPods():
             return 5
-        case CreateConfigMap() | DeleteOwned():
+        case pod_commands.CreateConfigMap() | pod_commands.DeleteOwned():
             return 6
-        case ResizePod() | ResizeClaim():
+        case pod_commands.ResizePod() | pod_commands.ResizeClaim():
             return 7
 
 
@@ -108,7 +94,7 @@ def reached(tables: ClusterTables, number: int, now: Millis) -> None:
     tables.count(f"calls.{verb.value} {resource}")
     fault, rng = _fault(tables, row.rng, verb, resource, now)
     outcome = Outcome(0, command.serial)
-    if isinstance(command, MarkPods):
+    if isinstance(command, pod_commands.MarkPods):
         # Patches one by one, each with a fault of its own.
         outcome, fault, rng = _mark(tables, command, row.rng, now)
     elif fault is None or fault.lost is Lost.ANSWER:
@@ -189,7 +175,7 @@ def begin_poll(tables: ClusterTables, now: Millis) -> None:
 def poll(tables: ClusterTables, now: Millis) -> None:
     """The cluster's own poll asks for a list."""
     version = "0" if tables.plan.sources.poll_with_version else None
-    call(tables, ListPods(now, _OWN_POLL, Why(Cause.RESYNCHRONIZE), version), now)
+    call(tables, pod_commands.ListPods(now, _OWN_POLL, Why(Cause.RESYNCHRONIZE), version), now)
 
 
 def _polled(tables: ClusterTables, answer: Outcome, now: Millis) -> None:
@@ -216,72 +202,72 @@ def stop_poll(tables: ClusterTables) -> None:
 def _carry_out(tables: ClusterTables, command: Call, number: int, now: Millis) -> Outcome:
     serial = command.serial
     match command:
-        case CreatePod():
+        case pod_commands.CreatePod():
             return _create_pod(tables, command, now)
-        case CreateClaim():
+        case pod_commands.CreateClaim():
             return _create_claim(tables, command, now)
-        case ListClaims():
+        case pod_commands.ListClaims():
             rows = sorted(tables.claims.items())
             claims = tuple(Claim(c.name, c.storage_class, c.size, c.created_at) for _, c in rows)
             return Outcome(0, serial, claims=claims, found=len(claims))
-        case DeletePods():
+        case pod_commands.DeletePods():
             return Outcome(0, serial, found=_delete_all(tables, _chosen(tables, command), now))
-        case DeletePod():
+        case pod_commands.DeletePod():
             uid = tables.names.get(command.name)
             found = [tables.pods[uid]] if uid is not None else []
             if command.check:
                 found = [pod for pod in found if not pod.deleting]
             return Outcome(0, serial, found=_delete_all(tables, found, now))
-        case MarkInactive():
+        case pod_commands.MarkInactive():
             uid = tables.names.get(command.name)
             if uid is None:
                 return absent(tables, command, command.name)
             relabel(tables, tables.pods[uid], INACTIVE_LABEL, "true", now)
             return Outcome(0, serial, found=1)
-        case AssignExecutorId():
+        case pod_commands.AssignExecutorId():
             uid = tables.names.get(command.pod)
             if uid is None:
                 return absent(tables, command, command.pod)
             relabel(tables, tables.pods[uid], EXECUTOR_LABEL, command.executor, now)
             return Outcome(0, serial, found=1)
-        case CreateSet():
+        case pod_commands.CreateSet():
             return _create_set(tables, command, now)
-        case ScaleSet() | DeleteSet():
+        case pod_commands.ScaleSet() | pod_commands.DeleteSet():
             return _change_set(tables, command, now)
-        case GetDriverPod():
+        case pod_commands.GetDriverPod():
             return (
                 Outcome(0, serial, found=1)
                 if tables.plan.description.driver.present
                 else absent(tables, command, command.name)
             )
-        case ListPods():
+        case pod_commands.ListPods():
             pods, version = listed(tables, number, now)
             return Outcome(0, serial, found=len(pods), version=str(version), pods=pods)
-        case CreateConfigMap():
+        case pod_commands.CreateConfigMap():
             if tables.config_maps:
                 return already_there(tables, command, "spark-exec-conf-map")
             tables.config_maps = 1
             return Outcome(0, serial)
-        case DeleteOwned():
+        case pod_commands.DeleteOwned():
             return Outcome(0, serial, found=_delete_owned(tables, command))
-        case ResizePod():
+        case pod_commands.ResizePod():
             uid = tables.names.get(command.pod)
             if uid is None:
                 return absent(tables, command, command.pod)
             pod = tables.pods[uid]
             show(tables, pod, pod.manifest, now)
             return Outcome(0, serial, found=1)
-        case ResizeClaim():
+        case pod_commands.ResizeClaim():
             claim = tables.claims.get(command.claim)
             if claim is None:
                 return absent(tables, command, command.claim)
             tables.claims.put(claim.name, claim._replace(size=str(command.storage_bytes)))
             return Outcome(0, serial, found=1)
-        case MarkPods():
+        case pod_commands.MarkPods():
             raise AssertionError("done pod by pod")
 
 
-def _create_pod(tables: ClusterTables, command: CreatePod, now: Millis) -> Outcome:
+def _create_pod(tables: ClusterTables, command: pod_commands.CreatePod, now: Millis) -> Outcome:
     name = pod_name(tables, command.executor)
     if name in tables.names:
         return already_there(tables, command, name)
@@ -297,7 +283,7 @@ def _create_pod(tables: ClusterTables, command: CreatePod, now: Millis) -> Outco
     return Outcome(0, command.serial, found=1)
 
 
-def _create_claim(tables: ClusterTables, command: CreateClaim, now: Millis) -> Outcome:
+def _create_claim(tables: ClusterTables, command: pod_commands.CreateClaim, now: Millis) -> Outcome:
     claim = command.claim
     if claim.name in tables.claims:
         return already_there(tables, command, claim.name)
@@ -311,7 +297,7 @@ def _create_claim(tables: ClusterTables, command: CreateClaim, now: Millis) -> O
     return Outcome(0, command.serial, found=1)
 
 
-def _chosen(tables: ClusterTables, command: DeletePods) -> list[PodRow]:
+def _chosen(tables: ClusterTables, command: pod_commands.DeletePods) -> list[PodRow]:
     """The pods that a delete by labels selects, in the order of the labels."""
     if command.executors is None:
         pods = list(tables.pods.values())
@@ -328,7 +314,9 @@ def _delete_all(tables: ClusterTables, pods: Iterable[PodRow], now: Millis) -> i
     return found
 
 
-def _mark(tables: ClusterTables, command: MarkPods, rng: Stream, now: Millis) -> tuple[Outcome, Fault | None, Stream]:
+def _mark(
+    tables: ClusterTables, command: pod_commands.MarkPods, rng: Stream, now: Millis
+) -> tuple[Outcome, Fault | None, Stream]:
     """List pods, then patch one after the other; the first patch that fails ends it."""
     fault, rng = _fault(tables, rng, Verb.LIST, _POD, now)
     if fault is not None:
@@ -360,7 +348,7 @@ def _integer(text: str) -> int:
         return 0  # a cost that is none counts as 0
 
 
-def _create_set(tables: ClusterTables, command: CreateSet, now: Millis) -> Outcome:
+def _create_set(tables: ClusterTables, command: pod_commands.CreateSet, now: Millis) -> Outcome:
     if command.name in tables.set_names:
         return already_there(tables, command, command.name)
     number = tables.set_numbers.next()
@@ -372,12 +360,12 @@ def _create_set(tables: ClusterTables, command: CreateSet, now: Millis) -> Outco
     return Outcome(0, command.serial, found=1)
 
 
-def _change_set(tables: ClusterTables, command: ScaleSet | DeleteSet, now: Millis) -> Outcome:
+def _change_set(tables: ClusterTables, command: pod_commands.ScaleSet | pod_commands.DeleteSet, now: Millis) -> Outcome:
     number = tables.set_names.get(command.name)
     if number is None or tables.sets[number].stateful != (command.kind == "statefulset"):
         return absent(tables, command, command.name)
     row = tables.sets[number]
-    if isinstance(command, ScaleSet):
+    if isinstance(command, pod_commands.ScaleSet):
         tables.sets.put(number, row._replace(replicas=max(0, command.replicas)))
         sync(tables, number, now)
     else:
@@ -390,7 +378,7 @@ def _change_set(tables: ClusterTables, command: ScaleSet | DeleteSet, now: Milli
     return Outcome(0, command.serial, found=1)
 
 
-def _delete_owned(tables: ClusterTables, command: DeleteOwned) -> int:
+def _delete_owned(tables: ClusterTables, command: pod_commands.DeleteOwned) -> int:
     if command.kind == "configmaps":
         found = tables.config_maps
         tables.config_maps = 0
@@ -405,7 +393,7 @@ def _delete_owned(tables: ClusterTables, command: DeleteOwned) -> int:
     return found
 
 
-def await_driver(tables: ClusterTables, command: AwaitDriverReady, now: Millis) -> None:
+def await_driver(tables: ClusterTables, command: pod_commands.AwaitDriverReady, now: Millis) -> None:
     """The client waits for the driver pod to be ready, at most as long as it was told."""
     driver = tables.plan.description.driver
     ready = tables.began + driver.ready_ms
