@@ -62,7 +62,7 @@ RULES: Final = PodRules(check_all_containers=False)
 
 
 @dataclass
-class ScriptedApi:
+class AllocatorApi:
     """The API server as the scenario scripts it."""
 
     claims_created_at: str
@@ -126,7 +126,7 @@ class _Runner(Scripted):
         self._creates: list[Line] | None = None
         self._calls: list[Line] = []
         created_at = str(options.get("pvcCreationTimestamp", "1970-01-01T00:00:00Z"))
-        self.api = ScriptedApi(created_at, bool(options.get("driverPod", True)))
+        self.api = AllocatorApi(created_at, bool(options.get("driverPod", True)))
         self.config = constructed(kubernetes_scenario("pods", header["conf"], options)).allocation
         self.state: AllocatorState = allocation.begin(self.config)
         self.take(Starting(self.now))

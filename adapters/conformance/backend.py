@@ -59,7 +59,7 @@ RECOVERY_KEY: Final = "spark.kubernetes.allocation.recoveryMode.enabled"
 STOPS: Final = {"store": "snapshotsStore", "watch": "watch", "poll": "poll"}
 
 
-class ScriptedApi:
+class BackendApi:
     """The API server as the scenario scripts it: pods by name, and what fails."""
 
     def __init__(self, app_id: str) -> None:
@@ -109,7 +109,7 @@ class _Runner(Scripted):
     def __init__(self, header: Line) -> None:
         super().__init__(header)
         options = header.get("options") or {}
-        self.api = ScriptedApi(self.app_id)
+        self.api = BackendApi(self.app_id)
         self.tasks: deque[tuple[Millis, MarkPods]] = deque()
         self.deleted: tuple[ExecutorId, ...] = ()
         self.stop_throws: frozenset[str] = frozenset()

@@ -38,7 +38,7 @@ class _Shape(Struct, rename="camel", forbid_unknown_fields=True):
     """A line whose keys are all known."""
 
 
-class Container(Struct, rename="camel"):
+class ScenarioContainer(Struct, rename="camel"):
     """A container status; other keys are ignored."""
 
     name: str | None = None
@@ -51,7 +51,7 @@ class Container(Struct, rename="camel"):
     finished_at: Scalar = None
 
 
-class Pod(Struct, rename="camel"):
+class ScenarioPod(Struct, rename="camel"):
     """A pod, of both dialects; other keys are ignored."""
 
     id: Id | None = None
@@ -67,8 +67,8 @@ class Pod(Struct, rename="camel"):
     restart_policy: str | None = None
     reason: str | None = None
     message: str | None = None
-    containers: list[Container] = []
-    init_containers: list[Container] = []
+    containers: list[ScenarioContainer] = []
+    init_containers: list[ScenarioContainer] = []
     no_status: bool = False
     no_spec: bool = False
     app: str = ""
@@ -114,7 +114,7 @@ class PodsLine(_Shape):
     targets: dict[str, Count] = {}
     deliver_on_notify: bool = True
     known_ids: list[Id] = []
-    snapshots: list[list[Pod]] = []
+    snapshots: list[list[ScenarioPod]] = []
     fail_creates: Count = 0
     fail_pvcs: Count = 0
     fail_deletes: Count = 0
@@ -127,7 +127,7 @@ class LifecycleSnapshot(Struct):
     """A snapshot of a lifecycle round: a full list at a time, or updates."""
 
     full: Time | None = None
-    pods: list[Pod] = []
+    pods: list[ScenarioPod] = []
 
 
 class LifecycleLine(_Shape):
@@ -152,8 +152,8 @@ class StoreAct(Struct, rename="camel"):
     interval: Interval = 1000
     throw_next: dict[str, str] = {}
     during: dict[str, list[StoreAct]] = {}
-    replace: list[Pod] = []
-    update: list[Pod] = []
+    replace: list[ScenarioPod] = []
+    update: list[ScenarioPod] = []
     notify: bool = False
     run: bool = False
     stop: bool = False
@@ -171,7 +171,7 @@ class PollLine(_Shape):
     """The polling source."""
 
     at: Time = 0
-    pods: list[Pod] = []
+    pods: list[ScenarioPod] = []
     resource_version: str | int | None = None
     fail: dict[str, list[str]] = {}
     start: bool = False
@@ -201,7 +201,7 @@ class BackendLine(_Shape):
     """The Kubernetes scheduler backend."""
 
     at: Time = 0
-    pods: list[Pod] = []
+    pods: list[ScenarioPod] = []
     fail: dict[str, list[str]] = {}
     fail_code: Count = 403
     deleted_ids: list[Id] = []
@@ -304,8 +304,8 @@ class YarnOptions(Struct, rename="camel"):
 class StatesRow(Struct, rename="camel"):
     """A row of a table of pods and their states."""
 
-    pod: Pod | None = None
-    pods: list[Pod] = []
+    pod: ScenarioPod | None = None
+    pods: list[ScenarioPod] = []
     check_all_containers: bool = True
     spark_container_name: str = ""
 
@@ -356,25 +356,25 @@ class Misfit(NamedTuple):
     what: str
 
 
-class Unknown(NamedTuple):
+class UnknownLines(NamedTuple):
     """Why lines are of no kind that is known here."""
 
     what: str
 
 
-def kind_of(rows: Rows, hint: Iterable[str] = ()) -> str | Misfit | Unknown:
+def kind_of(rows: Rows, hint: Iterable[str] = ()) -> str | Misfit | UnknownLines:
     """The kind of a scenario, by its lines; every line fits the shape of that kind.
 
     Where lines fit several kinds the header's options decide, then ``hint`` (names that the file goes by), then the
     order of ``KINDS``.
     """
     if not rows:
-        return Unknown("no header line with a conf object: not a scenario of dynamic allocation or of pods")
+        return UnknownLines("no header line with a conf object: not a scenario of dynamic allocation or of pods")
     header = rows[0][1]
     if "conf" not in header and ("pod" in header or "pods" in header):
         return _misfit(rows, StatesRow) or TABLE
     if not isinstance(header.get("conf"), dict):
-        return Unknown("no header line with a conf object: not a scenario of dynamic allocation or of pods")
+        return UnknownLines("no header line with a conf object: not a scenario of dynamic allocation or of pods")
     fault = _misfit(rows[:1], Header)
     if fault is not None:
         return fault
@@ -407,7 +407,7 @@ def _misfit(rows: Rows, shape: type[Struct]) -> Misfit | None:
     return None
 
 
-def _strange(rows: Rows) -> Unknown:
+def _strange(rows: Rows) -> UnknownLines:
     """Name the line after which no kind knows all keys, and the keys that are unknown or of different kinds."""
     left = set(KINDS)
     for number, line in rows:
@@ -416,6 +416,6 @@ def _strange(rows: Rows) -> Unknown:
             known = frozenset().union(*(KINDS[name].keys for name in left))
             strange = sorted(map(repr, line.keys() - known)) or sorted(map(repr, line.keys()))
             shown = ", ".join(name[:60] for name in strange[:10])
-            return Unknown(f"line {number} has {shown}: a kind of scenario not known here")
+            return UnknownLines(f"line {number} has {shown}: a kind of scenario not known here")
         left = fitting
     raise AssertionError("some kind knows all keys")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
-from podtide.adapters.conformance.detect import TABLE, Misfit, Unknown, kind_of
+from podtide.adapters.conformance.detect import TABLE, Misfit, UnknownLines, kind_of
 from podtide.adapters.conformance.manifests import ShapeError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class UnknownKind(ScenarioError):
     """A scenario of a kind that this version does not decide."""
 
 
-class Divergence(NamedTuple):
+class AnswerDivergence(NamedTuple):
     """Where two lists of answers part: the line of the expectations (from 1), and both sides (None: missing)."""
 
     line: int
@@ -75,7 +75,7 @@ class Divergence(NamedTuple):
     got: Line | None
 
 
-def compare(expected: Iterable[Line], got: Iterable[Line]) -> Divergence | None:
+def compare(expected: Iterable[Line], got: Iterable[Line]) -> AnswerDivergence | None:
     """The first difference between what Spark said and what the core says, or None."""
     theirs, ours = iter(expected), iter(got)
     number = 0
@@ -85,7 +85,7 @@ def compare(expected: Iterable[Line], got: Iterable[Line]) -> Divergence | None:
         if one is None and other is None:
             return None
         if one != other:
-            return Divergence(number, one, other)
+            return AnswerDivergence(number, one, other)
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Scenario(NamedTuple):
         """Of which kind it is. Raises ScenarioError."""
         return _kind(self.path, _read(self.path))
 
-    def check(self) -> Divergence | None:
+    def check(self) -> AnswerDivergence | None:
         """Re-decide the scenario and compare. Raises ScenarioError when a file cannot be used."""
         rows = _read(self.path)
         kind = _kind(self.path, rows)
@@ -163,7 +163,7 @@ def answers(lines: Sequence[Line]) -> Iterator[Line]:
     Raises ScenarioError for lines that do not fit, and ShapeError on the way for what their kind finds wrong.
     """
     kind = kind_of(list(enumerate(lines, start=1)))
-    if isinstance(kind, Unknown):
+    if isinstance(kind, UnknownLines):
         raise UnknownKind(kind.what)
     if isinstance(kind, Misfit):
         raise ScenarioError(f"line {kind.line}: {kind.what}")
@@ -180,7 +180,7 @@ def state_line(state: State, config: ScalingConfig) -> Line:
 def _kind(path: Path, rows: Sequence[tuple[int, Line]]) -> str:
     names = (path.parent.name, path.parent.name.partition("-")[0], path.name.partition("-")[0])
     kind = kind_of(rows, names)
-    if isinstance(kind, Unknown):
+    if isinstance(kind, UnknownLines):
         raise UnknownKind(f"{path}: {kind.what}")
     if isinstance(kind, Misfit):
         raise ScenarioError(f"{path}:{kind.line}: {kind.what}")

@@ -19,7 +19,7 @@ OK: Final = 200
 FORBIDDEN: Final = 403
 
 
-class Refused(Exception):
+class ConstructionRefused(Exception):
     """Spark's class cannot be constructed with the conf of the scenario: there is nothing to drive."""
 
 
@@ -49,7 +49,7 @@ class Scripted:
 def constructed(config: T | ConstructFailure) -> T:
     """The config. Raises Refused where Spark's constructor ends in an exception."""
     if isinstance(config, ConstructFailure):
-        raise Refused(f"construct: {config}")
+        raise ConstructionRefused(f"construct: {config}")
     return config
 
 
@@ -57,7 +57,7 @@ def played(make: Callable[[Line], Runner], lines: Sequence[Line]) -> Iterator[Li
     """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
     try:
         runner = make(lines[0])
-    except Refused as refused:
+    except ConstructionRefused as refused:
         yield {"error": str(refused)}
         return
     yield from runner.lines

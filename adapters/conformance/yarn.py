@@ -20,7 +20,7 @@ import msgspec
 from podtide.adapters.conformance.detect import YarnAnswer, YarnGiven, YarnOptions
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
 from podtide.adapters.conformance.scenario_configs import yarn_scenario
-from podtide.adapters.conformance.scripted import Line, Refused, Scripted, played
+from podtide.adapters.conformance.scripted import ConstructionRefused, Line, Scripted, played
 from podtide.adapters.conformance.yarn_client import AmClient, places
 from podtide.adapters.views.sparklog import machines
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
@@ -118,7 +118,7 @@ class _Runner(Scripted):
         queued = self.options.launch == "queued"
         answer = yarn_scenario(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
         if isinstance(answer, ConstructFailure):
-            raise Refused(f"construct: {answer if answer.message else answer.exception_class}")
+            raise ConstructionRefused(f"construct: {answer if answer.message else answer.exception_class}")
         self.config = answer.config
         step = yarn.begin(self.config, self.now, last_id=self.options.last_executor_id)
         self.state: YarnState = step.state

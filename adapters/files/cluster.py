@@ -16,16 +16,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from podtide.adapters.files.schema import (
-    Key,
+    FileKey,
     ListOf,
     Maybe,
     PairsOf,
-    Record,
+    RecordCodec,
     record,
     text_of as text_of_file,
     understood,
 )
-from podtide.adapters.files.values import DURATION, INTEGER, NAME, NUMBER, Reader, Text, Unreadable, choice, refuse
+from podtide.adapters.files.values import (
+    DURATION,
+    INTEGER,
+    NAME,
+    NUMBER,
+    FileReader,
+    Text,
+    UnreadableValue,
+    choice,
+    refuse,
+)
 from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar
 from podtide.adapters.files.yaml_writer import NOTHING, Written, document, quoted
 from podtide.domain.fakes.kubernetes import description as described
@@ -87,7 +97,7 @@ EXECUTORS: Final = record(
 class _Stages:
     """The default stages with what the file says of them, then its own, in its order."""
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The stages."""
         if isinstance(node, Scalar) and node.null:
             return STAGES
@@ -100,7 +110,7 @@ class _Stages:
             if isinstance(value, Scalar) and value.null:
                 if name not in stages:
                     known = f"; the stages are {', '.join(stages)}"
-                    raise Unreadable(line, where, f"there is no stage of this name to take away{known}")
+                    raise UnreadableValue(line, where, f"there is no stage of this name to take away{known}")
                 del stages[name]
             elif name in stages:
                 stages[name] = replace(stages[name], **STAGE.fields(value, where, reader, required=False))
@@ -129,19 +139,21 @@ def _kind(text: str) -> str:
 
 
 _STAGES: Final = _Stages()
-CHANCE: Final = Record(dict, (Key("seed", "seed", INTEGER), Key("calm", "calm_ms", Maybe(DURATION))), None, "")
+CHANCE: Final = RecordCodec(
+    dict, (FileKey("seed", "seed", INTEGER), FileKey("calm", "calm_ms", Maybe(DURATION))), None, ""
+)
 """What every cluster file may begin with."""
 
 _PLAIN: Final = record(Description, "", "api watch driver controllers", make=dict)
-_TOP: Final = Record(
+_TOP: Final = RecordCodec(
     dict,
     (
         *CHANCE.keys,
-        Key("nodes", "nodes", NODES),
-        Key("executors", "executors", Record(dict, SHAPE.keys + EXECUTORS.keys, None, EXECUTORS.expected)),
-        Key("stages", "stages", _STAGES),
+        FileKey("nodes", "nodes", NODES),
+        FileKey("executors", "executors", RecordCodec(dict, SHAPE.keys + EXECUTORS.keys, None, EXECUTORS.expected)),
+        FileKey("stages", "stages", _STAGES),
         *_PLAIN.keys,
-        Key(
+        FileKey(
             "kind",
             "kind",
             Text(f"{KUBERNETES} here (a file of kind yarn describes another sort of cluster)", _kind, str),
@@ -169,7 +181,7 @@ def understand(text: str, name: str = "cluster") -> Description:
     return understood(text, name, _description, problems)
 
 
-def _description(node: Node | None, reader: Reader) -> Description:
+def _description(node: Node | None, reader: FileReader) -> Description:
     if node is None:
         return KIND
     reader.enter(node, "")

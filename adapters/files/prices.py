@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from podtide.adapters.files.values import Reader, Text, Unreadable, refuse, unknown
+from podtide.adapters.files.values import FileReader, Text, UnreadableValue, refuse, unknown
 from podtide.adapters.files.yaml_reader import Mapping, YamlError, parse
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.whatif.prices import Prices, problems
@@ -80,11 +80,11 @@ def read(path: Path) -> Prices:
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise PriceError(f"{name}:{line}: expected UTF-8 text") from None
-    reader = Reader()
+    reader = FileReader()
     try:
         values = _values(text, name, reader)
-    except (YamlError, Unreadable) as fault:
-        key = f"{fault.key}: " if isinstance(fault, Unreadable) else ""
+    except (YamlError, UnreadableValue) as fault:
+        key = f"{fault.key}: " if isinstance(fault, UnreadableValue) else ""
         raise PriceError(f"{name}:{fault.line}: {key}{escaped(fault.why)}") from None
 
     def where(key: str) -> str:
@@ -93,7 +93,7 @@ def read(path: Path) -> Prices:
     return _checked(Prices(**values), where)
 
 
-def _values(text: str, name: str, reader: Reader) -> dict[str, Any]:
+def _values(text: str, name: str, reader: FileReader) -> dict[str, Any]:
     node = parse(text)
     if node is None:
         raise PriceError(f"{name}: it is empty: expected prices such as core-hour: 0.04")

@@ -1,7 +1,7 @@
 """What may stand in a file of a user: for each kind of value how it is read, written and asked for.
 
-A ``Codec`` reads a node into a value and writes the value back as text or as a mapping; what it cannot read it refuses
-with what was expected. ``Record`` is the codec of a dataclass: its keys, each with a codec of its own. A key that is
+A ``ValueCodec`` reads a node into a value and writes the value back as text or as a mapping; what it cannot read it refuses
+with what was expected. ``RecordCodec`` is the codec of a dataclass: its keys, each with a codec of its own. A key that is
 not given keeps its default, and one that has its default is not written. ``record`` derives a record from its
 dataclass: keys are called like the fields (``retry_after_ms`` is ``retry-after``), and the kind of a value follows from
 the field's unit and type.
@@ -26,9 +26,9 @@ from podtide.adapters.files.values import (
     MEMORY,
     NAME,
     NUMBER,
-    Reader,
+    FileReader,
     Text,
-    Unreadable,
+    UnreadableValue,
     choice,
     number,
     refuse,
@@ -44,10 +44,10 @@ from podtide.domain.base.units import Millis
 T = TypeVar("T")
 
 
-class Codec(Protocol):
+class ValueCodec(Protocol):
     """Reads and writes one kind of value."""
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The value of a node. Raises Unreadable."""
         ...
 
@@ -60,9 +60,9 @@ class Codec(Protocol):
 class Maybe:
     """A value or nothing (null)."""
 
-    codec: Codec
+    codec: ValueCodec
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The value, None for null."""
         return None if isinstance(node, Scalar) and node.null else self.codec.read(node, path, reader)
 
@@ -75,10 +75,10 @@ class Maybe:
 class ListOf:
     """A list; a single value may stand for a list of one where values are scalars."""
 
-    codec: Codec
+    codec: ValueCodec
     expected: str
 
-    def read(self, node: Node, path: str, reader: Reader) -> tuple[Any, ...]:
+    def read(self, node: Node, path: str, reader: FileReader) -> tuple[Any, ...]:
         """The values, in order."""
         if isinstance(node, Scalar) and not node.null and isinstance(self.codec, Text):
             return (self.codec.read(node, path, reader),)
@@ -101,10 +101,10 @@ class PairsOf:
     """A mapping from scalars to values, kept in order as pairs."""
 
     keys: Text
-    values: Codec
+    values: ValueCodec
     expected: str
 
-    def read(self, node: Node, path: str, reader: Reader) -> tuple[tuple[Any, Any], ...]:
+    def read(self, node: Node, path: str, reader: FileReader) -> tuple[tuple[Any, Any], ...]:
         """The pairs, in order."""
         if not isinstance(node, Mapping):
             raise refuse(node, path, self.expected)
@@ -114,7 +114,7 @@ class PairsOf:
             reader.enter(value, where, line)
             key = self.keys.read(Scalar(line, text, True), where, reader)
             if any(key == other for other, _ in pairs):
-                raise Unreadable(line, where, "the same key twice")
+                raise UnreadableValue(line, where, "the same key twice")
             pairs.append((key, self.values.read(value, where, reader)))
         return tuple(pairs)
 
@@ -124,29 +124,29 @@ class PairsOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class FileKey:
     """A key of a record: its name in the file, the attribute it fills, and whether it has to be there."""
 
     name: str
     attribute: str
-    codec: Codec
+    codec: ValueCodec
     required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordCodec:
     """A mapping with known keys, read into a dataclass. ``base`` has the defaults of the keys that are not required."""
 
     make: Callable[..., Any]
-    keys: tuple[Key, ...]
+    keys: tuple[FileKey, ...]
     base: Any
     expected: str
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The dataclass."""
         return self.make(**self.fields(node, path, reader))
 
-    def fields(self, node: Node, path: str, reader: Reader, required: bool = True) -> dict[str, Any]:
+    def fields(self, node: Node, path: str, reader: FileReader, required: bool = True) -> dict[str, Any]:
         """The attributes that the mapping gives."""
         if isinstance(node, Scalar) and node.null:
             node = Mapping(node.line)
@@ -159,11 +159,11 @@ class Record:
             reader.enter(value, where, line)
             key = known.get(name)
             if key is None:
-                raise Unreadable(line, where, unknown(name, list(known)))
+                raise UnreadableValue(line, where, unknown(name, list(known)))
             fields[key.attribute] = key.codec.read(value, where, reader)
         missing = [key.name for key in self.keys if key.required and key.attribute not in fields]
         if missing and required:
-            raise Unreadable(node.line, path or "the file", f"expected the key {missing[0]} ({self.expected})")
+            raise UnreadableValue(node.line, path or "the file", f"expected the key {missing[0]} ({self.expected})")
         return fields
 
     def write(self, value: Any) -> Written:
@@ -178,7 +178,7 @@ class Record:
             theirs = getattr(base, key.attribute, None)
             if (key.required and base is self.base) or mine != theirs:
                 codec = key.codec
-                if isinstance(codec, Record) and theirs is not None and codec.base is not None:
+                if isinstance(codec, RecordCodec) and theirs is not None and codec.base is not None:
                     found[key.name] = codec.differing(mine, codec.base)
                 else:
                     found[key.name] = codec.write(mine)
@@ -206,7 +206,7 @@ class DelayCodec:
         "a duration, {from: 1s, to: 5s}, {mean: 10s}, {median: 2s, p90: 6s} or {quantiles: {0: 1s, 50: 2s, 100: 9s}}"
     )
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The distribution."""
         if isinstance(node, Scalar) and not node.null:
             return Constant(DURATION.read(node, path, reader))
@@ -218,7 +218,7 @@ class DelayCodec:
             return Quantiles(tuple(sorted(_QUANTILES.read(points, f"{path}.quantiles", reader))))
         make = _DELAYS.get(frozenset(node.items))
         if make is None:
-            raise Unreadable(node.line, path, f"expected {self.expected}, got {{{', '.join(node.items)}}}")
+            raise UnreadableValue(node.line, path, f"expected {self.expected}, got {{{', '.join(node.items)}}}")
         values = {}
         for name, (line, value) in node.items.items():
             reader.enter(value, f"{path}.{name}", line)
@@ -247,8 +247,8 @@ DELAY: Final = DelayCodec()
 
 # records of dataclasses
 
-_UNITS: Final[dict[str, Codec]] = {"_ms": DURATION, "_mib": MEMORY, "_millis": CPU}
-_KINDS: Final[dict[Any, Codec]] = {int: INTEGER, float: NUMBER, bool: FLAG, str: NAME}
+_UNITS: Final[dict[str, ValueCodec]] = {"_ms": DURATION, "_mib": MEMORY, "_millis": CPU}
+_KINDS: Final[dict[Any, ValueCodec]] = {int: INTEGER, float: NUMBER, bool: FLAG, str: NAME}
 """The codecs of types; ``record`` adds the dataclasses."""
 
 
@@ -259,8 +259,8 @@ def record(
     *,
     optional: str = "",
     make: Callable[..., Any] | None = None,
-    **codecs: Codec,
-) -> Record:
+    **codecs: ValueCodec,
+) -> RecordCodec:
     """The codec of a dataclass, which from now on is the codec of all fields of that type.
 
     ``keys``: the fields in order, ``key=field`` where the two have different names; all fields where it is left out.
@@ -281,14 +281,14 @@ def record(
         unit = next((unit for unit in _UNITS if attribute.endswith(unit)), "")
         codec = codecs.get(attribute) or _codec_of(hints[attribute], unit)
         required = not hasattr(defaults, attribute) and attribute != optional
-        found.append(Key(name or attribute.removesuffix(unit).replace("_", "-"), attribute, codec, required))
-    codec = Record(make or kind, tuple(found), defaults, expected)
+        found.append(FileKey(name or attribute.removesuffix(unit).replace("_", "-"), attribute, codec, required))
+    codec = RecordCodec(make or kind, tuple(found), defaults, expected)
     if make is None:
         _KINDS[kind] = codec
     return codec
 
 
-def _codec_of(hint: Any, unit: str) -> Codec:
+def _codec_of(hint: Any, unit: str) -> ValueCodec:
     if isinstance(hint, NewType):
         hint = hint.__supertype__
     if isinstance(hint, UnionType) and NoneType in get_args(hint):
@@ -331,15 +331,15 @@ def text_of(path: Path, what: str) -> str:
 def understood(
     text: str,
     name: str,
-    read: Callable[[Node | None, Reader], T],
+    read: Callable[[Node | None, FileReader], T],
     problems: Callable[[T], SequenceOf[tuple[str, str]]],
 ) -> T:
     """What a text describes. ``problems``: what cannot be in it, by the path of a key. Raises FileError."""
-    reader = Reader()
+    reader = FileReader()
     try:
         value = read(parse(text), reader)
-    except (YamlError, Unreadable) as fault:
-        key = f"{fault.key}: " if isinstance(fault, Unreadable) else ""
+    except (YamlError, UnreadableValue) as fault:
+        key = f"{fault.key}: " if isinstance(fault, UnreadableValue) else ""
         raise FileError(name, fault.line, f"{key}{fault.why}") from None
     if found := problems(value):
         raise FileError(name, reader.line(found[0][0]), first_of(found))

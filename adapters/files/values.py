@@ -10,13 +10,13 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Final
 
-from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar, Sequence, Walk
+from podtide.adapters.files.yaml_reader import Mapping, Node, NodeWalk, Scalar, Sequence
 from podtide.adapters.files.yaml_writer import Written, quoted
 from podtide.domain.base.randomness import DELAY_MAX
 from podtide.domain.base.units import Millis
 
 
-class Unreadable(Exception):
+class UnreadableValue(Exception):
     """A value that is not what was expected: its line, the path of its key, and what was expected there."""
 
     def __init__(self, line: int, key: str, why: str) -> None:
@@ -26,11 +26,11 @@ class Unreadable(Exception):
         self.why = why
 
 
-class Reader:
+class FileReader:
     """Where the reading is: it counts what it looks at and remembers which key stands on which line."""
 
     def __init__(self) -> None:
-        self._walk = Walk()
+        self._walk = NodeWalk()
         self.lines: dict[str, int] = {}
 
     def enter(self, node: Node, path: str, line: int | None = None) -> None:
@@ -47,7 +47,7 @@ class Reader:
         return None
 
 
-def refuse(node: Node, path: str, expected: str) -> Unreadable:
+def refuse(node: Node, path: str, expected: str) -> UnreadableValue:
     """A node that is not what was expected there."""
     match node:
         case Scalar():
@@ -56,7 +56,7 @@ def refuse(node: Node, path: str, expected: str) -> Unreadable:
             got = "got a mapping"
         case Sequence():
             got = "got a list"
-    return Unreadable(node.line, path or "the file", f"expected {expected}, {got}")
+    return UnreadableValue(node.line, path or "the file", f"expected {expected}, {got}")
 
 
 def unknown(name: str, known: list[str]) -> str:
@@ -74,7 +74,7 @@ class Text:
     parse: Callable[[str], Any]
     show: Callable[[Any], str]
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:  # noqa: ARG002 - all codecs are asked alike
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:  # noqa: ARG002 - all codecs are asked alike
         """The value of a scalar."""
         if not isinstance(node, Scalar) or node.null:
             raise refuse(node, path, self.expected)

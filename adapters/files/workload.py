@@ -20,8 +20,8 @@ from podtide.adapters.files.values import (
     INTEGER,
     NAME,
     NUMBER,
-    Reader,
-    Unreadable,
+    FileReader,
+    UnreadableValue,
     duration,
     refuse,
     show_duration,
@@ -121,21 +121,21 @@ def _time(text: str) -> Millis | None:
         return None
 
 
-def _workload(node: Node | None, reader: Reader) -> Workload:
+def _workload(node: Node | None, reader: FileReader) -> Workload:
     if node is None or (isinstance(node, Scalar) and node.null):
-        raise Unreadable(1, "the file", "expected targets or jobs, got nothing")
+        raise UnreadableValue(1, "the file", "expected targets or jobs, got nothing")
     reader.enter(node, "")
     if not isinstance(node, Mapping):
         raise refuse(node, "", f"a mapping with the keys {', '.join(_TOP)}")
     for name, (line, _) in node.items.items():
         if name not in _TOP:
-            raise Unreadable(line, name, unknown(name, list(_TOP)))
+            raise UnreadableValue(line, name, unknown(name, list(_TOP)))
     if ("targets" in node.items) == ("jobs" in node.items):
-        raise Unreadable(node.line, "the file", "expected either targets or jobs")
+        raise UnreadableValue(node.line, "the file", "expected either targets or jobs")
     if "targets" in node.items:
         for name, (line, _) in node.items.items():
             if name != "targets":
-                raise Unreadable(line, name, "this key belongs to jobs, and the file has targets")
+                raise UnreadableValue(line, name, "this key belongs to jobs, and the file has targets")
         return _targets(*node.items["targets"], reader)
     line, jobs = node.items["jobs"]
     profiles = _profiles(*node.items["profiles"], reader) if "profiles" in node.items else ()
@@ -143,7 +143,7 @@ def _workload(node: Node | None, reader: Reader) -> Workload:
     return Jobs(jobs=_jobs(line, jobs, reader), profiles=profiles, **DRIVER.fields(rest, "", reader))
 
 
-def _targets(line: int, node: Node, reader: Reader) -> Targets:
+def _targets(line: int, node: Node, reader: FileReader) -> Targets:
     steps: list[tuple[Millis, tuple[tuple[ProfileId, int], ...]]] = []
     for name, where, at, value in _named(
         "targets", line, node, reader, "targets by time, as {0s: 10, 60s: {0: 20, 1: 5}}"
@@ -160,7 +160,7 @@ def _targets(line: int, node: Node, reader: Reader) -> Targets:
     return Targets(tuple(sorted(steps, key=lambda step: step[0])))
 
 
-def _profiles(line: int, node: Node, reader: Reader) -> tuple[Profile, ...]:
+def _profiles(line: int, node: Node, reader: FileReader) -> tuple[Profile, ...]:
     found = []
     for name, where, at, value in _named(
         "profiles", line, node, reader, "profiles by id, as {1: {executor: {cores: 4}}}"
@@ -170,7 +170,7 @@ def _profiles(line: int, node: Node, reader: Reader) -> tuple[Profile, ...]:
     return tuple(found)
 
 
-def _jobs(line: int, node: Node, reader: Reader) -> tuple[Job, ...]:
+def _jobs(line: int, node: Node, reader: FileReader) -> tuple[Job, ...]:
     found = []
     for name, where, at, value in _named(
         "jobs", line, node, reader, "jobs by name, as {load: {stages: {map: {tasks: 9}}}}"
@@ -178,30 +178,30 @@ def _jobs(line: int, node: Node, reader: Reader) -> tuple[Job, ...]:
         if not isinstance(value, Mapping):
             raise refuse(value, where, JOB.expected)
         if _STAGES not in value.items:
-            raise Unreadable(at, where, f"expected the key {_STAGES} ({JOB.expected})")
+            raise UnreadableValue(at, where, f"expected the key {_STAGES} ({JOB.expected})")
         known = [*(key.name for key in JOB.keys), _STAGES]
         for key, (key_line, _) in value.items.items():
             if key not in known:
-                raise Unreadable(key_line, f"{where}.{key}", unknown(key, known))
+                raise UnreadableValue(key_line, f"{where}.{key}", unknown(key, known))
         rest = Mapping(value.line, {key: item for key, item in value.items.items() if key != _STAGES})
         stages = _stages(f"{where}.{_STAGES}", *value.items[_STAGES], reader)
         found.append(Job(name=name, stages=stages, **JOB.fields(rest, where, reader)))
     return tuple(found)
 
 
-def _stages(path: str, line: int, node: Node, reader: Reader) -> tuple[Stage, ...]:
+def _stages(path: str, line: int, node: Node, reader: FileReader) -> tuple[Stage, ...]:
     named = _named(path, line, node, reader, "stages by name, as {map: {tasks: 200, duration: 2s}}")
     return tuple(Stage(name=name, **STAGE.fields(value, where, reader)) for name, where, _, value in named)
 
 
-def _named(path: str, line: int, node: Node, reader: Reader, expected: str) -> Iterable[tuple[str, str, int, Node]]:
+def _named(path: str, line: int, node: Node, reader: FileReader, expected: str) -> Iterable[tuple[str, str, int, Node]]:
     """The entries of a mapping whose keys are names: name, path, line and value."""
     reader.enter(node, path, line)
     if not isinstance(node, Mapping):
         raise refuse(node, path, expected)
     for name, (at, value) in node.items.items():
         if "." in name and path != "targets":
-            raise Unreadable(at, f"{path}.{name}"[:200], "expected a name without a dot")
+            raise UnreadableValue(at, f"{path}.{name}"[:200], "expected a name without a dot")
         where = f"{path}.{name}"
         reader.enter(value, f"{path}[]", at)  # a name may hold what would count as depth
         reader.lines[where] = at

@@ -4,7 +4,7 @@ Only what describes data is taken: mappings, sequences and scalars of one docume
 tag that would make anything else is refused. Scalars stay the text that they are; what they mean is for the reader who knows
 what is expected there, so that ``no`` can be a name and ``1:30`` is no number of seconds by accident. The file's size,
 the depth of its nesting and the number of its nodes are bounded; aliases make no copies here, so a reader of the nodes
-counts with ``Walk``, and a file that refers to itself ends at the depth.
+counts with ``NodeWalk``, and a file that refers to itself ends at the depth.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class _Builder:
                 self._open[-1] = (parent, None, line)
 
 
-class Walk:
+class NodeWalk:
     """Counts the nodes that are looked at, so that aliases cannot make a small file large."""
 
     def __init__(self) -> None:

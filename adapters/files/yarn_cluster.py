@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from podtide.adapters.files import cluster as kubernetes_file
 from podtide.adapters.files.cluster import CHANCE, KUBERNETES, text_of
-from podtide.adapters.files.schema import FileError, Key, ListOf, PairsOf, Record, record, understood
-from podtide.adapters.files.values import DURATION, INTEGER, NAME, NUMBER, Reader, Unreadable
+from podtide.adapters.files.schema import FileError, FileKey, ListOf, PairsOf, RecordCodec, record, understood
+from podtide.adapters.files.values import DURATION, INTEGER, NAME, NUMBER, FileReader, UnreadableValue
 from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar, YamlError, parse
 from podtide.adapters.files.yaml_writer import Written, document
 from podtide.domain.fakes.kubernetes.description import Description
@@ -34,7 +34,7 @@ class _Amounts:
 
     _pairs: Final = PairsOf(NAME, INTEGER, "amounts by resource, as {yarn.io/gpu: 2}")
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The amounts, sorted by name."""
         return tuple(sorted(self._pairs.read(node, path, reader)))
 
@@ -58,12 +58,12 @@ GROUP: Final = record(
 class _Group:
     """A row of nodes; how many there are may follow from their names."""
 
-    def read(self, node: Node, path: str, reader: Reader) -> Any:
+    def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The row."""
         fields = GROUP.fields(node, path, reader)
         if "count" not in fields:
             if "hosts" not in fields:
-                raise Unreadable(node.line, path, f"expected the key count, or hosts ({GROUP.expected})")
+                raise UnreadableValue(node.line, path, f"expected the key count, or hosts ({GROUP.expected})")
             fields["count"] = len(fields["hosts"])
         return Nodes(**fields)
 
@@ -131,17 +131,19 @@ MASTER: Final = record(
 )
 
 
-_NODES: Final = Record(dict, tuple(sorted(NODES.keys + TIMES.keys, key=lambda key: key.name)), None, NODES.expected)
-_TOP: Final = Record(
+_NODES: Final = RecordCodec(
+    dict, tuple(sorted(NODES.keys + TIMES.keys, key=lambda key: key.name)), None, NODES.expected
+)
+_TOP: Final = RecordCodec(
     dict,
     (
-        Key("kind", "kind", NAME),
+        FileKey("kind", "kind", NAME),
         *CHANCE.keys,
-        Key("nodes", "nodes", _NODES),
-        Key("queue", "queue", QUEUE),
-        Key("manager", "manager", MANAGER),
-        Key("executors", "executors", EXECUTORS),
-        Key("master", "master", MASTER),
+        FileKey("nodes", "nodes", _NODES),
+        FileKey("queue", "queue", QUEUE),
+        FileKey("manager", "manager", MANAGER),
+        FileKey("executors", "executors", EXECUTORS),
+        FileKey("master", "master", MASTER),
     ),
     None,
     "",
@@ -186,16 +188,16 @@ def understand(text: str, name: str = "cluster") -> YarnDescription:
     return understood(text, name, _description, problems)
 
 
-def _description(node: Node | None, reader: Reader) -> YarnDescription:
+def _description(node: Node | None, reader: FileReader) -> YarnDescription:
     if node is not None:
         reader.enter(node, "")
     if not isinstance(node, Mapping):
         line = 1 if node is None else node.line
         keys = ", ".join(key.name for key in _TOP.keys)
-        raise Unreadable(line, "the file", f"expected a mapping with the keys {keys}")
+        raise UnreadableValue(line, "the file", f"expected a mapping with the keys {keys}")
     if not is_yarn(node):
         line, kind = node.items.get("kind", (node.line, None))
-        raise Unreadable(line, "kind", f"expected {KIND} (a YARN cluster){'' if kind is None else _got(kind)}")
+        raise UnreadableValue(line, "kind", f"expected {KIND} (a YARN cluster){'' if kind is None else _got(kind)}")
     fields = _TOP.fields(node, "", reader)
     del fields["kind"]
     nodes = fields.pop("nodes", {})

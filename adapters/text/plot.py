@@ -28,14 +28,14 @@ COLUMNS_MIN: Final = 24
 ROWS_MAX: Final = 13
 
 
-class Span(NamedTuple):
+class StyledSpan(NamedTuple):
     """Text in one style: ``axis``, ``target``, ``need``, ``busy``, ``idle`` or ``blank``."""
 
     text: str
     style: str
 
 
-Line: TypeAlias = list[Span]
+Line: TypeAlias = list[StyledSpan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def draw(series: Mapping[str, Any], span_ms: Millis, width: int, glyphs: Glyphs)
         labelled = row % every == 0
         label = f"{round(row * top / (rows - 1)):,}" if labelled else ""
         lines.append(
-            [Span(f"{label:>{margin - 1}} {glyphs.tick if labelled else glyphs.side}", "axis"), *_runs(grid[row])]
+            [StyledSpan(f"{label:>{margin - 1}} {glyphs.tick if labelled else glyphs.side}", "axis"), *_runs(grid[row])]
         )
     lines.extend(_time_axis(span_ms, columns, margin, glyphs))
     return lines
@@ -150,8 +150,8 @@ def _resampled(
     return points
 
 
-def _grid(points: Sequence[tuple[float, ...]], top: int, rows: int, glyphs: Glyphs) -> list[list[Span]]:
-    grid = [[Span(" ", "blank")] * len(points) for _ in range(rows)]
+def _grid(points: Sequence[tuple[float, ...]], top: int, rows: int, glyphs: Glyphs) -> list[list[StyledSpan]]:
+    grid = [[StyledSpan(" ", "blank")] * len(points) for _ in range(rows)]
 
     def level(value: float) -> float:
         return min(value, top) * (rows - 1) / top
@@ -165,26 +165,26 @@ def _grid(points: Sequence[tuple[float, ...]], top: int, rows: int, glyphs: Glyp
                 break
             style = "busy" if busy and worked >= row else "idle"
             if share < 1 and glyphs.edges:
-                grid[row][column] = Span(glyphs.edges[max(0, min(7, round(share * 8) - 1))], style)
+                grid[row][column] = StyledSpan(glyphs.edges[max(0, min(7, round(share * 8) - 1))], style)
             elif share >= 0.5:
-                grid[row][column] = Span(glyphs.busy if style == "busy" else glyphs.idle, style)
+                grid[row][column] = StyledSpan(glyphs.busy if style == "busy" else glyphs.idle, style)
         needed = round(level(need))
         if need > 0 and grid[needed][column].style == "blank":  # where executors are, the line says enough
-            grid[needed][column] = Span(glyphs.need, "need")
+            grid[needed][column] = StyledSpan(glyphs.need, "need")
         line = round(level(target))
         _line(grid, column, line if before is None else before, line, glyphs)
         before = line
     return grid
 
 
-def _line(grid: list[list[Span]], column: int, before: int, line: int, glyphs: Glyphs) -> None:
+def _line(grid: list[list[StyledSpan]], column: int, before: int, line: int, glyphs: Glyphs) -> None:
     """The target's line in one column: level, or coming up or down from where it was."""
 
     def put(row: int, glyph: str) -> None:
         under = grid[row][column]
         # An area that ends in this row is no background: half of the cell would be painted too much.
         whole = under.text in (glyphs.busy, glyphs.idle)
-        grid[row][column] = Span(glyph, f"target on {under.style}" if whole else "target on blank")
+        grid[row][column] = StyledSpan(glyph, f"target on {under.style}" if whole else "target on blank")
 
     if before == line:
         put(line, glyphs.level)
@@ -196,12 +196,12 @@ def _line(grid: list[list[Span]], column: int, before: int, line: int, glyphs: G
     put(line, arrive)
 
 
-def _runs(cells: Sequence[Span]) -> Line:
+def _runs(cells: Sequence[StyledSpan]) -> Line:
     """The cells of a row with neighbours of one style joined."""
     runs: Line = []
     for cell in cells:
         if runs and runs[-1].style == cell.style:
-            runs[-1] = Span(runs[-1].text + cell.text, cell.style)
+            runs[-1] = StyledSpan(runs[-1].text + cell.text, cell.style)
         else:
             runs.append(cell)
     return runs
@@ -222,8 +222,8 @@ def _time_axis(span_ms: Millis, columns: int, margin: int, glyphs: Glyphs) -> li
             labels[begin : begin + len(label)] = label
             free = begin + len(label) + 2
     return [
-        [Span(" " * margin + glyphs.corner + "".join(floor), "axis")],
-        [Span(" " + "".join(labels).rstrip(), "axis")],
+        [StyledSpan(" " * margin + glyphs.corner + "".join(floor), "axis")],
+        [StyledSpan(" " + "".join(labels).rstrip(), "axis")],
     ]
 
 

@@ -93,7 +93,7 @@ STEP_EVERY_S: Final = 0.2
 """Seconds between two updates of work that is described in words."""
 
 
-class Progress(TerminalLine):
+class ByteProgress(TerminalLine):
     """A context manager; ``show`` as often as one likes. ``total``: bytes in all, None if unknown."""
 
     def __init__(self, stream: IO[str] | None, total: int | None) -> None:

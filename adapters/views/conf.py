@@ -24,7 +24,7 @@ WIDE: Final = 150
 """Columns from which on a table has room for the meaning of each setting."""
 
 
-class Entry(NamedTuple):
+class ConfEntry(NamedTuple):
     """A setting in force: ``value`` as it may be shown, None when unset."""
 
     key: str
@@ -40,7 +40,7 @@ class Report:
 
     conf: SparkConf
     settings: ScalingSettings
-    entries: tuple[Entry, ...]
+    entries: tuple[ConfEntry, ...]
     unlisted: int
     notices: tuple[Notice, ...]
     errors: tuple[ConfError, ...]
@@ -151,7 +151,7 @@ def complaints(report: Report) -> Iterator[str]:
         yield f"podtide: {count(len(report.errors), 'error')}: Spark would not start with this"
 
 
-def _friendly(entry: Entry) -> str:
+def _friendly(entry: ConfEntry) -> str:
     """The value for a table cell; a default in the unit that shows it best."""
     if entry.value is None:
         return "unset"

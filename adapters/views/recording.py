@@ -21,7 +21,7 @@ from podtide.adapters.views.expectation import print_departures
 from podtide.adapters.views.simulation import SimulationView
 from podtide.adapters.views.timeline.decisions import call_words, decided_rows, heard, hold_words
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
-from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.adapters.views.timeline.scaling_rows import TimelineRow
 from podtide.domain.base.units import Millis
 
 SIGNS: Final = {"raised": "▲", "lowered": "▼", "killed": "×", "proposed": "?", "held": "■", "threw": "!", "quiet": " "}
@@ -50,7 +50,7 @@ class RowPrinter:
         """A time since the start."""
         return clock(at - self.start, tenths=True)
 
-    def row(self, row: Row, what_width: int = WHAT_MAX) -> Iterable[Text]:
+    def row(self, row: TimelineRow, what_width: int = WHAT_MAX) -> Iterable[Text]:
         """A row as lines: time, sign and what in columns, why beside or below them."""
         page = self.page
         when = page.text(f"{self.clock(row.at):>{self._time_width}}", "dim")
@@ -66,7 +66,7 @@ class RowPrinter:
             indent = 4 if page.width < NARROW else self._time_width + 4 + what_width
             yield from page.packed(Text(" " * indent), why)
 
-    def rows(self, rows: Iterable[Row]) -> None:
+    def rows(self, rows: Iterable[TimelineRow]) -> None:
         """Print rows, their second column as wide as it must be."""
         listed = list(rows)
         width = min(WHAT_MAX, max((len(self.page.plain(row.what)) for row in listed), default=0))

@@ -21,8 +21,8 @@ from podtide.adapters.text.format import clock, count, lasting, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.reasons import BOUNDS
-from podtide.adapters.views.timeline.scaling import HeldTotal, Kind, Moment, Timeline, between, single
-from podtide.adapters.views.timeline.scaling_rows import Row, Rows
+from podtide.adapters.views.timeline.scaling import HeldTotal, Moment, MomentKind, Timeline, between, single
+from podtide.adapters.views.timeline.scaling_rows import Rows, TimelineRow
 from podtide.domain.base.units import ExecutorId, Millis
 
 NARROW: Final = 64
@@ -128,11 +128,11 @@ class ReplayView:
         """The selected moments and, between them, how many are left out."""
         moments = timeline.moments()
         rows = Rows(self.waits, timeline.profiles)
-        rows_most = sum(min(m.moves, len(m.steps)) if m.kind is Kind.RAISED else 1 for m in moments)
+        rows_most = sum(min(m.moves, len(m.steps)) if m.kind is MomentKind.RAISED else 1 for m in moments)
         steps = timeline.kept_all and rows_most <= ROWS_MAX
         remark = "runs are told as one" if timeline.kept_all else "the weightiest; --all shows every decision"
         self.page.title("Timeline", remark)
-        listed: list[Row | str] = []
+        listed: list[TimelineRow | str] = []
         last: Moment | None = None
         for now in [*moments, None]:
             if not timeline.kept_all and (left := rows.left_out(between(last, now, timeline))):
@@ -140,10 +140,10 @@ class ReplayView:
             if now is not None:
                 listed += rows.of(now, steps=steps)
             last = now
-        width = max((len(self.page.plain(row.what)) for row in listed if isinstance(row, Row)), default=0)
+        width = max((len(self.page.plain(row.what)) for row in listed if isinstance(row, TimelineRow)), default=0)
         shown: list[Text] = []
         for row in listed:
-            if isinstance(row, Row):
+            if isinstance(row, TimelineRow):
                 shown += self._row(row, max(WHAT_MIN, min(WHAT_MAX, width)))
             else:
                 shown += self.page.hanging(
@@ -289,7 +289,7 @@ class ReplayView:
             for row in rows.of(one, steps=True):
                 yield from self._row(row, WHAT_MAX - 3)
 
-    def _row(self, row: Row, what_width: int) -> Iterator[Text]:
+    def _row(self, row: TimelineRow, what_width: int) -> Iterator[Text]:
         """A row as one line or more: time, sign and what in columns, why wrapped beside or below them."""
         page = self.page
         when = page.text(f"{clock(row.at - self.start, tenths=self._tenths):>{self._time_width}}", "dim")

@@ -9,7 +9,7 @@ from typing import Final
 from returns.pipeline import is_successful
 
 from podtide.adapters.files.spark_conf import read_properties_file
-from podtide.adapters.views.conf import Entry, Report
+from podtide.adapters.views.conf import ConfEntry, Report
 from podtide.domain.conf.entries import KEYS, RENAMED
 from podtide.domain.conf.entry_types import LIST, REGEX, STRING, Key, Use
 from podtide.domain.conf.redaction import redaction_of
@@ -132,7 +132,7 @@ def _settings(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -
     return settings
 
 
-def _entries(conf: SparkConf, *, everything: bool) -> Iterator[Entry]:
+def _entries(conf: SparkConf, *, everything: bool) -> Iterator[ConfEntry]:
     """The settings to show, in alphabetical order: with ``everything`` all of the table and all that is set."""
     redaction = redaction_of(conf)
     names = set(conf.settings) if everything else {n for n in conf.settings if n in KEYS or n in RENAMED}
@@ -146,12 +146,12 @@ def _entries(conf: SparkConf, *, everything: bool) -> Iterator[Entry]:
         setting = conf.settings.get(name)
         if row is None:
             assert setting is not None
-            yield Entry(name, redaction.shown(name, setting.value), setting.origin, None, True)
+            yield ConfEntry(name, redaction.shown(name, setting.value), setting.origin, None, True)
             continue
         reading = read(conf, name)
         if not is_successful(reading):
             error = reading.failure()
-            yield Entry(name, redaction.shown(name, error.value), f"{error.origin}, unusable", row, True)
+            yield ConfEntry(name, redaction.shown(name, error.value), f"{error.origin}, unusable", row, True)
             continue
         _, text, origin = reading.unwrap()
         written = conf.setting(name)
@@ -160,7 +160,7 @@ def _entries(conf: SparkConf, *, everything: bool) -> Iterator[Entry]:
         shown = None if text is None else redaction.shown(name, text)
         if row.type is REGEX and text is not None:
             shown = text  # the pattern that says what to hide names it, but hides nothing itself
-        yield Entry(name, shown, origin, row, written is not None)
+        yield ConfEntry(name, shown, origin, row, written is not None)
 
 
 def _of_interest(row: Key, conf: SparkConf) -> bool:

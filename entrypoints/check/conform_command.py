@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from podtide.adapters.conformance.runner import Divergence, Scenario, ScenarioError, find
+from podtide.adapters.conformance.runner import AnswerDivergence, Scenario, ScenarioError, find
 
 SHOWN_MAX = 2_000
 
@@ -68,7 +68,7 @@ def conform(paths: tuple[Path, ...]) -> int:
     return 1 if tally.divergent else 3 if unusable else 0
 
 
-def _report(scenario: Scenario, divergence: Divergence) -> None:
+def _report(scenario: Scenario, divergence: AnswerDivergence) -> None:
     answers = scenario.expected or scenario.path
     click.echo(f"{scenario.path}: diverges at line {divergence.line} of {answers.name}")
     click.echo(f"  expected  {_shown(divergence.expected)}")

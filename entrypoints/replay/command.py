@@ -24,7 +24,7 @@ from podtide.adapters.recording import is_recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.spool import RecordSpool
-from podtide.adapters.text.progress import Progress
+from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog
 from podtide.adapters.views.sparklog.templates import Level
@@ -252,7 +252,7 @@ class _Run:
     def done(self) -> int:
         """Replay, then print. Returns the exit code."""
         options = self.options
-        progress = self._resources.enter_context(Progress(sys.stderr, self.source.size))
+        progress = self._resources.enter_context(ByteProgress(sys.stderr, self.source.size))
         sensor = self._sensor(self.source)
         where = sensor if isinstance(sensor, SecondProcess) else self.source
         timeline = self.timeline

@@ -21,7 +21,7 @@ from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import display, escaped
-from podtide.adapters.views.whatif.document import Request, document
+from podtide.adapters.views.whatif.document import WhatIfRequest, document
 from podtide.adapters.views.whatif.model import Document, builtins
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
@@ -250,7 +250,7 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> Do
             line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
             answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))
     notes = tuple(dict.fromkeys((*asked.remarks, *found.conf.notes, *loaded.notes)))
-    request = Request(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
+    request = WhatIfRequest(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
     return document(application, conf, found.replay, found.error, answers, request)
 
 

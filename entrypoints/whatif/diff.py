@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from returns.pipeline import is_successful
 
 from podtide.adapters.process_pool import Ended, Workers
-from podtide.adapters.views.whatif.diff_document import Row, Run, Status, bad_row, row
+from podtide.adapters.views.whatif.diff_document import DiffRow, DiffRun, DiffStatus, bad_row, row
 from podtide.domain.conf.spark_conf import ConfError
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan
@@ -38,11 +38,11 @@ class Differ:
     read: Read = read_log
     rerun: Rerun = run_again
 
-    def row(self, log: str) -> Row:
+    def row(self, log: str) -> DiffRow:
         """The row of a log. Raises OverridesRefused."""
         found = studied(log, self.ground, self.read, self.rerun)
         if isinstance(found, Unusable):
-            status = Status.UNREADABLE if found.fault is Fault.UNREADABLE else Status.REFUSED
+            status = DiffStatus.UNREADABLE if found.fault is Fault.UNREADABLE else DiffStatus.REFUSED
             return bad_row(log, status, found.why)
         study = found.study
         plans: list[Plan] = []
@@ -50,7 +50,7 @@ class Differ:
             made = _planned(study, side, self.base if side is self.candidate else None)
             if isinstance(made, tuple):
                 why = "; ".join(shown_error(error, study.conf.conf) for error in made)
-                return bad_row(log, Status.NOT_STARTED, f"{side.name}: {why}", study.application, side.name)
+                return bad_row(log, DiffStatus.NOT_STARTED, f"{side.name}: {why}", study.application, side.name)
             plans.append(made)
         outcomes = [self._outcomes(study, made) for made in plans]
         sides = [_run(made, outs, self.prices) for made, outs in zip(plans, outcomes, strict=True)]
@@ -75,19 +75,19 @@ def compare(
     processes: int = 1,
     *,
     progress: Callable[[int], None] = lambda _done: None,
-) -> list[Row]:
+) -> list[DiffRow]:
     """The rows of all logs, in their order; several are worked on by processes of their own, even if it is one at a time.
 
     ``progress``: told how many are done. Raises WorkersError, and OverridesRefused where the ground is at fault.
     """
-    rows: dict[int, Row] = {}
+    rows: dict[int, DiffRow] = {}
     for place, made in _rows(differ, logs, processes):
         rows[place] = made
         progress(len(rows))
     return [rows[place] for place in range(len(logs))]
 
 
-def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple[int, Row]]:
+def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple[int, DiffRow]]:
     if len(logs) == 1:
         yield 0, differ.row(logs[0])
         return
@@ -95,7 +95,7 @@ def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple
         requests = ((place, log.encode("utf-8", "surrogateescape")) for place, log in enumerate(logs))
         for place, answer in workers.run(requests):
             if isinstance(answer, Ended):
-                yield place, bad_row(logs[place], Status.UNREADABLE, answer.why)
+                yield place, bad_row(logs[place], DiffStatus.UNREADABLE, answer.why)
             else:
                 yield place, pickle.loads(answer)  # noqa: S301 - written by this program's own other end
 
@@ -112,6 +112,6 @@ def _planned(study: Study, side: Side, base: Side | None) -> Plan | tuple[ConfEr
     return made.unwrap() if is_successful(made) else made.failure()
 
 
-def _run(made: Plan, outcomes: Sequence[RerunOutcome], prices: Prices | None) -> Run:
+def _run(made: Plan, outcomes: Sequence[RerunOutcome], prices: Prices | None) -> DiffRun:
     unfinished = next((one.unfinished for one in outcomes if one.unfinished is not None), None)
-    return Run(made.conf, tuple(taken(one, made, prices) for one in outcomes), unfinished, made.notes)
+    return DiffRun(made.conf, tuple(taken(one, made, prices) for one in outcomes), unfinished, made.notes)

@@ -18,7 +18,7 @@ from msgspec import to_builtins
 from podtide.adapters.process_pool import WorkersError
 from podtide.adapters.text.format import count
 from podtide.adapters.text.progress import CountProgress
-from podtide.adapters.views.whatif.diff_document import DiffDocument, Side as SideEntry, Status, document
+from podtide.adapters.views.whatif.diff_document import DiffDocument, DiffSide as SideEntry, DiffStatus, document
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping
 from podtide.domain.rerun.rerun import rerun as run_again
@@ -142,13 +142,13 @@ def exit_code(found: DiffDocument, *, skip_bad: bool = False) -> int:
     counts = found.totals.counts
     if found.failed:
         return FAILED
-    if counts[Status.NOT_STARTED]:
+    if counts[DiffStatus.NOT_STARTED]:
         return MISUSED
-    if skip_bad and counts[Status.COMPARED]:
+    if skip_bad and counts[DiffStatus.COMPARED]:
         return DONE
-    if counts[Status.UNREADABLE]:
+    if counts[DiffStatus.UNREADABLE]:
         return UNREADABLE
-    if counts[Status.REFUSED] or counts[Status.UNFINISHED]:
+    if counts[DiffStatus.REFUSED] or counts[DiffStatus.UNFINISHED]:
         return REFUSED
     return DONE
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.text.progress import Progress
+from podtide.adapters.text.progress import ByteProgress
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.entrypoints.whatif.recorded_log import read_application
@@ -35,7 +35,7 @@ def load(log: str, overrides: Sequence[SparkConf] = (), spark_version: str | Non
     """
     with contextlib.ExitStack() as resources:
         source = resources.enter_context(contextlib.closing(open_log(log)))
-        progress = resources.enter_context(Progress(sys.stderr, source.size))
+        progress = resources.enter_context(ByteProgress(sys.stderr, source.size))
         read = read_application(
             source,
             overrides=overrides,

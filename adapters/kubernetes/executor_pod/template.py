@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, Scalar, Sequence, Walk, YamlError, parse
+from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, NodeWalk, Scalar, Sequence, YamlError, parse
 from podtide.adapters.kubernetes.executor_pod.template_schema import POD_TYPES
 from podtide.adapters.text.safe import escaped
 from podtide.domain.jvm.values import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, double_text
@@ -94,7 +94,7 @@ class _Reader:
     def __init__(self, *, json: bool) -> None:
         self.remarks: list[str] = []
         self._json = json
-        self._walk = Walk()
+        self._walk = NodeWalk()
         self._single: dict[str, Callable[[Any, Scalar, str], Any]] = {
             "text": self._text,
             "int": self._int,

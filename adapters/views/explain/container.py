@@ -59,7 +59,7 @@ CONTAINER_PREFIX: Final = "container_"
 HOSTS_TOLD: Final = 6
 
 
-class Requested(NamedTuple):
+class PastRequest(NamedTuple):
     """Containers asked for in one decision, requests ``first`` to ``last`` of a profile."""
 
     at: Millis
@@ -74,7 +74,7 @@ class Requested(NamedTuple):
     held: tuple[Plain, ...]
 
 
-class Given(NamedTuple):
+class GivenContainer(NamedTuple):
     """A container that the resource manager gave, in an answer with ``others`` more."""
 
     at: Millis
@@ -92,8 +92,8 @@ class ContainerHistory(ExecutorHistory):
         super().__init__(named, PodRules())
         self.container: str | None = named if named.startswith(CONTAINER_PREFIX) else None
         self.host: str | None = None
-        self._requests: deque[Requested] = deque(maxlen=REQUESTS_KEPT)
-        self._given: OrderedDict[str, Given] = OrderedDict()
+        self._requests: deque[PastRequest] = deque(maxlen=REQUESTS_KEPT)
+        self._given: OrderedDict[str, GivenContainer] = OrderedDict()
         self._matched: OrderedDict[str, tuple[int, ym.Match]] = OrderedDict()
         self._launched_at: Millis | None = None
         self._up = self._back = self._over = False
@@ -143,7 +143,7 @@ class ContainerHistory(ExecutorHistory):
                 super()._hear(at, stimulus)
 
     def _give(self, at: Millis, container: Container, others: int) -> None:
-        self._given[container.id] = Given(at, self._line, container, others)
+        self._given[container.id] = GivenContainer(at, self._line, container, others)
         if len(self._given) > ON_THE_WAY_MAX:
             self._given.popitem(last=False)
 
@@ -199,7 +199,7 @@ class ContainerHistory(ExecutorHistory):
         held = tuple(one for one in self._holds.document() if one["profile"] == command.profile and "facts" in one)
         last = command.first + command.count - 1
         target = self._targets.get(command.profile)
-        request = Requested(
+        request = PastRequest(
             at, self._line, command.profile, command.first, last, command.layout, command.anywhere,
             dict(command.why.facts), target, held,
         )  # fmt: skip
@@ -237,7 +237,7 @@ class ContainerHistory(ExecutorHistory):
         self._registered, self._gone_at = False, at
         self._tell(at, "decided", {**decided_record(command), "said": command.reason.message == self._said})
 
-    def _tell_before(self, at: Millis, given: Given | None, matched: tuple[int, ym.Match] | None) -> None:
+    def _tell_before(self, at: Millis, given: GivenContainer | None, matched: tuple[int, ym.Match] | None) -> None:
         """How the container came: why it was asked for, who gave it, which request it took."""
         request = None if matched is None else self._asked_for(*matched)
         if given is not None:
@@ -264,12 +264,12 @@ class ContainerHistory(ExecutorHistory):
         if matched is not None:
             self._tell_match(at, request, *matched)
 
-    def _asked_for(self, profile: int, match: ym.Match) -> Requested | None:
+    def _asked_for(self, profile: int, match: ym.Match) -> PastRequest | None:
         """The decision by which the request of a match was made."""
         of_profile = (request for request in reversed(self._requests) if request.profile == profile)
         return next((request for request in of_profile if request.first <= match.request <= request.last), None)
 
-    def _tell_request(self, request: Requested, given_at: Millis) -> None:
+    def _tell_request(self, request: PastRequest, given_at: Millis) -> None:
         """Why it was asked for, as one of how many, where, and what had held it back."""
         hosts = () if request.layout is None else request.layout.hosts
         target = request.target
@@ -287,7 +287,7 @@ class ContainerHistory(ExecutorHistory):
         }
         self._tell(request.at, "requested", fields, request.line)
 
-    def _tell_match(self, at: Millis, request: Requested | None, profile: int, match: ym.Match) -> None:
+    def _tell_match(self, at: Millis, request: PastRequest | None, profile: int, match: ym.Match) -> None:
         wished: tuple[str, ...] = ()
         if request is not None and request.layout is not None and match.request - request.first < request.layout.size:
             wished = request.layout.hosts[: request.layout.length(match.request - request.first)]

@@ -18,7 +18,7 @@ from podtide.adapters.views.explain.executor import WAITS
 from podtide.adapters.views.recording import RowPrinter
 from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, facts_words, failure_words, hold_words
 from podtide.adapters.views.timeline.reasons import why_killed
-from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.adapters.views.timeline.scaling_rows import TimelineRow
 from podtide.domain.base.units import Millis
 
 TEXT_MAX: Final = 200
@@ -118,7 +118,7 @@ class ExplainView:
                 ran += f", the last at {self.printer.clock(tasks['last_ended_ms'])}"
             page.row("  tasks  ", [ran])
 
-    def _rows(self, entry: Mapping[str, Any]) -> list[Row]:
+    def _rows(self, entry: Mapping[str, Any]) -> list[TimelineRow]:
         at = entry["at_ms"]
         of_container = yarn_view.entry_rows(entry, self.printer.clock)
         if of_container is not None:
@@ -127,66 +127,70 @@ class ExplainView:
             case "asked for":
                 return self._asked_for(entry)
             case "call succeeded":
-                return [Row(at, "quiet", f"{entry['call']} succeeded", [f"after {lasting(entry['took_ms'])}"])]
+                return [TimelineRow(at, "quiet", f"{entry['call']} succeeded", [f"after {lasting(entry['took_ms'])}"])]
             case "call failed":
                 text = failure_words(entry["status"], entry["message"])
-                return [Row(at, "threw", f"{entry['call']} failed", [text, f"after {lasting(entry['took_ms'])}"])]
+                return [
+                    TimelineRow(at, "threw", f"{entry['call']} failed", [text, f"after {lasting(entry['took_ms'])}"])
+                ]
             case "seen":
                 return [self._seen(entry)]
             case "registers":
                 host = escaped(entry["host"], 60) or "a host that nobody named"
-                return [Row(at, "raised", "registers", [f"from {host}", f"profile {entry['profile']}"])]
+                return [TimelineRow(at, "raised", "registers", [f"from {host}", f"profile {entry['profile']}"])]
             case "decided" | "kept":
                 return decided_rows({k: v for k, v in entry.items() if k not in ("line", "what", "executors")})
             case "books":
-                return [Row(at, "quiet", "books", [f"{who}: {text}" for who, text in entry["books"].items()])]
+                return [TimelineRow(at, "quiet", "books", [f"{who}: {text}" for who, text in entry["books"].items()])]
             case "killed" | "decommissioned":
                 others = entry["executors"] - 1
                 along = [f"with {count(others, 'other')}"] if others else []
                 why = why_killed(escaped(entry["cause"]), entry["facts"], at)
-                return [Row(at, "killed", _NEWS[entry["what"]], [why, *along])]
+                return [TimelineRow(at, "killed", _NEWS[entry["what"]], [why, *along])]
             case "kill asked for" | "decommission asked for":
                 message = [escaped(entry["message"], TEXT_MAX)] if entry.get("message") else []
                 by = ["by the executor itself"] if entry.get("by_executor") else []
-                return [Row(at, "killed", entry["what"], [*message, *by, "from outside"])]
+                return [TimelineRow(at, "killed", entry["what"], [*message, *by, "from outside"])]
             case "first task":
-                return [Row(at, "quiet", "first task", [f"task {entry['task']} of stage {entry['stage']}"])]
+                return [TimelineRow(at, "quiet", "first task", [f"task {entry['task']} of stage {entry['stage']}"])]
             case "not listed":
                 text = f"a full list of {count(entry['pods'], 'pod')} does not have {escaped(entry['pod'], 80)}"
-                return [Row(at, "killed", _NEWS["not listed"], [text])]
+                return [TimelineRow(at, "killed", _NEWS["not listed"], [text])]
             case "disconnected":
-                return [Row(at, "killed", _NEWS["disconnected"], [escaped(entry["address"], 80)])]
+                return [TimelineRow(at, "killed", _NEWS["disconnected"], [escaped(entry["address"], 80)])]
             case other:
-                return [Row(at, "quiet", _NEWS.get(other, escaped(other)), [])]
+                return [TimelineRow(at, "quiet", _NEWS.get(other, escaped(other)), [])]
 
-    def _asked_for(self, entry: Mapping[str, Any]) -> list[Row]:
+    def _asked_for(self, entry: Mapping[str, Any]) -> list[TimelineRow]:
         """Why it was asked for, as which one of how many, after how long, and what had held it back."""
         at, facts, batch = entry["at_ms"], entry["facts"], entry["batch"]
         why = [escaped(entry["cause"]), *facts_words(facts, ("profile",)), f"profile {entry['profile']}"]
-        rows = [Row(at, "raised", "asked for", why)]
+        rows = [TimelineRow(at, "raised", "asked for", why)]
         if batch["pods"] > 1:
             place = f"the {_ordinal(batch['place'])} of {batch['pods']:,} ({batch['first']} to {batch['last']})"
             missing = facts.get("missing")
             of = [f"{missing - batch['pods']:,} more were missing"] if _more(missing, batch["pods"]) else []
-            rows.append(Row(at, "quiet", "in a batch", [place, *of]))
+            rows.append(TimelineRow(at, "quiet", "in a batch", [place, *of]))
         bound = entry.get("bound")
         if bound is not None:
             numbers = facts_words(bound["facts"], ("missing",))
-            rows.append(Row(at, "held", "batch cut", [f"by {bound_words(bound['bound'])}", *numbers]))
+            rows.append(TimelineRow(at, "held", "batch cut", [f"by {bound_words(bound['bound'])}", *numbers]))
         target = entry["target"]
         if target is not None:
             waited = entry["waited_ms"]
             since = f"set at {self.printer.clock(target['at_ms'])}, {lasting(waited)} before"
-            rows.append(Row(at, "quiet", f"for target {target['target']:,}", [since, escaped(target["cause"])]))
+            rows.append(TimelineRow(at, "quiet", f"for target {target['target']:,}", [since, escaped(target["cause"])]))
         for hold in entry["held"]:
             text = hold_words(hold, at, self.printer.clock(hold["since_ms"]))
-            rows.append(Row(at, "held", "held back until then", [text]))
+            rows.append(TimelineRow(at, "held", "held back until then", [text]))
         if entry["claims"]:
             reused = [f"reused {ids([str(one) for one in entry['reused']], 2)}"] if entry["reused"] else []
-            rows.append(Row(at, "quiet", "volume claims", [ids([str(one) for one in entry["claims"]], 3), *reused]))
+            rows.append(
+                TimelineRow(at, "quiet", "volume claims", [ids([str(one) for one in entry["claims"]], 3), *reused])
+            )
         return rows
 
-    def _seen(self, entry: Mapping[str, Any]) -> Row:
+    def _seen(self, entry: Mapping[str, Any]) -> TimelineRow:
         parts = []
         if "unreadable" in entry:
             parts.append(f"Spark cannot read it: {escaped(entry['unreadable'], TEXT_MAX)}")
@@ -203,7 +207,7 @@ class ExplainView:
         parts += [escaped(entry[key], TEXT_MAX) for key in ("reason", "message") if key in entry]
         state = entry.get("state", "unreadable")
         mark = {"PodRunning": "raised", "PodFailed": "threw", "PodDeleted": "killed", "PodSucceeded": "lowered"}
-        return Row(entry["at_ms"], mark.get(state, "quiet"), f"seen {state}", parts)
+        return TimelineRow(entry["at_ms"], mark.get(state, "quiet"), f"seen {state}", parts)
 
     # ------------------------------------------------------------------------------------------------------ a moment
 

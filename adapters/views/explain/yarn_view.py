@@ -12,7 +12,7 @@ from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.stats.yarn import status_words
 from podtide.adapters.views.timeline.decisions import decided_rows, hold_words
-from podtide.adapters.views.timeline.scaling_rows import Row
+from podtide.adapters.views.timeline.scaling_rows import TimelineRow
 from podtide.adapters.views.timeline.yarn_decisions import location_words, named, short, text
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.config import INT_MAX
@@ -23,7 +23,7 @@ Clock = Callable[[Millis], str]
 EXCLUDED_SHOWN: Final = 8
 
 
-def entry_rows(entry: Mapping[str, Any], clock: Clock) -> list[Row] | None:
+def entry_rows(entry: Mapping[str, Any], clock: Clock) -> list[TimelineRow] | None:
     """An entry of a container's history; None for what histories of pods have, too."""
     at = entry["at_ms"]
     match entry["what"]:
@@ -33,21 +33,23 @@ def entry_rows(entry: Mapping[str, Any], clock: Clock) -> list[Row] | None:
             size = f"{entry['memory_mib']:,} MiB, {count(entry['vcores'], 'core')}"
             others = [f"with {count(entry['others'], 'other')}"] if entry["others"] else []
             return [
-                Row(at, "raised", f"given {short(entry['container'])}", [f"on {text(entry['host'])}", size, *others])
+                TimelineRow(
+                    at, "raised", f"given {short(entry['container'])}", [f"on {text(entry['host'])}", size, *others]
+                )
             ]
         case "matched":
-            return [Row(at, "quiet", f"takes request {entry['request']:,}", _matched(entry))]
+            return [TimelineRow(at, "quiet", f"takes request {entry['request']:,}", _matched(entry))]
         case "launch ended":
             after = f"after {lasting(entry['took_ms'])}"
             if entry["failure"] is None:
-                return [Row(at, "raised", "launched", [after])]
+                return [TimelineRow(at, "raised", "launched", [after])]
             fatal = ["which ends the application"] if entry["fatal"] else []
-            return [Row(at, "threw", "launch failed", [text(entry["failure"]), after, *fatal])]
+            return [TimelineRow(at, "threw", "launch failed", [text(entry["failure"]), after, *fatal])]
         case "completed":
-            return [Row(at, "killed", "container completed", _completed(entry))]
+            return [TimelineRow(at, "killed", "container completed", _completed(entry))]
         case "master registered":
             return [
-                Row(
+                TimelineRow(
                     at,
                     "threw",
                     "a new application master",
@@ -64,14 +66,14 @@ def entry_rows(entry: Mapping[str, Any], clock: Clock) -> list[Row] | None:
             status = status_words(code) if isinstance(code, int) else escaped(str(reason.get("kind", "")))
             cause = [] if entry["cause"] == "container completed" else [escaped(entry["cause"])]
             message = [] if entry["said"] or not reason.get("message") else [text(reason["message"])]
-            return [Row(at, "killed", "the driver removes it", [status, *cause, *message])]
+            return [TimelineRow(at, "killed", "the driver removes it", [status, *cause, *message])]
         case "decided" if entry.get("command") == "updateExclusions":
-            return [Row(at, "held", "its host is excluded", [named(entry["added"])])]
+            return [TimelineRow(at, "held", "its host is excluded", [named(entry["added"])])]
         case _:
             return None
 
 
-def _requested(entry: Mapping[str, Any], clock: Clock) -> list[Row]:
+def _requested(entry: Mapping[str, Any], clock: Clock) -> list[TimelineRow]:
     """Why it was asked for, with how many others, where, and what had held it back."""
     at, facts, number = entry["at_ms"], entry["facts"], entry["requests"]
     missing, target = facts.get("missing"), facts.get("target")
@@ -88,7 +90,7 @@ def _requested(entry: Mapping[str, Any], clock: Clock) -> list[Row]:
             f" ({count(entry['hosts_total'], 'host')} in all)" if entry["hosts_total"] > len(entry["hosts"]) else ""
         )
     rows = [
-        Row(
+        TimelineRow(
             at,
             "raised",
             "requested",
@@ -98,10 +100,10 @@ def _requested(entry: Mapping[str, Any], clock: Clock) -> list[Row]:
     aim = entry["target"]
     if aim is not None:
         since = f"set at {clock(aim['at_ms'])}, {lasting(entry['waited_ms'])} before"
-        rows.append(Row(at, "quiet", f"for target {aim['target']:,}", [since, escaped(aim["cause"])]))
+        rows.append(TimelineRow(at, "quiet", f"for target {aim['target']:,}", [since, escaped(aim["cause"])]))
     for hold in entry["held"]:
         words = hold_words(hold, at, clock(hold["since_ms"]))
-        rows += [Row(at, "held", "waiting at that time", [words])]
+        rows += [TimelineRow(at, "held", "waiting at that time", [words])]
     return rows
 
 

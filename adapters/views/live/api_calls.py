@@ -99,7 +99,7 @@ class Latency:
     slowest: float
 
 
-class Failure(NamedTuple):
+class FailedCall(NamedTuple):
     """The last call that failed. ``code``: its HTTP status, or that no answer came."""
 
     at: Millis
@@ -125,7 +125,7 @@ class CallFigures:
     recent_throttled: int = 0
     median: float | None = None
     slowest: float | None = None
-    last_failure: Failure | None = None
+    last_failure: FailedCall | None = None
 
 
 class Calls:
@@ -138,7 +138,7 @@ class Calls:
         self._latencies: dict[tuple[str, str], deque[tuple[float, float]]] = {}
         self._slots: deque[list[int]] = deque(maxlen=int(WINDOW_S / SLOT_S) + 1)  # slot, calls, failed, throttled
         self._calls = self._failed = self._throttled = self._sent = self._received = 0
-        self._last_failure: Failure | None = None
+        self._last_failure: FailedCall | None = None
 
     def take(self, call: CallSeen) -> None:
         """One call has ended."""
@@ -165,7 +165,7 @@ class Calls:
         self._sent += call.sent
         self._received += call.received
         if failed:
-            self._last_failure = Failure(self._clock.now(), *kind, code)
+            self._last_failure = FailedCall(self._clock.now(), *kind, code)
         slot = int(now / SLOT_S)
         if not self._slots or self._slots[-1][0] != slot:
             self._slots.append([slot, 0, 0, 0])

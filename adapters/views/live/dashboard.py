@@ -24,7 +24,7 @@ from podtide.adapters.notices import Level
 from podtide.adapters.text import plot
 from podtide.adapters.text.format import clock, count, lasting, size
 from podtide.adapters.text.page import STYLES, Page
-from podtide.adapters.text.plot import Glyphs, Line, Span
+from podtide.adapters.text.plot import Glyphs, Line, StyledSpan
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live import status
 from podtide.adapters.views.live.api_calls import WINDOW_S
@@ -123,14 +123,14 @@ class Frame:
         if name.cell_len + time.cell_len + 2 <= page.width:
             name = Text.assemble(name, " " * (page.width - name.cell_len - time.cell_len), time)
         parts = [page.text(f"up {clock(snapshot.at - snapshot.started)}")]
-        if snapshot.stage is not status.Stage.RUNNING:
+        if snapshot.stage is not status.RunStage.RUNNING:
             parts.append(page.text(snapshot.stage.value, "held"))
-        over = snapshot.stage is status.Stage.STOPPED
+        over = snapshot.stage is status.RunStage.STOPPED
         if snapshot.lease is status.Lease.HELD and not over:
             parts.append(page.text("lease held", "good"))
         elif snapshot.acting and snapshot.lease is status.Lease.NONE:
             parts.append(page.text("no lease yet", "held"))
-        if snapshot.watch is status.Watch.ALIVE and not over:
+        if snapshot.watch is status.WatchHealth.ALIVE and not over:
             parts.append(page.text("watching", "good"))
         if snapshot.seen_ms is not None:
             parts.append(page.text(f"pods seen {status.ago(snapshot.seen_ms)}"))
@@ -149,7 +149,7 @@ class Frame:
         page, profiles = self._page, snapshot.profiles
         legend = [self._sign(*_BAR[state], f" {_WORDS.get(state, state)}") for state in _BAR]
         legend.append(self._sign(*_MISSING, " missing"))
-        title = "Executors" if snapshot.stage is not status.Stage.STOPPED else "Executors, as last seen"
+        title = "Executors" if snapshot.stage is not status.RunStage.STOPPED else "Executors, as last seen"
         lines = [self._title(title, legend)]
         named = any(one.profile != DEFAULT_PROFILE for one in profiles)
         if not profiles:
@@ -375,52 +375,52 @@ def _seconds(seconds: float) -> str:
 # -------------------------------------------------------------------------------------------------------------- the graph
 
 
-def columns_of(points: Sequence[status.Point], columns: int, length: int) -> list[status.Point]:
+def columns_of(points: Sequence[status.TrendPoint], columns: int, length: int) -> list[status.TrendPoint]:
     """``length`` points, the newest at the right end, brought to so many columns; what lies before the first is zero.
 
     A column shows the most executors of its stretch of time and the target at its end.
     """
-    padded = [status.Point(0, 0, 0)] * max(0, length - len(points)) + list(points[-length:])
+    padded = [status.TrendPoint(0, 0, 0)] * max(0, length - len(points)) + list(points[-length:])
     drawn = []
     for column in range(columns):
         begin = column * length // columns
         some = padded[begin : max(begin + 1, (column + 1) * length // columns)]
         drawn.append(
-            status.Point(some[-1].target, max(one.running for one in some), max(one.registered for one in some))
+            status.TrendPoint(some[-1].target, max(one.running for one in some), max(one.registered for one in some))
         )
     return drawn
 
 
-def top_of(points: Sequence[status.Point]) -> int:
+def top_of(points: Sequence[status.TrendPoint]) -> int:
     """The highest value that is drawn, at least 1."""
     return max((max(point.target, point.running) for point in points), default=1) or 1
 
 
-def graph(points: Sequence[status.Point], rows: int, glyphs: Glyphs) -> list[Line]:
+def graph(points: Sequence[status.TrendPoint], rows: int, glyphs: Glyphs) -> list[Line]:
     """One column for each point, ``rows`` rows, the top one first; spans name ``busy``, ``target`` or ``blank``."""
     top = top_of(points)
-    cells = [[Span(" ", "blank")] * len(points) for _ in range(rows)]
+    cells = [[StyledSpan(" ", "blank")] * len(points) for _ in range(rows)]
     for column, point in enumerate(points):
         height = point.running / top * rows
         for row in range(ceil(height)):
             share = min(1.0, height - row)
             if share == 1 or not glyphs.edges:
                 if share >= 0.5 or row == 0:
-                    cells[row][column] = Span(glyphs.busy, "busy")
+                    cells[row][column] = StyledSpan(glyphs.busy, "busy")
             else:
-                cells[row][column] = Span(glyphs.edges[max(0, min(7, round(share * 8) - 1))], "busy")
+                cells[row][column] = StyledSpan(glyphs.edges[max(0, min(7, round(share * 8) - 1))], "busy")
         if point.target and rows > 1:
             row = ceil(point.target / top * rows) - 1
             whole = cells[row][column].text == glyphs.busy
-            cells[row][column] = Span(glyphs.level, "target on busy" if whole else "target on blank")
+            cells[row][column] = StyledSpan(glyphs.level, "target on busy" if whole else "target on blank")
     return [_joined(row) for row in reversed(cells)]
 
 
-def _joined(cells: Sequence[Span]) -> Line:
+def _joined(cells: Sequence[StyledSpan]) -> Line:
     line: Line = []
     for cell in cells:
         if line and line[-1].style == cell.style:
-            line[-1] = Span(line[-1].text + cell.text, cell.style)
+            line[-1] = StyledSpan(line[-1].text + cell.text, cell.style)
         else:
             line.append(cell)
     return line

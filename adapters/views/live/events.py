@@ -5,8 +5,8 @@ each kind of decision, cause and profile, with the executors as ranges (``101-60
 may be joined to it (``Line.join``), which is how a view keeps a ramp of fifty batches on one line. The words are those of
 ``views.timeline.decisions``, so a decision reads the same live, in a recording and in a file.
 
-Targets are told too, though a target that somebody else sets is no command: ``Targets`` watches what the allocator is told
-and says what moved, and who moved it.
+Targets are lines too, though a target that is set from outside is no command: ``TargetWatch`` says what moved, and who
+moved it.
 
 How much a line matters (``level``): ``debug`` for what repeats by the clock and changes nothing (full lists, asking for
 the totals again) and for bounds that only change their numbers, ``warning`` for what became of pods that nobody asked for,
@@ -67,7 +67,7 @@ _TROUBLES: Final = frozenset(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Ids:
+class ExecutorRanges:
     """Executors as ranges of their numbers. ``number``: how many there are, the forgotten ones included."""
 
     __slots__ = ("_named", "_others", "_ranges", "number")
@@ -107,7 +107,7 @@ class Ids:
             return
         self._named += 1
 
-    def join(self, more: Ids) -> None:
+    def join(self, more: ExecutorRanges) -> None:
         """Those of another line as well."""
         before = self.number
         for low, high in more._ranges:
@@ -145,7 +145,7 @@ class Line:
     one: str
     many: str = ""
     why: list[str] = field(default_factory=list)
-    ids: Ids | None = None
+    ids: ExecutorRanges | None = None
     times: int = 1
     kind: str = DECISION
 
@@ -231,7 +231,7 @@ def lines_of(now: Millis, commands: Sequence[Command], reports: Sequence[Report]
             continue
         mark, why = _reason(command)
         name, level = command_name(type(command)), command_level(command)
-        lines[key] = Line(key, now, now, level, mark, name, one, many, why, Ids(executors))
+        lines[key] = Line(key, now, now, level, mark, name, one, many, why, ExecutorRanges(executors))
     for report in reports:
         for line in _reported(now, report):
             _put(lines, line)
@@ -248,7 +248,7 @@ def _put(lines: dict[tuple[object, ...], Line], line: Line) -> None:
         lines[*line.key, len(lines)] = line
 
 
-class Shape(NamedTuple):
+class CommandWords(NamedTuple):
     """What commands of one type say about one executor and about several; ``{}`` is where the executors go.
 
     ``key``: what else commands of one line have in common, besides their type and cause.
@@ -259,25 +259,25 @@ class Shape(NamedTuple):
     key: Callable[[Any], object] = lambda _: None
 
 
-_SHAPES: Final[Mapping[type, Shape]] = {
+_SHAPES: Final[Mapping[type, CommandWords]] = {
     # The target is part of the key: the numbers of one line belong together.
-    pc.CreatePod: Shape("create pod {}", "create pods {}", lambda c: (c.profile, c.why.facts.get("target"))),
-    pc.CreateClaim: Shape("create a claim of pod {}", "create claims of pods {}"),
-    pc.DeletePods: Shape("delete pod {}", "delete pods {}", attrgetter("phase")),
-    pc.DeletePod: Shape("delete pod {}", "delete pods {}"),
-    pc.MarkInactive: Shape("label pod {} inactive", "label pods {} inactive"),
-    pc.MarkPods: Shape("mark pod {}", "mark pods {}", attrgetter("key", "value")),
-    pc.RemoveExecutor: Shape(
+    pc.CreatePod: CommandWords("create pod {}", "create pods {}", lambda c: (c.profile, c.why.facts.get("target"))),
+    pc.CreateClaim: CommandWords("create a claim of pod {}", "create claims of pods {}"),
+    pc.DeletePods: CommandWords("delete pod {}", "delete pods {}", attrgetter("phase")),
+    pc.DeletePod: CommandWords("delete pod {}", "delete pods {}"),
+    pc.MarkInactive: CommandWords("label pod {} inactive", "label pods {} inactive"),
+    pc.MarkPods: CommandWords("mark pod {}", "mark pods {}", attrgetter("key", "value")),
+    pc.RemoveExecutor: CommandWords(
         "executor {} is gone", "executors {} are gone", attrgetter("reason.kind", "reason.exit_code")
     ),
-    pc.AssignExecutorId: Shape("a pod becomes executor {}", "pods become executors {}"),
-    pc.DecommissionExecutors: Shape(
+    pc.AssignExecutorId: CommandWords("a pod becomes executor {}", "pods become executors {}"),
+    pc.DecommissionExecutors: CommandWords(
         "tell executor {} to decommission", "tell executors {} to decommission", attrgetter("message")
     ),
-    pc.ResizePod: Shape("resize pod {}", "resize pods {}", attrgetter("memory_bytes")),
-    pc.ResizeClaim: Shape("resize the claim of {}", "resize the claims of {}", attrgetter("storage_bytes")),
-    Kill: Shape("kill executor {}", "kill executors {}"),
-    Decommission: Shape("decommission executor {}", "decommission executors {}"),
+    pc.ResizePod: CommandWords("resize pod {}", "resize pods {}", attrgetter("memory_bytes")),
+    pc.ResizeClaim: CommandWords("resize the claim of {}", "resize the claims of {}", attrgetter("storage_bytes")),
+    Kill: CommandWords("kill executor {}", "kill executors {}"),
+    Decommission: CommandWords("decommission executor {}", "decommission executors {}"),
 }
 
 
@@ -321,7 +321,11 @@ def _reported(now: Millis, report: Report) -> list[Line]:
             mark, words = ("quiet", "kept no longer") if report.phase is Phase.ENDED else ("held", "kept idle")
             why = [report.phase.value, f"by {bound_words(report.bound.value)}", *profile_words(report.profile)]
             one, many = f"executor {{}} {words}", f"executors {{}} {words}"
-            return [Line(key, now, now, level, mark, report.bound.value, one, many, why, Ids(executors), kind=HELD)]
+            return [
+                Line(
+                    key, now, now, level, mark, report.bound.value, one, many, why, ExecutorRanges(executors), kind=HELD
+                )
+            ]
         case Held():
             return _rows(now, report_record(report), level, report.bound.value, HELD)
         case Remark():
@@ -349,7 +353,7 @@ def held_words(report: Held) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class OutsideMove:
     """A target that somebody else than dynamic allocation moved."""
 
     at: Millis
@@ -374,7 +378,7 @@ class Move:
         }  # fmt: skip
 
 
-class Targets:
+class TargetWatch:
     """The targets as they are told to whoever allocates, and who moved them. ``known``: the last of each profile."""
 
     def __init__(self) -> None:
@@ -382,9 +386,9 @@ class Targets:
         self._told: dict[int, int] = {}  # what was asked for or told of last
         self._seen: object = None
 
-    def moved(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> list[Move]:
+    def moved(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> list[OutsideMove]:
         """What moved in this step that no ``RequestTotal`` of it says. Costs the profiles, and only if any moved."""
-        moves: list[Move] = []
+        moves: list[OutsideMove] = []
         for command in taken.commands:
             if isinstance(command, RequestTotal):
                 self._told.update((change.profile, change.after) for change in command.changes)
@@ -405,8 +409,8 @@ class Targets:
                 self.known[profile] = target
         return moves
 
-    def _move(self, moves: list[Move], now: Millis, profile: int, target: int, cause: str) -> None:
+    def _move(self, moves: list[OutsideMove], now: Millis, profile: int, target: int, cause: str) -> None:
         before = self._told.get(profile, self.known.get(profile, 0))
         self._told[profile] = target
         if before != target:
-            moves.append(Move(now, profile, before, target, cause))
+            moves.append(OutsideMove(now, profile, before, target, cause))

@@ -58,7 +58,7 @@ class CannotServe(Exception):
     """The address or the port cannot be listened on; the message says which and why."""
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """An answer: status, body and content type."""
 
     status: HTTPStatus
@@ -105,20 +105,20 @@ class LiveHttp:
         host = str(self._server.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
-    def reply(self, path: str, accept: str) -> Reply:
+    def reply(self, path: str, accept: str) -> HttpReply:
         """The answer to a path; ``accept`` as in the request."""
         match path:
             case "/":
-                return Reply(HTTPStatus.OK, _INDEX.encode())
+                return HttpReply(HTTPStatus.OK, _INDEX.encode())
             case "/metrics" if self._metrics is not None:
                 body, content_type = self._metrics.page(accept)
-                return Reply(HTTPStatus.OK, body, content_type)
+                return HttpReply(HTTPStatus.OK, body, content_type)
             case "/healthz":
                 return _verdict(unhealthy(self._snapshot(), self._beat_max_s))
             case "/readyz":
                 return _verdict(unready(self._snapshot(), self._beat_max_s))
             case _:
-                return Reply(HTTPStatus.NOT_FOUND, b"there is nothing here\n")
+                return HttpReply(HTTPStatus.NOT_FOUND, b"there is nothing here\n")
 
     def close(self) -> None:
         """Listen no longer."""
@@ -136,13 +136,13 @@ class LiveHttp:
         self.close()
 
 
-def _verdict(why_not: tuple[str, ...]) -> Reply:
+def _verdict(why_not: tuple[str, ...]) -> HttpReply:
     if not why_not:
-        return Reply(HTTPStatus.OK, b"ok\n")
-    return Reply(HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{line}\n" for line in why_not).encode())
+        return HttpReply(HTTPStatus.OK, b"ok\n")
+    return HttpReply(HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{line}\n" for line in why_not).encode())
 
 
-def _listening(reply: Callable[[str, str], Reply], address: str, port: int) -> _Server:
+def _listening(reply: Callable[[str, str], HttpReply], address: str, port: int) -> _Server:
     shown = escaped(address, 100)
     try:
         (family, _, _, _, where), *_ = socket.getaddrinfo(
@@ -174,7 +174,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS_MAX
 
-    def __init__(self, family: int, where: Any, reply: Callable[[str, str], Reply]) -> None:
+    def __init__(self, family: int, where: Any, reply: Callable[[str, str], HttpReply]) -> None:
         self.address_family = family
         self.reply = reply
         self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
@@ -227,18 +227,18 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.requestline, self.request_version, self.command = "", "HTTP/1.0", ""
         if len(self.raw_requestline) > LINE_MAX:
-            self._answer(Reply(HTTPStatus.REQUEST_URI_TOO_LONG, b"the request line is too long\n"))
+            self._answer(HttpReply(HTTPStatus.REQUEST_URI_TOO_LONG, b"the request line is too long\n"))
             return
         words = self.raw_requestline.decode("latin-1").split()
         if len(words) != 3 or not words[2].startswith("HTTP/"):
-            self._answer(Reply(HTTPStatus.BAD_REQUEST, b"this is no request\n"))
+            self._answer(HttpReply(HTTPStatus.BAD_REQUEST, b"this is no request\n"))
             return
         self.command, target, _ = words
         accept = self._accept()
         if accept is None:
-            self._answer(Reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the headers are too long\n"))
+            self._answer(HttpReply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the headers are too long\n"))
         elif self.command not in ("GET", "HEAD"):
-            self._answer(Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n"))
+            self._answer(HttpReply(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n"))
         else:
             self._answer(self._made(target.partition("?")[0], accept))
 
@@ -255,13 +255,13 @@ class _Handler(BaseHTTPRequestHandler):
                 accept = value.strip().decode("latin-1")
         return None
 
-    def _made(self, path: str, accept: str) -> Reply:
+    def _made(self, path: str, accept: str) -> HttpReply:
         try:
             return self.server.reply(path, accept)
         except Exception:  # whoever scrapes must not end the thread with a traceback on the operator's terminal
-            return Reply(HTTPStatus.INTERNAL_SERVER_ERROR, b"this could not be answered\n")
+            return HttpReply(HTTPStatus.INTERNAL_SERVER_ERROR, b"this could not be answered\n")
 
-    def _answer(self, reply: Reply) -> None:
+    def _answer(self, reply: HttpReply) -> None:
         with suppress(OSError):
             self.send_response_only(reply.status)
             self.send_header("Content-Type", reply.content_type)

@@ -72,7 +72,7 @@ class _Stepped(NamedTuple):
     now: Millis
     commands: tuple[Command, ...]
     reports: tuple[Report, ...]
-    moves: tuple[events.Move, ...]
+    moves: tuple[events.OutsideMove, ...]
 
 
 _Item: TypeAlias = _Stepped | Notice
@@ -114,7 +114,7 @@ class LiveLines:
         self._status_told: object = None
         self._complain = complain or _to_stderr
         self._on_gone = on_gone
-        self._targets = events.Targets()
+        self._targets = events.TargetWatch()
         self._queue: queue.Queue[_Item | None] = queue.Queue(queue_max)
         self._dropped = 0
         self._dropped_lock = threading.Lock()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from podtide.adapters.views.live.api_calls import Histogram
-from podtide.adapters.views.live.status import STATE_NAMES, Lease, LiveSnapshot, ProfileFigures, Watch
+from podtide.adapters.views.live.status import STATE_NAMES, Lease, LiveSnapshot, ProfileFigures, WatchHealth
 from podtide.domain.base.units import DEFAULT_PROFILE
 
 OTHER: Final = "other"
@@ -28,8 +28,8 @@ HISTOGRAM: Final = "histogram"
 DIRECTIONS: Final = ("sent", "received")
 
 
-class Metric(NamedTuple):
-    """One metric as it is exported."""
+class Family(NamedTuple):
+    """One metric family as it is exported."""
 
     name: str
     kind: str
@@ -38,32 +38,32 @@ class Metric(NamedTuple):
 
 
 METRICS: Final = (
-    Metric("podtide_build_info", GAUGE, ("version",), "The version that runs; always 1."),
-    Metric("podtide_run_info", GAUGE, ("app_id", "app_namespace", "mode"), "The application that is run; always 1."),
-    Metric("podtide_start_time_seconds", GAUGE, (), "When the run began, in seconds since the epoch."),
-    Metric("podtide_target_executors", GAUGE, ("profile",), "Executors wanted."),
-    Metric(
+    Family("podtide_build_info", GAUGE, ("version",), "The version that runs; always 1."),
+    Family("podtide_run_info", GAUGE, ("app_id", "app_namespace", "mode"), "The application that is run; always 1."),
+    Family("podtide_start_time_seconds", GAUGE, (), "When the run began, in seconds since the epoch."),
+    Family("podtide_target_executors", GAUGE, ("profile",), "Executors wanted."),
+    Family(
         "podtide_pods", GAUGE, ("profile", "state"),
         "Executor pods by state; requested: asked for and not seen yet; deleted: gone, until the next full list.",
     ),
-    Metric("podtide_registered_executors", GAUGE, ("profile",), "Executors that the driver knows."),
-    Metric("podtide_leaving_executors", GAUGE, ("profile",), "Of these, those that were asked to go, or are lost."),
-    Metric("podtide_decisions_total", COUNTER, ("command", "cause"), "Commands decided, by their leading reason."),
-    Metric("podtide_held", GAUGE, ("bound", "profile"), "Pods held back, or executors kept, by a bound in force."),
-    Metric("podtide_rounds_threw_total", COUNTER, ("machine",), "Rounds that ended in an exception, as Spark's would."),
-    Metric("podtide_api_calls_total", COUNTER, ("verb", "resource", "code"), "Calls to the API server; none: no answer."),
-    Metric("podtide_api_call_seconds", HISTOGRAM, ("verb", "resource"), "How long calls took; watches are not among them."),
-    Metric("podtide_api_bytes_total", COUNTER, ("direction",), "Bytes of bodies sent to and received from the API server."),
-    Metric("podtide_snapshot_age_seconds", GAUGE, (), "Since the cluster last confirmed what is known of the pods."),
-    Metric("podtide_watch_alive", GAUGE, (), "Whether the watch over the pods is up."),
-    Metric("podtide_watch_breaks_total", COUNTER, (), "How often the watch broke."),
-    Metric("podtide_steps_total", COUNTER, (), "Steps of the loop."),
-    Metric("podtide_step_seconds", HISTOGRAM, (), "How long a step took, from hearing to having handed out its commands."),
-    Metric("podtide_last_turn_age_seconds", GAUGE, (), "Since the loop last turned."),
-    Metric("podtide_lease_held", GAUGE, (), "Whether this instance may write; only of a run that acts."),
-    Metric("podtide_driver_reachable", GAUGE, (), "Whether the Spark driver answers; only where it is asked."),
-    Metric("podtide_differences_total", COUNTER, (), "Decisions that differ from Spark's; only of a shadow."),
-    Metric("podtide_news_total", COUNTER, ("topic",), "News by topic."),
+    Family("podtide_registered_executors", GAUGE, ("profile",), "Executors that the driver knows."),
+    Family("podtide_leaving_executors", GAUGE, ("profile",), "Of these, those that were asked to go, or are lost."),
+    Family("podtide_decisions_total", COUNTER, ("command", "cause"), "Commands decided, by their leading reason."),
+    Family("podtide_held", GAUGE, ("bound", "profile"), "Pods held back, or executors kept, by a bound in force."),
+    Family("podtide_rounds_threw_total", COUNTER, ("machine",), "Rounds that ended in an exception, as Spark's would."),
+    Family("podtide_api_calls_total", COUNTER, ("verb", "resource", "code"), "Calls to the API server; none: no answer."),
+    Family("podtide_api_call_seconds", HISTOGRAM, ("verb", "resource"), "How long calls took; watches are not among them."),
+    Family("podtide_api_bytes_total", COUNTER, ("direction",), "Bytes of bodies sent to and received from the API server."),
+    Family("podtide_snapshot_age_seconds", GAUGE, (), "Since the cluster last confirmed what is known of the pods."),
+    Family("podtide_watch_alive", GAUGE, (), "Whether the watch over the pods is up."),
+    Family("podtide_watch_breaks_total", COUNTER, (), "How often the watch broke."),
+    Family("podtide_steps_total", COUNTER, (), "Steps of the loop."),
+    Family("podtide_step_seconds", HISTOGRAM, (), "How long a step took, from hearing to having handed out its commands."),
+    Family("podtide_last_turn_age_seconds", GAUGE, (), "Since the loop last turned."),
+    Family("podtide_lease_held", GAUGE, (), "Whether this instance may write; only of a run that acts."),
+    Family("podtide_driver_reachable", GAUGE, (), "Whether the Spark driver answers; only where it is asked."),
+    Family("podtide_differences_total", COUNTER, (), "Decisions that differ from Spark's; only of a shadow."),
+    Family("podtide_news_total", COUNTER, ("topic",), "News by topic."),
 )  # fmt: skip
 """Everything that is exported, in this order."""
 
@@ -109,7 +109,7 @@ def samples(snapshot: LiveSnapshot) -> dict[str, list[Sample]]:
     for direction, number in zip(DIRECTIONS, (calls.sent, calls.received), strict=True):
         put("podtide_api_bytes_total", number, direction)
     put("podtide_snapshot_age_seconds", None if snapshot.seen_ms is None else snapshot.seen_ms / 1000)
-    put("podtide_watch_alive", None if snapshot.watch is Watch.NONE else snapshot.watch is Watch.ALIVE)
+    put("podtide_watch_alive", None if snapshot.watch is WatchHealth.NONE else snapshot.watch is WatchHealth.ALIVE)
     put("podtide_watch_breaks_total", snapshot.watch_breaks)
     put("podtide_steps_total", snapshot.steps)
     put("podtide_step_seconds", snapshot.step_seconds)
@@ -183,7 +183,7 @@ class LiveMetrics:
         encode, content_type = self._choose(accept)
         return encode(self.registry), content_type
 
-    def _family(self, metric: Metric, found: Iterable[Sample]) -> Any:
+    def _family(self, metric: Family, found: Iterable[Sample]) -> Any:
         kinds = {
             GAUGE: self._core.GaugeMetricFamily,
             COUNTER: self._core.CounterMetricFamily,

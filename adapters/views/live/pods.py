@@ -29,7 +29,7 @@ NUMBER_DIGITS_MAX: Final = 18
 RUNNING: Final = STATES[PodState.RUNNING]
 
 
-class Pods:
+class PodCounts:
     """Counts what every step changes. ``running``: pods that run; ``registered``: executors known to the driver."""
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ class Lease(Enum):
     LOST = "lost"
 
 
-class Watch(Enum):
+class WatchHealth(Enum):
     """How the watch over the pods is."""
 
     NONE = "none"
@@ -74,7 +74,7 @@ class Watch(Enum):
     BROKEN = "broken"
 
 
-class Stage(Enum):
+class RunStage(Enum):
     """Where a run is in its life."""
 
     RUNNING = "running"
@@ -106,7 +106,7 @@ class TotalFigures:
     leaving: int = 0
 
 
-class Point(NamedTuple):
+class TrendPoint(NamedTuple):
     """How things stood at the end of one stretch of time, all profiles together."""
 
     target: int
@@ -155,8 +155,8 @@ class RepeatedNotice:
 class LiveSnapshot:
     """A live run at ``at``; ``change`` grows whenever something else than time is different.
 
-    ``recent``: one ``Point`` for every ``recent_width_ms``, the newest last. ``decisions`` and ``notices``: the last ones,
-    the newest last. ``counts``: commands since the start, by name and cause. ``threw``: rounds that ended in an exception,
+    ``recent``: one point for every ``recent_width_ms``, the newest last. ``decisions`` and ``notices``: the last ones, the
+    newest last. ``counts``: commands since the start, by name and cause. ``threw``: rounds that ended in an exception,
     by machine. ``seen_ms``: since the cluster last showed that what we know is so; None before the first list.
     ``beat_s``: since the loop last turned; None if nobody says. ``step_last_s``: how long the last step took.
     """
@@ -167,7 +167,7 @@ class LiveSnapshot:
     about: About
     profiles: tuple[ProfileFigures, ...] = ()
     total: TotalFigures = TotalFigures()
-    recent: tuple[Point, ...] = ()
+    recent: tuple[TrendPoint, ...] = ()
     recent_width_ms: Millis = 0
     decisions: tuple[DecisionLine, ...] = ()
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class LiveSnapshot:
     notice_counts: Mapping[str, int] = field(default_factory=dict)
     calls: CallFigures = field(default_factory=lambda: CallFigures({}, {}, ()))
     listed: bool = False
-    watch: Watch = Watch.NONE
+    watch: WatchHealth = WatchHealth.NONE
     watch_since: Millis = 0
     watch_breaks: int = 0
     seen_ms: Millis | None = None
@@ -192,7 +192,7 @@ class LiveSnapshot:
     step_seconds: Histogram = field(default_factory=lambda: Histogram((), (0,), 0.0))
     step_last_s: float | None = None
     beat_s: float | None = None
-    stage: Stage = Stage.RUNNING
+    stage: RunStage = RunStage.RUNNING
     exit_code: int | None = None
 
     @property
@@ -216,7 +216,7 @@ REPAIR_MAX_MS: Final[Millis] = 30_000
 
 def unhealthy(snapshot: LiveSnapshot, beat_max_s: float = BEAT_MAX_S) -> tuple[str, ...]:
     """Why this process should be started anew, in a line each; nothing if it is well."""
-    if snapshot.stage is not Stage.RUNNING:
+    if snapshot.stage is not RunStage.RUNNING:
         return ()  # it is on its way out by itself; whoever kills it now leaves more behind
     if snapshot.beat_s is not None and snapshot.beat_s > beat_max_s:
         return (f"the loop has not turned for {snapshot.beat_s:.0f} s, expected within {beat_max_s:.0f} s",)
@@ -226,11 +226,11 @@ def unhealthy(snapshot: LiveSnapshot, beat_max_s: float = BEAT_MAX_S) -> tuple[s
 def unready(snapshot: LiveSnapshot, beat_max_s: float = BEAT_MAX_S) -> tuple[str, ...]:
     """Why this run does not do its work at the moment, in a line each; nothing if it does."""
     why = list(unhealthy(snapshot, beat_max_s))
-    if snapshot.stage is not Stage.RUNNING:
+    if snapshot.stage is not RunStage.RUNNING:
         why.append(f"the run is {snapshot.stage.value}")
     if not snapshot.listed:
         why.append("the pods have not been listed yet")
-    elif snapshot.watch is Watch.BROKEN and snapshot.at - snapshot.watch_since > REPAIR_MAX_MS:
+    elif snapshot.watch is WatchHealth.BROKEN and snapshot.at - snapshot.watch_since > REPAIR_MAX_MS:
         why.append(f"the watch has been broken for {(snapshot.at - snapshot.watch_since) / 1000:.0f} s")
     if snapshot.acting and snapshot.lease is not Lease.HELD:
         why.append("the lease is lost" if snapshot.lease is Lease.LOST else "the lease is not held yet")
@@ -244,11 +244,11 @@ def alarms(snapshot: LiveSnapshot) -> list[str]:
         found.append(f"the application is ended with exit code {snapshot.exit_code}")
     if snapshot.lease is Lease.LOST:
         found.append(f"the lease is lost since {_since(snapshot, snapshot.lease_since)}: nothing is written any more")
-    if snapshot.beat_s is not None and snapshot.beat_s > BEAT_MAX_S and snapshot.stage is Stage.RUNNING:
+    if snapshot.beat_s is not None and snapshot.beat_s > BEAT_MAX_S and snapshot.stage is RunStage.RUNNING:
         found.append(f"the loop has not turned for {lasting(snapshot.beat_s * 1000)}")
     if snapshot.unreachable_since is not None:
         found.append(f"the API server does not answer, for {_since(snapshot, snapshot.unreachable_since)}")
-    if snapshot.watch is Watch.BROKEN:
+    if snapshot.watch is WatchHealth.BROKEN:
         found.append(f"the watch is broken, for {_since(snapshot, snapshot.watch_since)}")
     if snapshot.about.driver and snapshot.driver is False:
         found.append("the driver does not answer")

@@ -27,8 +27,8 @@ from podtide.adapters.recording.records.decisions import command_name
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live import status
 from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
-from podtide.adapters.views.live.events import DEBUG, Line, Targets, cause_of, held_words, lines_of
-from podtide.adapters.views.live.pods import Pods
+from podtide.adapters.views.live.events import DEBUG, Line, TargetWatch, cause_of, held_words, lines_of
+from podtide.adapters.views.live.pods import PodCounts
 from podtide.adapters.views.stats.base import hold_size
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
@@ -80,9 +80,9 @@ class LiveTracker:
         start = clock.now() if start is None else start
         self._change = 0
         # pods and executors
-        self._targets = Targets()
-        self._pods = Pods()
-        self._points: deque[tuple[int, status.Point]] = deque(maxlen=POINTS_MAX)
+        self._targets = TargetWatch()
+        self._pods = PodCounts()
+        self._points: deque[tuple[int, status.TrendPoint]] = deque(maxlen=POINTS_MAX)
         # what was decided and what holds
         self._lines: deque[Line] = deque(maxlen=DECISIONS_KEPT)
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -143,7 +143,7 @@ class LiveTracker:
         with self._lock:
             self._steps += 1
             if any(isinstance(stimulus, Stopping) for stimulus in stimuli):
-                self._stands(stage=status.Stage.STOPPING)
+                self._stands(stage=status.RunStage.STOPPING)
             if self._pods.step(stimuli, taken.commands, side):
                 self._seen_at = self._clock.monotonic()
                 if not self._standing.listed and side.store.view.full_ts > 0:
@@ -151,7 +151,7 @@ class LiveTracker:
             self._hear(now, taken)
             for move in self._targets.moved(now, stimuli, taken):
                 self._tell(move.line())
-            point = status.Point(sum(self._targets.known.values()), self._pods.running, self._pods.registered)
+            point = status.TrendPoint(sum(self._targets.known.values()), self._pods.running, self._pods.registered)
             if not self._points or self._points[-1][1] != point:
                 self._change += 1
             self._keep_point(now, point)
@@ -174,7 +174,7 @@ class LiveTracker:
         """The run ends: from now on its loop may stand still."""
         with self._lock:
             self._change += 1
-            self._stands(stage=status.Stage.STOPPING)
+            self._stands(stage=status.RunStage.STOPPING)
 
     def notify(self, notice: Notice) -> None:
         """Take a notice (a ``Notify``)."""
@@ -287,20 +287,20 @@ class LiveTracker:
 
     # ---------------------------------------------------------------------------------------------------- over time
 
-    def _keep_point(self, now: Millis, point: status.Point) -> None:
+    def _keep_point(self, now: Millis, point: status.TrendPoint) -> None:
         place = now // WIDTH_MS
         if self._points and self._points[-1][0] >= place:
             self._points[-1] = (self._points[-1][0], point)
         else:
             self._points.append((place, point))
 
-    def _recent(self, now: Millis) -> tuple[status.Point, ...]:
+    def _recent(self, now: Millis) -> tuple[status.TrendPoint, ...]:
         """One point for every stretch of time up to now; nothing changes between those that are known."""
         if not self._points:
             return ()
         last = max(now // WIDTH_MS, self._points[-1][0])
         first = max(self._points[0][0], last - POINTS_MAX + 1)
-        points: list[status.Point] = []
+        points: list[status.TrendPoint] = []
         for place, point in reversed(self._points):
             length = last - max(place, first) + 1 - len(points)
             points += [point] * length
@@ -321,11 +321,11 @@ class LiveTracker:
                 self._stands(listed=True)
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCHING | Topic.WATCH_REPAIRED:
-                self._stands(watch=status.Watch.ALIVE, watch_since=at)
+                self._stands(watch=status.WatchHealth.ALIVE, watch_since=at)
                 self._seen_at = self._clock.monotonic()
             case Topic.WATCH_BROKEN:
-                since = standing.watch_since if standing.watch is status.Watch.BROKEN else at
-                self._stands(watch=status.Watch.BROKEN, watch_since=since, watch_breaks=standing.watch_breaks + 1)
+                since = standing.watch_since if standing.watch is status.WatchHealth.BROKEN else at
+                self._stands(watch=status.WatchHealth.BROKEN, watch_since=since, watch_breaks=standing.watch_breaks + 1)
             case Topic.API_UNREACHABLE if standing.unreachable_since is None:
                 self._stands(unreachable_since=at)
             case Topic.API_BACK:
@@ -343,7 +343,7 @@ class LiveTracker:
             case Topic.DIFFERENCE:
                 self._stands(differences=standing.differences + 1)
             case Topic.STOPPED if notice.level is Level.INFO:
-                self._stands(stage=status.Stage.STOPPED)
+                self._stands(stage=status.RunStage.STOPPED)
             case _:
                 pass
 

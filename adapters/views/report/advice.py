@@ -17,7 +17,7 @@ from podtide.adapters.views.report.plots import Spot, frontier
 from podtide.adapters.views.report.sections import NOTES_MAX
 from podtide.adapters.views.whatif.figures import MEASURES, change, difference, money, number, percent, took
 from podtide.adapters.views.whatif.findings import featured
-from podtide.adapters.views.whatif.model import Document, Prices, Recorded, Run, Searched
+from podtide.adapters.views.whatif.model import Document, PricesEntry, RecordedEntry, RunEntry, Searched
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
 CHARTS_MAX: Final = 6
@@ -41,7 +41,7 @@ TERMS: Final = {
 }
 
 
-def charted(document: Document) -> tuple[list[Run], int]:
+def charted(document: Document) -> tuple[list[RunEntry], int]:
     """The variants that are drawn over time, and how many more could be."""
     shown = [one for one in featured(document, CHARTS_MAX) if one.curve]
     return shown, sum(1 for one in document.variants if one.curve) - len(shown)
@@ -79,7 +79,7 @@ def frontier_chart(document: Document) -> Markup:
     hours = document.measure == "core_hours" and base.core_hours is not None
     unit = "cost" if priced else "core-hours" if hours else "executor-seconds"
 
-    def paid(one: Run | Recorded) -> float | None:
+    def paid(one: RunEntry | RecordedEntry) -> float | None:
         return one.cost if priced else one.core_hours if hours else one.executor_seconds
 
     scale = paid(base)
@@ -136,7 +136,7 @@ def space(searched: Searched) -> list[tuple[str, str]]:
     return [(visible(key, 100), _values(value)) for key, value in list(searched.space.items())[:NOTES_MAX]]
 
 
-def prices(paid: Prices) -> str:
+def prices(paid: PricesEntry) -> str:
     """What was paid for, in words."""
     parts = []
     if paid.core_hour is not None:

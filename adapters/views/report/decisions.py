@@ -15,7 +15,7 @@ from podtide.adapters.text.format import count, ids, joined
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.reasons import why_killed, why_lowered, why_raised
 from podtide.adapters.views.whatif.figures import at, executors, signed
-from podtide.adapters.views.whatif.model import Decision
+from podtide.adapters.views.whatif.model import DecisionEntry
 
 _TIMES: Final = re.compile(r"(\d[dhm]) (\d+[hms])\b")
 """Times of a replay's words, which are written as one word beside figures (``views.whatif.figures.took``)."""
@@ -44,13 +44,13 @@ class Mark(NamedTuple):
     text: str
 
 
-def words_of(decision: Decision) -> Words:
+def words_of(decision: DecisionEntry) -> Words:
     """What was decided and why."""
     words = _words(decision)
     return words._replace(what=_TIMES.sub(r"\1\2", words.what), why=_TIMES.sub(r"\1\2", words.why))
 
 
-def _words(decision: Decision) -> Words:
+def _words(decision: DecisionEntry) -> Words:
     facts = decision.facts
     of = f"profile {decision.profile}" if decision.profile else ""
     if decision.kind == "release":
@@ -70,18 +70,18 @@ def _words(decision: Decision) -> Words:
     return Words(decision.at_s, f"target {before:,} → {after:,}", joined([*parts, of]), decision.moved)
 
 
-def marks(decisions: Sequence[Decision], span: float, most: int = MARKS) -> list[Mark]:
+def marks(decisions: Sequence[DecisionEntry], span: float, most: int = MARKS) -> list[Mark]:
     """The decisions as marks along a time axis of ``span`` seconds, those about targets apart from those to let go."""
     if span <= 0:
         return []
-    groups: dict[tuple[int, bool], list[Decision]] = {}
+    groups: dict[tuple[int, bool], list[DecisionEntry]] = {}
     for one in decisions:
         place = min(most - 1, max(0, int(most * one.at_s / span)))
         groups.setdefault((place, one.kind == "release"), []).append(one)
     return [_mark(group) for _, group in sorted(groups.items())]
 
 
-def kept(decisions: Sequence[Decision], most: int) -> list[Decision]:
+def kept(decisions: Sequence[DecisionEntry], most: int) -> list[DecisionEntry]:
     """Those that moved the most executors, in order of time."""
     if len(decisions) <= most:
         return sorted(decisions, key=lambda one: one.at_s)
@@ -89,7 +89,7 @@ def kept(decisions: Sequence[Decision], most: int) -> list[Decision]:
     return sorted(ranked, key=lambda one: one.at_s)
 
 
-def _mark(group: Sequence[Decision]) -> Mark:
+def _mark(group: Sequence[DecisionEntry]) -> Mark:
     ordered = sorted(group, key=lambda one: one.at_s)
     first, kind = ordered[0], _kind(ordered)
     if len(ordered) == 1:
@@ -104,13 +104,13 @@ def _mark(group: Sequence[Decision]) -> Mark:
     return Mark(first.at_s, kind, "\n".join(lines))
 
 
-def _net(decisions: Sequence[Decision]) -> str:
+def _net(decisions: Sequence[DecisionEntry]) -> str:
     if decisions[0].kind == "release":
         return f"{executors(sum(len(one.executors) for one in decisions))} let go"
     return f"target {signed(sum(one.moved for one in decisions))}"
 
 
-def _kind(decisions: Sequence[Decision]) -> str:
+def _kind(decisions: Sequence[DecisionEntry]) -> str:
     if decisions[0].kind == "release":
         return "release"
     net = sum(one.moved for one in decisions)

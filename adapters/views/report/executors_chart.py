@@ -20,7 +20,7 @@ from podtide.adapters.views.report.decisions import marks
 from podtide.adapters.views.report.markup import EMPTY, data, element, join, short
 from podtide.adapters.views.report.scales import count_ticks, time_ticks
 from podtide.adapters.views.whatif.figures import at, number, took
-from podtide.adapters.views.whatif.model import Recorded, Run
+from podtide.adapters.views.whatif.model import RecordedEntry, RunEntry
 
 HEIGHT: Final = 260
 """Pixels of the plot; the time axis stands below."""
@@ -42,7 +42,9 @@ SERIES: Final = (
 _COLUMN: Final = {"needed": 1, "target": 2, "pending": 3, "running": 4, "busy": 5}
 
 
-def executors_chart(run: Run, recorded: Recorded, identity: str, label: str, *, still: bool = False) -> Markup:
+def executors_chart(
+    run: RunEntry, recorded: RecordedEntry, identity: str, label: str, *, still: bool = False
+) -> Markup:
     """The chart of one run. ``identity``: names its parts in the page; ``label``: whose curves they are, in plain text;
     ``still``: for a page without the script."""
     curves = {name: steps_of(run.curve, index) for name, index in _COLUMN.items()} if run.curve else {}
@@ -98,7 +100,7 @@ def executors_chart(run: Run, recorded: Recorded, identity: str, label: str, *, 
     )  # fmt: skip
 
 
-def summary(run: Run, recorded: Recorded, label: str) -> str:
+def summary(run: RunEntry, recorded: RecordedEntry, label: str) -> str:
     """The chart in a sentence, for who cannot see it."""
     text = f"Executors over time, {label}: "
     if run.curve:
@@ -195,7 +197,7 @@ _SHAPES: Final = {
 }
 
 
-def _lane(run: Run, span: float, label: str, *, still: bool = False) -> Markup:
+def _lane(run: RunEntry, span: float, label: str, *, still: bool = False) -> Markup:
     """The decisions in a lane of their own, on the same time axis."""
     placed = marks([one for one in run.decisions if one.at_s <= span], span)
     if not placed:

@@ -13,7 +13,7 @@ from podtide.adapters.views.report.markup import EMPTY, element, join, visible
 from podtide.adapters.views.report.scales import ticks, time_ticks
 from podtide.adapters.views.report.style import HATCHED
 from podtide.adapters.views.whatif.figures import took
-from podtide.adapters.views.whatif.findings import Compared, Verdict
+from podtide.adapters.views.whatif.findings import Compared, FigureVerdict
 
 SPREAD_MAX: Final = 1.0
 """Differences beyond this (twice as much, or nothing left) stand at the edge of the scale."""
@@ -69,7 +69,7 @@ def whisker(one: Compared, scale: float) -> Markup:
         return percentage(0.5 + 0.5 * max(-1.0, min(1.0, share / scale)) * 0.97)
 
     low, high = one.low if one.low is not None else one.change, one.high if one.high is not None else one.change
-    tone = {Verdict.LESS: "less", Verdict.MORE: "more"}.get(one.verdict, "alike")
+    tone = {FigureVerdict.LESS: "less", FigureVerdict.MORE: "more"}.get(one.verdict, "alike")
     return element(
         "svg",
         element("line", x1="0", x2="100%", y1=8, y2=8, class_="rail"),

@@ -25,7 +25,7 @@ from podtide.adapters.views.whatif.figures import (
     took,
 )
 from podtide.adapters.views.whatif.findings import Trust, about, featured, money_range, number_range, time_range, trust
-from podtide.adapters.views.whatif.model import Document, Run, StageTimes
+from podtide.adapters.views.whatif.model import Document, RunEntry, StageEntry
 
 STAGES_FIRST: Final = 12
 STAGES_MAX: Final = 150
@@ -132,13 +132,13 @@ def waiting(document: Document, most: int = BARS_MAX) -> Amounts:
     )  # fmt: skip
 
 
-def decisions_caption(run: Run, label: str, shown: int) -> str:
+def decisions_caption(run: RunEntry, label: str, shown: int) -> str:
     """What the table of decisions has. ``label``: whose they are; ``shown``: how many of them."""
     cut = f" The {shown:,} of {run.decided:,} that moved the most executors." if shown < run.decided else ""
     return f"What dynamic allocation decided and why: {label}.{cut}"
 
 
-def longest_stages(run: Run) -> list[StageTimes]:
+def longest_stages(run: RunEntry) -> list[StageEntry]:
     """The stages, the longest first, as many as are shown."""
     return sorted(run.stages, key=lambda one: (-one.took_s, one.submitted_s, one.stage))[:STAGES_MAX]
 
@@ -153,7 +153,7 @@ def untyped(titles: Sequence[str], columns: Sequence[int] | None = None) -> list
     return [(title, "") for column, title in enumerate(titles) if columns is None or column in columns]
 
 
-def _runs(document: Document, most: int) -> list[Run]:
+def _runs(document: Document, most: int) -> list[RunEntry]:
     return [document.self_replay, *featured(document, most - 1)]
 
 

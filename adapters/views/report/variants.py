@@ -27,8 +27,8 @@ from podtide.adapters.views.whatif.figures import (
     percent,
     took,
 )
-from podtide.adapters.views.whatif.findings import Compared, Verdict, featured
-from podtide.adapters.views.whatif.model import Document, Run
+from podtide.adapters.views.whatif.findings import Compared, FigureVerdict, featured
+from podtide.adapters.views.whatif.model import Document, RunEntry
 from podtide.domain.conf.redaction import Redaction
 
 VARIANTS_FIRST: Final = 16
@@ -40,8 +40,8 @@ KEYS_MAX: Final = 12
 _REDACTION: Final = Redaction()
 """Spark's default pattern; whoever made the document knew the log's own."""
 
-_TIME: Final = {Verdict.LESS: "faster", Verdict.MORE: "slower"}
-_AMOUNT: Final = {Verdict.LESS: "less", Verdict.MORE: "more"}
+_TIME: Final = {FigureVerdict.LESS: "faster", FigureVerdict.MORE: "slower"}
+_AMOUNT: Final = {FigureVerdict.LESS: "less", FigureVerdict.MORE: "more"}
 
 
 CAPTION: Final = (
@@ -65,10 +65,10 @@ class Figure(NamedTuple):
     drawing: Markup = EMPTY
 
 
-class Row(NamedTuple):
+class VariantRow(NamedTuple):
     """A row of the table; no ``run``: what really happened. ``texts``: the last two cells."""
 
-    run: Run | None
+    run: RunEntry | None
     figures: list[Figure]
     texts: tuple[str, str]
     picked: bool = False
@@ -80,12 +80,12 @@ def titles(document: Document) -> list[str]:
     return ["Config", "Run time", "Executor-seconds", *cost, "Peak executors", "Slots unused"]
 
 
-def rows(document: Document) -> list[Row]:
+def rows(document: Document) -> list[VariantRow]:
     """A row for the record, its simulation and each variant: the first ones are those to show at once."""
     recorded, base, currency = document.recorded, document.self_replay, document.currency
     early = {id(one) for one in featured(document, VARIANTS_FIRST)}
     shown = sorted(featured(document, VARIANTS_MAX), key=lambda one: id(one) not in early)
-    runs: list[Run] = [base, *shown]
+    runs: list[RunEntry] = [base, *shown]
     times = [findings.compared_time(one, base) for one in runs]
     sums = [findings.compared_executor_seconds(one, base) for one in runs]
     costs = [findings.compared_cost(one, base) for one in runs]
@@ -95,7 +95,7 @@ def rows(document: Document) -> list[Row]:
     off = base.error.runtime, base.error.executor_seconds, difference(base.cost, recorded.cost)
     record = [Figure(took(recorded.runtime_s)), Figure(number(round(recorded.executor_seconds)))]
     record += [Figure(money(recorded.cost, currency))] if priced else []
-    made = [Row(None, record, (number(recorded.peak_executors), UNKNOWN))]
+    made = [VariantRow(None, record, (number(recorded.peak_executors), UNKNOWN))]
     for one, time, total, cost in zip(runs, times, sums, costs, strict=True):
         offs = off if one is base else (None, None, None)
         seconds = number(round(one.executor_seconds))
@@ -106,7 +106,7 @@ def rows(document: Document) -> list[Row]:
         if priced:
             paid = money(one.cost, currency)
             figures.append(_figure(paid, findings.money_range(one, currency), cost, scales[2], _AMOUNT, offs[2]))
-        made.append(Row(one, figures, (number(one.peak_executors), percent(one.idle_share)), one.name == picked))
+        made.append(VariantRow(one, figures, (number(one.peak_executors), percent(one.idle_share)), one.name == picked))
     return made
 
 
@@ -115,7 +115,7 @@ def _priced(document: Document) -> bool:
 
 
 def _figure(
-    value: str, extent: str, one: Compared, scale: float, words: Mapping[Verdict, str], off: float | None
+    value: str, extent: str, one: Compared, scale: float, words: Mapping[FigureVerdict, str], off: float | None
 ) -> Figure:
     """``off``: the model's own error, where this is its row."""
     drawing = whisker(one, scale)
@@ -124,13 +124,13 @@ def _figure(
     if one.change is None:
         return Figure(value, range=extent, drawing=drawing)
     verdict = "" if abs(one.change) < SAME else f" {words.get(one.verdict, 'unclear')}"
-    tone = {Verdict.LESS: "less", Verdict.MORE: "more"}.get(one.verdict, "")
+    tone = {FigureVerdict.LESS: "less", FigureVerdict.MORE: "more"}.get(one.verdict, "")
     return Figure(value, change(one.change), verdict, tone, extent, drawing)
 
 
 def further_rows(document: Document) -> list[tuple[str, ...]]:
     """Figures that few ask for."""
-    shown: list[Run] = [document.self_replay, *featured(document, VARIANTS_MAX)]
+    shown: list[RunEntry] = [document.self_replay, *featured(document, VARIANTS_MAX)]
     return [
         (
             visible(one.name, 60), number(round(one.billed)), number(one.core_hours), number(one.gb_hours),
@@ -141,7 +141,7 @@ def further_rows(document: Document) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def conf_lines(run: Run) -> list[str]:
+def conf_lines(run: RunEntry) -> list[str]:
     """What a variant changes."""
     lines = [f"{count(run.static, 'executor')} from start to end"] if run.static is not None else []
     lines += faults_words(run.faults)

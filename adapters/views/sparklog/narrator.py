@@ -34,7 +34,7 @@ ROUNDS_BYTES_MAX: Final = 256 * 1024 * 1024
 _SAID_OF: Final = frozenset({ExecutorAdded, ExecutorRemoved, StageSubmitted})
 
 
-class World(Protocol):
+class NarratedWorld(Protocol):
     """What the loop hands its commands and events to."""
 
     def watch(self, batch: Sequence[Stimulus]) -> Sequence[Stimulus]:
@@ -57,7 +57,7 @@ class Narrator:
     lane (the very first request comes before).
     """
 
-    def __init__(self, world: World, log: SparkLog, config: ScalingConfig, start: Millis) -> None:
+    def __init__(self, world: NarratedWorld, log: SparkLog, config: ScalingConfig, start: Millis) -> None:
         self.now: Callable[[], tuple[ScalingState, Load]] | None = None
         self.cut_at: Millis | None = None
         self._world = world

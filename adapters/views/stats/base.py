@@ -58,7 +58,7 @@ class Goal:
 
 
 @dataclass
-class Hold:
+class HoldInForce:
     """A bound in force on a profile: since when, how many it holds, and whether it keeps executors or holds pods back."""
 
     since: Millis
@@ -85,7 +85,7 @@ class StatsBase:
         self._values: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._targets: dict[int, int] = {}
         self._open: dict[int, Goal] = {}
-        self._holds: dict[tuple[str, int], Hold] = {}
+        self._holds: dict[tuple[str, int], HoldInForce] = {}
         self._keepers: dict[str, tuple[str, int]] = {}  # the bound that keeps an executor, where it is the executor's
         self._held_ms: Counter[tuple[str, int, bool]] = Counter()
         self._held_times: Counter[tuple[str, int, bool]] = Counter()
@@ -205,7 +205,7 @@ class StatsBase:
         if hold is not None:
             self._count_hold(key, hold, report.at)
         if report.phase is not Phase.ENDED:
-            self._holds[key] = Hold(report.at, *hold_size(report))
+            self._holds[key] = HoldInForce(report.at, *hold_size(report))
 
     def _keep(self, executor: str, report: Held) -> None:
         """A bound of single executors: each is kept by one of them at a time."""
@@ -222,9 +222,9 @@ class StatsBase:
             self._count_hold(key, hold, at)
         number = by if hold is None else hold.number + by
         if number > 0:
-            self._holds[key] = Hold(at, number, keeps=True)
+            self._holds[key] = HoldInForce(at, number, keeps=True)
 
-    def _count_hold(self, key: tuple[str, int], hold: Hold, until: Millis) -> None:
+    def _count_hold(self, key: tuple[str, int], hold: HoldInForce, until: Millis) -> None:
         self._held_ms[*key, hold.keeps] += until - hold.since
         self._held_times[*key, hold.keeps] += (until - hold.since) * hold.number
 

@@ -1,8 +1,8 @@
 """Decisions about pods and containers, and what entered a step, in words: one row each, for people who read in a terminal.
 
-A row is when, a mark for the view to colour, what in a few words and why in parts with the numbers - the same ``Row``
-that the timeline of an event log is made of; decisions of dynamic allocation are told by that timeline's own rows. What
-is told here is made of records (``recording.records.decisions``), so that decisions read from a file and decisions just
+A row is a time, a mark for the view to colour, what was decided in a few words, and why in parts with the numbers - the
+same ``TimelineRow`` that the timeline of an event log is made of. Decisions of dynamic allocation are rows of that
+timeline. Rows are made of records (``recording.records.decisions``), so that decisions read from a file and decisions just
 taken read alike.
 
 Names of pods, claims, nodes and the API's messages come from a stranger and are escaped and cut; the page escapes again.
@@ -19,7 +19,7 @@ from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline import scaling as timeline
 from podtide.adapters.views.timeline.reasons import BOUNDS, one_line, profile_words
-from podtide.adapters.views.timeline.scaling_rows import Row, Rows, Words
+from podtide.adapters.views.timeline.scaling_rows import Rows, TimelineRow, Words
 from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, container_words, heard_containers
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol import pod_stimuli as ps, stimuli as st
@@ -100,7 +100,7 @@ def facts_words(facts: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list
     return parts
 
 
-def decided_rows(record: Mapping[str, Any]) -> list[Row]:
+def decided_rows(record: Mapping[str, Any]) -> list[TimelineRow]:
     """A decision or a report as rows; a request that moves several targets has several."""
     at = record["at_ms"]
     if "report" in record:
@@ -109,7 +109,7 @@ def decided_rows(record: Mapping[str, Any]) -> list[Row]:
         rows = Rows({}, _profiles(record))
         return [row for moment in timeline.single(record) for row in rows.of(moment, steps=True)]
     of_yarn = container_words(record)
-    return [Row(at, *words) for words in ([_words(record)] if of_yarn is None else of_yarn)]
+    return [TimelineRow(at, *words) for words in ([_words(record)] if of_yarn is None else of_yarn)]
 
 
 def _words(record: Mapping[str, Any]) -> Words:
@@ -160,7 +160,7 @@ def exit_words(reason: Mapping[str, Any]) -> str:
     return f"{words}: {message}" if message else words
 
 
-def _report_rows(record: Mapping[str, Any]) -> list[Row]:
+def _report_rows(record: Mapping[str, Any]) -> list[TimelineRow]:
     at = record["at_ms"]
     match record["report"]:
         case "held" if record["bound"] not in SIDE_BOUNDS:
@@ -169,15 +169,15 @@ def _report_rows(record: Mapping[str, Any]) -> list[Row]:
             return [_pod_hold(record)]
         case "round threw":
             parts = [_text(record["what"]), *(["it ends the application"] if record.get("fatal") else [])]
-            return [Row(at, "threw", f"{escaped(record['machine'], 40)} threw", parts)]
+            return [TimelineRow(at, "threw", f"{escaped(record['machine'], 40)} threw", parts)]
         case "schedule threw":
-            return [Row(at, "threw", "schedule() threw", [_text(record["what"])])]
+            return [TimelineRow(at, "threw", "schedule() threw", [_text(record["what"])])]
         case _:
             parts = facts_words(record.get("facts", {}))
-            return [Row(at, "quiet", f"remark: {escaped(str(record.get('topic', '')), 40)}", parts)]
+            return [TimelineRow(at, "quiet", f"remark: {escaped(str(record.get('topic', '')), 40)}", parts)]
 
 
-def _pod_hold(record: Mapping[str, Any]) -> Row:
+def _pod_hold(record: Mapping[str, Any]) -> TimelineRow:
     facts, phase = record["facts"], record["phase"]
     missing = side_size(record["bound"], facts)
     verb = "kept" if "excess" in facts else "held"
@@ -186,7 +186,7 @@ def _pod_hold(record: Mapping[str, Any]) -> Row:
     rest = facts_words(
         facts, ("missing", "excess", "pending") if record["bound"] in CONTAINER_BOUNDS else ("missing", "excess")
     )
-    return Row(
+    return TimelineRow(
         record["at_ms"],
         "quiet" if phase == "ended" else "held",
         what,

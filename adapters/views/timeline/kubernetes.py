@@ -32,7 +32,7 @@ from podtide.adapters.views.timeline.reasons import (
     why_lowered,
     why_raised,
 )
-from podtide.adapters.views.timeline.scaling_rows import Row, Words
+from podtide.adapters.views.timeline.scaling_rows import TimelineRow, Words
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol import pod_commands as pc
@@ -145,7 +145,7 @@ class PodTimeline:
             self._keep(moment)
         self._open.clear()
 
-    def rows(self) -> tuple[list[Row], int, list[Row]]:
+    def rows(self) -> tuple[list[TimelineRow], int, list[TimelineRow]]:
         """The first moments, how many are left out, and the last ones."""
         head = sorted(self._head, key=lambda moment: (moment.at, moment.order))
         tail = sorted(self._tail, key=lambda moment: (moment.at, moment.order))
@@ -311,9 +311,9 @@ class PodTimeline:
 
     # --------------------------------------------------------------------------------------------------------- words
 
-    def _row(self, moment: MergedMoment) -> Row:
+    def _row(self, moment: MergedMoment) -> TimelineRow:
         of = [f"profile {moment.profile}"] if self._named and moment.profile >= 0 else []
-        return Row(moment.at, *self._words(moment, of))
+        return TimelineRow(moment.at, *self._words(moment, of))
 
     def _words(self, moment: MergedMoment, of: Sequence[str]) -> Words:
         """What a moment says. ``of``: its profile, where there is more than one."""

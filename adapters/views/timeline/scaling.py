@@ -46,7 +46,7 @@ _SCATTER: Final = 2_654_435_761
 """Knuth's multiplicative hash."""
 
 
-class Kind(Enum):
+class MomentKind(Enum):
     """What a moment is."""
 
     RAISED = "raised"
@@ -61,7 +61,7 @@ class Kind(Enum):
 
 
 @dataclass(slots=True)
-class Change:
+class TargetMove:
     """One move of one profile's target."""
 
     at: Millis
@@ -82,16 +82,16 @@ class Moment:
     ``ended`` whether it let go.
     """
 
-    kind: Kind
+    kind: MomentKind
     number: int
     at: Millis
     end: Millis
     earlier: tuple[int, int, int] = (0, 0, 0)
     profile: int = 0
     before: int = 0
-    steps: list[Change] = field(default_factory=list)
+    steps: list[TargetMove] = field(default_factory=list)
     moves: int = 0
-    last: Change | None = None
+    last: TargetMove | None = None
     command: str = ""
     cause: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class HeldTotal:
     peak: int = 0
 
 
-COUNTED: Final = {Kind.RAISED: 0, Kind.LOWERED: 1, Kind.KILLED: 2}
+COUNTED: Final = {MomentKind.RAISED: 0, MomentKind.LOWERED: 1, MomentKind.KILLED: 2}
 """The kinds that are counted where they are left out, and their place in ``Moment.earlier``."""
 
 
@@ -187,7 +187,7 @@ class Timeline:
         kept = {m.number: m for m in (*self._head, *self._tail, *(entry[-1] for entry in self._weighty))}
         return [kept[number] for number in sorted(kept)]
 
-    def _new(self, kind: Kind, at: Millis, **fields: Any) -> Moment:
+    def _new(self, kind: MomentKind, at: Millis, **fields: Any) -> Moment:
         moment = Moment(kind, self.total, at, at, self.counts, **fields)
         self.total += 1
         if (place := COUNTED.get(kind)) is not None:
@@ -213,7 +213,7 @@ class Timeline:
                 heappushpop(self._weighty, entry)
                 self.kept_all = False
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: TargetMove) -> None:
         profile = change.profile
         self.profiles.add(profile)
         rises = change.after >= change.before
@@ -222,7 +222,7 @@ class Timeline:
         run = runs.get(profile)
         if run is None or (rises and change.cause != "sustained backlog"):
             self._keep(runs.pop(profile, None))
-            kind = Kind.RAISED if rises else Kind.LOWERED
+            kind = MomentKind.RAISED if rises else MomentKind.LOWERED
             run = runs[profile] = self._new(kind, change.at, profile=profile, before=change.before)
         if rises:
             self._keep(self._killing)
@@ -240,7 +240,7 @@ class Timeline:
         if run is None or not same or at - run.end > KILLS_APART_MAX:
             self._keep(run)
             run = self._killing = self._new(
-                Kind.KILLED, at, command=record["command"], cause=record["cause"], facts=record["facts"]
+                MomentKind.KILLED, at, command=record["command"], cause=record["cause"], facts=record["facts"]
             )
         run.end = at
         run.moves += 1
@@ -261,7 +261,7 @@ class Timeline:
         run = self._throwing
         if run is None or run.what != record["what"] or not record["repeated"]:
             self._keep(run)
-            run = self._throwing = self._new(Kind.THREW, record["at_ms"], what=record["what"])
+            run = self._throwing = self._new(MomentKind.THREW, record["at_ms"], what=record["what"])
         run.end = record["at_ms"]
         run.moves += 1
 
@@ -290,7 +290,7 @@ class Timeline:
         moment = self._holding.get(key)
         if moment is None:
             bound, profile = key
-            moment = self._new(Kind.HELD, at, cause=bound, profile=profile, since=at, facts=facts)
+            moment = self._new(MomentKind.HELD, at, cause=bound, profile=profile, since=at, facts=facts)
             self._holding[key] = moment
         elif number >= moment.peak:
             moment.facts = facts
@@ -316,10 +316,10 @@ def single(record: Mapping[str, Any]) -> list[Moment]:
     if command == "requestTotalExecutors":
         moved = changes(record)
         if not moved:
-            return [Moment(Kind.REQUESTED, 0, at, at, cause=record["cause"], facts=record["facts"])]
+            return [Moment(MomentKind.REQUESTED, 0, at, at, cause=record["cause"], facts=record["facts"])]
         return [
             Moment(
-                Kind.RAISED if c.after >= c.before else Kind.LOWERED, 0, at, at,
+                MomentKind.RAISED if c.after >= c.before else MomentKind.LOWERED, 0, at, at,
                 profile=c.profile, before=c.before, steps=[c], moves=1, last=c,
             )
             for c in moved
@@ -328,7 +328,7 @@ def single(record: Mapping[str, Any]) -> list[Moment]:
         executors = record["ids"]
         return [
             Moment(
-                Kind.KILLED, 0, at, at, command=command, cause=record["cause"], facts=record["facts"],
+                MomentKind.KILLED, 0, at, at, command=command, cause=record["cause"], facts=record["facts"],
                 ids=executors, executors=len(executors),
                 settled=False,
             )
@@ -338,33 +338,33 @@ def single(record: Mapping[str, Any]) -> list[Moment]:
             peak = len(record["ids"]) or peak_of(record["bound"], record["facts"])
             return [
                 Moment(
-                    Kind.HELD, 0, at, at, profile=record["profile"], cause=record["bound"], facts=record["facts"],
+                    MomentKind.HELD, 0, at, at, profile=record["profile"], cause=record["bound"], facts=record["facts"],
                     ids=record["ids"], peak=peak, what=record["phase"],
                 )
             ]  # fmt: skip
         case "kill disproved":
-            return [Moment(Kind.DISPROVED, 0, at, at, ids=record["ids"], executors=len(record["ids"]))]
+            return [Moment(MomentKind.DISPROVED, 0, at, at, ids=record["ids"], executors=len(record["ids"]))]
         case "schedule threw":
-            return [Moment(Kind.THREW, 0, at, at, moves=1, what=record["what"])]
+            return [Moment(MomentKind.THREW, 0, at, at, moves=1, what=record["what"])]
         case _:
             return []
 
 
-def changes(record: Mapping[str, Any]) -> list[Change]:
+def changes(record: Mapping[str, Any]) -> list[TargetMove]:
     """The moves of targets in a request; none where Spark repeats itself."""
     moved = record.get("changes")
     if moved is None:
         facts = record["facts"]
         if "profile" not in facts:
             return []
-        return [Change(record["at_ms"], facts["profile"], facts["before"], facts["after"], record["cause"], facts)]
-    return [Change(record["at_ms"], c["profile"], c["before"], c["after"], c["cause"], c["facts"]) for c in moved]
+        return [TargetMove(record["at_ms"], facts["profile"], facts["before"], facts["after"], record["cause"], facts)]
+    return [TargetMove(record["at_ms"], c["profile"], c["before"], c["after"], c["cause"], c["facts"]) for c in moved]
 
 
-def between(earlier: Moment | None, later: Moment | None, timeline: Timeline) -> Counter[Kind]:
+def between(earlier: Moment | None, later: Moment | None, timeline: Timeline) -> Counter[MomentKind]:
     """How many moments of each counted kind lie between two that are shown (or before, or after them all)."""
     until = timeline.counts if later is None else later.earlier
-    left: Counter[Kind] = Counter()
+    left: Counter[MomentKind] = Counter()
     for kind, place in COUNTED.items():
         seen = 0 if earlier is None else earlier.earlier[place] + (earlier.kind is kind)
         left[kind] = until[place] - seen
@@ -381,17 +381,17 @@ def _hold_from(moment: Moment, at: Millis, number: int) -> None:
 
 def _quiet(moment: Moment) -> bool:
     """Too common to be told: a target that tasks outlive for a while, a bound that let go at once."""
-    return moment.kind is Kind.HELD and (moment.cause == "running task" or moment.end - moment.at < 1000)
+    return moment.kind is MomentKind.HELD and (moment.cause == "running task" or moment.end - moment.at < 1000)
 
 
 def _weight(moment: Moment) -> float:
     seconds = (moment.end - moment.at) / 1000
     match moment.kind:
-        case Kind.RAISED | Kind.LOWERED:
+        case MomentKind.RAISED | MomentKind.LOWERED:
             return abs(moment.after - moment.before)
-        case Kind.KILLED:
+        case MomentKind.KILLED:
             return moment.executors
-        case Kind.THREW:
+        case MomentKind.THREW:
             return 100
         case _:
             held = seconds / 30 if moment.cause in ("maximum", "ratio") else moment.executor_ms / 300_000

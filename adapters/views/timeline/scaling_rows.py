@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.reasons import holding, why_killed, why_lowered, why_raised, why_ramped
-from podtide.adapters.views.timeline.scaling import Change, Kind, Moment
+from podtide.adapters.views.timeline.scaling import Moment, MomentKind, TargetMove
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
 
 IDS_WIDTH: Final = 12
@@ -29,7 +29,7 @@ Words: TypeAlias = tuple[str, str, list[str]]
 """What a row says apart from its time: mark, what and why."""
 
 
-class Row(NamedTuple):
+class TimelineRow(NamedTuple):
     """``mark``: raised, lowered, killed, proposed, held, threw or quiet. ``why`` in parts."""
 
     at: Millis
@@ -51,10 +51,10 @@ class Rows:
         self._proposed: Mapping[Any, Millis] = proposed or {}
         self._named = profiles - {DEFAULT_PROFILE} != set()
 
-    def of(self, moment: Moment, *, steps: bool) -> list[Row]:
+    def of(self, moment: Moment, *, steps: bool) -> list[TimelineRow]:
         """The rows of a moment; with ``steps`` a rising target is told step by step, as far as they are kept."""
         match moment.kind:
-            case Kind.RAISED:
+            case MomentKind.RAISED:
                 if steps and moment.moves > 1:
                     rows = [self._raised(step) for step in moment.steps]
                     if (left := moment.moves - len(moment.steps)) > 0:
@@ -63,57 +63,57 @@ class Rows:
                 if moment.moves == 1:
                     return [self._raised(moment.steps[0])]
                 return [self._ramp(moment, moment.before, moment.moves)]
-            case Kind.LOWERED:
+            case MomentKind.LOWERED:
                 return [self._lowered(moment)]
-            case Kind.KILLED:
+            case MomentKind.KILLED:
                 if not moment.settled:
                     moment.unconfirmed = sum(self._proposed.get(one) == moment.at for one in moment.ids)
                 return [_killed(moment)]
-            case Kind.HELD:
+            case MomentKind.HELD:
                 return [_single_hold(moment) if moment.what else _held(moment)]
-            case Kind.THREW:
+            case MomentKind.THREW:
                 span = [f"for {lasting(moment.end - moment.at)}"] if moment.end > moment.at else []
-                return [Row(moment.at, "threw", "schedule() threw", [escaped(moment.what), *span])]
-            case Kind.DISPROVED:
+                return [TimelineRow(moment.at, "threw", "schedule() threw", [escaped(moment.what), *span])]
+            case MomentKind.DISPROVED:
                 why = ["it started a task: its kill was only proposed"]
-                return [Row(moment.at, "proposed", f"{ids(moment.ids)} lives", why)]
-            case Kind.REQUESTED:
-                return [Row(moment.at, "quiet", "asked again", [_again(moment)])]
+                return [TimelineRow(moment.at, "proposed", f"{ids(moment.ids)} lives", why)]
+            case MomentKind.REQUESTED:
+                return [TimelineRow(moment.at, "quiet", "asked again", [_again(moment)])]
 
-    def left_out(self, kinds: Counter[Kind]) -> str:
+    def left_out(self, kinds: Counter[MomentKind]) -> str:
         """What is not shown between two rows."""
-        names = {Kind.RAISED: "raise", Kind.LOWERED: "fall", Kind.KILLED: "round of kills"}
-        many = {Kind.KILLED: "rounds of kills"}
+        names = {MomentKind.RAISED: "raise", MomentKind.LOWERED: "fall", MomentKind.KILLED: "round of kills"}
+        many = {MomentKind.KILLED: "rounds of kills"}
         return ", ".join(count(kinds[kind], name, many.get(kind)) for kind, name in names.items() if kinds[kind])
 
-    def _raised(self, step: Change) -> Row:
+    def _raised(self, step: TargetMove) -> TimelineRow:
         what = self._target(step.profile, step.before, step.after)
         if step.after == step.before:
             what = what.partition(" → ")[0]
         elif step.cause == "initial":
             what = self._target(step.profile, None, step.after)
         why = why_raised(step.cause, step.facts, step.before, step.after, self._waits)
-        return Row(step.at, "raised", what, why)
+        return TimelineRow(step.at, "raised", what, why)
 
-    def _ramp(self, moment: Moment, before: int, moves: int) -> Row:
+    def _ramp(self, moment: Moment, before: int, moves: int) -> TimelineRow:
         last = moment.last
         assert last is not None
         why = why_ramped(last.facts, before, last.after, moves, moment.end - moment.at)
-        return Row(moment.at, "raised", self._target(moment.profile, before, last.after), why)
+        return TimelineRow(moment.at, "raised", self._target(moment.profile, before, last.after), why)
 
-    def _lowered(self, moment: Moment) -> Row:
+    def _lowered(self, moment: Moment) -> TimelineRow:
         last = moment.last
         assert last is not None
         span = moment.end - moment.at
         why = why_lowered(last.cause, last.facts, moment.before, last.after, moment.moves, span)
-        return Row(moment.at, "lowered", self._target(moment.profile, moment.before, last.after), why)
+        return TimelineRow(moment.at, "lowered", self._target(moment.profile, moment.before, last.after), why)
 
     def _target(self, profile: int, before: int | None, after: int) -> str:
         name = f"profile {profile}:" if self._named else "target"
         return f"{name} {after:,}" if before is None else f"{name} {before:,} → {after:,}"
 
 
-def _killed(moment: Moment) -> Row:
+def _killed(moment: Moment) -> TimelineRow:
     verb = "decommission" if moment.command == "decommissionExecutors" else "kill"
     named = ids(moment.ids) if moment.executors <= len(moment.ids) else ""
     short = named and len(named) <= IDS_WIDTH
@@ -133,20 +133,20 @@ def _killed(moment: Moment) -> Row:
         parts.append(f"{moment.disproved:,} disproved{named} ran another task")
     if moment.unconfirmed:
         parts.append(f"{moment.unconfirmed:,} still there when the log ends")
-    return Row(moment.at, "proposed" if open_ends else "killed", what, parts)
+    return TimelineRow(moment.at, "proposed" if open_ends else "killed", what, parts)
 
 
-def _held(moment: Moment) -> Row:
+def _held(moment: Moment) -> TimelineRow:
     what, why = holding(moment.cause, moment.facts, moment.peak)
     span = lasting(moment.end - moment.at)
-    return Row(moment.at, "held", what, [*why, f"for {span}" if moment.ended else f"to the end, {span}"])
+    return TimelineRow(moment.at, "held", what, [*why, f"for {span}" if moment.ended else f"to the end, {span}"])
 
 
-def _single_hold(moment: Moment) -> Row:
+def _single_hold(moment: Moment) -> TimelineRow:
     what, why = holding(moment.cause, moment.facts, moment.peak)
     if moment.ids:
         why = [*why, f"{'id' if len(moment.ids) == 1 else 'ids'} {ids(moment.ids)}"]
-    return Row(moment.at, "quiet" if moment.what == "ended" else "held", what, [moment.what, *why])
+    return TimelineRow(moment.at, "quiet" if moment.what == "ended" else "held", what, [moment.what, *why])
 
 
 def _again(moment: Moment) -> str:

@@ -35,7 +35,7 @@ NOTES_MAX: Final = 20
 DEFAULTS_ONLY: Final = "Spark versions are compared by their defaults only: all behaviour is that of Spark 4.3.0."
 
 
-class Status(Enum):
+class DiffStatus(Enum):
     """What became of a log."""
 
     COMPARED = "compared"
@@ -48,7 +48,7 @@ class Status(Enum):
     """The model does not fit, or there is nothing to run."""
 
 
-class Side(Struct, frozen=True):
+class DiffSide(Struct, frozen=True):
     """A side as the document names it."""
 
     text: str
@@ -57,7 +57,7 @@ class Side(Struct, frozen=True):
     version: str | None
 
 
-class Change(Struct, frozen=True):
+class DiffChange(Struct, frozen=True):
     """The change of the means, and the least and the most of the changes seed by seed."""
 
     share: float | None
@@ -65,7 +65,7 @@ class Change(Struct, frozen=True):
     high: float | None
 
 
-class Decision(Struct, frozen=True):
+class DiffDecision(Struct, frozen=True):
     """A decision of one side. ``executors``: how many."""
 
     at_s: float
@@ -80,8 +80,8 @@ class Decision(Struct, frozen=True):
 class Parting(Struct, frozen=True):
     """Where the decisions of the two sides part for the first time."""
 
-    base: Decision | None
-    candidate: Decision | None
+    base: DiffDecision | None
+    candidate: DiffDecision | None
 
 
 class Decisions(Struct, frozen=True):
@@ -100,29 +100,29 @@ class Note(Struct, frozen=True):
     note: str
 
 
-class Row(Struct, frozen=True):
+class DiffRow(Struct, frozen=True):
     """A log. ``side``: whose fault it is that it has no figures."""
 
     log: str
-    status: Status
+    status: DiffStatus
     why: str | None
     side: str | None
-    app: model.App | None
+    app: model.AppEntry | None
 
 
-class ComparedRow(Row, frozen=True):
+class ComparedRow(DiffRow, frozen=True):
     """A log that was run under both configs. ``settings``: what is in force on each side, where it differs."""
 
-    error: model.OwnError
+    error: model.OwnErrorEntry
     base: dict[Metric, float]
     candidate: dict[Metric, float]
-    change: dict[Metric, Change]
+    change: dict[Metric, DiffChange]
     decisions: Decisions
     settings: dict[str, tuple[str | None, str | None]]
     notes: tuple[Note, ...]
 
 
-class Breach(Struct, frozen=True):
+class DiffBreach(Struct, frozen=True):
     """What a gate failed by; no ``log``: by the sums."""
 
     log: str | None
@@ -132,20 +132,20 @@ class Breach(Struct, frozen=True):
     why: str | None
 
 
-class Gate(Struct, frozen=True):
+class DiffGate(Struct, frozen=True):
     """What became of a gate."""
 
     gate: str
     metric: Metric
     failed: bool
-    by: tuple[Breach, ...]
+    by: tuple[DiffBreach, ...]
 
 
 class Totals(Struct, frozen=True):
     """The sums over the applications that could be compared."""
 
     applications: int
-    counts: dict[Status, int]
+    counts: dict[DiffStatus, int]
     base: dict[Metric, float]
     candidate: dict[Metric, float]
     change: dict[Metric, float | None]
@@ -157,15 +157,15 @@ class DiffDocument(Struct, frozen=True, kw_only=True):
 
     schema: int = model.SCHEMA
     command: str = "diff"
-    base: Side
-    candidate: Side
+    base: DiffSide
+    candidate: DiffSide
     defaults_only: bool
-    prices: model.Prices | None
+    prices: model.PricesEntry | None
     seeds: int
     max_error: float
-    applications: tuple[Row, ...]
+    applications: tuple[DiffRow, ...]
     totals: Totals
-    gates: tuple[Gate, ...]
+    gates: tuple[DiffGate, ...]
     notes: tuple[str, ...]
 
     @property
@@ -179,7 +179,7 @@ class DiffDocument(Struct, frozen=True, kw_only=True):
         return any(gate.failed for gate in self.gates)
 
 
-class Run(NamedTuple):
+class DiffRun(NamedTuple):
     """One side of a row: what each seed took, and why it did not come to its end, if it did not."""
 
     conf: SparkConf
@@ -188,21 +188,23 @@ class Run(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def bad_row(log: str, status: Status, why: str, application: Application | None = None, side: str | None = None) -> Row:
+def bad_row(
+    log: str, status: DiffStatus, why: str, application: Application | None = None, side: str | None = None
+) -> DiffRow:
     """A log without figures. ``side``: whose fault it is."""
     app = None if application is None else app_entry(application, log)
-    return Row(display(log), status, escaped(why, 1000), side, app)
+    return DiffRow(display(log), status, escaped(why, 1000), side, app)
 
 
 def row(
-    log: str, application: Application, error: OwnError, base: Run, candidate: Run, decisions: DecisionsCompared
+    log: str, application: Application, error: OwnError, base: DiffRun, candidate: DiffRun, decisions: DecisionsCompared
 ) -> ComparedRow:
     """The row of a log that was run under both configs."""
     sides = (("base", base), ("candidate", candidate))
     unfinished = [(name, run.unfinished) for name, run in sides if run.unfinished]
     return ComparedRow(
         log=display(log),
-        status=Status.UNFINISHED if unfinished else Status.COMPARED,
+        status=DiffStatus.UNFINISHED if unfinished else DiffStatus.COMPARED,
         why="; ".join(f"{name}: {why}" for name, why in unfinished) or None,
         side=unfinished[0][0] if unfinished else None,
         app=app_entry(application, log),
@@ -217,9 +219,9 @@ def row(
 
 
 def document(
-    rows: Sequence[Row],
-    base: Side,
-    candidate: Side,
+    rows: Sequence[DiffRow],
+    base: DiffSide,
+    candidate: DiffSide,
     gates: Sequence[whatif_gates.Gate],
     prices: Prices | None,
     seeds: int,
@@ -233,7 +235,7 @@ def document(
     versions = base.version is not None or candidate.version is not None
     totals = Totals(
         applications=len(compared),
-        counts={status: sum(one.status is status for one in rows) for status in Status},
+        counts={status: sum(one.status is status for one in rows) for status in DiffStatus},
         base=_sums(sums[0]),
         candidate=_sums(sums[1]),
         change={metric: _finite(share(sums[0][metric], sums[1][metric])) for metric in Metric if metric in sums[0]},
@@ -253,39 +255,41 @@ def document(
     )
 
 
-def _compared(rows: Sequence[Row]) -> list[ComparedRow]:
-    return [one for one in rows if isinstance(one, ComparedRow) and one.status is Status.COMPARED]
+def _compared(rows: Sequence[DiffRow]) -> list[ComparedRow]:
+    return [one for one in rows if isinstance(one, ComparedRow) and one.status is DiffStatus.COMPARED]
 
 
-def _pair(one: Row) -> Pair | None:
+def _pair(one: DiffRow) -> Pair | None:
     """A row as gates look at it; None where the candidate is not to blame for having no figures."""
-    if isinstance(one, ComparedRow) and one.status is Status.COMPARED:
+    if isinstance(one, ComparedRow) and one.status is DiffStatus.COMPARED:
         return Pair(one.log, one.base, one.candidate)
-    ended = one.status in (Status.UNFINISHED, Status.NOT_STARTED)
+    ended = one.status in (DiffStatus.UNFINISHED, DiffStatus.NOT_STARTED)
     return Pair(one.log, {}, {}, one.why) if ended and one.side == "candidate" else None
 
 
-def _gate(gate: whatif_gates.Gate, failures: Sequence[whatif_gates.Breach]) -> Gate:
-    return Gate(gate.text, gate.metric, bool(failures), tuple(_breach(one) for one in failures))
+def _gate(gate: whatif_gates.Gate, failures: Sequence[whatif_gates.Breach]) -> DiffGate:
+    return DiffGate(gate.text, gate.metric, bool(failures), tuple(_breach(one) for one in failures))
 
 
-def _breach(one: whatif_gates.Breach) -> Breach:
+def _breach(one: whatif_gates.Breach) -> DiffBreach:
     if one.why is not None:
-        return Breach(one.application, None, None, None, one.why)
+        return DiffBreach(one.application, None, None, None, one.why)
     change = _finite(share(one.base, one.candidate))
-    return Breach(one.application, _rounded(one.base), _rounded(one.candidate), change, None)
+    return DiffBreach(one.application, _rounded(one.base), _rounded(one.candidate), change, None)
 
 
 def _sums(sums: Sums) -> dict[Metric, float]:
     return {metric: _rounded(value) for metric, value in sums.items()}
 
 
-def _change(base: Sequence[Sums], candidate: Sequence[Sums]) -> dict[Metric, Change]:
+def _change(base: Sequence[Sums], candidate: Sequence[Sums]) -> dict[Metric, DiffChange]:
     was, takes = mean(base), mean(candidate)
     made = {}
     for metric in was:
         shares = [share(one[metric], other[metric]) for one, other in zip(base, candidate, strict=True)]
-        made[metric] = Change(_finite(share(was[metric], takes[metric])), _finite(min(shares)), _finite(max(shares)))
+        made[metric] = DiffChange(
+            _finite(share(was[metric], takes[metric])), _finite(min(shares)), _finite(max(shares))
+        )
     return made
 
 
@@ -294,10 +298,10 @@ def _decisions(compared: DecisionsCompared) -> Decisions:
     return Decisions(compared.base, compared.candidate, compared.differing, first)
 
 
-def _decision(one: outcome.Decision | None) -> Decision | None:
+def _decision(one: outcome.Decision | None) -> DiffDecision | None:
     if one is None:
         return None
-    return Decision(seconds(one.at_ms), one.kind, one.cause, one.profile, one.before, one.after, len(one.executors))
+    return DiffDecision(seconds(one.at_ms), one.kind, one.cause, one.profile, one.before, one.after, len(one.executors))
 
 
 def _settings(base: SparkConf, candidate: SparkConf) -> dict[str, tuple[str | None, str | None]]:

@@ -16,7 +16,7 @@ from rich.text import Text
 from podtide.adapters.text.format import count
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.whatif.diff_document import Breach, ComparedRow, DiffDocument, Row, Status
+from podtide.adapters.views.whatif.diff_document import ComparedRow, DiffBreach, DiffDocument, DiffRow, DiffStatus
 from podtide.adapters.views.whatif.figures import UNKNOWN, change, money, number, percent, took
 from podtide.adapters.views.whatif.view import remarks
 from podtide.domain.whatif.comparison import Metric
@@ -147,7 +147,7 @@ class DiffView:
 
     def bad(self) -> None:
         """Logs without figures."""
-        rows = [one for one in self.document.applications if one.status is not Status.COMPARED]
+        rows = [one for one in self.document.applications if one.status is not DiffStatus.COMPARED]
         if not rows:
             return
         self.page.title(f"{count(len(rows), 'log')} without figures")
@@ -173,7 +173,7 @@ class DiffView:
             if (more := len(gate.by) - BREACHES_SHOWN) > 0:
                 page.say(f"        and {more:,} more", "dim")
 
-    def _breach(self, metric: Metric, by: Breach) -> str:
+    def _breach(self, metric: Metric, by: DiffBreach) -> str:
         where = "in all" if by.log is None else escaped(by.log, 100)
         if by.why is not None:
             return f"{where}: {escaped(by.why, 300)}"
@@ -195,7 +195,7 @@ class DiffView:
         remarks(self.page, list(notes), NOTES_SHOWN)
 
 
-def _app_name(one: Row) -> str:
+def _app_name(one: DiffRow) -> str:
     return "" if one.app is None else one.app.name
 
 

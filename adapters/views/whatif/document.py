@@ -38,7 +38,7 @@ NOTES_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WhatIfRequest:
     """What was asked for: the log as it was named, prices (None: no money), bound of the own error, number of seeds."""
 
     log: str
@@ -56,7 +56,7 @@ def document(
     replay: Answer,
     error: OwnError,
     answers: Iterable[Answer],
-    request: Request,
+    request: WhatIfRequest,
 ) -> model.Document:
     """The whole document. ``conf``: the log's own; ``replay``: its run again, ``error`` away from the log."""
     redaction = redaction_of(conf)
@@ -71,15 +71,15 @@ def document(
         prices=prices_entry(prices),
         max_error=request.max_error,
         seeds=request.seeds,
-        unknowns=tuple(model.Unknown(*one) for one in application.unknowns),
+        unknowns=tuple(model.UnknownEntry(*one) for one in application.unknowns),
         notes=request.notes[:NOTES_MAX],
         refused=request.refused,
     )
 
 
-def app_entry(application: Application, log: str) -> model.App:
+def app_entry(application: Application, log: str) -> model.AppEntry:
     """Whose log it is. ``log``: as it was named; credentials and signatures are left out."""
-    return model.App(
+    return model.AppEntry(
         application.id,
         application.name,
         application.spark_version,
@@ -93,14 +93,16 @@ def app_entry(application: Application, log: str) -> model.App:
     )
 
 
-def error_entry(error: OwnError) -> model.OwnError:
+def error_entry(error: OwnError) -> model.OwnErrorEntry:
     """The own error."""
-    return model.OwnError(_fine(error.runtime), _fine(error.executor_seconds), error.peak_executors, _fine(error.curve))
+    return model.OwnErrorEntry(
+        _fine(error.runtime), _fine(error.executor_seconds), error.peak_executors, _fine(error.curve)
+    )
 
 
-def prices_entry(prices: Prices | None) -> model.Prices | None:
+def prices_entry(prices: Prices | None) -> model.PricesEntry | None:
     """The prices."""
-    return None if prices is None else model.Prices(**asdict(prices))
+    return None if prices is None else model.PricesEntry(**asdict(prices))
 
 
 def seconds(ms: float) -> float:
@@ -110,14 +112,14 @@ def seconds(ms: float) -> float:
 
 def _recorded(
     application: Application, shapes: Mapping[ProfileId, ExecutorShape], prices: Prices | None
-) -> model.Recorded:
+) -> model.RecordedEntry:
     """What happened. Executors are billed from their request, as far as that is known, else from their registration."""
     billed: dict[ProfileId, Millis] = {}
     for one in application.executors:
         begin = one.added_ms if one.requested_ms is None else min(one.requested_ms, one.added_ms)
         end = application.ended_ms if one.removed_ms is None else min(one.removed_ms, application.ended_ms)
         billed[one.profile] = billed.get(one.profile, 0) + max(0, end - begin)
-    return model.Recorded(
+    return model.RecordedEntry(
         runtime_s=seconds(application.runtime_ms),
         executor_seconds=seconds(application.executor_ms),
         billed_seconds=seconds(sum(billed.values())),
@@ -133,11 +135,11 @@ def _run(
     redaction: Redaction,
     prices: Prices | None,
     error: OwnError,
-) -> model.Run:
+) -> model.RunEntry:
     """A variant, or the log's own config run again. ``application``: for the names of its stages."""
     outcome, variant, plan = answer.typical, answer.variant, answer.plan
     left_out = len(outcome.decisions) - DECISIONS_MAX
-    return model.Run(
+    return model.RunEntry(
         name=variant.name,
         conf={
             key: None if value is None else redaction.shown(key, value)
@@ -169,7 +171,7 @@ def _run(
         ),
         stages=_stages(outcome, application),
         decisions=tuple(
-            model.Decision(seconds(at_ms), kind, cause, dict(facts), profile, before, after, executors)
+            model.DecisionEntry(seconds(at_ms), kind, cause, dict(facts), profile, before, after, executors)
             for at_ms, kind, cause, facts, profile, before, after, executors in outcome.decisions[:DECISIONS_MAX]
         ),
         decisions_left_out=left_out if left_out > 0 else UNSET,
@@ -200,16 +202,16 @@ def _range(span: Span) -> model.Range:
     return seconds(span.low), seconds(span.high)
 
 
-def _faults(faults: Faults) -> model.Faults | None:
+def _faults(faults: Faults) -> model.FaultsEntry | None:
     if faults == NO_FAULTS:
         return None
-    return model.Faults(faults.spot_per_hour, seconds(faults.start_extra_ms), faults.quota)
+    return model.FaultsEntry(faults.spot_per_hour, seconds(faults.start_extra_ms), faults.quota)
 
 
-def _stages(outcome: RerunOutcome, application: Application) -> tuple[model.StageTimes, ...]:
+def _stages(outcome: RerunOutcome, application: Application) -> tuple[model.StageEntry, ...]:
     known = {stage.stage: (stage.name, stage.tasks) for stage in application.stages}
     return tuple(
-        model.StageTimes(
+        model.StageEntry(
             times.stage, *known.get(times.stage, ("", 0)), seconds(times.submitted_ms), seconds(times.completed_ms)
         )
         for times in outcome.stages[:STAGES_MAX]

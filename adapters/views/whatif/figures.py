@@ -14,7 +14,7 @@ from typing import Final
 
 from podtide.adapters.text.format import clock, lasting
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.whatif.model import Faults
+from podtide.adapters.views.whatif.model import FaultsEntry
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 UNKNOWN: Final = "–"
@@ -220,7 +220,7 @@ def largest(amounts: Mapping[str, float], *leave_out: str) -> list[tuple[str, fl
     return sorted(kept, key=lambda one: (-one[1], one[0]))
 
 
-def faults_words(faults: Faults | None) -> tuple[str, ...]:
+def faults_words(faults: FaultsEntry | None) -> tuple[str, ...]:
     """What goes wrong in a variant besides what did, in words."""
     if faults is None:
         return ()

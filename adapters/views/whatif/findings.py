@@ -31,7 +31,7 @@ from podtide.adapters.views.whatif.figures import (
     span,
     took,
 )
-from podtide.adapters.views.whatif.model import Document, OwnError, Range, Run
+from podtide.adapters.views.whatif.model import Document, OwnErrorEntry, Range, RunEntry
 
 CLOSE: Final = 0.05
 FAIR: Final = 0.15
@@ -41,7 +41,7 @@ WASTE_NAMED: Final = 3
 """Causes that a sentence names."""
 
 
-class Verdict(Enum):
+class FigureVerdict(Enum):
     """How a figure of a variant stands to that of the recorded config, as simulated."""
 
     LESS = "less"
@@ -58,7 +58,7 @@ class Compared(NamedTuple):
     change: float | None
     low: float | None
     high: float | None
-    verdict: Verdict
+    verdict: FigureVerdict
 
 
 class Trust(Enum):
@@ -108,7 +108,7 @@ def cost(document: Document) -> str:
     return f"{first}. {wasted(document.self_replay)}".strip()
 
 
-def wasted(run: Run) -> str:
+def wasted(run: RunEntry) -> str:
     """``62% of the bill did no work: 21% kept by minimum, 14% starting, 9.1% waiting for the driver.``"""
     whole = run.billed
     idle = largest(run.ledger, WORK)
@@ -120,7 +120,7 @@ def wasted(run: Run) -> str:
     return f"{percent(sum(amount for _, amount in idle) / whole)} of the bill did no work: {named}{tail}."
 
 
-def why(run: Run) -> str:
+def why(run: RunEntry) -> str:
     """``Tasks waited 4m10s for executors: 3m02s of it was batch size and delay, 40 s start-up.``"""
     if run.unfinished is not None:
         return f"It does not come to its end: {escaped(run.unfinished, 200)}."
@@ -161,7 +161,7 @@ def changing(document: Document) -> str:
     return f"{lead}: {standing(cheap, document)} The fastest is {fast.name}: {standing(fast, document)}"
 
 
-def standing(run: Run, document: Document) -> str:
+def standing(run: RunEntry, document: Document) -> str:
     """A variant against the recorded config: ``11m20s (−6.1%) for $0.98 (−20%).``"""
     if run.unfinished is not None:
         return f"it does not come to its end: {run.unfinished}."
@@ -210,7 +210,7 @@ def error_rows(document: Document) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def trust(error: OwnError, max_error: float | None = None) -> Trust:
+def trust(error: OwnErrorEntry, max_error: float | None = None) -> Trust:
     """How far the answers can be trusted."""
     if max_error is not None and error.worst > max_error:
         return Trust.MISFIT
@@ -224,42 +224,42 @@ def compared(value: float | None, extent: Range | None, base: float | None) -> C
     low, high = (None, None) if extent is None else (difference(extent[0], base), difference(extent[1], base))
     by = difference(value, base)
     if by is None:
-        verdict = Verdict.UNKNOWN
+        verdict = FigureVerdict.UNKNOWN
     elif (low if low is not None else by) > SAME:
-        verdict = Verdict.MORE
+        verdict = FigureVerdict.MORE
     elif (high if high is not None else by) < -SAME:
-        verdict = Verdict.LESS
+        verdict = FigureVerdict.LESS
     else:
-        verdict = Verdict.ALIKE
+        verdict = FigureVerdict.ALIKE
     return Compared(by, low, high, verdict)
 
 
-def compared_time(run: Run, base: Run) -> Compared:
+def compared_time(run: RunEntry, base: RunEntry) -> Compared:
     """A run's time beside the base's."""
     return compared(run.runtime_s, run.runtime_range_s, base.runtime_s)
 
 
-def compared_executor_seconds(run: Run, base: Run) -> Compared:
+def compared_executor_seconds(run: RunEntry, base: RunEntry) -> Compared:
     """A run's executor-seconds beside the base's."""
     return compared(run.executor_seconds, run.executor_seconds_range, base.executor_seconds)
 
 
-def compared_cost(run: Run, base: Run) -> Compared:
+def compared_cost(run: RunEntry, base: RunEntry) -> Compared:
     """A run's money beside the base's."""
     return compared(run.cost, run.cost_range, base.cost)
 
 
-def compared_expense(run: Run, base: Run) -> Compared:
+def compared_expense(run: RunEntry, base: RunEntry) -> Compared:
     """A run's money beside the base's; where nobody gave a price, its executor-seconds."""
     return compared_cost(run, base) if run.cost is not None else compared_executor_seconds(run, base)
 
 
-def time_range(run: Run) -> str:
+def time_range(run: RunEntry) -> str:
     """``11m20s–12m40s``; nothing where there is no range."""
     return span(took(run.runtime_range_s[0]), took(run.runtime_range_s[1])) if run.runtime_range_s else ""
 
 
-def money_range(run: Run, currency: str | None) -> str:
+def money_range(run: RunEntry, currency: str | None) -> str:
     """``$0.91–1.02``: the sign of the currency once."""
     if run.cost_range is None:
         return ""
@@ -281,12 +281,12 @@ def about(document: Document) -> str:
     )
 
 
-def featured(document: Document, most: int) -> tuple[Run, ...]:
+def featured(document: Document, most: int) -> tuple[RunEntry, ...]:
     """The variants to show where there is room for few: recommended, on the frontier, static, then the others in order."""
     front = set(document.frontier)
     name = document.recommendation.name if document.recommendation else None
 
-    def rank(at_and_run: tuple[int, Run]) -> tuple[int, int]:
+    def rank(at_and_run: tuple[int, RunEntry]) -> tuple[int, int]:
         at, run = at_and_run
         first = 0 if run.name == name else 1 if run.name in front else 2 if run.static is not None else 3
         return first, at
@@ -295,7 +295,7 @@ def featured(document: Document, most: int) -> tuple[Run, ...]:
     return tuple(run for _, run in sorted(ranked, key=lambda one: one[0]))
 
 
-def _expense(document: Document) -> Callable[[Run], float]:
+def _expense(document: Document) -> Callable[[RunEntry], float]:
     """What variants are compared by: money where all have a price, else executor-seconds."""
     if all(one.cost is not None for one in document.variants):
         return lambda one: one.cost or 0.0
@@ -305,4 +305,6 @@ def _expense(document: Document) -> Callable[[Run], float]:
 def _difference(one: Compared) -> str:
     if one.change is None:
         return UNKNOWN
-    return f"{change(one.change)}{', unclear' if one.verdict is Verdict.ALIKE and abs(one.change) >= SAME else ''}"
+    return (
+        f"{change(one.change)}{', unclear' if one.verdict is FigureVerdict.ALIKE and abs(one.change) >= SAME else ''}"
+    )

@@ -33,7 +33,7 @@ DEPTH_MAX: Final = 12
 
 Seconds: TypeAlias = float
 Share: TypeAlias = float
-Point: TypeAlias = tuple[float, float, float, float, float, float]
+CurvePoint: TypeAlias = tuple[float, float, float, float, float, float]
 """(time, needed, target, pending, running, busy); holds until the next."""
 
 Rows: TypeAlias = Annotated[int, Meta(ge=0)]
@@ -45,7 +45,7 @@ class DocumentError(ValueError):
     """Not a document that can be shown; the message is one line that names the path of what is wrong."""
 
 
-class App(Struct, frozen=True):
+class AppEntry(Struct, frozen=True):
     """The application and its log."""
 
     id: str = ""
@@ -60,7 +60,7 @@ class App(Struct, frozen=True):
     executors: Rows = 0
 
 
-class Recorded(Struct, frozen=True, kw_only=True):
+class RecordedEntry(Struct, frozen=True, kw_only=True):
     """What really happened. ``curve``: (time, registered executors)."""
 
     runtime_s: Seconds
@@ -73,7 +73,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
     cost: float | None = None
 
 
-class Faults(Struct, frozen=True):
+class FaultsEntry(Struct, frozen=True):
     """What goes wrong in a variant besides what did."""
 
     spot_per_hour: float | None = None
@@ -81,7 +81,7 @@ class Faults(Struct, frozen=True):
     quota: int | None = None
 
 
-class StageTimes(Struct, frozen=True):
+class StageEntry(Struct, frozen=True):
     """A stage of a simulated run."""
 
     stage: int
@@ -96,7 +96,7 @@ class StageTimes(Struct, frozen=True):
         return max(0.0, self.completed_s - self.submitted_s)
 
 
-class Decision(Struct, frozen=True):
+class DecisionEntry(Struct, frozen=True):
     """A decision of the core: a ``target`` that moved, or a ``release`` of executors."""
 
     at_s: Seconds
@@ -114,13 +114,13 @@ class Decision(Struct, frozen=True):
         return -len(self.executors) if self.kind == "release" else self.after - self.before
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class RunEntry(Struct, frozen=True, kw_only=True):
     """A config, simulated. Ranges are None where there is but a point; ``conf`` is what differs from the log's."""
 
     name: str
     conf: dict[str, str | None] = {}
     static: int | None = None
-    faults: Faults | None = None
+    faults: FaultsEntry | None = None
     runtime_s: Seconds
     runtime_range_s: Range | None = None
     executor_seconds: float
@@ -142,9 +142,9 @@ class Run(Struct, frozen=True, kw_only=True):
     tasks_again: float = 0
     unfinished: str | None = None
     notes: tuple[str, ...] = ()
-    curve: Annotated[tuple[Point, ...], Meta(max_length=ROWS_MAX)] = ()
-    stages: Annotated[tuple[StageTimes, ...], Meta(max_length=ROWS_MAX)] = ()
-    decisions: Annotated[tuple[Decision, ...], Meta(max_length=ROWS_MAX)] = ()
+    curve: Annotated[tuple[CurvePoint, ...], Meta(max_length=ROWS_MAX)] = ()
+    stages: Annotated[tuple[StageEntry, ...], Meta(max_length=ROWS_MAX)] = ()
+    decisions: Annotated[tuple[DecisionEntry, ...], Meta(max_length=ROWS_MAX)] = ()
     decisions_left_out: Rows | UnsetType = UNSET
 
     @property
@@ -159,7 +159,7 @@ class Run(Struct, frozen=True, kw_only=True):
         return math.fsum(self.ledger.values()) or self.billed_seconds
 
 
-class OwnError(Struct, frozen=True):
+class OwnErrorEntry(Struct, frozen=True):
     """Simulated against recorded under the recorded config; ``peak_executors`` is a count, the others are fractions."""
 
     runtime: Share = 0.0
@@ -173,13 +173,13 @@ class OwnError(Struct, frozen=True):
         return max(abs(self.runtime), abs(self.executor_seconds))
 
 
-class SelfReplay(Run, frozen=True, kw_only=True):
+class SelfReplay(RunEntry, frozen=True, kw_only=True):
     """The recorded config, simulated, and how far that is from what happened."""
 
-    error: OwnError
+    error: OwnErrorEntry
 
 
-class Prices(Struct, frozen=True):
+class PricesEntry(Struct, frozen=True):
     """What was paid for."""
 
     core_hour: float | None = None
@@ -189,7 +189,7 @@ class Prices(Struct, frozen=True):
     currency: str | None = None
 
 
-class Unknown(Struct, frozen=True):
+class UnknownEntry(Struct, frozen=True):
     """What the log does not tell, and what that does to the answers."""
 
     what: str
@@ -238,11 +238,11 @@ class OneRun(Struct, frozen=True, kw_only=True):
     runtime_s: Seconds
     executor_seconds: float
     peak_executors: float = 0
-    error: OwnError = OwnError()
+    error: OwnErrorEntry = OwnErrorEntry()
     recommended: Advised | None = None
 
 
-class Unusable(Struct, frozen=True):
+class UnusableEntry(Struct, frozen=True):
     """A log that was left out."""
 
     log: str
@@ -258,14 +258,14 @@ class Document(Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     command: str = "whatif"
-    app: App = App()
-    recorded: Recorded
+    app: AppEntry = AppEntry()
+    recorded: RecordedEntry
     self_replay: SelfReplay
-    variants: Annotated[tuple[Run, ...], Meta(max_length=RUNS_MAX)] = ()
-    prices: Prices | None = None
+    variants: Annotated[tuple[RunEntry, ...], Meta(max_length=RUNS_MAX)] = ()
+    prices: PricesEntry | None = None
     max_error: Share | None = None
     seeds: Rows = 1
-    unknowns: tuple[Unknown, ...] = ()
+    unknowns: tuple[UnknownEntry, ...] = ()
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     frontier: tuple[str, ...] = ()
@@ -275,7 +275,7 @@ class Document(Struct, frozen=True, kw_only=True):
     recommendation: Recommendation | None = None
     searched: Searched | None = None
     runs: Annotated[tuple[OneRun, ...], Meta(max_length=RUNS_MAX)] = ()
-    unusable: tuple[Unusable, ...] = ()
+    unusable: tuple[UnusableEntry, ...] = ()
 
     @property
     def currency(self) -> str | None:
@@ -283,7 +283,7 @@ class Document(Struct, frozen=True, kw_only=True):
         return self.prices.currency if self.prices else None
 
     @property
-    def recommended(self) -> Run | None:
+    def recommended(self) -> RunEntry | None:
         """The variant that is recommended, if one is."""
         name = self.recommendation.name if self.recommendation else None
         return None if name is None else next((one for one in self.variants if one.name == name), None)

@@ -19,7 +19,7 @@ from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.conf_snippets import paste_lines
-from podtide.adapters.views.whatif.document import Request, document, error_entry, seconds
+from podtide.adapters.views.whatif.document import WhatIfRequest, document, error_entry, seconds
 from podtide.adapters.views.whatif.figures import MEASURES, change, percent, took
 from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
@@ -35,7 +35,7 @@ IDS_SHOWN: Final = 3
 _NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "decisions_left_out", "error"})
 _OF_ONE_RUN: Final = frozenset({"curve", "stages", "decisions"})
 
-R = TypeVar("R", model.Recorded, model.Run)
+R = TypeVar("R", model.RecordedEntry, model.RunEntry)
 
 
 class TunedRun(NamedTuple):
@@ -78,13 +78,13 @@ def tune_document(
         recommendation=_recommendation(search, runs, request),
         searched=_searched(space, search, request),
         runs=tuple(_run(run, place, search) for place, run in enumerate(runs)),
-        unusable=tuple(model.Unusable(*one) for one in request.unusable),
+        unusable=tuple(model.UnusableEntry(*one) for one in request.unusable),
     )
 
 
 def _of_run(run: TunedRun, request: TuneRequest) -> model.Document:
     replay = replace(run.answers[0], variant=replace(run.answers[0].variant, name=AS_SIMULATED))
-    own = Request(run.log, request.prices, request.max_error, request.seeds, "tune")
+    own = WhatIfRequest(run.log, request.prices, request.max_error, request.seeds, "tune")
     return document(run.application, run.conf, replay, run.error, run.answers[1:], own)
 
 
@@ -103,7 +103,7 @@ def _means(documents: Sequence[model.Document]) -> model.Document:
     )
 
 
-def _apps(apps: Sequence[model.App]) -> model.App:
+def _apps(apps: Sequence[model.AppEntry]) -> model.AppEntry:
     """One application that stands for many."""
     names = list(dict.fromkeys(app.name for app in apps))
     ids = [app.id for app in apps]
@@ -144,10 +144,10 @@ def _rounded(values: Sequence[float]) -> float:
     return round(fsum(values) / len(values), 6)
 
 
-def _largest(errors: Sequence[model.OwnError]) -> model.OwnError:
+def _largest(errors: Sequence[model.OwnErrorEntry]) -> model.OwnErrorEntry:
     """The error that is furthest from none, of each kind."""
-    return model.OwnError(
-        *(max((getattr(one, key) for one in errors), key=abs) for key in model.OwnError.__struct_fields__)
+    return model.OwnErrorEntry(
+        *(max((getattr(one, key) for one in errors), key=abs) for key in model.OwnErrorEntry.__struct_fields__)
     )
 
 

@@ -18,7 +18,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import findings
 from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
 from podtide.adapters.views.whatif.figures import MEASURES, UNKNOWN, change, difference, money, number, percent, took
-from podtide.adapters.views.whatif.model import Document, Recommendation, Run, Searched
+from podtide.adapters.views.whatif.model import Document, Recommendation, RunEntry, Searched
 from podtide.adapters.views.whatif.view import header, remarks
 
 AS_RAN: Final = "as it ran"
@@ -97,7 +97,7 @@ class TuneView:
                 lead = Text.assemble(lead, *((cell, blanks) if place == 0 else (blanks, cell)), "  ")
             page.lines(list(page.hanging(lead, row[-1])))
 
-    def _row(self, run: Run) -> Iterator[Text]:
+    def _row(self, run: RunEntry) -> Iterator[Text]:
         """Its marks, what it takes, and what it is."""
         page, document = self.page, self.document
         base = document.self_replay
@@ -112,7 +112,7 @@ class TuneView:
         yield page.text(number(run.peak_executors), "dim")
         yield page.text(AS_RAN if ran else escaped(run.name, NAME_MAX), style)
 
-    def _price(self, run: Run) -> float | None:
+    def _price(self, run: RunEntry) -> float | None:
         return {"cost": run.cost, "core_hours": run.core_hours}.get(self.measure, run.executor_seconds)
 
     def _amount(self, price: float | None) -> str:

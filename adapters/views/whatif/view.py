@@ -41,7 +41,7 @@ from podtide.adapters.views.whatif.figures import (
     span,
     took,
 )
-from podtide.adapters.views.whatif.model import App, Document, Point, Range, Run
+from podtide.adapters.views.whatif.model import AppEntry, CurvePoint, Document, Range, RunEntry
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
@@ -64,9 +64,9 @@ class _Figure(NamedTuple):
     """A row of the table of variants: what it is called, its text, and what differences and ranges are of."""
 
     label: str
-    shown: Callable[[Run], str]
-    value: Callable[[Run], float | None] | None = None
-    range: Callable[[Run], Range | None] | None = None
+    shown: Callable[[RunEntry], str]
+    value: Callable[[RunEntry], float | None] | None = None
+    range: Callable[[RunEntry], Range | None] | None = None
     recorded: str = ""
 
 
@@ -266,7 +266,7 @@ class WhatIfView:
             _Figure("requests", lambda run: number(run.requests), lambda run: run.requests),
         )  # fmt: skip
 
-    def _column(self, run: Run | None, base: Run) -> list[Text]:
+    def _column(self, run: RunEntry | None, base: RunEntry) -> list[Text]:
         """A column: its name, then every figure, and below it the range where there is one. None is the record."""
         page = self.page
         if run is None:
@@ -302,7 +302,7 @@ class WhatIfView:
             case _:
                 return number(round(value))
 
-    def _changes(self, run: Run) -> Iterator[Text]:
+    def _changes(self, run: RunEntry) -> Iterator[Text]:
         """What a variant changes."""
         page = self.page
         if run.static is not None:
@@ -318,13 +318,13 @@ class WhatIfView:
         if run.static is None and not run.conf and not faults:
             yield page.text("the log's own config", "dim")
 
-    def _ledger_cell(self, run: Run, cause: str) -> Text:
+    def _ledger_cell(self, run: RunEntry, cause: str) -> Text:
         amount = run.ledger.get(cause, 0.0)
         share = percent(share_of(amount, run.billed)) if amount else ""
         return self.page.text(f"{number(round(amount))} {share:>5}" if amount else UNKNOWN)
 
 
-def header(page: Page, app: App, *facts: str) -> None:
+def header(page: Page, app: AppEntry, *facts: str) -> None:
     """Whose log it is: name, id, version of Spark, and ``facts``."""
     name = escaped(app.name) if app.name else "An application without a name"
     page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
@@ -343,7 +343,7 @@ def remarks(page: Page, notes: Sequence[str], shown_max: int = NOTES_SHOWN) -> N
         page.say(f"  and {count(more, 'more note')}", "dim")
 
 
-def binned(curve: Sequence[Point], span_ms: Millis) -> dict[str, Any]:
+def binned(curve: Sequence[CurvePoint], span_ms: Millis) -> dict[str, Any]:
     """A curve as averages over stretches of time: target, need, executors and busy ones, as the plot takes them."""
     width = max(1, -(-span_ms // BINS))
     bins = [[0.0] * 4 for _ in range(-(-span_ms // width))]
@@ -363,7 +363,7 @@ def binned(curve: Sequence[Point], span_ms: Millis) -> dict[str, Any]:
     return {"width_ms": width, "mean": bins}
 
 
-def _name(run: Run) -> str:
+def _name(run: RunEntry) -> str:
     return AS_SIMULATED if run.name == AS_SIMULATED else escaped(run.name, NAME_MAX)
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from podtide.adapters.conformance import detect as scenario_shapes, runner as scenarios
-from podtide.adapters.conformance.detect import Misfit, Unknown, kind_of
+from podtide.adapters.conformance.detect import Misfit, UnknownLines, kind_of
 from podtide.adapters.conformance.manifests import ShapeError
 from podtide.adapters.conformance.runner import Scenario, ScenarioError, UnknownKind, find
 from podtide.entrypoints.check.conform_command import conform
@@ -113,7 +113,7 @@ def test_a_table_has_no_header() -> None:
 )
 def test_no_kind_that_is_known(lines: list[dict[str, Any]], what: str) -> None:
     found = kind_of(list(enumerate(lines, start=1)))
-    assert isinstance(found, Unknown)
+    assert isinstance(found, UnknownLines)
     assert what in found.what
 
 

@@ -12,7 +12,7 @@ from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.records.expectation import Difference, Expectation, departures
 from podtide.adapters.text import format as wording
 from podtide.adapters.text.page import Page
-from podtide.adapters.text.progress import Progress
+from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.views.expectation import verdict
 from podtide.adapters.views.replay import ReplayView
 from podtide.adapters.views.timeline.scaling import Timeline
@@ -220,7 +220,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_progress_appears_after_a_while_and_is_wiped(clock: list[float]) -> None:
     terminal = Terminal()
-    with Progress(terminal, 4_000_000) as shown_so_far:
+    with ByteProgress(terminal, 4_000_000) as shown_so_far:
         shown_so_far.show(1)
         assert terminal.getvalue() == ""
         clock[0] += 2
@@ -233,7 +233,7 @@ def test_progress_appears_after_a_while_and_is_wiped(clock: list[float]) -> None
 
 def test_progress_of_unknown_length_tells_what_was_read(clock: list[float]) -> None:
     terminal = Terminal()
-    with Progress(terminal, None) as shown_so_far:
+    with ByteProgress(terminal, None) as shown_so_far:
         clock[0] += 1
         shown_so_far.show(500)
     assert terminal.getvalue() == "\rreading  500 B, 500 B/s\x1b[K\r\x1b[K"
@@ -242,7 +242,7 @@ def test_progress_of_unknown_length_tells_what_was_read(clock: list[float]) -> N
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["pipe", "dumb terminal"])
 def test_progress_is_quiet_elsewhere(clock: list[float], monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    with Progress(stream, 10) as shown_so_far:
+    with ByteProgress(stream, 10) as shown_so_far:
         clock[0] += 9
         shown_so_far.show(5)
     assert stream.getvalue() == ""

@@ -9,7 +9,15 @@ from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
 from podtide.adapters.recording.records.decisions import command_name, command_record
-from podtide.adapters.views.live.events import LEVELS, Ids, Targets, cause_of, held_words, lines_of, stamp
+from podtide.adapters.views.live.events import (
+    LEVELS,
+    ExecutorRanges,
+    TargetWatch,
+    cause_of,
+    held_words,
+    lines_of,
+    stamp,
+)
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Decommission, Departure, Kill
@@ -37,15 +45,15 @@ WHY = Why(Cause.BELOW_TARGET, pmap({"target": 600, "counted": 100, "missing": 50
     ],
 )
 def test_executors_are_ranges(executors: Any, words: str, number: int) -> None:
-    ids = Ids(executors)
+    ids = ExecutorRanges(executors)
     assert (ids.words(), ids.number) == (words, number)
 
 
 @given(some.lists(some.integers(0, 60), max_size=40), some.lists(some.integers(0, 60), max_size=40))
 def test_joined_ranges_hold_what_both_held(one: list[int], two: list[int]) -> None:
-    ids = Ids(one)
-    ids.join(Ids(two))
-    both = Ids(sorted({*one, *two}))
+    ids = ExecutorRanges(one)
+    ids.join(ExecutorRanges(two))
+    both = ExecutorRanges(sorted({*one, *two}))
     assert (ids.words(), ids.number) == (both.words(), both.number)
 
 
@@ -158,7 +166,7 @@ class _Moves:
     """Collects what moved targets."""
 
     def __init__(self) -> None:
-        self.targets = Targets()
+        self.targets = TargetWatch()
         self.found: list[tuple[int, int, int, str]] = []
 
     def step(self, now: int, stimuli: Any, taken: Any) -> None:

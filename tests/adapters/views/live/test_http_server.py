@@ -13,11 +13,12 @@ import pytest
 from podtide.adapters.views.live import http_server as live_http
 from podtide.adapters.views.live.http_server import HEADERS_MAX, LINE_MAX, CannotServe, LiveHttp
 from podtide.adapters.views.live.metrics import LiveMetrics
-from podtide.adapters.views.live.status import Lease, LiveSnapshot, Watch
+from podtide.adapters.views.live.status import Lease, LiveSnapshot, WatchHealth
 from tests.support.live_play import ABOUT, START
 
 WELL = LiveSnapshot(
-    at=START + 1_000, change=0, started=START, about=ABOUT, listed=True, watch=Watch.ALIVE, lease=Lease.HELD, beat_s=0.5,
+    at=START + 1_000, change=0, started=START, about=ABOUT, listed=True, watch=WatchHealth.ALIVE,
+    lease=Lease.HELD, beat_s=0.5,
 )  # fmt: skip
 
 

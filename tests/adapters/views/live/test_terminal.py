@@ -28,12 +28,12 @@ from podtide.adapters.views.live.status import (
     HeldNow,
     Lease,
     LiveSnapshot,
-    Point,
     ProfileFigures,
     RepeatedNotice,
-    Stage,
+    RunStage,
     TotalFigures,
-    Watch,
+    TrendPoint,
+    WatchHealth,
 )
 from podtide.adapters.views.live.terminal import LiveTerminal, is_drawable
 from podtide.adapters.views.live.tracker import LiveTracker
@@ -49,7 +49,7 @@ BUSY = LiveSnapshot(
     about=ABOUT,
     profiles=(FIGURES,),
     total=TotalFigures(600, FIGURES.pods, 409, 3),
-    recent=tuple(Point(600 if n > 20 else 10, min(412, 4 * n), min(409, 4 * n)) for n in range(150)),
+    recent=tuple(TrendPoint(600 if n > 20 else 10, min(412, 4 * n), min(409, 4 * n)) for n in range(150)),
     recent_width_ms=2_000,
     decisions=tuple(
         DecisionLine(
@@ -63,7 +63,7 @@ BUSY = LiveSnapshot(
     ),
     notices=tuple(RepeatedNotice(START + n, START + n, Level.WARNING, Topic.THROTTLED, f"news {n}") for n in range(30)),
     listed=True,
-    watch=Watch.ALIVE,
+    watch=WatchHealth.ALIVE,
     seen_ms=2_400,
     lease=Lease.HELD,
 )
@@ -130,7 +130,7 @@ def test_a_tall_terminal_is_used() -> None:
 @pytest.mark.parametrize(
     ("changed", "alarm"),
     [
-        ({"watch": Watch.BROKEN, "watch_since": START + 750_000}, "! the watch is broken, for 5 s"),
+        ({"watch": WatchHealth.BROKEN, "watch_since": START + 750_000}, "! the watch is broken, for 5 s"),
         ({"lease": Lease.LOST, "lease_since": START + 740_000}, "! the lease is lost since 15 s"),
         ({"unreachable_since": START + 753_000}, "! the API server does not answer, for 2 s"),
         ({"throttled_at": START + 700_000}, "! the API server throttles us, 55 s ago"),
@@ -153,8 +153,8 @@ def test_what_is_wrong_is_said_at_the_top(changed: dict[str, Any], alarm: str) -
             ["shadows spark-1", "3 differences"],
         ),
         ({"lease": Lease.NONE}, ["acts for spark-1", "no lease yet"]),
-        ({"stage": Stage.STOPPING}, ["stopping"]),
-        ({"stage": Stage.STOPPED}, ["stopped", "Executors, as last seen"]),
+        ({"stage": RunStage.STOPPING}, ["stopping"]),
+        ({"stage": RunStage.STOPPED}, ["stopped", "Executors, as last seen"]),
         ({}, ["lease held", "watching", "pods seen 2 s ago", "up 12:35", "10:12:35 UTC", "target: a number"]),
         ({"held": ()}, ["Held back now  nothing"]),
         ({"decisions": ()}, ["none yet"]),
@@ -207,15 +207,17 @@ def test_strange_names_cannot_steer_the_terminal() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(some.lists(some.builds(Point, some.integers(0, 50), some.integers(0, 50), some.just(0)), min_size=1, max_size=80),
-       some.integers(16, 90), some.integers(1, 7))  # fmt: skip
-def test_the_graph_fills_its_columns(points: list[Point], columns: int, rows: int) -> None:
+@given(
+    some.lists(some.builds(TrendPoint, some.integers(0, 50), some.integers(0, 50), some.just(0)), min_size=1, max_size=80),
+    some.integers(16, 90), some.integers(1, 7),
+)  # fmt: skip
+def test_the_graph_fills_its_columns(points: list[TrendPoint], columns: int, rows: int) -> None:
     lines = graph(columns_of(points, columns, max(30, len(points))), rows, COLOURED)
     assert [sum(cell_len(span.text) for span in line) for line in lines] == [columns] * rows
 
 
 def test_a_graph_by_hand() -> None:
-    points = [Point(0, 0, 0), Point(4, 0, 0), Point(4, 2, 2), Point(4, 4, 4)]
+    points = [TrendPoint(0, 0, 0), TrendPoint(4, 0, 0), TrendPoint(4, 2, 2), TrendPoint(4, 4, 4)]
     rows = ["".join(span.text for span in line) for line in graph(points, 2, ASCII)]
     assert rows == [" ===", "  ##"]
 

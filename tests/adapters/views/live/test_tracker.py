@@ -18,8 +18,8 @@ from podtide.adapters.views.live.status import (
     About,
     Lease,
     LiveSnapshot,
-    Stage,
-    Watch,
+    RunStage,
+    WatchHealth,
     alarms,
     unhealthy,
     unready,
@@ -300,9 +300,9 @@ def after(*topics: Topic) -> LiveSnapshot:
 @pytest.mark.parametrize(
     ("topics", "field", "value"),
     [
-        ((Topic.WATCHING,), "watch", Watch.ALIVE),
-        ((Topic.WATCHING, Topic.WATCH_BROKEN), "watch", Watch.BROKEN),
-        ((Topic.WATCHING, Topic.WATCH_BROKEN, Topic.WATCH_REPAIRED), "watch", Watch.ALIVE),
+        ((Topic.WATCHING,), "watch", WatchHealth.ALIVE),
+        ((Topic.WATCHING, Topic.WATCH_BROKEN), "watch", WatchHealth.BROKEN),
+        ((Topic.WATCHING, Topic.WATCH_BROKEN, Topic.WATCH_REPAIRED), "watch", WatchHealth.ALIVE),
         ((Topic.WATCH_BROKEN, Topic.WATCH_BROKEN), "watch_since", START + 1_000),
         ((Topic.WATCH_BROKEN, Topic.WATCH_REPAIRED, Topic.WATCH_BROKEN), "watch_breaks", 2),
         ((Topic.LISTED,), "listed", True),
@@ -314,8 +314,8 @@ def after(*topics: Topic) -> LiveSnapshot:
         ((Topic.DRIVER_UNREACHABLE,), "driver", False),
         ((Topic.DRIVER_UNREACHABLE, Topic.DRIVER_BACK), "driver", True),
         ((Topic.DIFFERENCE, Topic.DIFFERENCE), "differences", 2),
-        ((Topic.STOPPING,), "stage", Stage.RUNNING),
-        ((Topic.STOPPED,), "stage", Stage.STOPPED),
+        ((Topic.STOPPING,), "stage", RunStage.RUNNING),
+        ((Topic.STOPPED,), "stage", RunStage.STOPPED),
     ],
 )
 def test_news_says_how_things_stand(topics: tuple[Topic, ...], field: str, value: object) -> None:
@@ -363,7 +363,7 @@ STUCK = "the loop has not turned for 31 s, expected within 30 s"
 
 def healthy(**changed: Any) -> LiveSnapshot:
     fields = {
-        "listed": True, "watch": Watch.ALIVE, "watch_since": START, "lease": Lease.HELD, "beat_s": 0.1, **changed,
+        "listed": True, "watch": WatchHealth.ALIVE, "watch_since": START, "lease": Lease.HELD, "beat_s": 0.1, **changed,
     }  # fmt: skip
     return LiveSnapshot(at=START + 100_000, change=0, started=START, about=ABOUT, **fields)
 
@@ -374,10 +374,10 @@ def healthy(**changed: Any) -> LiveSnapshot:
         ({}, (), ()),
         ({"beat_s": None}, (), ()),
         ({"beat_s": 31.0}, (STUCK,), (STUCK,)),
-        ({"beat_s": 99.0, "stage": Stage.STOPPING}, (), ("the run is stopping",)),
+        ({"beat_s": 99.0, "stage": RunStage.STOPPING}, (), ("the run is stopping",)),
         ({"listed": False}, (), ("the pods have not been listed yet",)),
-        ({"watch": Watch.BROKEN, "watch_since": START + 90_000}, (), ()),
-        ({"watch": Watch.BROKEN, "watch_since": START + 60_000}, (), ("the watch has been broken for 40 s",)),
+        ({"watch": WatchHealth.BROKEN, "watch_since": START + 90_000}, (), ()),
+        ({"watch": WatchHealth.BROKEN, "watch_since": START + 60_000}, (), ("the watch has been broken for 40 s",)),
         ({"lease": Lease.NONE}, (), ("the lease is not held yet",)),
         ({"lease": Lease.LOST}, (), ("the lease is lost",)),
         ({"lease": Lease.NONE, "about": ABOUT._replace(mode="shadow")}, (), ()),
@@ -394,16 +394,18 @@ def test_health(changed: dict[str, Any], sick: tuple[str, ...], idle: tuple[str,
 
 def test_a_run_that_ends_says_so() -> None:
     told, play, _ = playing(initial=1)
-    assert told.snapshot().stage is Stage.RUNNING
+    assert told.snapshot().stage is RunStage.RUNNING
     play.feed(Stopping(play.now))
-    assert told.snapshot().stage is Stage.STOPPING
+    assert told.snapshot().stage is RunStage.STOPPING
     other = tracker()
     other.ending()
-    assert other.snapshot().stage is Stage.STOPPING
+    assert other.snapshot().stage is RunStage.STOPPING
 
 
 def test_what_is_wrong_is_said_worst_first() -> None:
-    snapshot = healthy(lease=Lease.LOST, lease_since=START + 95_000, watch=Watch.BROKEN, watch_since=START + 98_000)
+    snapshot = healthy(
+        lease=Lease.LOST, lease_since=START + 95_000, watch=WatchHealth.BROKEN, watch_since=START + 98_000
+    )
     assert alarms(snapshot) == [
         "the lease is lost since 5 s: nothing is written any more", "the watch is broken, for 2 s",
     ]  # fmt: skip

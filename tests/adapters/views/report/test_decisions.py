@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from podtide.adapters.views.report.decisions import MARKS, kept, marks, words_of
-from podtide.adapters.views.whatif.model import Decision
+from podtide.adapters.views.whatif.model import DecisionEntry
 
 
-def raised(at: float, before: int = 5, after: int = 10, **facts: Any) -> Decision:
-    return Decision(
+def raised(at: float, before: int = 5, after: int = 10, **facts: Any) -> DecisionEntry:
+    return DecisionEntry(
         at, "target", "backlog", {"pending_tasks": 35, "running_tasks": 10, "need": 12} | facts, 0, before, after
     )
 
 
-def released(at: float, *executors: str, **facts: Any) -> Decision:
-    return Decision(at, "release", "idle", {"timeout_ms": 60_000} | facts, executors=executors)
+def released(at: float, *executors: str, **facts: Any) -> DecisionEntry:
+    return DecisionEntry(at, "release", "idle", {"timeout_ms": 60_000} | facts, executors=executors)
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,15 @@ def released(at: float, *executors: str, **facts: Any) -> Decision:
         (raised(3, 10, 4), "target 10 → 4", "−6: backlog · 35 wait, 10 run"),
         (released(90, "4", "7", idle_since_ms=25_000), "let go 2 executors: 4, 7", "idle 1m05s (timeout 1m00s)"),
         (released(90, "4", idle_since_ms=1_795_141_200_000), "let go 1 executor: 4", "idle (timeout 1m00s)"),
-        (Decision(1, "spill\x1b", "why\u202e"), "spill\\x1b", "why\\u202e"),
-        (Decision(3, "target", "lowered need", {"need": 2}, 1, 4, 2), "target 4 → 2", "−2: need fell to 2 · profile 1"),
+        (DecisionEntry(1, "spill\x1b", "why\u202e"), "spill\\x1b", "why\\u202e"),
+        (
+            DecisionEntry(3, "target", "lowered need", {"need": 2}, 1, 4, 2),
+            "target 4 → 2",
+            "−2: need fell to 2 · profile 1",
+        ),
     ],
 )
-def test_words(decision: Decision, what: str, why: str) -> None:
+def test_words(decision: DecisionEntry, what: str, why: str) -> None:
     assert words_of(decision)[1:3] == (what, why)
 
 

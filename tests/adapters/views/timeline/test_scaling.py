@@ -13,13 +13,13 @@ from podtide.adapters.views.timeline.scaling import (
     PROPOSED_MIN,
     TAIL,
     WEIGHTY,
-    Kind,
     Moment,
+    MomentKind,
     Timeline,
     between,
     single,
 )
-from podtide.adapters.views.timeline.scaling_rows import Row, Rows
+from podtide.adapters.views.timeline.scaling_rows import Rows, TimelineRow
 
 Record = dict[str, Any]
 WAITS = {"backlog": 1000, "sustained backlog": 2000}
@@ -87,7 +87,7 @@ def told(*records: Record, end: int = 100_000, proposed: tuple[str, ...] = ()) -
     return timeline, timeline.moments()
 
 
-def rows(*records: Record, proposed: tuple[str, ...] = ()) -> list[Row]:
+def rows(*records: Record, proposed: tuple[str, ...] = ()) -> list[TimelineRow]:
     timeline, moments = told(*records, proposed=proposed)
     return [row for moment in moments for row in Rows(WAITS, timeline.profiles).of(moment, steps=True)]
 
@@ -99,7 +99,7 @@ def test_a_ramp_is_one_moment_and_can_be_told_step_by_step() -> None:
         request(3000, 3, 7, "sustained backlog"),
     ]
     _, (moment,) = told(*ramp)
-    assert (moment.kind, moment.before, moment.after, moment.moves, moment.end) == (Kind.RAISED, 0, 7, 3, 3000)
+    assert (moment.kind, moment.before, moment.after, moment.moves, moment.end) == (MomentKind.RAISED, 0, 7, 3, 3000)
     assert [row.what for row in rows(*ramp)] == ["target 0 → 1", "target 1 → 3", "target 3 → 7"]
     assert [row.why[0] for row in rows(*ramp)] == [
         "+1: backlog for 1 s",
@@ -116,7 +116,10 @@ def test_a_new_backlog_is_a_new_ramp() -> None:
 def test_a_falling_target_is_one_moment_though_executors_go_meanwhile() -> None:
     fall = [request(at, 9 - at, 8 - at, "lowered need", need=8 - at) for at in range(5)]
     _, moments = told(*fall[:3], kill(3, "1"), resync(3), *fall[3:])
-    assert [(m.kind, m.before, m.after, m.moves) for m in moments] == [(Kind.LOWERED, 9, 4, 5), (Kind.KILLED, 0, 0, 1)]
+    assert [(m.kind, m.before, m.after, m.moves) for m in moments] == [
+        (MomentKind.LOWERED, 9, 4, 5),
+        (MomentKind.KILLED, 0, 0, 1),
+    ]
     assert rows(*fall)[0].why == ["−5: need fell to 4", "5 steps in 4 ms"]
 
 

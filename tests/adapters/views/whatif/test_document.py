@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from returns.pipeline import is_successful
 
-from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, Request, document
+from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, WhatIfRequest, document
 from podtide.adapters.views.whatif.model import Document, builtins, read
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
@@ -51,7 +51,7 @@ def made(
     again = answered(app, Variant(AS_SIMULATED), replay or outcome())
     conf = recorded_conf(app).unwrap().conf
     error = own_error(app, again.typical)
-    found = printed(document(app, conf, again, error, answers, Request("a.log", prices, **asked)))
+    found = printed(document(app, conf, again, error, answers, WhatIfRequest("a.log", prices, **asked)))
     VALIDATOR.validate(found)
     assert printed(read(found)) == found, "what is printed can be read again"
     return found
@@ -120,7 +120,7 @@ def test_the_log_is_shown_without_its_signature() -> None:
     app = application()
     again = answered(app, Variant(AS_SIMULATED))
     conf = recorded_conf(app).unwrap().conf
-    asked = Request("https://me:secret@host/log?sig=abc")
+    asked = WhatIfRequest("https://me:secret@host/log?sig=abc")
     found = document(app, conf, again, own_error(app, again.typical), (), asked)
     assert "secret" not in found.app.log
     assert "abc" not in found.app.log

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from podtide.adapters.views.whatif import findings
-from podtide.adapters.views.whatif.findings import Trust, Verdict
-from podtide.adapters.views.whatif.model import Document, OwnError, read
+from podtide.adapters.views.whatif.findings import FigureVerdict, Trust
+from podtide.adapters.views.whatif.model import Document, OwnErrorEntry, read
 
 REPLAY: dict[str, Any] = {
     "name": "as simulated",
@@ -152,23 +152,23 @@ def test_how_sure(error: tuple[float, float], trust: Trust) -> None:
     assert findings.trust(found.self_replay.error, found.max_error) is trust
     assert trust is not Trust.MISFIT or "do not rely" in findings.sure(found)
     assert "1 thing the log does not tell" in findings.sure(found)
-    assert findings.trust(OwnError(3.0)) is Trust.ROUGH
+    assert findings.trust(OwnErrorEntry(3.0)) is Trust.ROUGH
 
 
 @pytest.mark.parametrize(
     ("value", "extent", "verdict"),
     [
-        (9, (8, 9.5), Verdict.LESS),
-        (9, (8, 10), Verdict.ALIKE),
-        (11, (10.5, 12), Verdict.MORE),
-        (11, (9, 12), Verdict.ALIKE),
-        (10, (10, 10), Verdict.ALIKE),
-        (12, None, Verdict.MORE),
-        (None, None, Verdict.UNKNOWN),
+        (9, (8, 9.5), FigureVerdict.LESS),
+        (9, (8, 10), FigureVerdict.ALIKE),
+        (11, (10.5, 12), FigureVerdict.MORE),
+        (11, (9, 12), FigureVerdict.ALIKE),
+        (10, (10, 10), FigureVerdict.ALIKE),
+        (12, None, FigureVerdict.MORE),
+        (None, None, FigureVerdict.UNKNOWN),
     ],
 )
 def test_a_difference_counts_where_the_range_leaves_none_out(
-    value: Any, extent: tuple[float, float] | None, verdict: Verdict
+    value: Any, extent: tuple[float, float] | None, verdict: FigureVerdict
 ) -> None:
     assert findings.compared(value, extent, 10.0).verdict is verdict
 
