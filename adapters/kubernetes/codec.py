@@ -1,4 +1,4 @@
-"""The API server's JSON as values of the domain: pods, lists of them, events of a watch, volume claims.
+"""The API server's JSON as values of the domain: lists of pods and events of a watch.
 
 Bytes are decoded into partial structs: only what Spark looks at of a pod is made into objects, all the rest (managed
 fields, environment, volumes of other kinds) is skipped by the decoder. That is what makes a list of thousands of pods
@@ -18,8 +18,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from podtide.adapters.kubernetes.status import ApiStatus, StatusWire, Unreadable, api_status, decoded
-from podtide.domain.protocol.pod_stimuli import Claim
-from podtide.domain.protocol.pods import RUNNING, TERMINATED, WAITING, Container, ContainerState, Labels, PodManifest
+from podtide.domain.protocol.pods import RUNNING, TERMINATED, WAITING, Container, ContainerState, PodManifest
 
 _Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
@@ -105,43 +104,6 @@ class _PodList(_Part):
     metadata: _ListMeta | None = None
 
 
-class _NamedStatus(_Part):
-    phase: str | None = None
-
-
-class _Named(_Part):
-    metadata: _Meta | None = None
-    status: _NamedStatus | None = None
-
-
-class _NamedList(_Part):
-    items: list[_Named] | None
-    metadata: _ListMeta | None = None
-
-
-class _Requests(_Part):
-    storage: str | int | None = None
-
-
-class _Resources(_Part):
-    requests: _Requests | None = None
-
-
-class _ClaimSpec(_Part):
-    storage_class_name: str | None = None
-    resources: _Resources | None = None
-
-
-class _ClaimObject(_Part):
-    metadata: _Meta | None = None
-    spec: _ClaimSpec | None = None
-
-
-class _ClaimList(_Part):
-    items: list[_ClaimObject] | None
-    metadata: _ListMeta | None = None
-
-
 class _Event(_Part, tag_field="type"):
     pass
 
@@ -172,11 +134,7 @@ class _Error(_Event, tag="ERROR"):
 
 _NO_META: Final = _Meta()
 
-_POD: Final = msgspec.json.Decoder(_Pod)
 _POD_LIST: Final = msgspec.json.Decoder(_PodList)
-_NAMED: Final = msgspec.json.Decoder(_Named)
-_NAMED_LIST: Final = msgspec.json.Decoder(_NamedList)
-_CLAIM_LIST: Final = msgspec.json.Decoder(_ClaimList)
 _EVENT: Final = msgspec.json.Decoder(_Added | _Modified | _Deleted | _Bookmark | _Error)
 
 
@@ -227,16 +185,6 @@ def _state(state: _State) -> ContainerState:
     return ContainerState()
 
 
-def read_pod(body: bytes) -> PodManifest | Unreadable:
-    """The manifest of one pod: the answer to a get, a create or a patch."""
-    pod = decoded(_POD, body, "a pod")
-    return pod if isinstance(pod, Unreadable) else _manifest(pod)
-
-
-def _place(meta: _ListMeta | None) -> tuple[str, str]:
-    return ("", "") if meta is None else (meta.resource_version or "", meta.more or "")
-
-
 class PodPage(NamedTuple):
     """A list of pods, or a page of one. ``version``: of the list; "" without one. ``more``: the continue token of the
     next page, "" after the last.
@@ -252,8 +200,8 @@ def read_pods(body: bytes) -> PodPage | Unreadable:
     page = decoded(_POD_LIST, body, "a list of pods")
     if isinstance(page, Unreadable):
         return page
-    pods = tuple([_manifest(pod) for pod in page.items or ()])
-    return PodPage(pods, *_place(page.metadata))
+    meta = page.metadata or _ListMeta()
+    return PodPage(tuple([_manifest(pod) for pod in page.items or ()]), meta.resource_version or "", meta.more or "")
 
 
 EventKind: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -283,78 +231,3 @@ def read_event(line: bytes) -> Event | Unreadable:
         "MODIFIED" if isinstance(event, _Modified) else "ADDED" if isinstance(event, _Added) else "DELETED"
     )
     return Event(kind, (event.object.metadata or _NO_META).resource_version or "", _manifest(event.object))
-
-
-class PodName(NamedTuple):
-    """What tells one pod from another, and whether it lives. ``deleted_at``: its deletionTimestamp."""
-
-    name: str
-    uid: str
-    labels: Labels
-    phase: str | None
-    deleted_at: str | None
-
-
-class NamePage(NamedTuple):
-    """The names in a list of pods, or in a page of one; ``version`` and ``more`` as of ``PodPage``."""
-
-    pods: tuple[PodName, ...]
-    version: str
-    more: str = ""
-
-
-def pod_names(body: bytes) -> NamePage | Unreadable:
-    """Names, uids, labels, phases and deletion times of a list of pods; nothing else is looked at."""
-    page = decoded(_NAMED_LIST, body, "a list of pods")
-    if isinstance(page, Unreadable):
-        return page
-    pods = tuple([_name(pod) for pod in page.items or ()])
-    return NamePage(pods, *_place(page.metadata))
-
-
-def pod_name(body: bytes) -> PodName | Unreadable:
-    """The same of one object with metadata; a claim or a set has a name, too."""
-    named = decoded(_NAMED, body, "an object")
-    return named if isinstance(named, Unreadable) else _name(named)
-
-
-def uid_of(body: bytes) -> str | Unreadable:
-    """The uid of one object of any kind; an object without one is unreadable."""
-    named = pod_name(body)
-    if isinstance(named, Unreadable):
-        return named
-    return named.uid or Unreadable("an object cannot be read: metadata.uid was expected, and there is none")
-
-
-def _name(pod: _Named) -> PodName:
-    meta = pod.metadata or _NO_META
-    phase = None if pod.status is None else pod.status.phase
-    return PodName(meta.name or "", meta.uid or "", meta.labels or {}, phase, meta.deletion_timestamp)
-
-
-# ------------------------------------------------------------------------------------------------------------- claims
-
-
-class ClaimPage(NamedTuple):
-    """A list of volume claims, or a page of one; ``version`` and ``more`` as of ``PodPage``."""
-
-    claims: tuple[Claim, ...]
-    version: str
-    more: str = ""
-
-
-def read_claims(body: bytes) -> ClaimPage | Unreadable:
-    """The claims of a list; a size that nobody asked for is ""."""
-    page = decoded(_CLAIM_LIST, body, "a list of volume claims")
-    if isinstance(page, Unreadable):
-        return page
-    claims = tuple([_claim(claim) for claim in page.items or ()])
-    return ClaimPage(claims, *_place(page.metadata))
-
-
-def _claim(claim: _ClaimObject) -> Claim:
-    spec = claim.spec or _ClaimSpec()
-    requests = (spec.resources or _Resources()).requests or _Requests()
-    size = "" if requests.storage is None else str(requests.storage)
-    meta = claim.metadata or _NO_META
-    return Claim(meta.name or "", spec.storage_class_name, size, meta.creation_timestamp)

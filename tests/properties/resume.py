@@ -10,8 +10,8 @@ import pickle
 import sys
 
 from podtide.adapters.conformance.runner import state_line
-from podtide.adapters.recording.records.state import decode, encode
 from tests.properties.happenings import Run
+from tests.support.stored_state import decode, encode
 
 
 def main() -> None:

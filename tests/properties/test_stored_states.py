@@ -12,13 +12,13 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from podtide.adapters.conformance.runner import state_line
-from podtide.adapters.recording.records.state import decode, encode
 from podtide.domain import engine
 from podtide.domain.engine import State
 from podtide.domain.protocol.config import ScalingConfig
 from tests.properties.happenings import Happening, Run, configs, happenings, news
 from tests.support.project import PROJECT
 from tests.support.scaling_play import stored_idleness, stored_load
+from tests.support.stored_state import decode, encode
 
 STORIES = 60
 

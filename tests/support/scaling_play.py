@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from podtide.adapters.recording.records.state import idleness_part, load_part
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import State
@@ -38,6 +37,7 @@ from podtide.domain.protocol.stimuli import (
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.rules import needed_executors
+from tests.support.stored_state import idleness_part, load_part
 
 ELSEWHERE = ExecutorId("elsewhere")
 """An executor that the scheduler backend never held for active: its tasks count as load alone."""

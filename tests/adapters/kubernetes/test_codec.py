@@ -1,4 +1,4 @@
-"""The API server's JSON as values: what a pod, a list, an event, a claim and a refusal come to, and what nonsense does."""
+"""The API server's JSON as values: what a pod, a list, an event and a refusal come to, and what nonsense does."""
 
 from __future__ import annotations
 
@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.adapters.kubernetes.api import Answer
-from podtide.adapters.kubernetes.codec import (
-    Event,
-    pod_name,
-    pod_names,
-    read_claims,
-    read_event,
-    read_pod,
-    read_pods,
-    uid_of,
-)
+from podtide.adapters.kubernetes.codec import Event, read_event, read_pods
 from podtide.adapters.kubernetes.status import TEXT_MAX, Unreadable, call_failure, message_of, no_answer, read_status
 from podtide.domain.kubernetes import snapshots
-from podtide.domain.protocol.pod_stimuli import CallFailure, Claim
+from podtide.domain.protocol.pod_stimuli import CallFailure
 from podtide.domain.protocol.pods import Container, ContainerState, Pod, PodManifest, PodRules, PodState
 
 POD = {
@@ -82,6 +73,12 @@ def raw(value: object) -> bytes:
 
 def changed(**parts: Any) -> bytes:
     return raw({**POD, **parts})
+
+
+def read_pod(body: bytes) -> PodManifest | Unreadable | None:
+    """The pod of an event."""
+    event = read_event(b'{"type":"ADDED","object":' + body + b"}")
+    return event if isinstance(event, Unreadable) else event.pod
 
 
 def test_a_pod() -> None:
@@ -166,16 +163,16 @@ def test_an_error_event() -> None:
 
 
 HOSTILE = [
-    (b"", "truncated"),
+    (b"", "malformed"),
     (b"\xff\xfe", "malformed"),
     (b"null", "Expected `object`"),
     (b"[]", "Expected `object`"),
     (b'"text"', "Expected `object`"),
     (b'{"metadata":{}', "truncated"),
-    (b'{"metadata":{"name":4}}', "$.metadata.name"),
-    (b'{"metadata":{"labels":{"a":1}}}', "$.metadata.labels"),
-    (b'{"metadata":{"labels":[]}}', "$.metadata.labels"),
-    (b'{"status":[]}', "$.status"),
+    (b'{"metadata":{"name":4}}', "$.object.metadata.name"),
+    (b'{"metadata":{"labels":{"a":1}}}', "$.object.metadata.labels"),
+    (b'{"metadata":{"labels":[]}}', "$.object.metadata.labels"),
+    (b'{"status":[]}', "$.object.status"),
     (b'{"status":{"containerStatuses":[{"state":{"terminated":{"exitCode":' + b"9" * 5_000 + b"}}}]}}", "exitCode"),
     (b'{"status":{"containerStatuses":[{"state":{"terminated":{"exitCode":1.5}}}]}}', "exitCode"),
     (b'{"x":' * 100_000, "recursion"),
@@ -196,6 +193,7 @@ def test_nonsense_is_a_value_that_says_what_is_wrong(body: bytes, says: str) -> 
 @pytest.mark.parametrize(
     "line",
     [
+        b"",
         b"{}",
         b'{"type":"ADDED"}',
         b'{"type":"NEWKIND","object":{}}',
@@ -216,44 +214,9 @@ def test_a_list_says_which_pod_is_wrong() -> None:
 
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(raw))
 def test_no_bytes_raise(body: bytes) -> None:
-    for read in (read_pod, read_pods, read_event, read_claims, read_status, pod_names, pod_name, uid_of):
+    for read in (read_pod, read_pods, read_event, read_status):
         read(body)
     call_failure(Answer(500, body), "list", "/p")
-
-
-def test_names() -> None:
-    page = pod_names(raw({"metadata": {"continue": "c"}, "items": [POD, {"metadata": {"deletionTimestamp": "t"}}]}))
-    assert not isinstance(page, Unreadable)
-    assert page.pods[0] == ("p-exec-7", "u-7", MANIFEST.labels, "Running", None)
-    assert page.pods[1] == ("", "", {}, None, "t")
-    assert page.more == "c"
-
-
-def test_uids() -> None:
-    assert uid_of(raw(POD)) == "u-7"
-    nothing = uid_of(b'{"metadata":{}}')
-    assert isinstance(nothing, Unreadable)
-    assert "metadata.uid" in nothing.why
-
-
-@pytest.mark.parametrize(
-    ("claim", "expected"),
-    [
-        (
-            {
-                "metadata": {"name": "c", "creationTimestamp": "t"},
-                "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "10Gi"}}},
-            },
-            Claim("c", "fast", "10Gi", "t"),
-        ),
-        ({"metadata": {"name": "c"}}, Claim("c", None, "", None)),
-        ({"spec": {"resources": {"requests": {"storage": 7}}}}, Claim("", None, "7", None)),
-    ],
-)
-def test_claims(claim: object, expected: Claim) -> None:
-    page = read_claims(raw({"items": [claim]}))
-    assert not isinstance(page, Unreadable)
-    assert page.claims == (expected,)
 
 
 # What fabric8 7.6.1 prints of these bodies, from its own classes.

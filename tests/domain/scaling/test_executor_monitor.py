@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.recording.records.state import idleness_of, idleness_part
 from podtide.domain.base.units import (
     ALWAYS,
     DEFAULT_PROFILE,
@@ -43,6 +42,7 @@ from podtide.domain.protocol.stimuli import (
 from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_monitor import Idleness
 from tests.support.scaling_play import stored_idleness
+from tests.support.stored_state import idleness_of, idleness_part
 
 CONFIG = ScalingConfig(idle_timeout_ms=100, cached_idle_timeout_ms=500, shuffle_timeout_ms=1_000, shuffle_tracking=True)
 A, B = ExecutorId("a"), ExecutorId("b")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.recording.records.state import load_of, load_part
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.protocol.stimuli import (
     ExecutorAdded,
@@ -27,6 +26,7 @@ from podtide.domain.protocol.stimuli import (
 from podtide.domain.scaling import load as loads
 from podtide.domain.scaling.load import Backlogged, Demand, QueueEmptied, StageCame
 from tests.support.scaling_play import stored_load
+from tests.support.stored_state import load_of, load_part
 
 EXECUTOR = ExecutorId("1")
 OTHER = ProfileId(1)

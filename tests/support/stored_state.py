@@ -1,4 +1,6 @@
-"""The state of the core as bytes and back, so that a run can stop here and go on in another process.
+"""The state of the core as bytes and back, so that tests can stop a run and go on with it in another process.
+
+That holds the core to its promise: everything that a decision depends on is in the state.
 
 The bytes are one JSON object: ``podtide_state`` (the version of the form), ``sha256`` of the text of ``state`` as it
 stands, and ``state``. Every field that a later decision may read is in it; what can be derived from others is
@@ -483,8 +485,3 @@ def _rules(part: RulesPart) -> ProfileRules:
         tuple((name, float(amount)) for name, amount in part.task_resources),
         part.profiles_supported,
     )
-
-
-__all__ = [
-    "STATE_VERSION", "StateError", "decode", "encode", "idleness_of", "idleness_part", "load_of", "load_part",
-]  # fmt: skip

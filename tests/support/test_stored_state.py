@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from podtide.adapters.recording.records.state import STATE_VERSION, StateError, decode, encode
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.engine import State
@@ -30,6 +29,7 @@ from podtide.domain.protocol.stimuli import (
     Tick,
 )
 from podtide.domain.scaling.state import Removing, Resyncing, Updating
+from tests.support.stored_state import STATE_VERSION, StateError, decode, encode
 
 CONFIG = ScalingConfig(
     executors_max=9,
