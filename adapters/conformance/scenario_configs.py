@@ -14,7 +14,7 @@ from pyrsistent import pmap
 from returns.pipeline import is_successful
 
 from podtide.domain.conf import kubernetes_sections as sections
-from podtide.domain.conf.backend_config import app_id_of, text_of
+from podtide.domain.conf.backend_config import app_id_of
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import ENABLED, scaling_config
 from podtide.domain.conf.settings import ConstructFailure, Notice, first_raised
@@ -60,7 +60,7 @@ def _pods(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
     reads = Reads(given)
     allocation = sections.allocation_config(reads, SPARK_POLICIES, remarks=False)
     claims = sections.claims_of(reads) if options.get("builder") == "real" else ()
-    allocation = replace(allocation, claims=claims, pod_name_prefix=text_of(reads, sections.PREFIX) or "")
+    allocation = replace(allocation, claims=claims, pod_name_prefix=reads.text(sections.PREFIX) or "")
     if reads.errors:
         return first_raised(reads)
     if allocation.driver_pod is not None and options.get("driverPod") is False:
@@ -96,7 +96,7 @@ def _scale(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
         return first_raised(reads)
     if replicas.driver_pod is not None and options.get("driverMissing") is True:
         return _no_driver_pod(replicas.driver_pod, replicas.namespace)
-    allocation = AllocationConfig(claims=claims, pod_name_prefix=text_of(reads, sections.PREFIX) or "")
+    allocation = AllocationConfig(claims=claims, pod_name_prefix=reads.text(sections.PREFIX) or "")
     return KubernetesConfig(allocation=allocation, replicas=replicas)
 
 
@@ -108,7 +108,7 @@ def _backend(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure
     if direct and reads.errors:
         return first_raised(reads)
     late = Reads(reads.conf)
-    backend = sections.backend_config(late, [], text_of(late, sections.ALLOCATOR) or sections.DIRECT, remarks=False)
+    backend = sections.backend_config(late, [], late.text(sections.ALLOCATOR) or sections.DIRECT, remarks=False)
     return KubernetesConfig(pods=sections.pod_rules(late), allocation=allocation, backend=backend)
 
 

@@ -43,10 +43,8 @@ def failures_max(reads: Reads) -> int:
 
 
 def _streaming_allocation(reads: Reads) -> bool:
-    master = reads.conf.setting("spark.master")
-    local = master is not None and (master.value == "local" or master.value.startswith("local["))
     switch = "spark.streaming.dynamicAllocation."
-    return reads.flag(switch + "enabled") and (not local or reads.flag(switch + "testing"))
+    return reads.flag(switch + "enabled") and (not reads.conf.is_local or reads.flag(switch + "testing"))
 
 
 def failures_window(reads: Reads) -> Millis | None:
@@ -83,13 +81,6 @@ def force_kill_timeout(reads: Reads) -> Millis | None:
     return to_long(1_000 * seconds) if isinstance(seconds, int) else None
 
 
-def text_of(reads: Reads, name: str) -> str | None:
-    """A text; None for what is unset."""
-    value = reads.value(name)
-    return value if isinstance(value, str) else None
-
-
 def app_id_of(conf: SparkConf) -> str:
     """spark.app.id; Spark makes up another where nobody set one, which only a record of the run knows."""
-    setting = conf.setting("spark.app.id")
-    return setting.value if setting else ""
+    return conf.raw("spark.app.id") or ""

@@ -16,9 +16,16 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 from podtide.domain.conf.entries import KEYS
-from podtide.domain.conf.reader import Reads, master_of
+from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import Setting, SparkConf
-from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import (
+    ASSERTION_ERROR,
+    ILLEGAL_ARGUMENT,
+    NUMBER_FORMAT,
+    SPARK_EXCEPTION,
+    SparkFault,
+    illegal,
+)
 from podtide.domain.jvm.hash_order import concurrent_map_order, immutable_map_order
 from podtide.domain.jvm.values import BYTE_UNITS, LONG_MAX, double_text, parse_double, parse_int, parse_size, to_int
 from podtide.domain.protocol import resource_profiles
@@ -33,7 +40,7 @@ LONG_DIGITS: Final = 19
 def profile_rules(reads: Reads, *, enabled: bool) -> ProfileRules:
     """ResourceProfile.getOrCreateDefaultProfile and ResourceProfileManager's check of it."""
     conf = reads.conf
-    master = master_of(conf)
+    master = conf.master
     kubernetes, yarn = master.startswith("k8s://"), master.lower() == "yarn"
     standalone = master.startswith(("spark://", "local-cluster"))
     errors_before = len(reads.errors)
@@ -94,18 +101,18 @@ def _resource_settings(reads: Reads, prefix: str) -> dict[str, Setting]:
     """NAME -> its amount, for every ``prefix.NAME.something`` (ResourceUtils.listResourceIds)."""
     amounts: dict[str, Setting] = {}
     entries = reads.conf.with_prefix(f"{prefix}.")
-    for rest, setting in entries:
+    for rest, _ in entries:
         name, dot, _ = rest.partition(".")
         if not dot:
             message = f"You must specify an amount config for resource: {rest} config: {prefix}.{rest}"
             fault = SparkFault(SPARK_EXCEPTION, message)
-            reads.refuse_setting(f"{prefix}.{rest}", setting, f"{prefix}.{rest}.amount", fault)
+            reads.refuse_setting(f"{prefix}.{rest}", f"{prefix}.{rest}.amount", fault)
     given = dict(entries)
     for name in dict.fromkeys(rest.partition(".")[0] for rest, _ in entries if "." in rest):
         amount = given.get(f"{name}.amount")
         if amount is None:
             fault = SparkFault(SPARK_EXCEPTION, f"You must specify an amount for {name}")
-            reads.refuse_setting(f"{prefix}.{name}.amount", Setting("", "unset"), "an amount", fault)
+            reads.refuse_setting(f"{prefix}.{name}.amount", "an amount", fault)
         else:
             amounts[name] = amount
     return amounts
@@ -113,26 +120,26 @@ def _resource_settings(reads: Reads, prefix: str) -> dict[str, Setting]:
 
 def _task_resources(reads: Reads) -> dict[str, float]:
     """ResourceUtils.addTaskResourceRequests: amounts above zero; then TaskResourceRequest's own conditions."""
-    written: dict[str, tuple[float, Setting]] = {}
+    written: dict[str, float] = {}
     for name, setting in _resource_settings(reads, "spark.task.resource").items():
         try:
             amount = parse_double(setting.value)
         except ValueError:
             fault = SparkFault(NUMBER_FORMAT, _number_message(setting.value))
-            reads.refuse_setting(f"spark.task.resource.{name}.amount", setting, "a number", fault)
+            reads.refuse_setting(f"spark.task.resource.{name}.amount", "a number", fault)
         else:
             if amount > 0.0:
-                written[name] = amount, setting
+                written[name] = amount
     amounts: dict[str, float] = {}
-    for name, (amount, setting) in written.items():
+    for name, amount in written.items():
         key = f"spark.task.resource.{name}.amount"
         if name == resource_profiles.CPUS and not resource_profiles.cpus_in_range(amount):
-            fault = SparkFault(ILLEGAL_ARGUMENT, resource_profiles.cpus_out_of_range(amount))
-            reads.refuse_setting(key, setting, "1e-9 to 2147483647", fault)
+            fault = illegal(resource_profiles.cpus_out_of_range(amount))
+            reads.refuse_setting(key, "1e-9 to 2147483647", fault)
         elif name != resource_profiles.CPUS and amount > 1.0 and amount % 1 != 0:
             text = f"The resource amount {double_text(amount)} must be either <= 1.0, or a whole number."
             fault = SparkFault(ASSERTION_ERROR, f"assertion failed: {text}")
-            reads.refuse_setting(key, setting, "at most 0.5, or a whole number", fault)
+            reads.refuse_setting(key, "at most 0.5, or a whole number", fault)
         else:
             amounts[name] = amount
     return amounts
@@ -146,7 +153,7 @@ def _executor_resources(reads: Reads) -> dict[str, int]:
             amount = parse_int(setting.value)
         except ValueError:
             fault = SparkFault(NUMBER_FORMAT, f'For input string: "{setting.value}"')
-            reads.refuse_setting(f"spark.executor.resource.{name}.amount", setting, "a whole number", fault)
+            reads.refuse_setting(f"spark.executor.resource.{name}.amount", "a whole number", fault)
             continue
         if amount > 0:
             amounts[name] = amount
@@ -170,7 +177,7 @@ def _executor_cores(reads: Reads, *, standalone: bool) -> int | None:
         return parse_int(setting.value)
     except ValueError:
         fault = SparkFault(NUMBER_FORMAT, f'For input string: "{setting.value}"')
-        reads.refuse_setting(CORES_KEY, setting, KEYS[CORES_KEY].type.expected, fault)
+        reads.refuse_setting(CORES_KEY, KEYS[CORES_KEY].type.expected, fault)
         return None
 
 
@@ -184,7 +191,7 @@ def _memory_requests(reads: Reads, *, standalone: bool) -> list[str]:
         try:
             parse_size(setting.value, "b")
         except ValueError:
-            reads.refuse_setting(MEMORY_KEY, setting, KEYS[MEMORY_KEY].type.expected, _size_fault(setting.value))
+            reads.refuse_setting(MEMORY_KEY, KEYS[MEMORY_KEY].type.expected, _size_fault(setting.value))
     for name, request in (
         ("spark.executor.memoryOverhead", "memoryOverhead"),
         ("spark.executor.pyspark.memory", "pyspark.memory"),
@@ -219,7 +226,7 @@ def _size_fault(text: str) -> SparkFault:
         elif suffix in BYTE_UNITS:
             unit = f"{suffix[0].upper()}iB"
             message = f"Conversion of {int(digits)} {unit} exceeds Long.MAX_VALUE. Try a larger unit (e.g. MiB instead "
-            return SparkFault(ILLEGAL_ARGUMENT, f"{message}of KiB).")
+            return illegal(f"{message}of KiB).")
         else:
             detail = f'Invalid suffix: "{suffix}"'
     elif found := re.fullmatch(r"([0-9]+\.[0-9]+)([a-z]+)?", lower):

@@ -14,7 +14,6 @@ from typing import TypeAlias
 from returns.result import Result
 
 from podtide.domain.conf import kubernetes_sections as sections
-from podtide.domain.conf.backend_config import text_of
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
 from podtide.domain.conf.settings import Notice, Refused, Settings, result_of
@@ -31,7 +30,7 @@ def kubernetes_config(
     """The configuration of all machines of the Kubernetes side. ``remarks``: they also report what only logs say."""
     reads = Reads(conf)
     notices: list[Notice] = []
-    allocator = text_of(reads, sections.ALLOCATOR) or sections.DIRECT
+    allocator = reads.text(sections.ALLOCATOR) or sections.DIRECT
     roll, resize, claim_resize = sections.plugin_configs(reads, notices, allocator, remarks=remarks)
     sections.check_cluster_mode(reads)
     pods = sections.pod_rules(reads)
@@ -48,7 +47,7 @@ def kubernetes_config(
     sources = sections.sources_config(reads)
     backend = sections.backend_config(reads, notices, allocator, remarks=remarks)
     app_id = backend.app_id
-    prefix = text_of(reads, sections.PREFIX)
+    prefix = reads.text(sections.PREFIX)
     claims = sections.claims_of(reads)
     allocation = replace(
         allocation, claims=claims, pod_name_prefix=sections.derived_prefix(conf, app_id) if prefix is None else prefix

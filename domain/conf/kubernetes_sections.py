@@ -25,7 +25,6 @@ from podtide.domain.conf.backend_config import (
     failures_window,
     force_kill_timeout,
     registered_ratio,
-    text_of,
 )
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION, INSTANCES, MAX, dynamic_allocation_enabled
@@ -33,7 +32,7 @@ from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.volumes import claim_templates, executor_volumes
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION
-from podtide.domain.jvm.values import INT_MAX, parse_int, to_long
+from podtide.domain.jvm.values import INT_MAX, to_long
 from podtide.domain.protocol import config as configs
 from podtide.domain.protocol.allocation_policies import Policies
 from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
@@ -66,17 +65,17 @@ REPLICA_KINDS: Final = ("statefulset", "deployment")
 
 def pod_rules(reads: Reads) -> PodRules:
     """ExecutorPodsSnapshot's two settings, as KubernetesClusterManager sets them."""
-    return PodRules(reads.flag(K + "executor.checkAllContainers"), text_of(reads, CONTAINER_NAME) or SPARK_CONTAINER)
+    return PodRules(reads.flag(K + "executor.checkAllContainers"), reads.text(CONTAINER_NAME) or SPARK_CONTAINER)
 
 
 def lifecycle_config(reads: Reads, *, remarks: bool) -> configs.LifecycleConfig:
     """ExecutorPodsLifecycleManager's constructor, start and lazy fields, and its failure tracker."""
-    container = text_of(reads, CONTAINER_NAME)
+    container = reads.text(CONTAINER_NAME)
     failures = failures_max(reads)
     window = failures_window(reads)
     return configs.LifecycleConfig(
         interval_ms=reads.int(K + "executor.eventProcessingInterval"),
-        removed_cache_ms=_millis(reads, K + "executor.deletedExecutorsCacheTimeout"),
+        removed_cache_ms=reads.seconds(K + "executor.deletedExecutorsCacheTimeout"),
         missing_delta_ms=reads.int(K + "executor.missingPodDetectDelta"),
         delete_on_termination=reads.flag(DELETE),
         failures_max=failures,
@@ -89,11 +88,12 @@ def lifecycle_config(reads: Reads, *, remarks: bool) -> configs.LifecycleConfig:
 def allocation_config(reads: Reads, policies: Policies, *, remarks: bool) -> configs.AllocationConfig:
     """ExecutorPodsAllocator's constructor, key by key."""
     dynamic = dynamic_allocation_enabled(reads)
-    claims_max = reads.int(MAX) if dynamic else _instances_unread(reads)
+    claims_max = reads.int(MAX) if dynamic else reads.raw_int(INSTANCES, DEFAULT_EXECUTORS)
     own, reuse = reads.flag(OWN_CLAIMS), reads.flag(K + "driver.reusePersistentVolumeClaim")
     wait = reads.flag(K + "driver.waitToReusePersistentVolumeClaim")
     batch_size, batch_delay = reads.int(K + "allocation.batch.size"), reads.int(K + "allocation.batch.delay")
     pods_max = reads.int(K + "allocation.maximum")
+    recovery = reads.value(K + "allocation.recoveryMode.enabled")
     pending_max, pending_each = reads.int(PENDING), reads.int(PENDING_PER_PROFILE)
     if pending_each != INT_MAX and pending_each > pending_max:
         message = (
@@ -108,35 +108,22 @@ def allocation_config(reads: Reads, policies: Policies, *, remarks: bool) -> con
         pending_max_per_profile=pending_each,
         pods_max=pods_max,
         create_timeout_ms=max(to_long(5 * batch_delay), reads.int(K + "allocation.executor.timeout")),
-        driver_readiness_timeout_ms=_millis(reads, K + "allocation.driver.readinessTimeout"),
+        driver_readiness_timeout_ms=reads.seconds(K + "allocation.driver.readinessTimeout"),
         wait_for_driver=not reads.flag(K + "driver.service.publishNotReadyAddresses"),
-        idle_timeout_ms=_millis(reads, "spark.dynamicAllocation.executorIdleTimeout"),
-        namespace=text_of(reads, K + "namespace") or "",
-        driver_pod=text_of(reads, DRIVER_POD),
+        idle_timeout_ms=reads.seconds("spark.dynamicAllocation.executorIdleTimeout"),
+        namespace=reads.text(K + "namespace") or "",
+        driver_pod=reads.text(DRIVER_POD),
         delete_on_termination=reads.flag(DELETE),
         dynamic=dynamic,
         claims_max=claims_max,
         own_claims=own,
         reuse_claims=reuse,
         wait_for_claims=own and reuse and wait,
-        recovery_mode=_optional_flag(reads, K + "allocation.recoveryMode.enabled"),
+        recovery_mode=recovery if isinstance(recovery, bool) else None,
         task_cpus=reads.decimal("spark.task.cpus"),
         policies=policies,
         remarks=remarks,
     )
-
-
-def _instances_unread(reads: Reads) -> int:
-    """``conf.getInt``: the text itself, neither trimmed nor expanded."""
-    setting = reads.conf.setting(INSTANCES)
-    if setting is None:
-        return DEFAULT_EXECUTORS
-    try:
-        return parse_int(setting.value)
-    except ValueError:
-        message = f'Illegal value for config key {INSTANCES}: For input string: "{setting.value}"'
-        reads.refuse(INSTANCES, "a whole number of 32 bits", "java.lang.NumberFormatException", message)
-        return DEFAULT_EXECUTORS
 
 
 def check_deletion_cost(reads: Reads, allocator: str, *, dynamic: bool) -> None:
@@ -148,8 +135,7 @@ def check_deletion_cost(reads: Reads, allocator: str, *, dynamic: bool) -> None:
 
 def check_cluster_mode(reads: Reads) -> None:
     """spark-submit in cluster mode names the driver pod."""
-    mode = reads.conf.setting(CLUSTER_MODE)
-    if mode is not None and mode.value.strip().lower() == "true" and text_of(reads, DRIVER_POD) is None:
+    if (reads.conf.raw(CLUSTER_MODE) or "").strip().lower() == "true" and reads.text(DRIVER_POD) is None:
         message = (
             "requirement failed: If the application is deployed using spark-submit in cluster mode, the driver pod name "
             "must be provided."
@@ -164,7 +150,7 @@ def sources_config(reads: Reads) -> configs.SourcesConfig:
         poll_interval_ms=reads.int(K + "executor.apiPollingInterval"),
         poll=reads.flag(K + "executor.enableApiPolling"),
         poll_with_version=reads.flag(K + "executor.enablePollingWithResourceVersion"),
-        shutdown_grace_ms=_millis(reads, K + "executorSnapshotsSubscribersShutdownGracePeriod"),
+        shutdown_grace_ms=reads.seconds(K + "executorSnapshotsSubscribersShutdownGracePeriod"),
     )
 
 
@@ -182,8 +168,8 @@ def backend_config(reads: Reads, notices: list[Notice], allocator: str, *, remar
         allocator=allocator,
         config_map=not reads.flag(K + "executor.disableConfigMap"),
         grace_ms=reads.int(K + "dynamicAllocation.deleteGracePeriod"),
-        decommission_label=text_of(reads, K + "executor.decommissionLabel"),
-        decommission_label_value=text_of(reads, K + "executor.decommissionLabelValue") or "",
+        decommission_label=reads.text(K + "executor.decommissionLabel"),
+        decommission_label_value=reads.text(K + "executor.decommissionLabelValue") or "",
         deletion_cost=cost if isinstance(cost, int) else None,
         delete_services=reads.flag(K + "driver.service.deleteOnTermination"),
         own_claims=reads.flag(OWN_CLAIMS),
@@ -196,10 +182,10 @@ def replicas_config(reads: Reads, kind: str, *, remarks: bool) -> configs.Replic
     """The constructor of StatefulSetPodsAllocator or DeploymentPodsAllocator; claims and app id are the caller's."""
     return configs.ReplicasConfig(
         kind=kind,
-        driver_readiness_timeout_ms=_millis(reads, K + "allocation.driver.readinessTimeout"),
+        driver_readiness_timeout_ms=reads.seconds(K + "allocation.driver.readinessTimeout"),
         wait_for_driver=not reads.flag(K + "driver.service.publishNotReadyAddresses"),
-        namespace=text_of(reads, K + "namespace") or "",
-        driver_pod=text_of(reads, DRIVER_POD),
+        namespace=reads.text(K + "namespace") or "",
+        driver_pod=reads.text(DRIVER_POD),
         remarks=remarks,
     )
 
@@ -228,7 +214,7 @@ def plugin_configs(
             case _ if name == ROLL_PLUGIN:
                 roll = _roll(reads, notices, remarks=remarks)
             case _ if name == RESIZE_PLUGIN and _needs_direct(notices, "ExecutorResizePlugin", allocator):
-                every = _millis(reads, K + "executor.resizeInterval")
+                every = reads.seconds(K + "executor.resizeInterval")
                 disabled = "ExecutorResizePlugin disabled (interval <= 0)."
                 resize = _resize(reads, notices, K + "executor.resize", every, disabled, remarks=remarks)
             case _ if name == CLAIM_RESIZE_PLUGIN and _needs_direct(notices, "ExecutorPVCResizePlugin", allocator):
@@ -241,13 +227,12 @@ def plugin_configs(
 
 
 def _plugin_names(conf: SparkConf) -> list[str]:
-    texts = [setting.value for key in (PLUGINS_BEFORE, PLUGINS) if (setting := conf.setting(key)) is not None]
-    names = (name.strip() for text in texts for name in text.split(","))
+    names = (name.strip() for key in (PLUGINS_BEFORE, PLUGINS) for name in (conf.raw(key) or "").split(","))
     return list(dict.fromkeys(name for name in names if name))
 
 
 def _roll(reads: Reads, notices: list[Notice], *, remarks: bool) -> configs.RollConfig | None:
-    interval = _millis(reads, K + "executor.rollInterval")
+    interval = reads.seconds(K + "executor.rollInterval")
     if interval <= 0:
         text = f"Disabled due to invalid interval value, '{interval}'"
         notices.append(Notice(Level.WARNING, text, spark=True))
@@ -256,7 +241,7 @@ def _roll(reads: Reads, notices: list[Notice], *, remarks: bool) -> configs.Roll
         notices.append(Notice(Level.WARNING, f"Disabled because {DECOMMISSION} is false.", spark=True))
         return None
     tasks_min = reads.int(K + "executor.minTasksPerExecutorBeforeRolling")
-    return configs.RollConfig(interval, text_of(reads, K + "executor.rollPolicy") or "OUTLIER", tasks_min, remarks)
+    return configs.RollConfig(interval, reads.text(K + "executor.rollPolicy") or "OUTLIER", tasks_min, remarks)
 
 
 def _needs_direct(notices: list[Notice], plugin: str, allocator: str) -> bool:
@@ -279,20 +264,9 @@ def _resize(
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def _optional_flag(reads: Reads, name: str) -> bool | None:
-    value = reads.value(name)
-    return value if isinstance(value, bool) else None
-
-
-def _millis(reads: Reads, name: str) -> Millis:
-    """A key in seconds as milliseconds, in 64 bits."""
-    return to_long(1_000 * reads.int(name))
-
-
 def derived_prefix(conf: SparkConf, app_id: str) -> str:
     """KubernetesConf.getResourceNamePrefix, with the application's id in the place of Spark's random one."""
-    setting = conf.setting("spark.app.name")
-    text = f"{setting.value if setting else ''}-{app_id}".strip().lower()
+    text = f"{conf.raw('spark.app.name') or ''}-{app_id}".strip().lower()
     kept = "".join(sign if sign.isascii() and (sign.isalnum() or sign == "-") else "-" for sign in text)
     name = "-".join(part for part in kept.split("-") if part)
     if kept.endswith("-"):

@@ -15,7 +15,7 @@ from podtide.domain.conf.entries import KEYS, RENAMED, suspect
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, read, unresolved
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import illegal
 from podtide.domain.jvm.values import INT_MAX
 
 NOTICES_MAX: Final = 100
@@ -67,7 +67,7 @@ def conflicts(conf: SparkConf) -> tuple[ConfError, ...]:
         f"maximum pending pods ({most})."
     )
     expected = f"at most {PENDING} ({most})"
-    return (ConfError(PENDING_PER_PROFILE, str(limit), origin, expected, SparkFault(ILLEGAL_ARGUMENT, message)),)
+    return (ConfError(PENDING_PER_PROFILE, str(limit), origin, expected, illegal(message)),)
 
 
 def _about(conf: SparkConf, name: str) -> list[Notice]:

@@ -26,10 +26,10 @@ from returns.result import Result
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.conf.default_profile import profile_rules
-from podtide.domain.conf.reader import Reads, master_of
+from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.settings import Level, Notice, Refused, Settings, result_of
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault, illegal
 from podtide.domain.jvm.values import LONG_MAX
 from podtide.domain.protocol.config import ScalingConfig
 
@@ -121,9 +121,7 @@ def scaling_config(
 
 def dynamic_allocation_enabled(reads: Reads) -> bool:
     """Utils.isDynamicAllocationEnabled: a local master has no executors to allocate, unless in tests."""
-    master = master_of(reads.conf)
-    local = master == "local" or master.startswith("local[")
-    return reads.flag(ENABLED) and (not local or reads.flag(TESTING))
+    return reads.flag(ENABLED) and (not reads.conf.is_local or reads.flag(TESTING))
 
 
 def first_executors(reads: Reads, notices: list[Notice]) -> int:
@@ -176,15 +174,14 @@ def _validate_shuffle(
 
 def _backend_fault(conf: SparkConf, config: ScalingConfig) -> SparkFault | None:
     """SchedulerBackendUtils.getInitialTargetExecutorNumber, which YARN and Kubernetes ask at their start."""
-    master = master_of(conf)
     least, first, most = config.executors_min, config.executors_initial, config.executors_max
-    if not (master.startswith("k8s://") or master.startswith("yarn")) or least <= first <= most:
+    if not conf.master.startswith(("k8s://", "yarn")) or least <= first <= most:
         return None
     message = (
         f"requirement failed: initial executor number {first} must between min executor number {least} and max "
         f"executor number {most}"
     )
-    return SparkFault(ILLEGAL_ARGUMENT, message)
+    return illegal(message)
 
 
 def _millis(seconds: int) -> Millis:

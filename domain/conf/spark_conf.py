@@ -18,7 +18,7 @@ An empty text is a value, not an unset key: ``--conf spark.executor.cores=`` is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -29,7 +29,9 @@ from returns.result import Failure, Result, Success
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import ENUM, Key, Value
 from podtide.domain.conf.spark_versions import DEFAULT_VERSION, SparkVersion
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.jvm.exceptions import SparkFault, illegal
+from podtide.domain.jvm.hash_order import bucket_order, map_order, product_hash
+from podtide.domain.jvm.values import string_hash
 
 SPARK_ILLEGAL_ARGUMENT: Final = "org.apache.spark.SparkIllegalArgumentException"
 
@@ -90,11 +92,46 @@ class SparkConf:
                 return Setting(text, f"{origin}, as {old}")
         return None
 
+    def raw(self, name: str) -> str | None:
+        """The text of ``setting``; None when unset."""
+        setting = self.setting(name)
+        return None if setting is None else setting.value
+
+    @property
+    def master(self) -> str:
+        """The master URL, as it was set; "" when nobody recorded one."""
+        return self.raw("spark.master") or ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the driver is the only executor."""
+        return self.master == "local" or self.master.startswith("local[")
+
+    def refused(self, name: str, expected: str, raised: SparkFault | None = None) -> ConfError:
+        """What is wrong with a setting, or with its absence."""
+        setting = self.setting(name) or Setting("", "unset")
+        return ConfError(name, setting.value, setting.origin, expected, raised)
+
     def with_prefix(self, prefix: str) -> tuple[tuple[str, Setting], ...]:
         """Keys that begin so, without the prefix, in alphabetical order."""
         return tuple(
             (name[len(prefix) :], self.settings[name]) for name in sorted(self.settings) if name.startswith(prefix)
         )
+
+    def walked(self, names: Iterable[str]) -> list[str]:
+        """These keys in the order of SparkConf.getAll, a mutable HashSet of all pairs of the conf."""
+        pairs = ((name, self.settings[name].value) for name in names)
+        codes = [(product_hash("Tuple2", map(string_hash, pair)), pair[0]) for pair in pairs]
+        return bucket_order(codes, len(self.settings))
+
+    def family(self, prefix: str, fits: Callable[[str], bool] = lambda _: True) -> dict[str, Setting]:
+        """KubernetesUtils.parsePrefixedKeyValuePairs: what begins with the prefix, without it, in the map's order.
+
+        ``fits``: which names are put into the map.
+        """
+        names = self.walked([name for name in sorted(self.settings) if name.startswith(prefix)])
+        kept = [rest for name in names if fits(rest := name.removeprefix(prefix))]
+        return {name: self.settings[prefix + name] for name in map_order(kept)}
 
     def at(self, version: SparkVersion) -> SparkConf:
         """The same settings with the defaults of another version."""
@@ -149,6 +186,15 @@ def read(conf: SparkConf, name: str) -> Result[Reading, ConfError]:
     if default is None:
         return Success(Reading(None, None, origin))
     return _converted(conf, row, Setting(default, origin))
+
+
+def expanded(conf: SparkConf, name: str) -> Result[str | None, ConfError]:
+    """The text of an entry that the table lacks, its references replaced; None when unset."""
+    setting = conf.setting(name)
+    try:
+        return Success(None if setting is None else _Expansion(conf).expand(setting.value, (), 0))
+    except _UnboundedReference as problem:
+        return Failure(conf.refused(name, str(problem), problem.raised))
 
 
 def check(conf: SparkConf) -> tuple[ConfError, ...]:
@@ -244,10 +290,8 @@ class _Expansion:
                 raise _UnboundedReference(f"at most {REFERENCES_MAX} references")
             if reference in used:
                 message = f"requirement failed: Circular reference in {text}: {reference}"
-                raise _UnboundedReference(
-                    f"references that do not lead back to themselves ({reference} does)",
-                    SparkFault(ILLEGAL_ARGUMENT, message),
-                )
+                expected = f"references that do not lead back to themselves ({reference} does)"
+                raise _UnboundedReference(expected, illegal(message))
             lent = self._lent(reference)
             parts.append(text[last:start])
             parts.append(text[start:end] if lent is None else self.expand(lent, (*used, reference), depth + 1))

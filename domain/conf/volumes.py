@@ -18,9 +18,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from returns.result import Failure, Result, Success
 
-from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NO_SUCH_ELEMENT, NUMBER_FORMAT, SparkFault
-from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, map_hash, product_hash, trie_order
+from podtide.domain.conf.spark_conf import ConfError, SparkConf
+from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, NUMBER_FORMAT, SparkFault, illegal
+from podtide.domain.jvm.hash_order import SMALL, map_hash, map_order, product_hash, trie_order
 from podtide.domain.jvm.values import LONG_MAX, parse_boolean, string_hash
 from podtide.domain.protocol.config import ClaimTemplate
 
@@ -55,8 +55,7 @@ class _Unusable(Exception):
 
 def executor_volumes(conf: SparkConf) -> Result[tuple[Volume, ...], ConfError]:
     """The volumes in Spark's order, or the first setting that keeps Spark from building a pod."""
-    texts = dict(conf.with_prefix(PREFIX))
-    properties = {name: texts[name].value for name in _properties_order(conf, list(texts))}
+    properties = {name: setting.value for name, setting in conf.family(PREFIX).items()}
     kinds = _set_order(_kinds_and_names(properties), lambda pair: product_hash("Tuple2", map(string_hash, pair)))
     if len(kinds) > VOLUMES_MAX:
         key = f"{PREFIX}{'.'.join(kinds[0])}"
@@ -65,10 +64,7 @@ def executor_volumes(conf: SparkConf) -> Result[tuple[Volume, ...], ConfError]:
         volumes = _set_order([_volume(properties, kind, name) for kind, name in kinds], _volume_hash)
         _check_mount_paths(volumes)
     except _Unusable as problem:
-        setting = texts.get(problem.key, Setting("", "unset"))
-        return Failure(
-            ConfError(f"{PREFIX}{problem.key}", setting.value, setting.origin, problem.expected, problem.raised)
-        )
+        return Failure(conf.refused(f"{PREFIX}{problem.key}", problem.expected, problem.raised))
     return Success(tuple(volumes))
 
 
@@ -103,7 +99,7 @@ def _volume(properties: Mapping[str, str], kind: str, name: str) -> Volume:
     exclusive = [key for key in (f"{at}mount.subPath", f"{at}mount.subPathExpr") if key in properties]
     if len(exclusive) > 1:
         message = f"These config options are mutually exclusive: {', '.join(exclusive)}"
-        raise _Unusable(exclusive[1], f"only one of {' and '.join(exclusive)}", _illegal(message))
+        raise _Unusable(exclusive[1], f"only one of {' and '.join(exclusive)}", illegal(message))
     labels, annotations = (_family(properties, f"{at}{family}.") for family in ("label", "annotation"))
     path = f"{at}mount.path"
     if path not in properties:
@@ -125,11 +121,11 @@ def _read_only(properties: Mapping[str, str], key: str) -> bool:
     if text is None:
         return False
     if text.strip() != text:  # Scala's toBoolean does not trim
-        raise _Unusable(key, "true or false", _illegal(f'For input string: "{text}"'))
+        raise _Unusable(key, "true or false", illegal(f'For input string: "{text}"'))
     try:
         return parse_boolean(text)
     except ValueError as problem:
-        raise _Unusable(key, "true or false", _illegal(f'For input string: "{text}"')) from problem
+        raise _Unusable(key, "true or false", illegal(f'For input string: "{text}"')) from problem
 
 
 def _details(
@@ -161,7 +157,7 @@ def _details(
             return needed("path"), needed("server")
         case _:
             message = f"Kubernetes Volume type `{kind}` is not supported"
-            raise _Unusable(f"{at}mount.path", "hostPath, persistentVolumeClaim, emptyDir or nfs", _illegal(message))
+            raise _Unusable(f"{at}mount.path", "hostPath, persistentVolumeClaim, emptyDir or nfs", illegal(message))
 
 
 def _check_size(key: str, size: str | None) -> None:
@@ -173,40 +169,20 @@ def _check_size(key: str, size: str | None) -> None:
         raise _Unusable(key, "a quantity such as 10Gi", fault)
     if int(size) < 1024:
         message = f"Volume size `{size}` is smaller than 1KiB. Missing units?"
-        raise _Unusable(key, "a quantity such as 10Gi", _illegal(message))
+        raise _Unusable(key, "a quantity such as 10Gi", illegal(message))
 
 
 def _check_mount_paths(volumes: Sequence[Volume]) -> None:
     paths = [volume.mount_path for volume in volumes]
-    twice = [path for path in _small_map_order(list(dict.fromkeys(paths))) if paths.count(path) > 1]
+    twice = [path for path in map_order(list(dict.fromkeys(paths))) if paths.count(path) > 1]
     if twice:
         last = next(volume for volume in reversed(volumes) if volume.mount_path == twice[0])
         quoted = ", ".join(f"'{path}'" for path in twice)
         message = f"requirement failed: Found duplicated mountPath: {quoted}"
-        raise _Unusable(f"{last.kind}.{last.name}.mount.path", "a path of its own", _illegal(message))
-
-
-def _illegal(message: str) -> SparkFault:
-    return SparkFault(ILLEGAL_ARGUMENT, message)
+        raise _Unusable(f"{last.kind}.{last.name}.mount.path", "a path of its own", illegal(message))
 
 
 # ------------------------------------------------------------------------------------------------------ whose order it is
-
-
-def _properties_order(conf: SparkConf, names: list[str]) -> list[str]:
-    """The order of ``properties.keys``: as they were put in, which is SparkConf.getAll's order, or that of a trie."""
-    if len(names) > SMALL:
-        return immutable_map_order(names)
-    # getAll puts all pairs of the conf, whatever their keys, into a mutable HashSet: buckets, each sorted by hash.
-
-    def code(name: str) -> int:
-        return product_hash("Tuple2", [string_hash(PREFIX + name), string_hash(conf.settings[PREFIX + name].value)])
-
-    return bucket_order([(code(name), name) for name in names], len(conf.settings))
-
-
-def _small_map_order(names: list[str]) -> list[str]:
-    return names if len(names) <= SMALL else immutable_map_order(names)
 
 
 def _set_order(items: list[T], hash_of: Callable[[T], int]) -> list[T]:

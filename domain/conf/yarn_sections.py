@@ -29,7 +29,6 @@ from podtide.domain.conf.backend_config import (
     failures_window,
     force_kill_timeout,
     registered_ratio,
-    text_of,
 )
 from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.entries_yarn import EXECUTOR_RESOURCES
@@ -37,7 +36,7 @@ from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION, SERVICE
 from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import Setting
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault, illegal
 from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, to_int, trim
 from podtide.domain.protocol import config as configs
 from podtide.domain.protocol.containers import one_label
@@ -115,7 +114,7 @@ def backend_config(reads: Reads, executors: int, *, remarks: bool) -> configs.Ba
 
 def check_resources(reads: Reads) -> None:
     """ResourceRequestHelper.validateResources, of executors, as the client does it at submission."""
-    fpga, gpu = text_of(reads, "spark.yarn.resourceFpgaDeviceName"), text_of(reads, "spark.yarn.resourceGpuDeviceName")
+    fpga, gpu = reads.text("spark.yarn.resourceFpgaDeviceName"), reads.text("spark.yarn.resourceGpuDeviceName")
     devices = (("spark.executor.resource.fpga.amount", fpga or ""), ("spark.executor.resource.gpu.amount", gpu or ""))
     wrong = [
         (f"{EXECUTOR_RESOURCES}{name}.amount", instead)
@@ -159,7 +158,7 @@ def negotiation_config(
         timeout_ms=_exclusion_timeout(reads),
         enabled=reads.flag("spark.yarn.executor.launch.excludeOnFailure.enabled"),
         failures_per_node_max=reads.int("spark.excludeOnFailure.application.maxFailedExecutorsPerNode"),
-        always=frozenset(_texts(reads, "spark.yarn.exclude.nodes")),
+        always=frozenset(reads.texts("spark.yarn.exclude.nodes")),
         window_ms=window,
     )
     python = reads.flag("spark.yarn.isPython")
@@ -168,11 +167,11 @@ def negotiation_config(
     if reads.int(LAUNCHERS) <= 0:
         reads.refuse(LAUNCHERS, "1 or more", ILLEGAL_ARGUMENT, "")  # thrown without a message
     awaited = not _launches(reads)
-    label = text_of(reads, LABEL)
+    label = reads.text(LABEL)
     if label is not None and not one_label(label):
         text = f"{LABEL} is {label}: YARN takes one label, so every heartbeat that has something to ask for will fail"
         notices.append(Notice(Level.WARNING, text))
-    gpu, fpga = text_of(reads, "spark.yarn.resourceGpuDeviceName"), text_of(reads, "spark.yarn.resourceFpgaDeviceName")
+    gpu, fpga = reads.text("spark.yarn.resourceGpuDeviceName"), reads.text("spark.yarn.resourceFpgaDeviceName")
     wanted, service = reads.flag(DECOMMISSION), reads.flag(SERVICE)
     if wanted and service:
         notices.append(Notice(Level.WARNING, NO_DECOMMISSION, spark=True))
@@ -230,11 +229,6 @@ def _exclusion_timeout(reads: Reads) -> Millis:
     return EXCLUSION_MS
 
 
-def _texts(reads: Reads, name: str) -> tuple[str, ...]:
-    value = reads.value(name)
-    return value if isinstance(value, tuple) else ()
-
-
 def _expiry(reads: Reads) -> Millis:
     """Hadoop's Configuration.getInt; spark.hadoop settings become Hadoop's."""
     setting = reads.conf.setting(EXPIRY)
@@ -244,7 +238,7 @@ def _expiry(reads: Reads) -> Millis:
         return parse_int(trim(setting.value))
     except ValueError:
         fault = SparkFault(NUMBER_FORMAT, f'For input string: "{trim(setting.value)}"')
-        reads.refuse_setting(EXPIRY, setting, "a whole number of milliseconds", fault)
+        reads.refuse_setting(EXPIRY, "a whole number of milliseconds", fault)
         return EXPIRY_MS
 
 
@@ -257,7 +251,7 @@ def _launches(reads: Reads) -> bool:
         return parse_boolean(setting.value)
     except ValueError:
         message = f'Illegal value for config key {LAUNCH}: For input string: "{setting.value}"'
-        reads.refuse_setting(LAUNCH, setting, "true or false", SparkFault(ILLEGAL_ARGUMENT, message))
+        reads.refuse_setting(LAUNCH, "true or false", illegal(message))
         return True
 
 
@@ -271,14 +265,14 @@ def _extra(reads: Reads, types: frozenset[str] | None) -> tuple[tuple[str, int],
             message = (
                 f"Missing suffix for {key}, you must specify a suffix - amount is currently the only supported suffix."
             )
-            reads.refuse_setting(key, setting, f"the key {key}.amount", SparkFault(ILLEGAL_ARGUMENT, message))
+            reads.refuse_setting(key, f"the key {key}.amount", illegal(message))
         elif suffix != "amount":
             message = f"Unsupported suffix: {suffix} in: {key}, only .amount is supported."
-            reads.refuse_setting(key, setting, "a key that ends in .amount", SparkFault(ILLEGAL_ARGUMENT, message))
+            reads.refuse_setting(key, "a key that ends in .amount", illegal(message))
         else:
             amount = _amount(name, setting, known_to_yarn=types is None or name in types)
             if isinstance(amount, SparkFault):
-                reads.refuse_setting(key, setting, "a whole number, with a unit of YARN's if need be", amount)
+                reads.refuse_setting(key, "a whole number, with a unit of YARN's if need be", amount)
             else:
                 amounts.append((name, amount))
     return tuple(sorted(amounts))
@@ -289,10 +283,10 @@ def _amount(name: str, setting: Setting, *, known_to_yarn: bool) -> int | SparkF
     found = _AMOUNT.fullmatch(setting.value)
     if found is None:
         message = f"Resource request for '{name}' ('{setting.value}') does not match pattern {_AMOUNT.pattern}."
-        return SparkFault(ILLEGAL_ARGUMENT, message)
+        return illegal(message)
     digits, written = found[1], found[2]
     if len(digits.lstrip("0")) > _DIGITS_MAX or int(digits) > LONG_MAX:
-        return SparkFault(ILLEGAL_ARGUMENT, f'Invalid request for {name}: For input string: "{digits}"')
+        return illegal(f'Invalid request for {name}: For input string: "{digits}"')
     unit = _SPARK_UNITS.get(written, written)
     if unit not in _UNITS and not known_to_yarn:
         return 0

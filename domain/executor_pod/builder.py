@@ -26,7 +26,6 @@ from podtide.domain.conf.volumes import CLAIM, PREFIX, Volume
 from podtide.domain.executor_pod.blueprint import Blueprint, Filling, pod_name
 from podtide.domain.executor_pod.facts import DriverPod, Owner, PodFacts
 from podtide.domain.executor_pod.feature_steps import build, container_missing
-from podtide.domain.executor_pod.reads import refused
 from podtide.domain.executor_pod.resources import ContainerShape, executor_shape
 from podtide.domain.executor_pod.settings import BASIC, MOUNT_VOLUMES, TEMPLATE_KEY, PodSettings, pod_settings
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
@@ -84,9 +83,9 @@ def _claims_of_deployment(conf: SparkConf, settings: PodSettings, facts: PodFact
     """A Deployment's pods can have no claims, be they of the conf or of the template."""
     if settings.claims:
         key = f"{PREFIX}{CLAIM}.{settings.claims[0].volume}.options.claimName"
-        return [refused(conf, key, "no claims with the deployment allocator", CLAIMS_REFUSED)]
+        return [conf.refused(key, "no claims with the deployment allocator", CLAIMS_REFUSED)]
     if facts.template is not None and any(CLAIM in volume for volume in facts.template["spec"].get("volumes", ())):
-        return [refused(conf, TEMPLATE_KEY, "a pod without claims with the deployment allocator", CLAIMS_REFUSED)]
+        return [conf.refused(TEMPLATE_KEY, "a pod without claims with the deployment allocator", CLAIMS_REFUSED)]
     return []
 
 

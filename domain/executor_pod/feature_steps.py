@@ -22,7 +22,6 @@ from podtide.domain.conf.kubernetes_sections import REPLICA_KINDS
 from podtide.domain.conf.volumes import CLAIM, Volume
 from podtide.domain.executor_pod.blueprint import ClaimHole, Hostname, Joined, Text
 from podtide.domain.executor_pod.facts import PodFacts
-from podtide.domain.executor_pod.reads import map_order
 from podtide.domain.executor_pod.resources import ContainerShape
 from podtide.domain.executor_pod.settings import (
     BASIC,
@@ -34,7 +33,7 @@ from podtide.domain.executor_pod.settings import (
     MOUNT_VOLUMES,
     PodSettings,
 )
-from podtide.domain.jvm.hash_order import SMALL, trie_order
+from podtide.domain.jvm.hash_order import SMALL, map_order, trie_order
 from podtide.domain.jvm.values import string_hash
 from podtide.domain.protocol.pods import DEPLOYMENT, SPARK_CONTAINER
 

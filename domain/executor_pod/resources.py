@@ -18,8 +18,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
-from podtide.domain.executor_pod.reads import illegal, raw, refused
-from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault, illegal
 from podtide.domain.jvm.values import double_to_int, to_int, to_long
 from podtide.domain.protocol.resource_profiles import BUILT_IN, ResourceProfile
 
@@ -97,14 +96,14 @@ def executor_shape(
         if sizes.off_heap_enabled and off_heap <= 0:
             enabled = "spark.memory.offHeap.enabled"
             message = f"requirement failed: {OFF_HEAP_KEY} must be at least 1MiB when {enabled} == true"
-            return refused(conf, OFF_HEAP_KEY, f"more than 0 in profile {profile.id}", illegal(message))
+            return conf.refused(OFF_HEAP_KEY, f"more than 0 in profile {profile.id}", illegal(message))
     limits: dict[str, str] = {}
     for name, amount in custom.items():
         key = f"spark.executor.resource.{name}.vendor"
-        vendor = vendors.get(name) or raw(conf, key)
+        vendor = vendors.get(name) or conf.raw(key)
         if not vendor:
             message = f"Resource: {name} was requested, but vendor was not specified."
-            return refused(conf, key, "a vendor such as nvidia.com", SparkFault(SPARK_EXCEPTION, message))
+            return conf.refused(key, "a vendor such as nvidia.com", SparkFault(SPARK_EXCEPTION, message))
         limits[f"{vendor}/{name}"] = str(amount)
     total = to_long(heap + overhead + off_heap + python)
     return ContainerShape(to_int(amounts.get("cores", sizes.cores)), heap, total, limits)

@@ -22,33 +22,20 @@ from typing import Final
 
 from returns.pipeline import is_successful
 
-from podtide.domain.conf.backend_config import text_of
-from podtide.domain.conf.kubernetes_sections import ALLOCATOR, CONTAINER_NAME, DIRECT, PREFIX, derived_prefix
+from podtide.domain.conf.kubernetes_sections import ALLOCATOR, CONTAINER_NAME, DIRECT, PREFIX, K, derived_prefix
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION
 from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.volumes import CLAIM, PREFIX as VOLUMES_PREFIX, Volume, claim_templates, executor_volumes
 from podtide.domain.executor_pod.blueprint import Text, command_words, substituted
 from podtide.domain.executor_pod.facts import PodFacts
-from podtide.domain.executor_pod.reads import (
-    entry_flag,
-    entry_text,
-    family,
-    illegal,
-    in_conf_order,
-    map_order,
-    prepended_text,
-    raw,
-    raw_int,
-    refused,
-)
 from podtide.domain.executor_pod.resources import Sizes, application_sizes
-from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, illegal
+from podtide.domain.jvm.hash_order import map_order
 from podtide.domain.jvm.quantities import compare, parse_quantity
 from podtide.domain.jvm.values import trim
 from podtide.domain.protocol.config import ClaimTemplate
 
-K: Final = "spark.kubernetes."
 IMAGE_KEY: Final = K + "executor.container.image"
 TEMPLATE_KEY: Final = K + "executor.podTemplateFile"
 REQUEST_KEY: Final = K + "executor.request.cores"
@@ -144,10 +131,10 @@ def pod_settings(reads: Reads, facts: PodFacts) -> PodSettings:
     """Read all of it; ``reads.errors`` says what cannot be used."""
     conf = reads.conf
     notices: list[Notice] = []
-    prefix = text_of(reads, PREFIX) or facts.pod_name_prefix or derived_prefix(conf, facts.app_id)
-    if raw(conf, TEMPLATE_KEY) is not None and facts.template is None:
-        reads.errors.append(refused(conf, TEMPLATE_KEY, "a file whose contents are given", None))
-    excluded = frozenset(_texts(reads, EXCLUDED_KEY))
+    prefix = reads.text(PREFIX) or facts.pod_name_prefix or derived_prefix(conf, facts.app_id)
+    if conf.raw(TEMPLATE_KEY) is not None and facts.template is None:
+        reads.refuse_setting(TEMPLATE_KEY, "a file whose contents are given")
+    excluded = frozenset(reads.texts(EXCLUDED_KEY))
     volcano = _user_steps(reads, excluded)
     image = _image(reads, facts)
     port = _block_manager_port(reads)
@@ -155,54 +142,55 @@ def pod_settings(reads: Reads, facts: PodFacts) -> PodSettings:
     sizes = application_sizes(reads)
     request, limit = _cpu_texts(reads, sizes) if BASIC not in excluded else (None, None)
     secret = _auth_secret(reads, facts) if BASIC not in excluded else None
-    options = prepended_text(reads, "spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions", " ")
+    options = reads.prepended("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions", " ")
     words = command_words("" if options is None else _with_app_id(options, facts.app_id))
-    startup = in_conf_order(conf, filter(is_startup_setting, conf.settings))
+    startup = conf.walked(filter(is_startup_setting, conf.settings))
     volumes = _volumes(reads) if MOUNT_VOLUMES not in excluded else ()
-    local_dirs = _first(facts.local_dirs, raw(conf, "spark.local.dir"), f"/var/data/spark-{facts.local_dirs_id}")
+    app_name = conf.raw("spark.app.name")
+    local_dirs = _first(facts.local_dirs, conf.raw("spark.local.dir"), f"/var/data/spark-{facts.local_dirs_id}")
     return PodSettings(
         prefix=prefix,
-        namespace=text_of(reads, K + "namespace") or "",
-        allocator=text_of(reads, ALLOCATOR) or DIRECT,
-        app_name=app_name_label(_app_name(reads)),
+        namespace=reads.text(K + "namespace") or "",
+        allocator=reads.text(ALLOCATOR) or DIRECT,
+        app_name=app_name_label("spark" if app_name is None else app_name),
         image=image,
-        pull_policy=text_of(reads, K + "container.image.pullPolicy") or "",
-        pull_secrets=_texts(reads, K + "container.image.pullSecrets"),
+        pull_policy=reads.text(K + "container.image.pullPolicy") or "",
+        pull_secrets=reads.texts(K + "container.image.pullSecrets"),
         labels=_labels(reads, facts.app_id, checked=BASIC not in excluded),
         annotations=_marked(reads, ANNOTATION_PREFIX, facts.app_id),
         node_selector={
             name: setting.value
             for whose in (K + "node.selector.", K + "executor.node.selector.")
-            for name, setting in family(conf, whose).items()
+            for name, setting in conf.family(whose).items()
         },
-        scheduler=_first(text_of(reads, K + "executor.scheduler.name"), text_of(reads, K + "scheduler.name")),
+        scheduler=_first(reads.text(K + "executor.scheduler.name"), reads.text(K + "scheduler.name")),
         grace_s=reads.int(K + "executor.terminationGracePeriodSeconds"),
         service_account=_first(
-            text_of(reads, K + "authenticate.executor.serviceAccountName"),
-            text_of(reads, K + "authenticate.driver.serviceAccountName"),
+            reads.text(K + "authenticate.executor.serviceAccountName"),
+            reads.text(K + "authenticate.driver.serviceAccountName"),
         ),
         privilege_escalation=reads.flag(K + "executor.securityContext.allowPrivilegeEscalation"),
         block_manager_port=port,
         driver_url=driver_url,
         environment=_environment(reads, notices),
         auth_secret=secret,
-        class_path=prepended_text(reads, "spark.executor.defaultExtraClassPath", "spark.executor.extraClassPath", ":"),
-        library_path=text_of(reads, "spark.executor.extraLibraryPath"),
+        class_path=reads.prepended("spark.executor.defaultExtraClassPath", "spark.executor.extraClassPath", ":"),
+        library_path=reads.text("spark.executor.extraLibraryPath"),
         java_options=(*words, *(f"-D{name}={conf.settings[name].value}" for name in startup)),
-        executor_attributes=raw(conf, "spark.ui.custom.executor.log.url") is not None,
+        executor_attributes=conf.raw("spark.ui.custom.executor.log.url") is not None,
         cores_request=request,
         cores_limit=limit,
         config_map=not reads.flag(K + "executor.disableConfigMap") and facts.config_map is not None,
-        decommission_script=text_of(reads, K + "decommission.script") if reads.flag(DECOMMISSION) else None,
-        secrets=tuple((name, setting.value) for name, setting in family(conf, SECRETS_PREFIX).items()),
+        decommission_script=reads.text(K + "decommission.script") if reads.flag(DECOMMISSION) else None,
+        secrets=tuple((name, setting.value) for name, setting in conf.family(SECRETS_PREFIX).items()),
         secret_refs=_secret_refs(reads) if ENV_SECRETS not in excluded else (),
         volumes=volumes,
         claims=claim_templates(volumes),
         access_mode=("ReadWriteOnce" if reads.flag(K + "legacy.useReadWriteOnceAccessMode") else "ReadWriteOncePod"),
-        hadoop_config_map=raw(conf, K + "executor.hadoopConfigMapName"),
+        hadoop_config_map=conf.raw(K + "executor.hadoopConfigMapName"),
         local_dirs=java_split(local_dirs or "", ","),
         local_dirs_in_memory=reads.flag(K + "local.dirs.tmpfs"),
-        container=text_of(reads, CONTAINER_NAME),
+        container=reads.text(CONTAINER_NAME),
         excluded=excluded,
         volcano=volcano,
         recovering=reads.value(K + "allocation.recoveryMode.enabled") is True,
@@ -213,11 +201,6 @@ def pod_settings(reads: Reads, facts: PodFacts) -> PodSettings:
 
 
 # ------------------------------------------------------------------------------------------------------- one by one
-
-
-def _texts(reads: Reads, name: str) -> tuple[str, ...]:
-    value = reads.value(name)
-    return value if isinstance(value, tuple) else ()
 
 
 def _first(*texts: str | None) -> str | None:
@@ -231,17 +214,17 @@ def _with_app_id(text: str, app_id: str) -> str:
 def _user_steps(reads: Reads, excluded: frozenset[str]) -> bool:
     """Whether VolcanoFeatureStep is asked for; any other step cannot be run."""
     volcano = False
-    for step in _texts(reads, STEPS_KEY):
+    for step in reads.texts(STEPS_KEY):
         if step == VOLCANO:
             volcano = step not in excluded
         elif step not in excluded:
             expected = f"no feature steps of your own: {step} is a Java class, which cannot be run here"
-            reads.errors.append(refused(reads.conf, STEPS_KEY, f"{expected} (or exclude it by {EXCLUDED_KEY})", None))
+            reads.refuse_setting(STEPS_KEY, f"{expected} (or exclude it by {EXCLUDED_KEY})")
     return volcano
 
 
 def _image(reads: Reads, facts: PodFacts) -> str:
-    image = text_of(reads, IMAGE_KEY)
+    image = reads.text(IMAGE_KEY)
     if image is None:
         reads.refuse(IMAGE_KEY, "an image", SPARK_EXCEPTION, "Must specify the executor container image")
         return ""
@@ -250,40 +233,40 @@ def _image(reads: Reads, facts: PodFacts) -> str:
 
 def _block_manager_port(reads: Reads) -> int:
     name = "spark.blockManager.port"
-    port = raw_int(reads, name, DEFAULT_BLOCK_MANAGER_PORT)
+    port = reads.raw_int(name, DEFAULT_BLOCK_MANAGER_PORT)
     if port != 0 and not 1024 <= port < 65536:
         fault = illegal("requirement failed: port number must be 0 or in [1024, 65535]")
-        reads.errors.append(refused(reads.conf, name, "0, or 1024 to 65535", fault))
+        reads.refuse_setting(name, "0, or 1024 to 65535", fault)
     return port
 
 
 def _driver_url(reads: Reads, facts: PodFacts) -> str:
     """RpcEndpointAddress of the scheduler backend."""
-    bind = entry_text(reads, "spark.driver.bindAddress") if reads.flag(K + "executor.useDriverPodIP") else None
-    host = _first(bind, entry_text(reads, DRIVER_HOST_KEY), facts.driver_host)
+    bind = reads.expanded("spark.driver.bindAddress") if reads.flag(K + "executor.useDriverPodIP") else None
+    host = _first(bind, reads.expanded(DRIVER_HOST_KEY), facts.driver_host)
     if host is None:
         expected = (
             "the address at which executors reach the driver; Spark takes the host's own, which is not known here"
         )
-        reads.errors.append(refused(reads.conf, DRIVER_HOST_KEY, expected, None))
+        reads.refuse_setting(DRIVER_HOST_KEY, expected)
         host = ""
     if found := _IPV6.fullmatch(host):
         try:
             host = f"[{ipaddress.ip_address(found[1])}]"
         except ValueError:
             fault = illegal(f"'{found[1]}' is not an IP string literal.")
-            reads.errors.append(refused(reads.conf, DRIVER_HOST_KEY, "a host name or an IP address", fault))
-    return f"spark://CoarseGrainedScheduler@{host}:{raw_int(reads, 'spark.driver.port', DEFAULT_DRIVER_PORT)}"
+            reads.refuse_setting(DRIVER_HOST_KEY, "a host name or an IP address", fault)
+    return f"spark://CoarseGrainedScheduler@{host}:{reads.raw_int('spark.driver.port', DEFAULT_DRIVER_PORT)}"
 
 
 def _cpu_texts(reads: Reads, sizes: Sizes) -> tuple[str | None, str | None]:
     """The requested cpus of the default profile as they were written, and their limit."""
-    request, limit = text_of(reads, REQUEST_KEY), text_of(reads, LIMIT_KEY)
+    request, limit = reads.text(REQUEST_KEY), reads.text(LIMIT_KEY)
     usable = [_quantity(reads, key, text, "2 or 1500m") for key, text in ((REQUEST_KEY, request), (LIMIT_KEY, limit))]
     asked = str(sizes.cores) if request is None else request
     if limit is not None and all(usable) and (compare(limit, asked) or 0) < 0:
         text = f"The executor cpu request ({asked}) should be less than or equal to cpu limit ({limit})"
-        reads.errors.append(refused(reads.conf, LIMIT_KEY, f"at least the requested cpus ({asked})", illegal(text)))
+        reads.refuse_setting(LIMIT_KEY, f"at least the requested cpus ({asked})", illegal(text))
     return request, limit
 
 
@@ -297,24 +280,39 @@ def _quantity(reads: Reads, key: str, text: str | None, example: str) -> bool:
         fault = illegal("Invalid quantity string format passed.")
     elif any(map(str.isdecimal, suffix)) and suffix[-1].isalpha():
         fault = illegal("Invalid quantity string format passed")
-    reads.errors.append(refused(reads.conf, key, f"a quantity such as {example}", fault))
+    reads.refuse_setting(key, f"a quantity such as {example}", fault)
     return False
 
 
 def _auth_secret(reads: Reads, facts: PodFacts) -> str | None:
     """What goes into the environment as _SPARK_AUTH_SECRET: SecurityManager.getSecretKey, unless executors read a file."""
-    if not entry_flag(reads, "spark.authenticate", default=False):
+    if not _authenticates(reads):
         return None
-    file = entry_text(reads, "spark.authenticate.secret.executor.file")
-    by_file = file is not None or entry_text(reads, "spark.authenticate.secret.file") is not None
-    if by_file:
+    file = reads.expanded("spark.authenticate.secret.executor.file")
+    if file is not None or reads.expanded("spark.authenticate.secret.file") is not None:
         return None
-    secret = _first(facts.auth_secret, raw(reads.conf, SECRET_KEY))
+    secret = _first(facts.auth_secret, reads.conf.raw(SECRET_KEY))
     if secret is None:
         expected = "the secret of the driver: spark.authenticate is on, and nothing says where executors have it from"
         fault = illegal(f"A secret key must be specified via the {SECRET_KEY} config")
-        reads.errors.append(refused(reads.conf, SECRET_KEY, expected, fault))
+        reads.refuse_setting(SECRET_KEY, expected, fault)
     return secret
+
+
+def _authenticates(reads: Reads) -> bool:
+    """spark.authenticate, a switch that the table of keys lacks."""
+    name = "spark.authenticate"
+    text = reads.expanded(name)
+    if text is None:
+        return False
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        message = (
+            f"[INVALID_CONF_VALUE.TYPE_MISMATCH] The value '{text}' in the config \"{name}\" is invalid. It should be "
+            "a/an 'boolean' value. SQLSTATE: 22022"
+        )
+        reads.refuse(name, "true or false", "org.apache.spark.SparkIllegalArgumentException", message)
+    return word == "true"
 
 
 def is_startup_setting(name: str) -> bool:
@@ -343,11 +341,6 @@ def _volumes(reads: Reads) -> tuple[Volume, ...]:
     return volumes
 
 
-def _app_name(reads: Reads) -> str:
-    name = raw(reads.conf, "spark.app.name")
-    return "spark" if name is None else name
-
-
 def app_name_label(name: str) -> str:
     """KubernetesConf.getAppNameLabel."""
     text = re.sub("-+", "-", re.sub(r"[^a-z0-9-]", "-", trim(name).lower()))
@@ -356,27 +349,22 @@ def app_name_label(name: str) -> str:
 
 def _labels(reads: Reads, app_id: str, *, checked: bool) -> Mapping[str, Text]:
     labels = _marked(reads, LABEL_PREFIX, app_id)
-    taken = next((name for name in _reserved_order() if name in labels), None)
+    taken = next((name for name in map_order(RESERVED_LABELS) if name in labels), None)
     if checked and taken is not None:
         text = f"requirement failed: Custom executor labels cannot contain {taken} as it is reserved for Spark."
         expected = "a label that is not Spark's own"
-        reads.errors.append(refused(reads.conf, LABEL_PREFIX + taken, expected, illegal(text)))
+        reads.refuse_setting(LABEL_PREFIX + taken, expected, illegal(text))
     return labels
 
 
-def _reserved_order() -> tuple[str, ...]:
-    """The reserved labels in the order in which Spark looks for them (an immutable map of six)."""
-    return tuple(map_order(list(RESERVED_LABELS)))
-
-
 def _marked(reads: Reads, prefix: str, app_id: str) -> Mapping[str, Text]:
-    return {name: substituted(setting.value, app_id) for name, setting in family(reads.conf, prefix).items()}
+    return {name: substituted(setting.value, app_id) for name, setting in reads.conf.family(prefix).items()}
 
 
 def _environment(reads: Reads, notices: list[Notice]) -> tuple[tuple[str, str], ...]:
     """spark.executorEnv.*: names that cannot be are dropped with a warning."""
-    kept = family(reads.conf, ENV_PREFIX, lambda name: _ENV_NAME.fullmatch(name) is not None)
-    for name in family(reads.conf, ENV_PREFIX, lambda name: name not in kept):
+    kept = reads.conf.family(ENV_PREFIX, lambda name: _ENV_NAME.fullmatch(name) is not None)
+    for name in reads.conf.family(ENV_PREFIX, lambda name: name not in kept):
         text = (
             f"Invalid key: {name}, a valid environment variable name must consist of alphabetic characters, digits, "
             "'_', '-', or '.', and must not start with a digit. Regex used for validation is "
@@ -388,11 +376,11 @@ def _environment(reads: Reads, notices: list[Notice]) -> tuple[tuple[str, str], 
 
 def _secret_refs(reads: Reads) -> tuple[tuple[str, str, str], ...]:
     found = []
-    for name, setting in family(reads.conf, SECRET_REF_PREFIX).items():
+    for name, setting in reads.conf.family(SECRET_REF_PREFIX).items():
         parts = java_split(setting.value, ":")
         if len(parts) != 2:
             fault = illegal("requirement failed: SecretKeyRef must be in the form name:key.")
-            reads.errors.append(refused(reads.conf, SECRET_REF_PREFIX + name, "name:key", fault))
+            reads.refuse_setting(SECRET_REF_PREFIX + name, "name:key", fault)
         else:
             found.append((name, parts[0], parts[1]))
     return tuple(found)

@@ -24,3 +24,8 @@ class SparkFault:
 
     def __str__(self) -> str:
         return f"{self.exception_class}: {self.message}"
+
+
+def illegal(message: str) -> SparkFault:
+    """An IllegalArgumentException."""
+    return SparkFault(ILLEGAL_ARGUMENT, message)

@@ -208,6 +208,11 @@ def immutable_map_order(names: Sequence[str]) -> list[str]:
     return trie_order([(string_hash(name), name) for name in names])
 
 
+def map_order(names: Sequence[str]) -> list[str]:
+    """The order in which Scala 2.13 walks an immutable Map with these keys, given in order of insertion."""
+    return list(names) if len(names) <= SMALL else immutable_map_order(names)
+
+
 def concurrent_map_order(names: Sequence[str]) -> list[str]:
     """The order in which Java walks a ConcurrentHashMap with these keys, up to eleven, given in order of insertion."""
     assert len(names) < 12  # beyond that the table grows

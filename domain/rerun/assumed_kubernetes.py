@@ -68,8 +68,7 @@ def fitted_to(
     cluster: Description, conf: SparkConf, shapes: Mapping[ProfileId, plans.ExecutorShape], *, decommission: bool
 ) -> Description:
     """The cluster with pods that request what the plan's executors are."""
-    asked = conf.setting(REQUEST_CORES)
-    amount = None if asked is None else parse_quantity(asked.value.strip())
+    amount = parse_quantity((conf.raw(REQUEST_CORES) or "").strip())
     cpu_millis = None if amount is None or not 0 < amount <= _HUGE else max(1, int(amount * Decimal(1000)))
     pods = {profile: Shape(shape.cores * 1_000, max(1, shape.memory_mib)) for profile, shape in shapes.items()}
     if cpu_millis is not None:  # Spark asks the conf for the default profile alone

@@ -18,7 +18,6 @@ from typing import Final
 
 from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, next_on_grid
-from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said
@@ -37,8 +36,7 @@ DEPLOY_MODE: Final = "spark.submit.deployMode"
 
 def is_client(conf: SparkConf) -> bool:
     """Whether the driver runs outside of the application master (spark.submit.deployMode)."""
-    mode = conf.setting(DEPLOY_MODE)
-    return master_of(conf) != "yarn-cluster" and (mode is None or mode.value.strip().lower() != "cluster")
+    return conf.master != "yarn-cluster" and (conf.raw(DEPLOY_MODE) or "").strip().lower() != "cluster"
 
 
 def is_reset_at_start(conf: SparkConf) -> bool:
@@ -47,7 +45,7 @@ def is_reset_at_start(conf: SparkConf) -> bool:
     There the application master waits for the driver and registers when dynamic allocation has started; in client mode the
     driver waits for the master. The reset leaves addTime at 0, so the first backlog needs no timeout.
     """
-    return master_of(conf).startswith("yarn") and not is_client(conf)
+    return conf.master.startswith("yarn") and not is_client(conf)
 
 
 class DescribedCluster:

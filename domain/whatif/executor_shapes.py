@@ -16,7 +16,7 @@ from typing import Final
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.spark_conf import ConfError, Setting, SparkConf
+from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.executor_pod.resources import Sizes, application_sizes, executor_shape
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol import resource_profiles
@@ -49,7 +49,7 @@ def shapes(
     """
     reads = Reads(conf)
     sizes = application_sizes(reads)
-    if (python := conf.setting(_PYTHON_ON_YARN)) is not None and python.value.strip().lower() == "true":
+    if (conf.raw(_PYTHON_ON_YARN) or "").strip().lower() == "true":
         sizes = sizes._replace(python=True)
     logged = recorded_cores(application)
     profiles = {DEFAULT_PROFILE: resource_profiles.default_profile(rules)}
@@ -84,9 +84,8 @@ def _shape(
         profile = replace(profile, executor=((resource_profiles.CORES, logged), *others))
     slots = resource_profiles.tasks_per_executor(profile, rules)
     if isinstance(slots, SparkFault):
-        setting = conf.setting(CORES_KEY) or Setting("", "unset")
         expected = f"executors that can run the tasks of resource profile {profile.id} ({slots.message})"
-        return ConfError(CORES_KEY, setting.value, setting.origin, expected, slots)
+        return conf.refused(CORES_KEY, expected, slots)
     # Custom resources are neither billed nor have vendors outside of Kubernetes.
     plain = replace(profile, executor=tuple(pair for pair in profile.executor if pair[0] in resource_profiles.BUILT_IN))
     vendors: Mapping[str, str] = {}

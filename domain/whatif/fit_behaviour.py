@@ -28,7 +28,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import DELAY_MAX
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.reader import Reads, master_of
+from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import INSTANCES, dynamic_allocation_enabled
 from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import parse_version
@@ -112,7 +112,7 @@ def _containers(
     one_machine: bool,
 ) -> Containers | None:
     """On YARN, the same without the heartbeats that were part of it."""
-    if not seen or not master_of(conf).startswith("yarn"):
+    if not seen or not conf.master.startswith("yarn"):
         return None
     return fit_containers(seen, boot_at, removals, conf, driver=driver, one_machine=one_machine)
 
@@ -139,8 +139,7 @@ def _driver(application: Application, executors: Sequence[Executor], conf: Spark
     """The driver's way to its first job, where it went it on the only host of its executors."""
     if not application.jobs or not executors or application.driver_ready_ms is None:
         return None
-    home = conf.setting("spark.driver.host")
-    if not master_of(conf).startswith("local-cluster") and (home is None or home.value != executors[0].host):
+    if not conf.master.startswith("local-cluster") and conf.raw("spark.driver.host") != executors[0].host:
         return None
     began = application.started_ms + boot_ms
     return Driver(began, max(began, min(job.submitted_ms for job in application.jobs)))
@@ -215,7 +214,7 @@ class _Wanted:
 
 
 def _removals(executors: Sequence[Executor], reads: Reads) -> tuple[Millis, ...]:
-    master = master_of(reads.conf)
+    master = reads.conf.master
     if master.startswith(("spark://", "local-cluster")):
         return (_remove_delay(reads.conf) + STANDALONE_LAG_MS,)
     timeout = reads.int("spark.dynamicAllocation.executorIdleTimeout") * 1000

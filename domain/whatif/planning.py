@@ -36,7 +36,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.entries import KEYS, RENAMED, suspect
 from podtide.domain.conf.kubernetes_config import KubernetesSettings, kubernetes_config
 from podtide.domain.conf.kubernetes_sections import ALLOCATOR, DIRECT, REPLICA_KINDS
-from podtide.domain.conf.reader import Reads, master_of
+from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import (
     DECOMMISSION,
     ENABLED,
@@ -177,7 +177,7 @@ def plan(
         *side.notes,
         *change_notes(conf, after, variant.changes, master=change.master, dynamic=dynamic is not None),
     ]
-    if _is_local(change.master) and reads.flag(ENABLED):
+    if change.after.is_local and reads.flag(ENABLED):
         notes.append(f"Spark allocates no executors with master {change.master[:40]}: the driver does all the work.")
     return Success(
         Plan(
@@ -214,7 +214,7 @@ class _Change(NamedTuple):
     @property
     def master(self) -> str:
         """The master of the variant."""
-        return master_of(self.after)
+        return self.after.master
 
     @property
     def counted(self) -> bool:
@@ -236,7 +236,7 @@ class _Executors(NamedTuple):
 def _executors(change: _Change, reads: Reads, scaling: _Scaling, known: _Scaling) -> _Executors:
     """Their shapes, and how many there are without dynamic allocation."""
     application, variant, after = change.application, change.variant, change.after
-    as_logged = _is_local(change.master) or not (touches(change.changed, (CORES_KEY,)) or _moves(change.before, after))
+    as_logged = change.after.is_local or not (touches(change.changed, (CORES_KEY,)) or _moves(change.before, after))
     made, wrong = shapes(application, after, scaling.settings.config.profile_rules, as_logged=as_logged)
     if wrong:
         before = shapes(application, change.before, known.settings.config.profile_rules, as_logged=True)[1]
@@ -361,9 +361,8 @@ def _too_small(conf: SparkConf, changes: Mapping[str, str | None], values: Mappi
     """Limits that let nothing run at all."""
     errors = []
     for key, value in values.items():
-        setting = conf.setting(key)
-        if value < 1 and key in changes and setting is not None:
-            errors.append(ConfError(key, setting.value, setting.origin, "1 or more"))
+        if value < 1 and key in changes and conf.setting(key) is not None:
+            errors.append(conf.refused(key, "1 or more"))
     return errors
 
 
@@ -457,14 +456,14 @@ def _static(
     if count is not None and INSTANCES in changed:
         return count, None
     peak = peaks(application).get(main_profile(application), 1)
-    master = master_of(after)
+    master = after.master
     counted = master.startswith(("yarn", "k8s://"))
     if _scaling(before).settings.enabled:
         if counted:
             count = DEFAULT_EXECUTORS if count is None else count
             return count, f"Without dynamic allocation Spark asks for spark.executor.instances executors: {count}."
         return peak, f"Without dynamic allocation: {peak} executors from the start, the most that were there at once."
-    if _is_local(master):
+    if after.is_local:
         return 1, None
     if count is not None and (count == peak or (counted and not application.executors)):
         return count, None
@@ -503,16 +502,11 @@ def _registered_ratio(reads: Reads, master: str) -> float:
 
 def _remote_shuffle(conf: SparkConf) -> bool:
     """Whether the shuffle manager is one that is known to keep map output outside of executors."""
-    manager = conf.setting(_MANAGER)
-    return manager is not None and any(name in manager.value.lower() for name in _REMOTE_SHUFFLE)
+    manager = (conf.raw(_MANAGER) or "").lower()
+    return any(name in manager for name in _REMOTE_SHUFFLE)
 
 
 def _moves(before: SparkConf, after: SparkConf) -> bool:
     """Whether the variant runs on another cluster manager, which has its own idea of an executor without a size."""
-    was, now = (master_of(conf).partition(":")[0].partition("[")[0].lower() for conf in (before, after))
+    was, now = (conf.master.partition(":")[0].partition("[")[0].lower() for conf in (before, after))
     return was != now
-
-
-def _is_local(master: str) -> bool:
-    """Whether the driver is the only executor."""
-    return master == "local" or master.startswith("local[")

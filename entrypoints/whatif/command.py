@@ -23,7 +23,6 @@ from podtide.adapters.text.progress import TerminalLine
 from podtide.adapters.text.safe import display, escaped
 from podtide.adapters.views.whatif.document import WhatIfRequest, document
 from podtide.adapters.views.whatif.model import Document, builtins
-from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.rerun.plan import AnyCluster, Variant
@@ -218,11 +217,11 @@ def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> Do
         raise Misused(*map(str, settled.failure()))
     conf = settled.unwrap().conf
     wrong: list[str] = []
-    masters = [master_of(conf)]
+    masters = [conf.master]
     for variant in asked.variants:
         checked = plan(application, conf, variant, cluster=asked.cluster)
         if is_successful(checked):
-            masters.append(master_of(checked.unwrap().conf))
+            masters.append(checked.unwrap().conf.master)
         else:
             wrong.extend(shown_error(error, conf) for error in checked.failure())
     if wrong:

@@ -21,7 +21,6 @@ from podtide.adapters.views.whatif import model
 from podtide.adapters.views.whatif.conf_snippets import paste_lines
 from podtide.adapters.views.whatif.document import WhatIfRequest, document, error_entry, seconds
 from podtide.adapters.views.whatif.figures import MEASURES, change, percent, took
-from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AS_SIMULATED
@@ -168,7 +167,7 @@ def _recommendation(search: Found, runs: Sequence[TunedRun], request: TuneReques
     if row is None:
         return advice
     one, changes = row.candidate, dict(row.candidate.changes)
-    on_yarn = all(master_of(run.conf).startswith("yarn") for run in runs)
+    on_yarn = all(run.conf.master.startswith("yarn") for run in runs)
     lines = paste_lines(changes, one.static).document(operator=not on_yarn)
     return structs.replace(advice, name=one.name, conf=changes, static=one.static, lines=lines)
 

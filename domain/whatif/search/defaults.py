@@ -27,7 +27,6 @@ from math import ceil
 from typing import Final
 
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
-from podtide.domain.conf.reader import master_of
 from podtide.domain.conf.scaling_config import (
     BACKLOG,
     DECOMMISSION,
@@ -139,10 +138,10 @@ def default_space(runs: Sequence[Footing], *, shaped: bool = True) -> Space:
         axes.append(Axis(SUSTAINED, _seconds(BACKLOG_S, shortest_s // BACKLOG_SHARE, BACKLOG_VALUES, confs, SUSTAINED)))
     if shaped and all(run.default_profile_only for run in runs) and (shape := _shapes(confs)):
         axes.append(Axis(CORES, shape))
-    if all(master_of(conf).startswith("k8s://") for conf in confs) and top > min(whole(conf, BATCH) for conf in confs):
+    if all(conf.master.startswith("k8s://") for conf in confs) and top > min(whole(conf, BATCH) for conf in confs):
         sizes = {size for size in BATCHES if size < 2 * top} | {whole(conf, BATCH) for conf in confs}
         axes += [Axis(BATCH, _texts(sizes)), Axis(DELAY, _with_settled(DELAYS, confs, DELAY))]
-    if all(master_of(conf).startswith("yarn") for conf in confs):
+    if all(conf.master.startswith("yarn") for conf in confs):
         axes.append(Axis(HEARTBEAT, _with_settled(HEARTBEATS, confs, HEARTBEAT)))
     statics = tuple(sorted(_counts([share * peak for share in STATIC_SHARES], max(top, peak))))
     return Space(confs, tuple(axes), statics, always(confs))
@@ -201,7 +200,7 @@ def _with_settled(values: Sequence[str], confs: Sequence[SparkConf], key: str) -
 
 def _shapes(confs: Sequence[SparkConf]) -> tuple[str, ...]:
     """Cores of an executor to try; () where the shape is not to be changed."""
-    known = [conf.setting(CORES) is not None or master_of(conf).startswith(("k8s://", "yarn")) for conf in confs]
+    known = [conf.setting(CORES) is not None or conf.master.startswith(("k8s://", "yarn")) for conf in confs]
     shapes = {(*(whole(conf, key) for key in (CORES, *MEMORY_KEYS)), settled(conf, CPUS)) for conf in confs}
     if not all(known) or len(shapes) > 1 or any(conf.setting(REQUEST_CORES) is not None for conf in confs):
         return ()
