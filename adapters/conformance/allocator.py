@@ -7,49 +7,21 @@ cluster: it keeps claims and pods and fails as told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, assert_never
 
 from podtide.adapters.conformance.manifests import ShapeError, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
-from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played
+from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played, thrown
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import format_instant, parse_instant
 from podtide.domain.kubernetes import snapshots
-from podtide.domain.kubernetes.allocator import allocator as allocation
-from podtide.domain.kubernetes.allocator.state import (
-    AllocatorCommand,
-    AllocatorInput,
-    AllocatorState,
-    DeletionsChanged,
-    Subscribed,
-)
+from podtide.domain.kubernetes.allocator import allocator as allocation, state as allocation_state
+from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_commands import (
-    AwaitDriverReady,
-    CountFailure,
-    CreateClaim,
-    CreatePod,
-    DeletePod,
-    DeletePods,
-    Deliver,
-    GetDriverPod,
-    ListClaims,
-    NotifySubscribers,
-)
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    Claim,
-    KnownExecutors,
-    Outcome,
-    Starting,
-    Stopping,
-    TargetsSet,
-)
 from podtide.domain.protocol.pods import PodNumber, PodRules, Snapshot
-from podtide.domain.protocol.reasons import Threw
 
 SERVER: Final = "http://127.0.0.1:1"
 PODS: Final = "/api/v1/namespaces/default/pods"
@@ -67,7 +39,7 @@ class AllocatorApi:
 
     claims_created_at: str
     driver_pod: bool
-    claims: dict[str, Claim] = field(default_factory=dict)
+    claims: dict[str, ps.Claim] = field(default_factory=dict)
     fail_creates: int = 0
     fail_claims: int = 0
     fail_deletes: int = 0
@@ -80,32 +52,32 @@ class AllocatorApi:
         self.fail_deletes = line.get("failDeletes", self.fail_deletes)
         self.fail_code = line.get("failCode", self.fail_code)
 
-    def failure(self, method: str, path: str, code: int, reason: str) -> CallFailure:
+    def failure(self, method: str, path: str, code: int, reason: str) -> ps.CallFailure:
         """What fabric8 throws for an answer of this code."""
         status = (
             f"Status(apiVersion=v1, code={code}, details=null, kind=Status, message=oracle: {reason}, metadata=null, "
             f"reason={reason}, status=Failure, additionalProperties={{}})"
         )
         text = f"Failure executing: {method} at: {SERVER}{path}. Message: oracle: {reason}. Received status: {status}."
-        return CallFailure(code, text)
+        return ps.CallFailure(code, text)
 
-    def create_pod(self) -> CallFailure | None:
+    def create_pod(self) -> ps.CallFailure | None:
         """POST a pod."""
         if not self.fail_creates:
             return None
         self.fail_creates -= 1
         return self.failure("POST", PODS, self.fail_code, "Forbidden")
 
-    def create_claim(self, command: CreateClaim) -> CallFailure | None:
+    def create_claim(self, command: pc.CreateClaim) -> ps.CallFailure | None:
         """POST a claim."""
         if self.fail_claims:
             self.fail_claims -= 1
             return self.failure("POST", CLAIMS, self.fail_code, "Forbidden")
         claim = command.claim
-        self.claims[claim.name] = Claim(claim.name, claim.storage_class, claim.size, self.claims_created_at)
+        self.claims[claim.name] = ps.Claim(claim.name, claim.storage_class, claim.size, self.claims_created_at)
         return None
 
-    def delete(self, path: str) -> CallFailure | None:
+    def delete(self, path: str) -> ps.CallFailure | None:
         """DELETE pods."""
         if not self.fail_deletes:
             return None
@@ -118,48 +90,44 @@ class _Runner(Scripted):
 
     def __init__(self, header: Line) -> None:
         super().__init__(header)
-        options = header.get("options") or {}
         self.notified = 0
         self.view = snapshots.empty()
         self._full_ts = 0
         self._known: frozenset[PodNumber] = frozenset()
         self._creates: list[Line] | None = None
         self._calls: list[Line] = []
-        created_at = str(options.get("pvcCreationTimestamp", "1970-01-01T00:00:00Z"))
-        self.api = AllocatorApi(created_at, bool(options.get("driverPod", True)))
-        self.config = constructed(kubernetes_scenario("pods", header["conf"], options)).allocation
-        self.state: AllocatorState = allocation.begin(self.config)
-        self.take(Starting(self.now))
+        created_at = str(self.options.get("pvcCreationTimestamp", "1970-01-01T00:00:00Z"))
+        self.api = AllocatorApi(created_at, bool(self.options.get("driverPod", True)))
+        self.config = constructed(kubernetes_scenario("pods", header["conf"], self.options)).allocation
+        self.state: allocation_state.AllocatorState = allocation.begin(self.config)
+        self.take(ps.Starting(self.now))
         self._flush()
 
-    def step(self, line: Line) -> list[Line]:
-        """Take one line of the scenario; returns the lines that Spark would answer."""
-        self.lines = []
+    def step(self, line: Line) -> None:
         self.now = line.get("at", self.now)
         self.api.apply(line)
         if "knownIds" in line:
             self._know(frozenset(PodNumber(int(number)) for number in line["knownIds"]))
         if "targets" in line:
             before = self.notified
-            self.take(TargetsSet(self.now, tuple((ProfileId(int(p)), n) for p, n in line["targets"].items())))
+            self.take(ps.TargetsSet(self.now, tuple((ProfileId(int(p)), n) for p, n in line["targets"].items())))
             if self.notified > before and line.get("deliverOnNotify", True):
-                self.take(Deliver(self.now, "allocator", ()))
+                self.take(pc.Deliver(self.now, "allocator", ()))
         if "snapshots" in line:
-            self.take(Deliver(self.now, "allocator", tuple(self._snapshot(pods) for pods in line["snapshots"])))
+            self.take(pc.Deliver(self.now, "allocator", tuple(self._snapshot(pods) for pods in line["snapshots"])))
         if "isDeleted" in line:
             answers = {str(n): allocation.is_deleted(self.state, PodNumber(int(n))) for n in line["isDeleted"]}
-            self.lines.append({"at": self.now, "isDeleted": answers})  # the judge says this before the calls
+            self.say({"isDeleted": answers})  # the judge says this before the calls
         if line.get("stop"):
-            self.take(Stopping(self.now))
+            self.take(ps.Stopping(self.now))
         self._call_line({"state": self._state_line()})
         self._flush()
-        return self.lines
 
     def _know(self, known: frozenset[PodNumber]) -> None:
         added = tuple((number, self.now) for number in sorted(known - self._known))
         removed = tuple(sorted(self._known - known))
         self._known = known
-        self.take(KnownExecutors(self.now, added, removed))
+        self.take(ps.KnownExecutors(self.now, added, removed))
 
     def _snapshot(self, pods: list[Line]) -> Snapshot:
         manifests = [manifest(pod, self.app_id) for pod in pods]
@@ -170,86 +138,78 @@ class _Runner(Scripted):
         self.view, snapshot = replaced[0], replaced[1]
         return snapshot
 
-    def take(self, item: AllocatorInput) -> None:
+    def take(self, item: allocation_state.AllocatorInput) -> None:
         """Hand one input to the core and carry out what it says, depth first."""
         self._carry_out(allocation.allocate(self.state, (item,), self.config, self.now))
 
-    def _carry_out(self, step: Step[AllocatorState, AllocatorCommand]) -> None:
+    def _carry_out(self, step: Step[allocation_state.AllocatorState, allocation_state.AllocatorCommand]) -> None:
         self.state = step.state
         for command in step.commands:
             outcome = self._call(command)
             if outcome is not None:
                 self.take(outcome)
-        for report in step.reports:
-            if isinstance(report, Threw):
-                self._call_line({"threw": report.what})
-                self._flush()
+        for fault in thrown(step.reports):
+            self._call_line({"threw": fault})
+            self._flush()
 
-    def _call(self, command: AllocatorCommand) -> Outcome | None:
+    def _call(self, command: allocation_state.AllocatorCommand) -> ps.Outcome | None:
         api = self.api
         match command:
-            case CreatePod():
+            case pc.CreatePod():
                 failure = api.create_pod()
-                entry: Line = {"id": command.executor, "rp": command.profile}
-                if failure is not None:
-                    entry["failed"] = failure.status
+                entry: Line = {"id": command.executor, "rp": command.profile, **_failed(failure)}
                 if command.claims:
                     entry["pvcs"] = list(command.claims)
                 if self._creates is None:
                     self._creates = []
                 self._creates.append(entry)
-                return Outcome(self.now, command.serial, failure)
-            case CreateClaim():
+                return ps.Outcome(self.now, command.serial, failure)
+            case pc.CreateClaim():
                 failure = api.create_claim(command)
                 owner = self.config.driver_pod if command.owned_by_driver else f"exec-exec-{command.executor}"
-                line: Line = {"pvcCreate": command.claim.name, "owner": owner}
-                if failure is not None:
-                    line["failed"] = failure.status
-                self._call_line(line)
-                return Outcome(self.now, command.serial, failure)
-            case ListClaims():
+                self._call_line({"pvcCreate": command.claim.name, "owner": owner, **_failed(failure)})
+                return ps.Outcome(self.now, command.serial, failure)
+            case pc.ListClaims():
                 self._call_line({"pvcGet": "persistentvolumeclaims"})
-                return Outcome(self.now, command.serial, claims=tuple(map(self._aged, api.claims.values())))
-            case DeletePods():
+                return ps.Outcome(self.now, command.serial, claims=tuple(map(self._aged, api.claims.values())))
+            case pc.DeletePods():
                 failure = api.delete(PODS)
-                line = {"delete": [int(n) for n in command.executors or ()], "phaseSelector": command.phase}
-                if failure is not None:
-                    line["failed"] = failure.status
-                self._call_line(line)
-                return Outcome(self.now, command.serial, failure)
-            case DeletePod():
+                numbers = [int(n) for n in command.executors or ()]
+                self._call_line({"delete": numbers, "phaseSelector": command.phase, **_failed(failure)})
+                return ps.Outcome(self.now, command.serial, failure)
+            case pc.DeletePod():
                 path = f"{PODS}/{command.name}"
                 failure = api.delete(path)
                 self._http("DELETE", path, failure)
-                return Outcome(self.now, command.serial, failure)
-            case GetDriverPod():
+                return ps.Outcome(self.now, command.serial, failure)
+            case pc.GetDriverPod():
                 path = f"{PODS}/{command.name}"
                 failure = None if api.driver_pod else api.failure("GET", path, 404, "NotFound")
                 self._http("GET", path, failure)
-                return Outcome(self.now, command.serial, failure)
-            case AwaitDriverReady():
+                return ps.Outcome(self.now, command.serial, failure)
+            case pc.AwaitDriverReady():
                 by_name = f"fieldSelector=metadata.name={command.name}"
                 self._http("GET", f"{PODS}?{{{by_name}}}", None)
                 watch = f"allowWatchBookmarks=true, {by_name}, resourceVersion=1, timeoutSeconds=600, watch=true"
                 for _ in range(2):  # the client of the judge asks twice: the fake stream ends at once
                     self._http("GET", f"{PODS}?{{{watch}}}", None)
-                return Outcome(self.now, command.serial)
-            case NotifySubscribers():
+                return ps.Outcome(self.now, command.serial)
+            case pc.NotifySubscribers():
                 self.notified += 1
                 return None
-            case CountFailure() | Subscribed() | DeletionsChanged():
+            case pc.CountFailure() | allocation_state.Subscribed() | allocation_state.DeletionsChanged():
                 return None
             case _:
                 assert_never(command)
 
-    def _aged(self, claim: Claim) -> Claim:
+    def _aged(self, claim: ps.Claim) -> ps.Claim:
         """The claim with its age by the wall clock, put on the scenario's clock."""
         created = parse_instant(claim.created_at or "")
         if created is None:
             return claim
         return claim._replace(created_at=format_instant(self.now - (WALL_CLOCK_MS - created)))
 
-    def _http(self, method: str, path: str, failure: CallFailure | None) -> None:
+    def _http(self, method: str, path: str, failure: ps.CallFailure | None) -> None:
         code = 200 if failure is None else failure.status
         self._call_line({"http": f"{method} {path}", "code": code})
 
@@ -283,6 +243,9 @@ class _Runner(Scripted):
         }
 
 
-def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario. Raises ShapeError."""
-    return played(_Runner, lines)
+def _failed(failure: ps.CallFailure | None) -> Line:
+    return {} if failure is None else {"failed": failure.status}
+
+
+answers: Final = partial(played, _Runner)
+"""Everything that Spark would have said to a scenario. Raises ShapeError."""

@@ -11,96 +11,25 @@ What the maintenance thread is given runs at the end of a line, or with the next
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from podtide.adapters.conformance.manifests import java_text, manifest
+from podtide.adapters.conformance.manifests import java_text
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
-from podtide.adapters.conformance.scripted import FORBIDDEN, OK, Line, Scripted, constructed, played
+from podtide.adapters.conformance.scripted import OK, Line, Scripted, ScriptedApi, constructed, played, thrown
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.state import DIRECT, BackendPhase, BackendState, supports_hold
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
-from podtide.domain.protocol.backend_messages import (
-    BackendCommand,
-    BackendInput,
-    Decommissioned,
-    Excluded,
-    Killed,
-    LossReported,
-    RecoveryMode,
-    StopAllocator,
-)
+from podtide.domain.protocol import backend_messages as bm, pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.config import BackendConfig
-from podtide.domain.protocol.pod_commands import (
-    DeleteOwned,
-    DeletePods,
-    ExitReason,
-    MarkPods,
-    RemoveExecutor,
-    StopSource,
-)
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    DecommissionRequested,
-    KillRequested,
-    Outcome,
-    RegisterExecutor,
-    Stopping,
-    Wake,
-)
-from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_LABEL, EXECUTOR_ROLE, ROLE_LABEL, PodManifest
-from podtide.domain.protocol.reasons import Threw
+from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, ROLE_LABEL
 
 RECORDED: Final = "recorded"
 """The judge's allocator that only records its calls."""
-SCRIPTED: Final = CallFailure(None, "scripted", "java.lang.IllegalStateException")
+SCRIPTED: Final = ps.CallFailure(None, "scripted", "java.lang.IllegalStateException")
 RECOVERY_KEY: Final = "spark.kubernetes.allocation.recoveryMode.enabled"
 STOPS: Final = {"store": "snapshotsStore", "watch": "watch", "poll": "poll"}
-
-
-class BackendApi:
-    """The API server as the scenario scripts it: pods by name, and what fails."""
-
-    def __init__(self, app_id: str) -> None:
-        self.app_id = app_id
-        self.pods: dict[str, PodManifest] = {}
-        self.fail: dict[str, frozenset[str]] = {}
-        self.fail_code = FORBIDDEN
-
-    def apply(self, line: Mapping[str, Any]) -> None:
-        """Take what a line says about the server."""
-        if "fail" in line:
-            self.fail = {call: frozenset(names) for call, names in line["fail"].items()}
-        if "failCode" in line:
-            self.fail_code = line["failCode"]
-        if "pods" in line:
-            listed = [manifest(pod, pod.get("app", self.app_id)) for pod in line["pods"]]
-            self.pods = {pod.name: pod for pod in listed}
-
-    def code(self, call: str, name: str = "") -> int:
-        """The answer to a call ("PATCH pods") on a name, or on a whole collection."""
-        failing = self.fail.get(call, frozenset())
-        return self.fail_code if "*" in failing or name in failing else OK
-
-    def selector(self, executors: Iterable[str] | None) -> list[str]:
-        """The label selector of executor pods, its terms sorted."""
-        terms = [f"{APP_LABEL}={self.app_id}", f"{ROLE_LABEL}={EXECUTOR_ROLE}"]
-        if executors is not None:
-            terms.append(f"{EXECUTOR_LABEL} in ({','.join(executors)})")
-        return sorted(terms)
-
-    def select(self, executors: Iterable[str] | None, phase: str | None) -> list[str]:
-        """The names of the pods that a selector finds."""
-        wanted = None if executors is None else frozenset(executors)
-        return [
-            name
-            for name, pod in self.pods.items()
-            if pod.labels.get(APP_LABEL) == self.app_id
-            and pod.labels.get(ROLE_LABEL) == EXECUTOR_ROLE
-            and (wanted is None or pod.labels.get(EXECUTOR_LABEL) in wanted)
-            and (phase is None or pod.phase == phase)
-        ]
 
 
 class _Runner(Scripted):
@@ -108,18 +37,17 @@ class _Runner(Scripted):
 
     def __init__(self, header: Line) -> None:
         super().__init__(header)
-        options = header.get("options") or {}
-        self.api = BackendApi(self.app_id)
-        self.tasks: deque[tuple[Millis, MarkPods]] = deque()
+        self.api = ScriptedApi(self.app_id)
+        self.tasks: deque[tuple[Millis, pc.MarkPods]] = deque()
         self.deleted: tuple[ExecutorId, ...] = ()
         self.stop_throws: frozenset[str] = frozenset()
         self.threw = False
         self.recovery: str | None = None
-        config = constructed(kubernetes_scenario("backend", header["conf"], {**options, "appId": self.app_id}))
+        config = constructed(kubernetes_scenario("backend", header["conf"], {**self.options, "appId": self.app_id}))
         if RECOVERY_KEY in header["conf"]:
             self.recovery = java_text(header["conf"][RECOVERY_KEY])
         self.holds = supports_hold(config.backend)
-        self.direct = options.get("allocator", RECORDED) == DIRECT
+        self.direct = self.options.get("allocator", RECORDED) == DIRECT
         # The judge's core is cut off: no request is parked, no timeout ends.
         self.config: BackendConfig = replace(
             config.backend, unknown_decommissions_max=0, force_kill_timeout_ms=None, remarks=False
@@ -130,9 +58,7 @@ class _Runner(Scripted):
             self.config = replace(self.config, allocator=RECORDED)
         self.state: BackendState = backend.begin(self.config, self.now)
 
-    def step(self, line: Line) -> list[Line]:
-        """Take one line of the scenario; returns the lines that Spark would answer."""
-        self.lines = []
+    def step(self, line: Line) -> None:
         if "at" in line:
             self.advance(line["at"])
         self.api.apply(line)
@@ -148,7 +74,6 @@ class _Runner(Scripted):
         if not line.get("later"):
             self.advance(self.now)
         self.say({"state": self.state_line()})
-        return self.lines
 
     # what a line asks for
 
@@ -157,26 +82,26 @@ class _Runner(Scripted):
             return
         executors = _ids(line, "kill")
         for executor in executors:
-            self.take(RegisterExecutor(self.now, executor, DEFAULT_PROFILE))
-        self.take(KillRequested(self.now, executors, force=True))
+            self.take(ps.RegisterExecutor(self.now, executor, DEFAULT_PROFILE))
+        self.take(ps.KillRequested(self.now, executors, force=True))
 
     def decommission(self, line: Line) -> None:
         if "decommission" in line:
             by_executor = line.get("byExecutor", False)
             executors = _ids(line, "decommission")
-            self.take(DecommissionRequested(self.now, executors, "scripted", triggered_by_executor=by_executor))
+            self.take(ps.DecommissionRequested(self.now, executors, "scripted", triggered_by_executor=by_executor))
 
     def lose(self, line: Line) -> None:
         for loss in line.get("remove", ()):
             executor = ExecutorId(java_text(loss["id"]))
-            reason = ExitReason("ExecutorExited", loss.get("message", "m"), loss.get("exitCode", 1), True)
-            self.take(LossReported(self.now, executor, reason))
+            reason = pc.ExitReason("ExecutorExited", loss.get("message", "m"), loss.get("exitCode", 1), True)
+            self.take(bm.LossReported(self.now, executor, reason))
 
     def ask(self, line: Line) -> None:
         if "excluded" in line:
-            self.take(Excluded(self.now, added=self.deleted))
+            self.take(bm.Excluded(self.now, added=self.deleted))
             answers = {executor: self.state.is_excluded(executor) for executor in _ids(line, "excluded")}
-            self.take(Excluded(self.now, gone=self.deleted))  # the exclusion ends here
+            self.take(bm.Excluded(self.now, gone=self.deleted))  # the exclusion ends here
             self.say({"isExecutorExcluded": answers})
         if line.get("hold"):
             self.say({"supportsExecutorHold": self.holds})
@@ -184,7 +109,7 @@ class _Runner(Scripted):
     def stop(self, line: Line) -> None:
         if not line.get("stop"):
             return
-        self.take(Stopping(self.now))
+        self.take(ps.Stopping(self.now))
         while self.state.phase is BackendPhase.DRAINING:  # stop() waits, and moves the clock
             self.advance(backend.due(self.state, self.config))
 
@@ -195,7 +120,7 @@ class _Runner(Scripted):
         self.run_tasks()
         while (due := backend.due(self.state, self.config)) <= until:
             self.now = max(self.now, due)
-            self.take(Wake(self.now))
+            self.take(ps.Wake(self.now))
         self.now = max(self.now, until)
 
     def run_tasks(self) -> None:
@@ -204,49 +129,44 @@ class _Runner(Scripted):
 
     # the core, and the calls that it makes
 
-    def take(self, item: BackendInput) -> None:
+    def take(self, item: bm.BackendInput) -> None:
         """Hand one input to the core and carry out what it says."""
         step = backend.manage(self.state, (item,), self.config, self.now)
         self.state = step.state
-        for report in step.reports:
-            if isinstance(report, Threw):
-                self.threw = True
+        faults = thrown(step.reports)
+        self.threw = self.threw or bool(faults)
         for command in step.commands:
             self.carry_out(command)
-        if self.threw:
-            self.lines.extend(
-                {"at": self.now, "threw": report.what.partition(":")[0]}
-                for report in step.reports
-                if isinstance(report, Threw)
-            )
+        for fault in faults:
+            self.say({"threw": fault.partition(":")[0]})
 
-    def carry_out(self, command: BackendCommand) -> None:
+    def carry_out(self, command: bm.BackendCommand) -> None:
         match command:
-            case RemoveExecutor(executor=executor, reason=reason):
+            case pc.RemoveExecutor(executor=executor, reason=reason):
                 self.say({"call": "removeExecutor", "id": executor, "reason": reason.kind, "message": reason.message})
-            case Killed(threw=None):
+            case bm.Killed(threw=None):
                 self.say({"killResult": "Some(Success(true))"})
-            case Decommissioned(threw=None):
+            case bm.Decommissioned(threw=None):
                 self.say({"core": "decommissionExecutors"})
-            case MarkPods():
+            case pc.MarkPods():
                 self.tasks.append((self.now, command))
-            case DeletePods():
+            case pc.DeletePods():
                 self.delete(command)
-            case StopSource(what=what):
+            case pc.StopSource(what=what):
                 if what == "timers":
                     self.run_tasks()
                 elif what in STOPS:
                     self.say({"call": f"{STOPS[what]}.stop"})
-            case StopAllocator(serial=serial):
-                self.take(Outcome(self.now, serial, self.stop_allocator()))
-            case DeleteOwned():
+            case bm.StopAllocator(serial=serial):
+                self.take(ps.Outcome(self.now, serial, self.stop_allocator()))
+            case pc.DeleteOwned():
                 self.delete_owned(command)
-            case RecoveryMode():
+            case bm.RecoveryMode():
                 self.recovery = self.recovery or "true"
             case _:
                 pass  # said to machines that do not play here
 
-    def mark(self, command: MarkPods) -> None:
+    def mark(self, command: pc.MarkPods) -> None:
         executors = list(map(str, command.executors))
         code = self.api.code("GET pods")
         self.say({"list": "pods", "labelSelector": self.api.selector(executors), "code": code})
@@ -263,7 +183,7 @@ class _Runner(Scripted):
                 pod = self.api.pods[name]
                 self.api.pods[name] = pod._replace(labels={**pod.labels, command.key: command.value})
 
-    def delete(self, command: DeletePods) -> None:
+    def delete(self, command: pc.DeletePods) -> None:
         """The forced deletion: list, and delete if there is anything."""
         executors = None if command.executors is None else list(map(str, command.executors))
         selected = {"labelSelector": self.api.selector(executors), "fieldSelector": f"status.phase={command.phase}"}
@@ -276,7 +196,7 @@ class _Runner(Scripted):
                 for name in found:
                     del self.api.pods[name]
 
-    def stop_allocator(self) -> CallFailure | None:
+    def stop_allocator(self) -> ps.CallFailure | None:
         if not self.direct:
             self.say({"call": "allocator.stop", "appId": self.app_id})
             return SCRIPTED if "allocator" in self.stop_throws else None
@@ -286,7 +206,7 @@ class _Runner(Scripted):
                 del self.api.pods[name]
         return None
 
-    def delete_owned(self, command: DeleteOwned) -> None:
+    def delete_owned(self, command: pc.DeleteOwned) -> None:
         terms = [f"{APP_LABEL}={self.app_id}"]
         if command.kind == "configmaps":
             terms.append(f"{ROLE_LABEL}={EXECUTOR_ROLE}")
@@ -309,9 +229,8 @@ class _Runner(Scripted):
         return line
 
 
-def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario. Raises ShapeError."""
-    return played(_Runner, lines)
+answers: Final = partial(played, _Runner)
+"""Everything that Spark would have said to a scenario. Raises ShapeError."""
 
 
 def _ids(line: Line, key: str) -> tuple[ExecutorId, ...]:

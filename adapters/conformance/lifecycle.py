@@ -12,13 +12,14 @@ are these.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from podtide.adapters.conformance.manifests import ShapeError, java_text, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
-from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played
+from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played, thrown
 from podtide.domain.base.units import Millis
 from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
 from podtide.domain.jvm.hash_order import SMALL
@@ -30,7 +31,6 @@ from podtide.domain.kubernetes.snapshots import View
 from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import INACTIVE_LABEL, Pod, PodManifest, PodNumber, Snapshot
-from podtide.domain.protocol.reasons import Threw
 
 _EVERY: Final = "*"
 _DELETING: Final = "1970-01-01T00:00:00Z"
@@ -38,11 +38,6 @@ _PATCH: Final = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {INAC
 _NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 _LAST: Final = 2**63
 """Sorts after every snapshot and every executor."""
-
-
-def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark's lifecycle manager said to a scenario, header first. Raises ShapeError for a bad line."""
-    return played(_Runner, lines)
 
 
 class _Answer(NamedTuple):
@@ -109,12 +104,9 @@ class _Runner(Scripted):
         self._state = lifecycle.empty()
         found = constructed(kubernetes_scenario("lifecycle", header["conf"], {"appId": self.app_id}))
         self._config, self._rules = found.lifecycle, found.pods
-        begun = {"interval": self._config.interval_ms, "maxNumExecutorFailures": self._config.failures_max}
-        self.lines.append({"at": self.now, **begun})
+        self.say({"interval": self._config.interval_ms, "maxNumExecutorFailures": self._config.failures_max})
 
-    def step(self, line: Line) -> list[Line]:
-        """Take one line of the scenario; returns the lines that Spark would answer. Raises ShapeError."""
-        self.lines = []
+    def step(self, line: Line) -> None:
         self.now = line.get("at", self.now)
         self._api.script(line)
         self._backend(line)
@@ -122,8 +114,7 @@ class _Runner(Scripted):
             self._take(CreationFailed(self.now, PodNumber(0)))
         if "snapshots" in line:
             self._round(line["snapshots"])
-        self.lines.append({"at": self.now, "state": self._state_line()})
-        return self.lines
+        self.say({"state": self._state_line()})
 
     def _backend(self, line: Line) -> None:
         if "registered" in line:
@@ -152,17 +143,15 @@ class _Runner(Scripted):
                     self._exits += 1
                     line = {"at": self.now, "exit": command.exit_code}
                     answers.append(_Answer(_LAST, _LAST, 0, line))
-        for report in step.reports:
-            if isinstance(report, Threw):
-                null_pointer = report.what.startswith(NULL_POINTER)  # whose message is the JVM's: it is left out
-                what = NULL_POINTER if null_pointer else report.what
-                answers.append(_Answer(_LAST, _LAST, 0, {"at": self.now, "threw": what}))
+        for fault in thrown(step.reports):
+            what = NULL_POINTER if fault.startswith(NULL_POINTER) else fault  # its message is the JVM's: it is left out
+            answers.append(_Answer(_LAST, _LAST, 0, {"at": self.now, "threw": what}))
         return answers
 
     def _removed(self, command: RemoveExecutor) -> Iterable[_Answer]:
         number, phase = int(command.executor), command.round_index
         code = command.reason.exit_code
-        yield self._say(
+        yield self._answer(
             phase,
             number,
             remove=command.executor,
@@ -171,24 +160,24 @@ class _Runner(Scripted):
             message=command.reason.message,
         )
         if command.active is not None:
-            question = self._say(phase, number, isExecutorActive=command.executor, answer=command.active)
+            question = self._answer(phase, number, isExecutorActive=command.executor, answer=command.active)
             yield question._replace(late=1)  # after what is done at the API
 
     def _delete(self, command: DeletePod) -> Iterable[_Answer]:
         name, number = command.name, _executor_of(command.name)
         phase = _phase(command)
         code = self._api.call("GET", name)
-        yield self._say(phase, number, podGet=name, code=code)
+        yield self._answer(phase, number, podGet=name, code=code)
         if code == 200 and self._api.pods[name] is None:
-            yield self._say(phase, number, podDelete=name, code=self._api.call("DELETE", name))
+            yield self._answer(phase, number, podDelete=name, code=self._api.call("DELETE", name))
 
     def _patch(self, command: MarkInactive) -> _Answer:
         code = self._api.call("PATCH", command.name)
         failure = None if code == 200 else CallFailure(code, f"scripted: {code}")
         self._take(Outcome(self.now, command.serial, failure))
-        return self._say(_phase(command), _executor_of(command.name), podPatch=command.name, body=_PATCH, code=code)
+        return self._answer(_phase(command), _executor_of(command.name), podPatch=command.name, body=_PATCH, code=code)
 
-    def _say(self, phase: int | None, executor: int, **line: Any) -> _Answer:
+    def _answer(self, phase: int | None, executor: int, **line: Any) -> _Answer:
         within = "lost" if phase is None else str(phase)
         return _Answer(_LAST - 1 if phase is None else phase, executor, 0, {"at": self.now, **line, "in": within})
 
@@ -197,7 +186,7 @@ class _Runner(Scripted):
         for item in batch:
             snapshot = self._snapshot(self._manifests(item), item.get("full"))
             if isinstance(snapshot, SparkFault):
-                self.lines.append({"at": self.now, "snapshotThrew": snapshot.exception_class})
+                self.say({"snapshotThrew": snapshot.exception_class})
                 return
             if not taken and self._behind:
                 snapshot = _difference(self._shown, self._view)
@@ -279,3 +268,7 @@ def _number(text: str) -> PodNumber:
     if not _NUMBER.fullmatch(text):
         raise ShapeError(f"expected the number of an executor, got {text!r:.60}")
     return PodNumber(int(text))
+
+
+answers: Final = partial(played, _Runner)
+"""Everything that Spark would have said to a scenario. Raises ShapeError."""

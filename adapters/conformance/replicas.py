@@ -7,13 +7,13 @@ server has for each. The API server is played here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, Literal, assert_never
 
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_text
 from podtide.adapters.conformance.replicas_templates import mini, real, set_labels
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
-from podtide.adapters.conformance.scripted import FORBIDDEN, OK, Line, Scripted, constructed, played
+from podtide.adapters.conformance.scripted import OK, Line, Scripted, ScriptedApi, constructed, played, thrown
 from podtide.domain.base.units import ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.kubernetes.allocator import replicas_allocator as replicas
@@ -27,7 +27,6 @@ from podtide.domain.kubernetes.allocator.replicas_allocator import (
 from podtide.domain.protocol.pod_commands import AwaitDriverReady, CreateSet, DeleteSet, GetDriverPod, ScaleSet
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pods import DEPLOYMENT
-from podtide.domain.protocol.reasons import Threw
 
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
@@ -43,26 +42,20 @@ class _Runner(Scripted):
 
     def __init__(self, header: Line) -> None:
         super().__init__(header)
-        options = header.get("options") or {}
-        self.builder = java_text(options.get("builder", "mini"))
+        self.builder = java_text(self.options.get("builder", "mini"))
         self.conf = {**JUDGE_CONF, **{key: java_text(value) for key, value in header["conf"].items()}}
-        self.fail: dict[str, frozenset[str]] = {}
-        self.fail_code = FORBIDDEN
+        self.api = ScriptedApi(self.app_id)
         self.sets: dict[str, int] = {}
         self.state = replicas.begin()
-        scenario = constructed(kubernetes_scenario("scale", header["conf"], {**options, "appId": self.app_id}))
+        scenario = constructed(kubernetes_scenario("scale", header["conf"], {**self.options, "appId": self.app_id}))
         assert scenario.replicas is not None
         self.config = scenario.replicas
         self.plural = "deployments" if self.config.kind == DEPLOYMENT else "statefulsets"
-        self.take(Starting(self.now) if java_bool(options.get("start", True)) else Constructing(self.now))
+        self.take(Starting(self.now) if java_bool(self.options.get("start", True)) else Constructing(self.now))
 
-    def step(self, line: Line) -> list[Line]:
-        """Take one line of the scenario; returns the lines that Spark would answer."""
-        self.lines = []
+    def step(self, line: Line) -> None:
         self.now = line.get("at", self.now)
-        if "fail" in line:
-            self.fail = {call: frozenset(names) for call, names in line["fail"].items()}
-        self.fail_code = line.get("failCode", self.fail_code)
+        self.api.apply(line)
         threw = False
         asked_first: list[Line] = []  # calls are shown when the line's work is done, questions at once
         if "targets" in line:
@@ -74,18 +67,17 @@ class _Runner(Scripted):
         if line.get("stop") and not threw:
             self.take(Stopping(self.now))
         self.say({"state": {"created": sorted(self.state.created), "replicas": dict(self.sets)}})
-        return asked_first + self.lines
+        self.lines = asked_first + self.lines
 
     def take(self, item: ReplicasInput) -> bool:
         """Hand one input to the core and carry out what it says; returns whether it threw."""
         step = replicas.scale(self.state, (item,), self.config, self.now)
         self.state = step.state
-        threw = False
-        for report in step.reports:
-            if isinstance(report, Threw):
-                threw = True
-                exception, _, _ = report.what.partition(":")
-                self.say({"threw": report.what if exception == SPARK_EXCEPTION else exception})
+        faults = thrown(step.reports)
+        for fault in faults:
+            exception, _, _ = fault.partition(":")
+            self.say({"threw": fault if exception == SPARK_EXCEPTION else exception})
+        threw = bool(faults)
         for command in step.commands:
             outcome = self.carry_out(command)
             if outcome is not None:
@@ -118,9 +110,8 @@ class _Runner(Scripted):
 
     def code(self, verb: Verb, name: str) -> int:
         """The answer to a request for a set: as scripted, or as the server has it."""
-        failing = self.fail.get(f"{verb} {self.plural}", frozenset())
-        if "*" in failing or name in failing:
-            return self.fail_code
+        if self.api.fails(f"{verb} {self.plural}", name):
+            return self.api.fail_code
         if verb == "POST":
             return CONFLICT if name in self.sets else CREATED
         return OK if name in self.sets else NOT_FOUND
@@ -173,9 +164,8 @@ class _Runner(Scripted):
         return code
 
 
-def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario. Raises ShapeError."""
-    return played(_Runner, lines)
+answers: Final = partial(played, _Runner)
+"""Everything that Spark would have said to a scenario. Raises ShapeError."""
 
 
 def _number(profile: str) -> int:

@@ -19,14 +19,10 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, overload
 
 from podtide.adapters.conformance.detect import TABLE, Misfit, UnknownLines, kind_of
 from podtide.adapters.conformance.manifests import ShapeError
-
-if TYPE_CHECKING:
-    from podtide.domain.engine import State
-    from podtide.domain.protocol.config import ScalingConfig
 
 Line = dict[str, Any]
 
@@ -168,13 +164,6 @@ def answers(lines: Sequence[Line]) -> Iterator[Line]:
     if isinstance(kind, Misfit):
         raise ScenarioError(f"line {kind.line}: {kind.what}")
     return _answers(kind, lines)
-
-
-def state_line(state: State, config: ScalingConfig) -> Line:
-    """The state of dynamic allocation as the judge prints it after each tick."""
-    from podtide.adapters.conformance import scaling as scenarios_eam  # noqa: PLC0415 - other kinds need none of it
-
-    return scenarios_eam.state_line(state, config)
 
 
 def _kind(path: Path, rows: Sequence[tuple[int, Line]]) -> str:

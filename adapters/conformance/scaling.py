@@ -8,8 +8,9 @@ state. ``answers`` produces the same lines from the core, playing the scripted c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from podtide.adapters.conformance.manifests import ShapeError
@@ -20,21 +21,10 @@ from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, java_order
 from podtide.domain.engine import State
 from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.protocol import stimuli as st
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScalingCommand, ScheduleThrew, Step
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.resource_profiles import from_added, refusal
-from podtide.domain.protocol.stimuli import (
-    Answer,
-    BlockUpdated,
-    ExecutorsActive,
-    ExecutorsInactive,
-    Reset,
-    ResourceProfileAdded,
-    ShuffleCleaned,
-    Stimulus,
-    TaskStart,
-    Tick,
-)
 from podtide.domain.scaling.rules import needed_executors
 
 REQUEST_FAILED: Final = "java.lang.RuntimeException: scripted: request failed"
@@ -52,7 +42,7 @@ class ScriptedCluster:
     refuse_all: bool = False
     refused: set[str] = field(default_factory=set)
 
-    def apply(self, client: Line, at: Millis) -> list[Stimulus]:
+    def apply(self, client: Line, at: Millis) -> list[st.Stimulus]:
         """Take a ``client`` object; returns what it says about active executors."""
         self.ack_requests = client.get("ackRequests", self.ack_requests)
         self.throw_on_request = client.get("throwOnRequest", self.throw_on_request)
@@ -61,11 +51,11 @@ class ScriptedCluster:
             refusal = client["refuseKills"]
             self.refuse_all = refusal is True
             self.refused = set(refusal) if isinstance(refusal, list) else set()
-        stimuli: list[Stimulus] = []
+        stimuli: list[st.Stimulus] = []
         if "active" in client:
-            stimuli.append(ExecutorsActive(at, tuple(map(ExecutorId, client["active"]))))
+            stimuli.append(st.ExecutorsActive(at, tuple(map(ExecutorId, client["active"]))))
         if "inactive" in client:
-            stimuli.append(ExecutorsInactive(at, tuple(map(ExecutorId, client["inactive"]))))
+            stimuli.append(st.ExecutorsInactive(at, tuple(map(ExecutorId, client["inactive"]))))
         return stimuli
 
     def granted(self, executors: Iterable[ExecutorId]) -> tuple[ExecutorId, ...]:
@@ -78,11 +68,11 @@ class _Runner(Scripted):
 
     def __init__(self, header: Line) -> None:
         super().__init__(header)
-        self.cluster = ScriptedCluster(always_active=header.get("options", {}).get("active") == "always")
+        self.cluster = ScriptedCluster(always_active=self.options.get("active") == "always")
         self._decoder = spark_events.LineDecoder()
         self.state: State | None = None
         active = self.cluster.apply(header.get("client", {}), self.now)
-        reliable = bool(header.get("options", {}).get("reliableShuffleStorage", False))
+        reliable = bool(self.options.get("reliableShuffleStorage", False))
         self.config = constructed(scaling_scenario(header["conf"], reliable_shuffle_storage=reliable))
         begun = engine.start(self.config, self.now)
         if self.cluster.throw_on_request:  # start() does not catch it: there is no manager
@@ -94,39 +84,39 @@ class _Runner(Scripted):
         if active:
             self._take(*active)
 
-    def step(self, line: Line) -> list[Line]:
-        """Take one line of the scenario; returns the lines that Spark would answer."""
-        self.lines = []
+    def step(self, line: Line) -> None:
         if self.state is None:
-            return self.lines
+            return
         self.now = line.get("at", self.now)
         if "client" in line:
             self._take(*self.cluster.apply(line["client"], self.now))
         if "event" in line:
             self._event(line["event"])
         if "shuffleCleaned" in line:
-            self._take(ShuffleCleaned(self.now, line["shuffleCleaned"]))
+            self._take(st.ShuffleCleaned(self.now, line["shuffleCleaned"]))
         if line.get("reset"):
-            self._take(Reset(self.now))
+            self._take(st.Reset(self.now))
         if line.get("tick"):
-            self._take(Tick(self.now))
+            self._take(st.Tick(self.now))
         if line.get("tick") or line.get("state"):
-            self.lines.append({"at": self.now, "state": state_line(self.state, self.config)})
-        return self.lines
+            self.say({"state": state_line(self.state, self.config)})
 
     def _event(self, event: Line) -> None:
-        stimulus = spark_events.stimulus(self._decoder.line(json.dumps(event).encode()), self.now)
+        try:
+            stimulus = spark_events.stimulus(self._decoder.line(json.dumps(event).encode()), self.now)
+        except spark_events.DecodeError as fault:
+            raise ShapeError(f"an event is not what Spark's JsonProtocol reads: {fault}") from fault
         if stimulus is None:
             return
-        if isinstance(stimulus, ResourceProfileAdded):
+        if isinstance(stimulus, st.ResourceProfileAdded):
             refused = refusal(from_added(stimulus), self.config.profile_rules)
             if refused is not None:
-                self.lines.append({"at": self.now, "call": "error", "what": str(refused)})
-        if self.cluster.always_active and isinstance(stimulus, TaskStart | BlockUpdated):
-            self._take(ExecutorsActive(self.now, (stimulus.executor,)))
+                self.say({"call": "error", "what": str(refused)})
+        if self.cluster.always_active and isinstance(stimulus, st.TaskStart | st.BlockUpdated):
+            self._take(st.ExecutorsActive(self.now, (stimulus.executor,)))
         self._take(stimulus)
 
-    def _take(self, *stimuli: Stimulus) -> None:
+    def _take(self, *stimuli: st.Stimulus) -> None:
         assert self.state is not None
         for stimulus in stimuli:
             self._carry_out(engine.step(self.state, stimulus, self.config, self.now))
@@ -139,7 +129,7 @@ class _Runner(Scripted):
             if isinstance(report, ScheduleThrew):
                 self.lines.append({"at": report.at, "call": "scheduleThrew", "what": report.what})
 
-    def _call(self, command: ScalingCommand) -> list[Stimulus]:
+    def _call(self, command: ScalingCommand) -> list[st.Stimulus]:
         """Carry a command out as the scenario scripts it: the line of the call, and what came back."""
         cluster = self.cluster
         match command:
@@ -147,7 +137,7 @@ class _Runner(Scripted):
                 acked = cluster.ack_requests and not cluster.throw_on_request
                 self.lines.append({"at": command.at, "call": "requestTotalExecutors", **_totals(command), "ack": acked})
                 threw = REQUEST_FAILED if cluster.throw_on_request else None
-                return [Answer(self.now, command.serial, acked, threw)]
+                return [st.Answer(self.now, command.serial, acked, threw)]
             case Kill():
                 granted = cluster.granted(command.executors)
                 flags = {"adjustTargetNumExecutors": False, "countFailures": False, "force": False}
@@ -156,7 +146,7 @@ class _Runner(Scripted):
                     {"at": command.at, "call": "killExecutors", "ids": ids, **flags, "acked": list(granted)}
                 )
                 threw = KILL_FAILED if cluster.throw_on_kill else None
-                return [ExecutorsInactive(self.now, granted), Answer(self.now, command.serial, granted, threw)]
+                return [st.ExecutorsInactive(self.now, granted), st.Answer(self.now, command.serial, granted, threw)]
             case Decommission():
                 granted = cluster.granted(command.executors)
                 ids = list(command.executors)
@@ -164,7 +154,7 @@ class _Runner(Scripted):
                     {"at": command.at, "call": "decommissionExecutors", "ids": ids, "adjustTargetNumExecutors": False,
                      "triggeredByExecutor": False, "messages": [command.message] * len(ids), "acked": list(granted)}
                 )  # fmt: skip
-                return [ExecutorsInactive(self.now, granted), Answer(self.now, command.serial, granted)]
+                return [st.ExecutorsInactive(self.now, granted), st.Answer(self.now, command.serial, granted)]
 
 
 def _totals(command: RequestTotal) -> Line:
@@ -201,9 +191,5 @@ def state_line(state: State, config: ScalingConfig) -> Line:
     }
 
 
-def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario, header first. Raises ShapeError."""
-    try:
-        yield from played(_Runner, lines)
-    except spark_events.DecodeError as fault:
-        raise ShapeError(f"an event is not what Spark's JsonProtocol reads: {fault}") from fault
+answers: Final = partial(played, _Runner)
+"""Everything that Spark would have said to a scenario. Raises ShapeError."""

@@ -24,7 +24,7 @@ from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.jvm.values import double_text
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES
 from podtide.domain.protocol.config import AllocationConfig, KubernetesConfig, NegotiationConfig, ScalingConfig
-from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
+from podtide.domain.protocol.pods import PodRules
 
 _Json: TypeAlias = Mapping[str, object]
 
@@ -43,10 +43,8 @@ def scaling_scenario(conf: _Json, *, reliable_shuffle_storage: bool = False) -> 
 def kubernetes_scenario(kind: str, conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
     """The config of a scenario of this kind, or the exception in which its driver's constructor ends.
 
-    ``kind``: pods, pods-pvc, lifecycle, store, poll, scale, backend or podstates. ``conf`` and ``options``: the header's;
-    ``options["appId"]`` may carry the header's appId. For podstates the row's checkAllContainers and
-    sparkContainerName are options. What the driver of a kind does not set up has its defaults. ValueError for
-    another kind.
+    ``kind``: pods, lifecycle, store, poll, scale or backend. ``conf`` and ``options``: the header's; ``options["appId"]``
+    may carry the header's appId. What the driver of a kind does not set up has its defaults. ValueError for another kind.
     """
     build = _SCENARIOS.get(kind)
     if build is None:
@@ -112,21 +110,13 @@ def _backend(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure
     return KubernetesConfig(pods=sections.pod_rules(late), allocation=allocation, backend=backend)
 
 
-def _podstates(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:  # noqa: ARG001 - all builders take the same two
-    container = options.get("sparkContainerName")
-    name = container if isinstance(container, str) else SPARK_CONTAINER
-    return KubernetesConfig(pods=PodRules(options.get("checkAllContainers", True) is not False, name))
-
-
 _SCENARIOS: Final[Mapping[str, Callable[[_Json, _Json], KubernetesConfig | ConstructFailure]]] = {
     "pods": _pods,
-    "pods-pvc": _pods,
     "lifecycle": _lifecycle,
     "store": _store,
     "poll": _store,
     "scale": _scale,
     "backend": _backend,
-    "podstates": _podstates,
 }
 _ADDRESS: Final = {"spark.master": "k8s://http://127.0.0.1:1", "spark.app.name": "oracle"}
 _APPLICATION: Final = {

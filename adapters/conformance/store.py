@@ -9,12 +9,13 @@ line the store's state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from podtide.adapters.conformance.manifests import ShapeError, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
-from podtide.adapters.conformance.scripted import Line, Scripted, played
+from podtide.adapters.conformance.scripted import Line, Scripted, played, thrown
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
@@ -25,7 +26,6 @@ from podtide.domain.protocol.config import KubernetesConfig
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import Pod, PodNumber, Snapshot
-from podtide.domain.protocol.reasons import Threw
 
 FAULTS: Final = {
     "IllegalArgument": SparkFault(ILLEGAL_ARGUMENT, "scripted"),
@@ -64,25 +64,24 @@ class _Runner(Scripted):
         self.depth = 0
         self.deliveries = 0
 
-    def step(self, line: Line) -> Iterator[Line]:
-        """The answers to a line of the scenario."""
+    def step(self, line: Line) -> None:
         if not self.exited and "at" in line:
-            yield from self.advance(line["at"])
+            self.advance(line["at"])
         if not self.exited:
             for act in line.get("ops", [line]):
-                yield from self.act(act)
+                self.act(act)
         if not self.exited and not line.get("hold"):
-            yield from self.advance(self.now)
-        yield {"at": self.now, "state": self.state_line()}
+            self.advance(self.now)
+        self.say({"state": self.state_line()})
 
-    def advance(self, until: Millis) -> Iterator[Line]:
+    def advance(self, until: Millis) -> None:
         """Let time pass, running what falls due at its time."""
         while (at := store.due(self.state)) <= until:
             self.now = max(self.now, at)
-            yield from self.take(Wake(self.now))
+            self.take(Wake(self.now))
         self.now = max(self.now, until)
 
-    def act(self, act: Line) -> Iterator[Line]:
+    def act(self, act: Line) -> None:
         """What one thread does, up to the first thing that throws."""
         if "subscribe" in act:
             name = act["subscribe"]
@@ -90,8 +89,7 @@ class _Runner(Scripted):
                 raise ShapeError(f"{name!r:.60} subscribes twice")
             self.names.append(name)
             self.seen[name] = {}
-            interval = act.get("interval", 1000)
-            if (yield from self.threw(store.Subscribe(self.now, name, interval))):
+            if self.threw(store.Subscribe(self.now, name, act.get("interval", 1000))):
                 return
         for name, what in act.get("throwNext", {}).items():
             self.throw_next.setdefault(name, deque()).append(what)
@@ -99,63 +97,60 @@ class _Runner(Scripted):
             self.during.setdefault(name, deque()).append(acts)
         if "replace" in act:
             pods = tuple(manifest(pod, self.app_id) for pod in act["replace"])
-            if (yield from self.threw(PodsReplaced(self.now, pods))):
+            if self.threw(PodsReplaced(self.now, pods)):
                 return
         for pod in act.get("update", ()):
-            if (yield from self.threw(PodsUpdated(self.now, (manifest(pod, self.app_id),)))):
+            if self.threw(PodsUpdated(self.now, (manifest(pod, self.app_id),))):
                 return
-        if act.get("notify") and (yield from self.threw(NotifySubscribers(self.now))):
+        if act.get("notify") and self.threw(NotifySubscribers(self.now)):
             return
         if act.get("run"):
-            yield from self.advance(self.now)
+            self.advance(self.now)
         if act.get("stop"):
-            yield from self.take(store.Stop(self.now))
-            yield from self.advance(self.now)  # stop() waits for the runs that were asked for before
+            self.take(store.Stop(self.now))
+            self.advance(self.now)  # stop() waits for the runs that were asked for before
 
-    def threw(self, happening: StoreInput) -> Generator[Line, None, bool]:
+    def threw(self, happening: StoreInput) -> bool:
         """Put something to the store; tells whether it threw to its caller."""
-        step = self.distribute(happening)
-        for report in step.reports:
-            if isinstance(report, Threw):
-                yield {"at": self.now, "threw": report.what.partition(":")[0]}
-                return True
-        return False
+        faults = thrown(self.distribute(happening).reports)
+        for fault in faults[:1]:
+            self.say({"threw": fault.partition(":")[0]})
+        return bool(faults)
 
-    def take(self, happening: StoreInput) -> Iterator[Line]:
+    def take(self, happening: StoreInput) -> None:
         for command in self.distribute(happening).commands:
             if isinstance(command, Deliver):
-                yield from self.deliver(command)
+                self.deliver(command)
             elif isinstance(command, StopApplication):
                 self.exited = True
-                yield {"at": self.now, "exit": command.exit_code}
+                self.say({"exit": command.exit_code})
 
     def distribute(self, happening: StoreInput) -> Step[StoreState, StoreCommand]:
         step = store.distribute(self.state, (happening,), self.config, self.now)
         self.state = step.state
         return step
 
-    def deliver(self, delivery: Deliver) -> Iterator[Line]:
+    def deliver(self, delivery: Deliver) -> None:
         """Play the subscriber's round; another thread may act while it lasts."""
         self.deliveries += 1
         if self.deliveries > DELIVERIES_MAX:
             raise ShapeError(f"more than {DELIVERIES_MAX:,} deliveries")
         name = delivery.subscriber
         depth = {"depth": self.depth} if self.depth else {}
-        whole = [self.whole(name, snapshot) for snapshot in delivery.snapshots]
-        yield {"at": self.now, "deliver": name, **depth, "snapshots": whole}
+        self.say({"deliver": name, **depth, "snapshots": [self.whole(name, one) for one in delivery.snapshots]})
         if acts := self.during.get(name):
             self.depth += 1
             if self.depth > DEPTH_MAX:
                 raise ShapeError(f"more than {DEPTH_MAX} deliveries within one another")
             for act in acts.popleft():
-                yield from self.act(act)
+                self.act(act)
             self.depth -= 1
         fault = None
         if words := self.throw_next.get(name):
             word = words.popleft()
             fault = FAULTS.get(word, SparkFault("java.lang.RuntimeException", "scripted"))
-            yield {"at": self.now, "throws": word, "by": name}
-        yield from self.take(store.Delivered(self.now, name, fault))
+            self.say({"throws": word, "by": name})
+        self.take(store.Delivered(self.now, name, fault))
 
     def whole(self, subscriber: str, snapshot: Snapshot) -> Line:
         """The whole snapshot that a subscriber's deltas add up to by now."""
@@ -193,6 +188,5 @@ def states(pods: Iterable[Pod]) -> dict[str, str]:
     return {str(pod.number): pod.state.value for pod in pods}
 
 
-def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario. Raises ShapeError."""
-    return played(_Runner, lines)
+answers: Final = partial(played, _Runner)
+"""Everything that Spark would have said to a scenario. Raises ShapeError."""

@@ -13,50 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, assert_never
+from functools import partial
+from typing import Any, Final, TypeVar, assert_never
 
 import msgspec
 
 from podtide.adapters.conformance.detect import YarnAnswer, YarnGiven, YarnOptions
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_int, java_text
 from podtide.adapters.conformance.scenario_configs import yarn_scenario
-from podtide.adapters.conformance.scripted import ConstructionRefused, Line, Scripted, played
+from podtide.adapters.conformance.scripted import ConstructionRefused, Line, Scripted, played, thrown
 from podtide.adapters.conformance.yarn_client import AmClient, places
 from podtide.adapters.views.sparklog import machines
-from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
 from podtide.domain.jvm.hash_order import SMALL, immutable_map_order
 from podtide.domain.jvm.values import parse_size, to_int
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
-from podtide.domain.protocol.reasons import Remark, Threw
+from podtide.domain.protocol.reasons import Remark
 from podtide.domain.protocol.resource_profiles import CPUS, ResourceProfile
-from podtide.domain.protocol.yarn_messages import (
-    Beat,
-    CallResourceManager,
-    CancelRequests,
-    ContainersGiven,
-    ContainersWanted,
-    DecommissionHost,
-    EndApplication,
-    KillExecutors,
-    LaunchEnded,
-    LaunchExecutor,
-    LossReasonsAsked,
-    MasterEnding,
-    ProfilesDefined,
-    ReleaseContainers,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TakeRequests,
-    TargetsTaken,
-    TellLossReason,
-    UpdateExclusions,
-    YarnInput,
-)
 from podtide.domain.yarn import allocator as yarn
 from podtide.domain.yarn.allocator_state import MACHINE, TRACKER, NegotiationCommand, YarnState
 from podtide.domain.yarn.container_specs import container_spec
@@ -66,36 +44,10 @@ LAUNCH_FATAL: Final = "java.lang.InterruptedException: scripted: fatal"
 REFUSED: Final = "org.apache.hadoop.yarn.exceptions.YarnException: "
 MEBIBYTE: Final = 1_024**2
 
+S = TypeVar("S", YarnAnswer, YarnOptions)
+
 Outcome = tuple[str | None, bool]
 """What a launch throws (None: nothing), and whether that is fatal."""
-
-
-class _Lines:
-    """The answers, neighbours of one kind together until the line is closed."""
-
-    def __init__(self) -> None:
-        self.lines: list[Line] = []
-        self.open: tuple[str, int | None] | None = None
-
-    def say(self, at: Millis, line: Line) -> None:
-        """A line of its own."""
-        self.close()
-        self.lines.append({"at": at, **line})
-
-    def join(self, at: Millis, key: str, items: Iterable[object], profile: ProfileId | None = None) -> None:
-        """Items of a kind: more of the line before, or a new one."""
-        listed = list(items)
-        if not listed:
-            return
-        if self.open == (key, profile):
-            self.lines[-1][key] += listed
-            return
-        self.lines.append({"at": at, **({} if profile is None else {"rp": profile}), key: listed})
-        self.open = key, profile
-
-    def close(self) -> None:
-        """What comes now begins a line of its own."""
-        self.open = None
 
 
 class _Runner(Scripted):
@@ -103,42 +55,55 @@ class _Runner(Scripted):
 
     def __init__(self, header: Line) -> None:
         super().__init__(header)
-        self.options = _options(header.get("options") or {})
-        self.shown = _Lines()
+        self.script = _read(self.options, YarnOptions, "options: ")
+        self.open: tuple[str, int | None] | None = None  # the line that neighbours may join
         self.client = AmClient()
         self.log: list[str] = []
         self.numbers: dict[ContainerId, int] = {}
         self.queue: dict[str, ExecutorId] = {}
-        self.nodes = self.options.cluster_nodes
+        self.nodes = self.script.cluster_nodes
         self.fail_launches = 0
         self.reply = YarnAnswer()
         self.acting = ""
-        self.raw = self.options.sets == "raw"
+        self.raw = self.script.sets == "raw"
         self.requests_made: list[tuple[int, NegotiationCommand]] = []
-        queued = self.options.launch == "queued"
-        answer = yarn_scenario(header["conf"], self.options.racks, awaited=not queued, remarks=self.options.log)
+        queued = self.script.launch == "queued"
+        answer = yarn_scenario(header["conf"], self.script.racks, awaited=not queued, remarks=self.script.log)
         if isinstance(answer, ConstructFailure):
             raise ConstructionRefused(f"construct: {answer if answer.message else answer.exception_class}")
         self.config = answer.config
-        step = yarn.begin(self.config, self.now, last_id=self.options.last_executor_id)
+        step = yarn.begin(self.config, self.now, last_id=self.script.last_executor_id)
         self.state: YarnState = step.state
         self.carry_out(step.commands)
         for report in step.reports:
-            if isinstance(report, Remark) and report.machine == MACHINE and self.options.log:
+            if isinstance(report, Remark) and report.machine == MACHINE and self.script.log:
                 self.log += [f"WARN {notice.text}" for notice in answer.notices if notice.text == NO_DECOMMISSION]
             self.report(report)
         self.show_state()
-        self.lines = self.shown.lines
+
+    def say(self, line: Line) -> None:
+        """Answer a line of its own."""
+        self.open = None
+        super().say(line)
+
+    def join(self, key: str, items: Iterable[object], profile: ProfileId | None = None) -> None:
+        """Answer items of a kind: more of the line before, or a new one."""
+        listed = list(items)
+        if not listed:
+            return
+        if self.open == (key, profile):
+            self.lines[-1][key] += listed
+            return
+        self.say({**({} if profile is None else {"rp": profile}), key: listed})
+        self.open = key, profile
 
     # ------------------------------------------------------------------------------------------------------- one line
 
-    def step(self, line: Line) -> list[Line]:
-        """Take one line of the scenario; returns the lines that Spark would answer."""
-        self.shown = _Lines()
+    def step(self, line: Line) -> None:
         if "at" in line:
             self.now = java_int(line["at"])
         if "shutdown" in line:
-            self.take(MasterEnding(self.now))
+            self.take(ym.MasterEnding(self.now))
             self.state = replace(self.state, ending=java_bool(line["shutdown"]))
         if "failLaunches" in line:
             self.fail_launches = java_int(line["failLaunches"])
@@ -146,21 +111,20 @@ class _Runner(Scripted):
         if "targets" in line:
             self.act("targets", *self.wanted(line))
         for executor in line.get("kill", ()):
-            self.act("kill", KillExecutors(self.now, (ExecutorId(java_text(executor)),)))
+            self.act("kill", ym.KillExecutors(self.now, (ExecutorId(java_text(executor)),)))
         for executor in line.get("enqueueLoss", ()):
-            self.act("enqueueLoss", LossReasonsAsked(self.now, (ExecutorId(java_text(executor)),)))
+            self.act("enqueueLoss", ym.LossReasonsAsked(self.now, (ExecutorId(java_text(executor)),)))
         if "allocate" in line:
-            self.reply = _answer(line["allocate"])
-            self.act("allocate", Beat(self.now))
+            self.reply = _read(line["allocate"], YarnAnswer)
+            self.act("allocate", ym.Beat(self.now))
         if "handle" in line:
-            given = _answer(line["handle"])
+            given = _read(line["handle"], YarnAnswer)
             for part in ((self.given(given), ()), ((), self.completed(given))):
                 if any(part):
-                    self.act("handle", ContainersGiven(self.now, *part))
+                    self.act("handle", ym.ContainersGiven(self.now, *part))
         if line.get("stop"):
-            self.shown.say(self.now, {"stopped": True})
+            self.say({"stopped": True})
         self.show_state()
-        return self.shown.lines
 
     def end_launches(self, line: Line) -> None:
         ends: tuple[tuple[str, Outcome], ...] = (
@@ -173,28 +137,28 @@ class _Runner(Scripted):
             for number in list(self.queue) if ids == "all" else [java_text(one) or "" for one in ids]:
                 executor = self.queue.pop(number, None)
                 if executor is None:
-                    self.shown.say(self.now, {"error": f"no queued launch of executor {number}"})
+                    self.say({"error": f"no queued launch of executor {number}"})
                 else:
-                    self.act("launch", LaunchEnded(self.now, executor, failure, fatal))
+                    self.act("launch", ym.LaunchEnded(self.now, executor, failure, fatal))
 
-    def wanted(self, line: Line) -> Iterator[YarnInput]:
+    def wanted(self, line: Line) -> Iterator[ym.YarnInput]:
         """The driver's request; profiles are made known as it names them."""
         targets = tuple((ProfileId(int(profile)), count) for profile, count in line["targets"].items())
         rules = self.config.rules
         known = self.state.specs
         specs = tuple((rp, container_spec(self.profile(rp), rules)) for rp, _ in targets if rp not in known)
         if specs:
-            yield ProfilesDefined(self.now, specs)
+            yield ym.ProfilesDefined(self.now, specs)
         tasks = {ProfileId(int(rp)): count for rp, count in line.get("localityAwareTasks", {}).items()}
         hosts = {ProfileId(int(rp)): dict(hints) for rp, hints in line.get("hostToLocalTaskCount", {}).items()}
         excluded = tuple(dict.fromkeys(line.get("excludedNodes", ())))
-        yield ContainersWanted(self.now, targets, tasks, hosts, excluded)
+        yield ym.ContainersWanted(self.now, targets, tasks, hosts, excluded)
 
     def profile(self, rp: ProfileId) -> ResourceProfile:
         """The profile that a number stands for."""
         if rp == DEFAULT_PROFILE:
             return ResourceProfile(rp)
-        given = self.options.profiles.get(str(rp), None)
+        given = self.script.profiles.get(str(rp), None)
         cores = 1 + rp % 4 if given is None or given.cores is None else given.cores
         memory, cpus = ("1g", 1) if given is None else (given.memory, given.cpus)
         try:
@@ -226,18 +190,18 @@ class _Runner(Scripted):
         """The completions of an answer."""
         return tuple(Completion(self.container_id(one.id), one.exit, one.diagnostics) for one in answer.completed)
 
-    def answer(self, command: CallResourceManager) -> YarnInput:
+    def answer(self, command: ym.CallResourceManager) -> ym.YarnInput:
         """One heartbeat: what was scripted for it."""
         reply = self.reply
-        if self.options.asks:
-            self.shown.say(self.now, {"heartbeat": self.client.call(fails=reply.throw is not None)})
+        if self.script.asks:
+            self.say({"heartbeat": self.client.call(fails=reply.throw is not None)})
         if reply.throw is not None:
-            return ResourcesRefused(self.now, command.serial, REFUSED + reply.throw)
+            return ym.ResourcesRefused(self.now, command.serial, REFUSED + reply.throw)
         if reply.cluster_nodes is not None:
             self.nodes = reply.cluster_nodes
         updated = tuple(NodeReport(node.host, node.state) for node in reply.updated_nodes)
         left = reply.available
-        return ResourcesAnswered(
+        return ym.ResourcesAnswered(
             self.now,
             command.serial,
             self.given(reply),
@@ -249,31 +213,28 @@ class _Runner(Scripted):
 
     # ------------------------------------------------------------------------------------------------- what comes of it
 
-    def act(self, name: str, *items: YarnInput) -> None:
+    def act(self, name: str, *items: ym.YarnInput) -> None:
         """One call of Spark's."""
         self.acting = name
         for item in items:
             self.take(item)
         self.flush()
-        self.shown.close()
+        self.open = None
 
-    def take(self, item: YarnInput) -> None:
+    def take(self, item: ym.YarnInput) -> None:
         """Hand one input to the allocator and carry out what it says."""
         step = yarn.negotiate(self.state, (item,), self.config, self.now)
         self.state = step.state
-        threw: list[str] = []
         for report in step.reports:
-            if isinstance(report, Threw):
-                threw.append(report.what)
             self.report(report)
         self.carry_out(step.commands)
-        for what in threw:
+        for fault in thrown(step.reports):
             self.flush()
-            self.shown.say(self.now, {"threw": what, "in": self.acting})
+            self.say({"threw": fault, "in": self.acting})
 
     def report(self, report: Report) -> None:
         """Keep the lines of Spark's log, from INFO on."""
-        if self.options.log:
+        if self.script.log:
             self.log += [f"{line.level} {line.text}" for line in machines.lines(report) if line.level != "DEBUG"]
 
     def carry_out(self, commands: Sequence[NegotiationCommand]) -> None:
@@ -282,13 +243,13 @@ class _Runner(Scripted):
             if answer is not None:
                 self.take(answer)
 
-    def perform(self, command: NegotiationCommand) -> YarnInput | None:
+    def perform(self, command: NegotiationCommand) -> ym.YarnInput | None:
         """Do what the allocator asks for and show it; what comes back at once is the answer."""
         match command:
-            case CancelRequests():
+            case ym.CancelRequests():
                 self.client.cancel(command)
                 self.requests_made.append((command.profile, command))
-            case RequestContainers():
+            case ym.RequestContainers():
                 self.client.request(command)
                 self.requests_made.append((command.profile, command))
             case _:
@@ -300,13 +261,13 @@ class _Runner(Scripted):
         """Requests made and cancelled are shown when the round goes on, by profile if the scenario wants them sorted."""
         made, self.requests_made = self.requests_made, []
         for profile, command in made if self.raw else sorted(made, key=lambda one: one[0]):
-            if isinstance(command, CancelRequests):
+            if isinstance(command, ym.CancelRequests):
                 numbers = (number for span in command.spans for number in range(span.first, span.last + 1))
-                self.shown.join(self.now, "cancel", (f"{profile}.{number}" for number in numbers), command.profile)
-            elif isinstance(command, RequestContainers):
-                self.shown.join(self.now, "request", self.requests(command), command.profile)
+                self.join("cancel", (f"{profile}.{number}" for number in numbers), command.profile)
+            elif isinstance(command, ym.RequestContainers):
+                self.join("request", self.requests(command), command.profile)
 
-    def requests(self, command: RequestContainers) -> Iterator[Line]:
+    def requests(self, command: ym.RequestContainers) -> Iterator[Line]:
         number = command.first
         for count, hosts, racks in places(command):
             names, on = self.in_order(command.profile, hosts, racks)
@@ -337,47 +298,47 @@ class _Runner(Scripted):
         on = list(dict.fromkeys(self.config.racks.get(host, DEFAULT_RACK) for host in names))
         return names, on if len(on) <= SMALL else immutable_map_order(on)
 
-    def show(self, command: NegotiationCommand) -> YarnInput | None:
+    def show(self, command: NegotiationCommand) -> ym.YarnInput | None:
         match command:
-            case TakeRequests():
+            case ym.TakeRequests():
                 self.client.take(command)
                 matches = (
                     {"container": self.numbers[one.container], "request": f"{command.profile}.{one.request}"}
                     | {"at": one.location}
                     for one in command.matches
                 )
-                self.shown.join(self.now, "match", matches)
-            case ReleaseContainers():
+                self.join("match", matches)
+            case ym.ReleaseContainers():
                 numbers = [self.numbers[container] for container in command.containers]
                 self.client.release(numbers)
-                self.shown.join(self.now, "release", numbers)
-            case LaunchExecutor():
+                self.join("release", numbers)
+            case ym.LaunchExecutor():
                 return self.launch(command)
-            case CallResourceManager():
-                self.shown.close()
+            case ym.CallResourceManager():
+                self.open = None
                 return self.answer(command)
-            case UpdateExclusions():
+            case ym.UpdateExclusions():
                 self.client.exclude(command)
                 exclusions = {"add": list(command.added), "remove": list(command.removed)}
-                self.shown.say(self.now, {"blacklist": exclusions})
+                self.say({"blacklist": exclusions})
             case RemoveExecutor():
-                self.shown.say(self.now, {"removeExecutor": {"id": command.executor, **_reason(command.reason)}})
-            case DecommissionHost():
-                self.shown.say(self.now, {"decommissionExecutorsOnHost": command.host})
-            case TellLossReason(reason=None):
-                self.shown.say(self.now, {"lossReasonFailed": command.executor, "what": command.failure})
-            case TellLossReason(reason=reason):
+                self.say({"removeExecutor": {"id": command.executor, **_reason(command.reason)}})
+            case ym.DecommissionHost():
+                self.say({"decommissionExecutorsOnHost": command.host})
+            case ym.TellLossReason(reason=None):
+                self.say({"lossReasonFailed": command.executor, "what": command.failure})
+            case ym.TellLossReason(reason=reason):
                 assert reason is not None
-                self.shown.say(self.now, {"lossReason": {"id": command.executor, **_reason(reason)}})
-            case TargetsTaken():
-                self.shown.say(self.now, {"changed": command.changed})
-            case CancelRequests() | RequestContainers() | EndApplication():
+                self.say({"lossReason": {"id": command.executor, **_reason(reason)}})
+            case ym.TargetsTaken():
+                self.say({"changed": command.changed})
+            case ym.CancelRequests() | ym.RequestContainers() | ym.EndApplication():
                 raise AssertionError("the allocator alone ends no application, and requests were shown")
             case _:
                 assert_never(command)
         return None
 
-    def launch(self, command: LaunchExecutor) -> LaunchEnded | None:
+    def launch(self, command: ym.LaunchExecutor) -> ym.LaunchEnded | None:
         """A launch begins; where launches are synchronous it ends at once."""
         shown = {
             "id": command.executor,
@@ -387,22 +348,22 @@ class _Runner(Scripted):
             "memory": command.heap_mib,
             "cores": command.cores,
         }
-        self.shown.join(self.now, "launch", (shown,))
-        if self.options.launch == "queued":
+        self.join("launch", (shown,))
+        if self.script.launch == "queued":
             self.queue[command.executor] = command.executor
             return None
         failure = None
         if self.fail_launches > 0:
             self.fail_launches -= 1
             failure = LAUNCH_FAILED
-        return LaunchEnded(self.now, command.executor, failure)
+        return ym.LaunchEnded(self.now, command.executor, failure)
 
     # --------------------------------------------------------------------------------------------------------- the state
 
     def show_state(self) -> None:
         """The allocator's state, and before it what was logged."""
         if self.log:
-            self.shown.say(self.now, {"log": self.log})
+            self.say({"log": self.log})
             self.log = []
         state, config = self.state, self.config
         health = replace(state.health, failures=state.health.failures.within(config.exclusion.window_ms, self.now))
@@ -437,7 +398,7 @@ class _Runner(Scripted):
             "allExcluded": health.all_excluded,
             "decommissioning": list(state.decommissioning),
         }
-        self.shown.say(self.now, {"state": shown})
+        self.say({"state": shown})
         if health.nodes <= 0:  # the judge asks whether all are excluded, and Spark warns; seen after the next line
             self.report(Remark(self.now, TRACKER, "no nodes"))
 
@@ -446,9 +407,8 @@ class _Runner(Scripted):
         return {host: sorted(self.numbers[one] for one in containers) for host, containers in sorted(hosts.items())}
 
 
-def answers(lines: Sequence[Line]) -> Iterator[Line]:
-    """Everything that Spark would have said to a scenario. Raises ShapeError."""
-    return played(_Runner, lines)
+answers: Final = partial(played, _Runner)
+"""Everything that Spark would have said to a scenario. Raises ShapeError."""
 
 
 def _reason(reason: ExitReason) -> Line:
@@ -463,15 +423,8 @@ def _sorted(executors: Iterable[ExecutorId]) -> list[int]:
     return sorted(map(int, executors))
 
 
-def _options(options: Mapping[str, Any]) -> YarnOptions:
+def _read(value: Mapping[str, Any], shape: type[S], what: str = "") -> S:
     try:
-        return msgspec.convert(options, YarnOptions)
+        return msgspec.convert(value, shape)
     except msgspec.ValidationError as fault:
-        raise ShapeError(f"options: {fault}") from fault
-
-
-def _answer(answer: Mapping[str, Any]) -> YarnAnswer:
-    try:
-        return msgspec.convert(answer, YarnAnswer)
-    except msgspec.ValidationError as fault:
-        raise ShapeError(str(fault)) from fault
+        raise ShapeError(f"{what}{fault}") from fault

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import sys
 
-from podtide.adapters.conformance.runner import state_line
+from podtide.adapters.conformance.scaling import state_line
 from tests.properties.happenings import Run
 from tests.support.stored_state import decode, encode
 

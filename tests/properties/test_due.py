@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from podtide.adapters.conformance.runner import state_line
+from podtide.adapters.conformance.scaling import state_line
 from podtide.domain.protocol.config import ScalingConfig
 from tests.properties.happenings import Happening, Run, configs, happenings, news
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import example, given, strategies as st
 
-from podtide.adapters.conformance.runner import state_line
+from podtide.adapters.conformance.scaling import state_line
 from podtide.domain import engine
 from podtide.domain.base.units import LAST_MS, NEVER, ExecutorId, ProfileId
 from podtide.domain.protocol.config import ScalingConfig

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from podtide.adapters.conformance.runner import state_line
+from podtide.adapters.conformance.scaling import state_line
 from podtide.domain import engine
 from podtide.domain.engine import State
 from podtide.domain.protocol.config import ScalingConfig
