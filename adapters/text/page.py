@@ -40,10 +40,11 @@ _ASCII: Final = str.maketrans(
 )  # fmt: skip
 
 
-class _Console(Console):
+class PipeConsole(Console):
     """A console that leaves a closed pipe to its caller."""
 
     def on_broken_pipe(self) -> None:
+        """Raise what rich would end the process for."""
         raise BrokenPipeError
 
 
@@ -51,7 +52,7 @@ class Page:
     """Prints to one stream. ``width``: columns; ``unicode``: whether the encoding has more than ASCII."""
 
     def __init__(self, stream: IO[str], width: int | None = None) -> None:
-        self._console = _Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+        self._console = PipeConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
         self._encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
         self.width = max(WIDTH_MIN, min(WIDTH_MAX, self._console.width))
         self.unicode = self._encoding.replace("-", "").startswith("utf")

@@ -108,7 +108,10 @@ def draw(series: Mapping[str, Any], span_ms: Millis, width: int, glyphs: Glyphs)
         labelled = row % every == 0
         label = f"{round(row * top / (rows - 1)):,}" if labelled else ""
         lines.append(
-            [StyledSpan(f"{label:>{margin - 1}} {glyphs.tick if labelled else glyphs.side}", "axis"), *_runs(grid[row])]
+            [
+                StyledSpan(f"{label:>{margin - 1}} {glyphs.tick if labelled else glyphs.side}", "axis"),
+                *joined(grid[row]),
+            ]
         )
     lines.extend(_time_axis(span_ms, columns, margin, glyphs))
     return lines
@@ -196,8 +199,8 @@ def _line(grid: list[list[StyledSpan]], column: int, before: int, line: int, gly
     put(line, arrive)
 
 
-def _runs(cells: Sequence[StyledSpan]) -> Line:
-    """The cells of a row with neighbours of one style joined."""
+def joined(cells: Sequence[StyledSpan]) -> Line:
+    """The cells of a row, with neighbours of one style as one span."""
     runs: Line = []
     for cell in cells:
         if runs and runs[-1].style == cell.style:

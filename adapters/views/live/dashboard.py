@@ -87,7 +87,7 @@ class Frame:
         gap = [Text()] if height >= ROOMY else []
         head = [
             *self._header(snapshot),
-            *(self._alarm(text) for text in status.alarms(snapshot)[: max(1, height // 6)]),
+            *(self._page.text(f"! {text}", "threw") for text in status.alarms(snapshot)[: max(1, height // 6)]),
         ]
         executors = self._executors(snapshot, max(1, min(PROFILES_SHOWN, (height - len(head)) // 6)))
         held = self._held(snapshot, 1 if height < 20 else HELD_SHOWN)
@@ -141,9 +141,6 @@ class Frame:
         if snapshot.differences:
             parts.append(page.text(count(snapshot.differences, "difference"), "held"))
         return [name, self._packed(parts)]
-
-    def _alarm(self, text: str) -> Text:
-        return self._page.text(f"! {text}", "threw")
 
     def _executors(self, snapshot: status.LiveSnapshot, shown: int) -> list[Text]:
         page, profiles = self._page, snapshot.profiles
@@ -413,14 +410,4 @@ def graph(points: Sequence[status.TrendPoint], rows: int, glyphs: Glyphs) -> lis
             row = ceil(point.target / top * rows) - 1
             whole = cells[row][column].text == glyphs.busy
             cells[row][column] = StyledSpan(glyphs.level, "target on busy" if whole else "target on blank")
-    return [_joined(row) for row in reversed(cells)]
-
-
-def _joined(cells: Sequence[StyledSpan]) -> Line:
-    line: Line = []
-    for cell in cells:
-        if line and line[-1].style == cell.style:
-            line[-1] = StyledSpan(line[-1].text + cell.text, cell.style)
-        else:
-            line.append(cell)
-    return line
+    return [plot.joined(row) for row in reversed(cells)]

@@ -200,10 +200,6 @@ class LiveSnapshot:
         """Whether this run writes to the cluster."""
         return self.about.mode == ACT
 
-    def pods_by_state(self) -> dict[str, int]:
-        """Pods of all profiles by state, in the order of a pod's life; those with none left out."""
-        return {state: number for state in STATE_NAMES if (number := self.total.pods.get(state, 0))}
-
 
 # ---------------------------------------------------------------------------------------------------------------- health
 

@@ -14,11 +14,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Final, Self
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from podtide.adapters.text.page import Page
+from podtide.adapters.text.page import Page, PipeConsole
 from podtide.adapters.views.live.dashboard import Frame
 from podtide.adapters.views.live.status import LiveSnapshot
 from podtide.adapters.views.live.tracker import LiveTracker
@@ -31,13 +30,6 @@ FAREWELL_ROWS: Final = 16
 
 JOIN_S: Final = 2.0
 """Seconds that the end waits for a drawing under way: a terminal that was stopped must not stop the run."""
-
-
-class _Console(Console):
-    """A console that leaves a terminal that is gone to whoever draws."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
 
 
 def is_drawable(stream: IO[str]) -> bool:
@@ -60,7 +52,7 @@ class LiveTerminal:
         self._tracker = tracker
         self._alternate = alternate
         self._every = max(EVERY_S, every_s)
-        self._console = _Console(file=stream, markup=False, highlight=False, emoji=False)
+        self._console = PipeConsole(file=stream, markup=False, highlight=False, emoji=False)
         self._page = Page(stream)
         self._page.coloured = bool(self._console.color_system) and not self._console.no_color
         self._frame = Frame(self._page)

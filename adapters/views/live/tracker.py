@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from podtide.adapters.views.live import status
 from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
 from podtide.adapters.views.live.events import DEBUG, Line, TargetWatch, cause_of, held_words, lines_of
 from podtide.adapters.views.live.pods import PodCounts
-from podtide.adapters.views.stats.base import hold_size
+from podtide.adapters.views.stats.base import HoldKey, HoldTable
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.redaction import Redaction, Redactor
@@ -37,7 +37,7 @@ from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Command, ScheduleThrew, Step
 from podtide.domain.protocol.pod_stimuli import Stopping
-from podtide.domain.protocol.reasons import Held, Phase, Threw
+from podtide.domain.protocol.reasons import Held, Threw
 
 DECISIONS_KEPT: Final = 60
 """Lines of decisions that are kept."""
@@ -87,8 +87,8 @@ class LiveTracker:
         self._lines: deque[Line] = deque(maxlen=DECISIONS_KEPT)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._threw: Counter[str] = Counter()
-        self._held: dict[tuple[str, int], status.HeldNow] = {}
-        self._keepers: dict[str, tuple[str, int]] = {}
+        self._held = HoldTable()
+        self._held_words: dict[HoldKey, tuple[str, ...]] = {}  # of bounds that are not of single executors
         self._exit_code: int | None = None
         # what was told
         self._notices: deque[tuple[object, status.RepeatedNotice]] = deque(maxlen=NOTICES_KEPT)
@@ -204,7 +204,7 @@ class LiveTracker:
                 recent_width_ms=WIDTH_MS,
                 decisions=tuple(_frozen(line) for line in self._lines),
                 counts=dict(self._counts),
-                held=tuple(sorted(self._held.values(), key=lambda hold: (hold.since, hold.profile, hold.bound))),
+                held=tuple(sorted(self._held_now(), key=lambda hold: (hold.since, hold.profile, hold.bound))),
                 threw=dict(self._threw),
                 notices=tuple(one for _, one in self._notices),
                 notice_counts=dict(self._notice_counts),
@@ -256,34 +256,19 @@ class LiveTracker:
 
     def _hold(self, report: Held) -> None:
         self._change += 1
-        if report.executors:
-            for executor in report.executors:
-                self._keep(executor, report)
-            return
-        key = (report.bound.value, report.profile)
-        known = self._held.pop(key, None)
-        if report.phase is Phase.ENDED or (known is None and len(self._held) >= HELD_MAX):
-            return
-        number, keeps = hold_size(report)
-        since = report.at if known is None else known.since
-        self._held[key] = status.HeldNow(*key, since, number, keeps, held_words(report))
+        key, holds = (report.bound.value, report.profile), self._held.holds
+        if report.executors or key in holds or len(holds) < HELD_MAX:
+            self._held.take(report)
+        if not report.executors:
+            self._held_words.pop(key, None)
+            if key in holds:
+                self._held_words[key] = held_words(report)
 
-    def _keep(self, executor: str, report: Held) -> None:
-        """A bound of single executors: each is kept by one of them at a time."""
-        before = self._keepers.pop(executor, None)
-        if before is not None:
-            self._shift(before, report.at, -1)
-        if report.phase is not Phase.ENDED:
-            key = self._keepers[executor] = (report.bound.value, report.profile)
-            self._shift(key, report.at, 1)
-
-    def _shift(self, key: tuple[str, int], at: Millis, by: int) -> None:
-        known = self._held.pop(key, None)
-        number = by if known is None else known.number + by
-        if number > 0:
-            since = at if known is None else known.since
-            words = (f"kept {number:,} idle", f"by {bound_words(key[0])}")
-            self._held[key] = status.HeldNow(*key, since, number, True, words)
+    def _held_now(self) -> Iterator[status.HeldNow]:
+        for (bound, profile), hold in self._held.holds.items():
+            idle = (f"kept {hold.number:,} idle", f"by {bound_words(bound)}")
+            words = self._held_words.get((bound, profile), idle)
+            yield status.HeldNow(bound, profile, hold.since, hold.number, hold.keeps, words)
 
     # ---------------------------------------------------------------------------------------------------- over time
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from podtide.adapters.views.stats.series import History
 from podtide.domain.base.units import Millis
@@ -57,13 +57,53 @@ class Goal:
     replaced: bool = False
 
 
-@dataclass
-class HoldInForce:
-    """A bound in force on a profile: since when, how many it holds, and whether it keeps executors or holds pods back."""
+HoldKey: TypeAlias = tuple[str, int]
+"""A bound by its name, and the profile on which it is in force."""
+
+
+class HoldInForce(NamedTuple):
+    """A bound in force ``since``, since ``at`` as it is: how many it holds, and whether it keeps executors or holds pods
+    back."""
 
     since: Millis
+    at: Millis
     number: int
     keeps: bool
+
+
+class HoldTable:
+    """The bounds in force. Of bounds of single executors, one at a time keeps an executor."""
+
+    def __init__(self) -> None:
+        self.holds: dict[HoldKey, HoldInForce] = {}
+        self._keepers: dict[str, HoldKey] = {}
+
+    def take(self, report: Held) -> list[tuple[HoldKey, HoldInForce]]:
+        """Take note of a report; returns the bounds that change, as they were before."""
+        key, ends = (report.bound.value, report.profile), report.phase is Phase.ENDED
+        if not report.executors:
+            return self._set(key, report.at, None if ends else hold_size(report))
+        changed = []
+        for executor in report.executors:
+            before = self._keepers.pop(executor, None)
+            if before is not None:
+                changed += self._shift(before, report.at, -1)
+            if not ends:
+                self._keepers[executor] = key
+                changed += self._shift(key, report.at, 1)
+        return changed
+
+    def _shift(self, key: HoldKey, at: Millis, by: int) -> list[tuple[HoldKey, HoldInForce]]:
+        hold = self.holds.get(key)
+        number = by if hold is None else hold.number + by
+        return self._set(key, at, (number, True) if number > 0 else None)
+
+    def _set(self, key: HoldKey, at: Millis, size: tuple[int, bool] | None) -> list[tuple[HoldKey, HoldInForce]]:
+        """``size``: how many it holds, and whether it keeps executors; None: it holds no longer."""
+        before = self.holds.pop(key, None)
+        if size is not None:
+            self.holds[key] = HoldInForce(at if before is None else before.since, at, *size)
+        return [] if before is None else [(key, before)]
 
 
 class StatsBase:
@@ -85,8 +125,7 @@ class StatsBase:
         self._values: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._targets: dict[int, int] = {}
         self._open: dict[int, Goal] = {}
-        self._holds: dict[tuple[str, int], HoldInForce] = {}
-        self._keepers: dict[str, tuple[str, int]] = {}  # the bound that keeps an executor, where it is the executor's
+        self._holds = HoldTable()
         self._held_ms: Counter[tuple[str, int, bool]] = Counter()
         self._held_times: Counter[tuple[str, int, bool]] = Counter()
         self._coming: set[str] = set()  # executors under way, who have not registered
@@ -100,9 +139,10 @@ class StatsBase:
         """Executors that are there beyond the targets."""
         return sum(max(0, there - self._targets.get(profile, 0)) for profile, there in self._there_of.items())
 
-    def told_targets(self) -> dict[str, Any]:
-        """Targets that were raised, as plain data."""
+    def _began(self) -> dict[str, Any]:
+        """What a document begins with: how long it was, and the targets that were raised."""
         return {
+            "seconds": (self._now - self.start) / 1000,
             "targets": [
                 {
                     "at_ms": goal.at,
@@ -121,37 +161,34 @@ class StatsBase:
             "targets_left_out": self.counts["goals"] - len(self.goals),
         }
 
-    def told_bounds(self) -> dict[str, Any]:
-        """What held back and what kept, as plain data."""
-        return {"held": self._bounds(keeps=False), "kept": self._bounds(keeps=True)}
-
-    def told_calls(self) -> dict[str, Any]:
-        """Removals, waste and calls by their causes and names, as plain data."""
+    def _ended(self) -> dict[str, Any]:
+        """What a document says after that: causes, calls, what held back and what kept, and the end."""
         return {
             "removals": dict(sorted(self.removals.items())),
             "wasted_by": dict(sorted(self.wastes.items())),
             "calls": dict(sorted(self.calls.items())),
             "calls_failed": {name: number for name, number in sorted(self.failed_calls.items()) if number},
+            "held": self._bounds(keeps=False),
+            "kept": self._bounds(keeps=True),
+            "rounds_threw": self.counts["threw"],
+            "exit_code": self.exit_code,
         }
 
     def finish(self, now: Millis) -> None:
-        """The application has ended."""
+        """The application has ended: bounds still in force held until now."""
         self._pass(now)
-        self._close_holds(now)
+        for key, hold in self._holds.holds.items():
+            self._count_hold(key, hold, now)
+        self._holds = HoldTable()
 
     def _reported(self, reports: Iterable[Report]) -> None:
         """What a step reports: bounds, and rounds that threw."""
         for report in reports:
             if isinstance(report, Held):
-                self._held(report)
+                for key, hold in self._holds.take(report):
+                    self._count_hold(key, hold, report.at)
             elif isinstance(report, Threw):
                 self.counts["threw"] += 1
-
-    def _close_holds(self, now: Millis) -> None:
-        """The application has ended: bounds still in force held until now."""
-        for key, hold in self._holds.items():
-            self._count_hold(key, hold, now)
-        self._holds = {}
 
     def _bounds(self, *, keeps: bool) -> list[dict[str, Any]]:
         """The bounds of one sort, the heaviest first."""
@@ -195,38 +232,9 @@ class StatsBase:
 
     # --------------------------------------------------------------------------------------------------------- bounds
 
-    def _held(self, report: Held) -> None:
-        if report.executors:
-            for executor in report.executors:
-                self._keep(executor, report)
-            return
-        key = (report.bound.value, report.profile)
-        hold = self._holds.pop(key, None)
-        if hold is not None:
-            self._count_hold(key, hold, report.at)
-        if report.phase is not Phase.ENDED:
-            self._holds[key] = HoldInForce(report.at, *hold_size(report))
-
-    def _keep(self, executor: str, report: Held) -> None:
-        """A bound of single executors: each is kept by one of them at a time."""
-        before = self._keepers.pop(executor, None)
-        if before is not None:
-            self._shift(before, report.at, -1)
-        if report.phase is not Phase.ENDED:
-            key = self._keepers[executor] = (report.bound.value, report.profile)
-            self._shift(key, report.at, 1)
-
-    def _shift(self, key: tuple[str, int], at: Millis, by: int) -> None:
-        hold = self._holds.pop(key, None)
-        if hold is not None:
-            self._count_hold(key, hold, at)
-        number = by if hold is None else hold.number + by
-        if number > 0:
-            self._holds[key] = HoldInForce(at, number, keeps=True)
-
-    def _count_hold(self, key: tuple[str, int], hold: HoldInForce, until: Millis) -> None:
-        self._held_ms[*key, hold.keeps] += until - hold.since
-        self._held_times[*key, hold.keeps] += (until - hold.since) * hold.number
+    def _count_hold(self, key: HoldKey, hold: HoldInForce, until: Millis) -> None:
+        self._held_ms[*key, hold.keeps] += until - hold.at
+        self._held_times[*key, hold.keeps] += (until - hold.at) * hold.number
 
     # ----------------------------------------------------------------------------------------------------- over time
 

@@ -93,8 +93,7 @@ class KubernetesStats(StatsBase):
         """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/formats.md says."""
         counts = self.counts
         return {
-            "seconds": (self._now - self.start) / 1000,
-            **self.told_targets(),
+            **self._began(),
             "pods": {
                 "created": counts["created"],
                 "creations_failed": counts["creations_failed"],
@@ -107,10 +106,7 @@ class KubernetesStats(StatsBase):
                 "executor_seconds": self._executor_ms / 1000,
                 "waiting_seconds": self._waiting_ms / 1000,
             },
-            **self.told_calls(),
-            **self.told_bounds(),
-            "rounds_threw": counts["threw"],
-            "exit_code": self.exit_code,
+            **self._ended(),
             "series": self.history.document(),
         }
 

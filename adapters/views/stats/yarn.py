@@ -131,8 +131,7 @@ class YarnStats(StatsBase):
         """The summary as plain data: counts, seconds and milliseconds since the epoch, as docs/formats.md says."""
         counts = self.counts
         return {
-            "seconds": (self._now - self.start) / 1000,
-            **self.told_targets(),
+            **self._began(),
             "containers": {
                 "requested": counts["requested"],
                 "localized": counts["localized"],
@@ -157,10 +156,7 @@ class YarnStats(StatsBase):
                 "included": counts["included"],
                 "decommissioning": counts["decommissioning"],
             },
-            **self.told_calls(),
-            **self.told_bounds(),
-            "rounds_threw": counts["threw"],
-            "exit_code": self.exit_code,
+            **self._ended(),
             "ending": self.ending,
             "series": self.history.document(),
         }

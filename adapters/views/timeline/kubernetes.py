@@ -38,7 +38,7 @@ from podtide.domain.engine import AnyStimulus, State
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
 from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
-from podtide.domain.protocol.reasons import Fact, Held, Phase, Threw
+from podtide.domain.protocol.reasons import Fact, Held, Phase, Threw, Why
 
 HEAD: Final = 60
 TAIL: Final = 60
@@ -154,9 +154,8 @@ class PodTimeline:
 
     # ---------------------------------------------------------------------------------------------------- collecting
 
-    def _hear(self, now: Millis, stimulus: AnyStimulus) -> None:
+    def _hear(self, now: Millis, stimulus: AnyStimulus) -> None:  # noqa: ARG002 - on YARN it becomes a moment
         """Something that arrived."""
-        del now
         if isinstance(stimulus, Outcome):
             self._answered(stimulus)
 
@@ -164,31 +163,22 @@ class PodTimeline:
         """One command, but for the creation of a pod."""
         match command:
             case pc.DeletePods(executors=executors):
-                moment = self._run(now, ("delete", command.why.cause, executors is None))
-                self._why(moment, command.why.cause.value, command.why.facts)
-                moment.extend(executors or ())
+                self._merge(now, ("delete", command.why.cause, executors is None), command.why, executors or ())
             case pc.DeletePod(executor=executor):
-                moment = self._run(now, ("delete", command.why.cause, False))
-                self._why(moment, command.why.cause.value, command.why.facts)
-                moment.extend((executor,))
+                self._merge(now, ("delete", command.why.cause, False), command.why, (executor,))
             case pc.RemoveExecutor(executor=executor, reason=reason):
-                moment = self._run(now, ("gone", command.why.cause, reason.kind, reason.exit_code))
+                key = ("gone", command.why.cause, reason.kind, reason.exit_code)
+                moment = self._merge(now, key, command.why, (executor,))
                 moment.text = moment.text or exit_words(reason._asdict())
-                self._why(moment, command.why.cause.value, command.why.facts)
-                moment.extend((executor,))
             case Kill() | Decommission():
-                cause = command.departures[0].why.cause
-                moment = self._run(now, ("let go", type(command), cause))
+                why = command.departures[0].why
+                moment = self._merge(now, ("let go", type(command), why.cause), why, command.executors)
                 moment.text = "kill" if isinstance(command, Kill) else "decommission"
-                self._why(moment, cause.value, command.departures[0].why.facts)
-                moment.extend(command.executors)
             case pc.CreateSet(replicas=replicas, kind=kind) | pc.ScaleSet(replicas=replicas, kind=kind):
                 moment = self._run(now, ("set", kind, command.profile))
                 moment.profile, moment.after, moment.text = command.profile, replicas, kind
             case pc.StopApplication(exit_code=code):
-                moment = self._run(now, ("exit", code))
-                self._why(moment, command.why.cause.value, command.why.facts)
-                moment.after = code
+                self._merge(now, ("exit", code), command.why).after = code
             case _:
                 pass
 
@@ -196,6 +186,16 @@ class PodTimeline:
         """A round ended in an exception."""
         moment = self._run(now, ("threw", machine, what[:200]))
         moment.text, moment.cause = machine, what
+
+    def _merge(
+        self, now: Millis, key: tuple[Any, ...], why: Why, executors: Sequence[object] = (), *, fresh: bool = False
+    ) -> MergedMoment:
+        """The moment that something of this kind belongs to, with these executors more; the first one's reason counts."""
+        moment = self._run(now, key, fresh=fresh)
+        if moment.moves == 1 and not moment.number:
+            moment.cause, moment.facts = why.cause.value, why.facts
+        moment.extend(executors)
+        return moment
 
     def _run(self, now: Millis, key: tuple[Any, ...], *, fresh: bool = False) -> MergedMoment:
         """The moment that something of this kind belongs to."""
@@ -206,27 +206,19 @@ class PodTimeline:
             return moment
         if moment is not None:
             self._keep(moment)
-        moment = self._open[key] = MergedMoment(self._next(), str(key[0]), now, now)
+        self.total += 1
+        moment = self._open[key] = MergedMoment(self.total, str(key[0]), now, now)
         if len(self._open) > HEAD + TAIL:
             oldest = next((k for k, one in self._open.items() if not one.held and one is not moment), None)
             if oldest is not None:
                 self._keep(self._open.pop(oldest))
         return moment
 
-    def _next(self) -> int:
-        self.total += 1
-        return self.total
-
     def _keep(self, moment: MergedMoment) -> None:
         if moment.order <= HEAD:
             self._head.append(moment)
         else:
             self._tail.append(moment)
-
-    @staticmethod
-    def _why(moment: MergedMoment, cause: str, facts: Mapping[str, Fact]) -> None:
-        if moment.moves == 1 and not moment.number:
-            moment.cause, moment.facts = cause, facts
 
     def _aims(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
         """Targets that moved, and why: as the pods allocator knows them, or as they were asked for where it has none."""
@@ -274,13 +266,11 @@ class PodTimeline:
         for command in created:
             by_profile.setdefault(command.profile, []).append(command)
         for profile, commands in by_profile.items():
-            facts = commands[0].why.facts
-            key = ("create", profile)
+            why, key = commands[0].why, ("create", profile)
             run = self._open.get(key)
-            moment = self._run(now, key, fresh=run is not None and run.facts.get("target") != facts.get("target"))
-            self._why(moment, commands[0].why.cause.value, facts)
+            fresh = run is not None and run.facts.get("target") != why.facts.get("target")
+            moment = self._merge(now, key, why, [command.executor for command in commands], fresh=fresh)
             moment.profile = profile
-            moment.extend([command.executor for command in commands])
             for command in commands:
                 if len(self._calls) < CALLS_MAX:
                     self._calls[command.serial] = moment

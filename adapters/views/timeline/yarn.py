@@ -79,8 +79,7 @@ class YarnTimeline(PodTimeline):
             case ym.RequestContainers():
                 self._requested(now, command)
             case ym.CancelRequests(spans=spans):
-                moment = self._run(now, ("cancel", command.why.cause, command.profile))
-                self._why(moment, command.why.cause.value, command.why.facts)
+                moment = self._merge(now, ("cancel", command.why.cause, command.profile), command.why)
                 moment.profile = command.profile
                 moment.number += count_of(spans)
             case ym.TakeRequests(matches=matches):
@@ -91,9 +90,7 @@ class YarnTimeline(PodTimeline):
             case ym.ReleaseContainers() if command.why.cause is Cause.KILLED:
                 pass  # it follows from the kill, which is told
             case ym.ReleaseContainers(containers=containers):
-                moment = self._run(now, ("release", command.why.cause))
-                self._why(moment, command.why.cause.value, command.why.facts)
-                moment.extend(containers)
+                self._merge(now, ("release", command.why.cause), command.why, containers)
             case ym.UpdateExclusions(added=added, removed=removed):
                 for kind, hosts in (("exclude", added), ("include", removed)):
                     if hosts:
@@ -103,10 +100,8 @@ class YarnTimeline(PodTimeline):
             case ym.DecommissionHost(host=host):
                 self._run(now, ("node leaves",)).extend((host,))
             case RemoveExecutor(executor=executor):
-                if self._gone != (
-                    now,
-                    executor,
-                ):  # the application master may tell it twice: as an answer, and by itself
+                # The application master may tell it twice: as an answer, and by itself.
+                if self._gone != (now, executor):
                     self._gone = now, executor
                     self._removed(now, command)
             case ym.EndApplication():
@@ -146,10 +141,8 @@ class YarnTimeline(PodTimeline):
                     placed.wished[host] = None
 
     def _launched(self, now: Millis, command: ym.LaunchExecutor) -> None:
-        moment = self._run(now, ("launch", command.profile))
-        self._why(moment, command.why.cause.value, command.why.facts)
+        moment = self._merge(now, ("launch", command.profile), command.why, (command.executor,))
         moment.profile = command.profile
-        moment.extend((command.executor,))
         placed = self._placed.setdefault(moment.order, Placed())
         placed.near[self._near.pop(command.container, "anywhere")] += 1
         if len(placed.hosts) < IDS_KEPT:
