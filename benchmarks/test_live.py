@@ -19,7 +19,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from podtide.adapters.clock import SystemClock
-from podtide.adapters.kubernetes.api import Answer, Stream
+from podtide.adapters.kubernetes.api import ApiAnswer, Stream
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator
 from podtide.adapters.recording import RecordingWriter, header_of
 from podtide.adapters.recording.recorder import Recorder
@@ -105,8 +105,8 @@ def test_a_manifest(benchmark: BenchmarkFixture, compared: Compared) -> None:
 class PromptApi:
     """Answers at once."""
 
-    def call(self, *_: object, **__: object) -> Answer:
-        return Answer(201, CREATED)
+    def call(self, *_: object, **__: object) -> ApiAnswer:
+        return ApiAnswer(201, CREATED)
 
     def stream(self, *_: object, **__: object) -> Stream:
         raise NotImplementedError

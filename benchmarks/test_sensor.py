@@ -18,7 +18,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from podtide.adapters.kubernetes.codec import PodPage, read_event, read_pods
-from podtide.adapters.kubernetes.watch.lists import Known, Listed
+from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods
 from podtide.adapters.kubernetes.watch.stream import WatchReader
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
@@ -170,11 +170,11 @@ def test_an_event_of_a_watch(
 
 def test_a_list_taken_by_the_sensor(benchmark: BenchmarkFixture, pages: list[bytes], compared: Compared) -> None:
     """Bytes of a periodic list of 5,000 pods to what is heard; every pod is known."""
-    known = Known()
+    known = KnownPods()
 
     def take() -> int:
         read = [page for page in map(read_pods, pages) if isinstance(page, PodPage)]
-        listed = Listed(tuple(one for page in read for one in page.pods), "200000", len(read))
+        listed = ListedPods(tuple(one for page in read for one in page.pods), "200000", len(read))
         return len(known.take_list(listed, floor=known.floor, fresh=True).pods)
 
     assert benchmark.pedantic(take, rounds=15, iterations=1, warmup_rounds=2) == PODS
@@ -187,7 +187,7 @@ def test_events_taken_by_the_sensor(benchmark: BenchmarkFixture, compared: Compa
     chunks = [stream[at : at + 65_536] for at in range(0, len(stream), 65_536)]
 
     def take() -> int:
-        known, reader = Known(), WatchReader("1")
+        known, reader = KnownPods(), WatchReader("1")
         return sum(known.take_event(event) for chunk in chunks for event in reader.read(chunk).events)
 
     assert benchmark.pedantic(take, rounds=30, iterations=1, warmup_rounds=3) == 1_000

@@ -37,7 +37,7 @@ class NoAnswer(Exception):
         self.refused = refused
 
 
-class Reply(NamedTuple):
+class DriverReply(NamedTuple):
     """An answer, whatever its status."""
 
     status: int
@@ -47,7 +47,7 @@ class Reply(NamedTuple):
 class Get(Protocol):
     """What the sensor needs; a fake is a function."""
 
-    def __call__(self, path: str) -> Reply:
+    def __call__(self, path: str) -> DriverReply:
         """The answer to GET ``/api/v1/<path>``. Raises NoAnswer."""
         ...
 
@@ -109,7 +109,7 @@ class DriverHttp:
         except OSError as problem:
             raise DriverRefused(f"{access.ca_file}: {problem.strerror or problem}") from None
 
-    def __call__(self, path: str) -> Reply:
+    def __call__(self, path: str) -> DriverReply:
         """The answer to GET ``/api/v1/<path>``. Raises NoAnswer."""
         url = f"{self.base}/api/v1/{path}"
         end = self._clock.monotonic() + self._timeout_s
@@ -122,7 +122,7 @@ class DriverHttp:
                 raise NoAnswer(f"{self.base} redirects to another host, which is not followed")
         raise NoAnswer(f"{self.base} redirects more than {REDIRECTS_MAX} times")
 
-    def _get(self, url: str, end: float) -> tuple[Reply, str | None]:
+    def _get(self, url: str, end: float) -> tuple[DriverReply, str | None]:
         import urllib3  # noqa: PLC0415 - as above
 
         errors = urllib3.exceptions
@@ -133,7 +133,7 @@ class DriverHttp:
             response = self._pool.request("GET", url, redirect=False, preload_content=False, timeout=timeout)
             body = self._body(response, end)
             location = response.headers.get("Location") if 300 <= response.status < 400 else None
-            return Reply(response.status, body), location
+            return DriverReply(response.status, body), location
         except NoAnswer:
             _close(response)
             raise

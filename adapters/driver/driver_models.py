@@ -29,7 +29,7 @@ LISTED_MAX = 200_000
 """Entries of one list that are looked at."""
 
 
-class Job(Struct, frozen=True):
+class RestJob(Struct, frozen=True):
     """JobData."""
 
     job: Int = field(name="jobId")
@@ -37,7 +37,7 @@ class Job(Struct, frozen=True):
     stages: list[Int] = field(name="stageIds", default_factory=list)
 
 
-class Stage(Struct, frozen=True):
+class RestStage(Struct, frozen=True):
     """StageData."""
 
     status: Text
@@ -56,14 +56,14 @@ class Stage(Struct, frozen=True):
     rdds: list[Int] = field(name="rddIds", default_factory=list)
 
 
-class Peak(Struct, frozen=True):
+class RestPeak(Struct, frozen=True):
     """ExecutorMetrics, as far as the roll plugin reads them."""
 
     heap: Long = field(name="JVMHeapMemory", default=0)
     offheap: Long = field(name="JVMOffHeapMemory", default=0)
 
 
-class Executor(Struct, frozen=True):
+class RestExecutor(Struct, frozen=True):
     """ExecutorSummary."""
 
     executor: Name = field(name="id")
@@ -84,46 +84,46 @@ class Executor(Struct, frozen=True):
     excluded: bool = field(name="isExcluded", default=False)
     duration: Long = field(name="totalDuration", default=0)
     gc: Long = field(name="totalGCTime", default=0)
-    peak: Peak | None = field(name="peakMemoryMetrics", default=None)
+    peak: RestPeak | None = field(name="peakMemoryMetrics", default=None)
 
 
-class Amount(Struct, frozen=True):
+class RestAmount(Struct, frozen=True):
     """ExecutorResourceRequest, TaskResourceRequest."""
 
     amount: float = 0.0
 
 
-class Profile(Struct, frozen=True):
+class RestProfile(Struct, frozen=True):
     """ResourceProfileInfo."""
 
     profile: Int = field(name="id")
-    executor: dict[str, Amount] = field(name="executorResources", default_factory=dict)
-    task: dict[str, Amount] = field(name="taskResources", default_factory=dict)
+    executor: dict[str, RestAmount] = field(name="executorResources", default_factory=dict)
+    task: dict[str, RestAmount] = field(name="taskResources", default_factory=dict)
 
 
-class Environment(Struct, frozen=True):
+class RestEnvironment(Struct, frozen=True):
     """ApplicationEnvironmentInfo, the resource profiles alone."""
 
-    profiles: list[Profile] = field(name="resourceProfiles", default_factory=list)
+    profiles: list[RestProfile] = field(name="resourceProfiles", default_factory=list)
 
 
-class Conf(Struct, frozen=True):
+class RestConf(Struct, frozen=True):
     """ApplicationEnvironmentInfo again, the configuration alone."""
 
     properties: list[tuple[str, str | None]] = field(name="sparkProperties", default_factory=list)
 
 
-class AppAttempt(Struct, frozen=True):
+class RestAttempt(Struct, frozen=True):
     """ApplicationAttemptInfo."""
 
     completed: bool = False
 
 
-class App(Struct, frozen=True):
+class RestApp(Struct, frozen=True):
     """ApplicationInfo; the newest attempt comes first."""
 
     id: Name
-    attempts: list[AppAttempt] = field(default_factory=list)
+    attempts: list[RestAttempt] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
@@ -134,17 +134,17 @@ class App(Struct, frozen=True):
 S = TypeVar("S")
 
 
-class Unreadable(Exception):
+class UnreadableReply(Exception):
     """An answer that is not what the driver's API says; the text names the place in it."""
 
 
 def decode(kind: type[S], body: bytes) -> S:
-    """Decode an answer. Raises Unreadable."""
+    """Decode an answer. Raises UnreadableReply."""
     try:
         found: S = _decoder(cast(Any, kind)).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         text = str(problem).replace("\n", " ")[:200]
-        raise Unreadable(text or type(problem).__name__) from None
+        raise UnreadableReply(text or type(problem).__name__) from None
     return found
 
 
@@ -153,7 +153,7 @@ def _decoder(kind: Any) -> Any:
     return msgspec.json.Decoder(kind)
 
 
-def jobs(listed: list[Job]) -> tuple[JobSeen, ...]:
+def jobs(listed: list[RestJob]) -> tuple[JobSeen, ...]:
     """The jobs that run."""
     return tuple(JobSeen(one.job, tuple(one.stages)) for one in listed[:LISTED_MAX] if one.status == "RUNNING")
 
@@ -161,7 +161,7 @@ def jobs(listed: list[Job]) -> tuple[JobSeen, ...]:
 _STATUSES = {status.value: status for status in StageStatus}
 
 
-def stages(listed: list[Stage]) -> tuple[StageSeen, ...]:
+def stages(listed: list[RestStage]) -> tuple[StageSeen, ...]:
     """The stages of a known status."""
     return tuple(
         StageSeen(
@@ -184,7 +184,7 @@ def stages(listed: list[Stage]) -> tuple[StageSeen, ...]:
     )
 
 
-def executors(listed: list[Executor]) -> tuple[ExecutorSeen, ...]:
+def executors(listed: list[RestExecutor]) -> tuple[ExecutorSeen, ...]:
     """All executors, the driver among them."""
     return tuple(
         ExecutorSeen(
@@ -213,7 +213,7 @@ def executors(listed: list[Executor]) -> tuple[ExecutorSeen, ...]:
     )
 
 
-def profiles(environment: Environment) -> tuple[ProfileSeen, ...]:
+def profiles(environment: RestEnvironment) -> tuple[ProfileSeen, ...]:
     """The resource profiles."""
     return tuple(
         ProfileSeen(

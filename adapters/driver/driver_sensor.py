@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.driver import driver_models as shapes
-from podtide.adapters.driver.driver_client import Get, NoAnswer, Reply
-from podtide.adapters.driver.driver_models import Unreadable, decode
+from podtide.adapters.driver.driver_client import DriverReply, Get, NoAnswer
+from podtide.adapters.driver.driver_models import UnreadableReply, decode
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.redaction import REDACTED
@@ -68,10 +68,10 @@ class DriverSilent(Exception):
 def ask_conf(get: Get, app_id: str, hidden: list[str] | None = None) -> dict[str, str]:
     """The driver's own configuration, but for what Spark redacts, whose keys go to ``hidden``. Raises DriverSilent."""
     try:
-        environment = _decoded(shapes.Conf, _reply(get, app_id, "/environment"), app_id, "environment")
+        environment = _decoded(shapes.RestConf, _reply(get, app_id, "/environment"), app_id, "environment")
     except NoAnswer as problem:
         raise DriverSilent(problem.why) from None
-    except (_NoSuchApp, _NotReady, Unreadable) as problem:
+    except (_NoSuchApp, _NotReady, UnreadableReply) as problem:
         raise DriverSilent(str(problem)) from None
     pairs = environment.properties[: shapes.LISTED_MAX]
     if hidden is not None:
@@ -79,12 +79,12 @@ def ask_conf(get: Get, app_id: str, hidden: list[str] | None = None) -> dict[str
     return {key: text for key, text in pairs if text is not None and text != REDACTED}
 
 
-def _reply(get: Get, app_id: str, path: str) -> Reply:
+def _reply(get: Get, app_id: str, path: str) -> DriverReply:
     return get(f"applications/{quote(app_id, safe='')}{path}")
 
 
-def _decoded(kind: type[S], reply: Reply, app_id: str | None, path: str) -> S:
-    """What an answer holds. Raises _NoSuchApp, _NotReady or Unreadable."""
+def _decoded(kind: type[S], reply: DriverReply, app_id: str | None, path: str) -> S:
+    """What an answer holds. Raises _NoSuchApp, _NotReady or UnreadableReply."""
     what = path.partition("?")[0].strip("/") or "application"
     if reply.status == 404 and reply.body.startswith(b"no such app"):
         raise _NoSuchApp(f"the driver knows no application {app_id}")
@@ -94,8 +94,8 @@ def _decoded(kind: type[S], reply: Reply, app_id: str | None, path: str) -> S:
         raise _NotReady(f"the driver answers with status {reply.status} for {what}")
     try:
         return decode(kind, reply.body)
-    except Unreadable as problem:
-        raise Unreadable(f"the driver's answer for {what} cannot be read: {problem}") from None
+    except UnreadableReply as problem:
+        raise UnreadableReply(f"the driver's answer for {what} cannot be read: {problem}") from None
 
 
 class DriverSensor:
@@ -179,7 +179,7 @@ class DriverSensor:
             return self._failed(problem.why, gone=problem.refused, after_s=self._settings.refused_s)
         except _NoSuchApp as problem:
             return self._failed(str(problem), gone=True)
-        except (_NotReady, Unreadable) as problem:
+        except (_NotReady, UnreadableReply) as problem:
             return self._failed(str(problem), gone=False)
         if snapshot is None:
             self._end("the application has completed")
@@ -200,21 +200,21 @@ class DriverSensor:
             self.app_id = self._discover()
         now = self._clock.monotonic()
         if not self.looks or now - self._completed_at >= COMPLETED_EVERY_S:
-            app = self._ask(shapes.App, "")
+            app = self._ask(shapes.RestApp, "")
             self._completed_at = now
             if app.over:
                 return None
-        jobs = shapes.jobs(self._ask(list[shapes.Job], "/jobs?status=running"))
-        stages = shapes.stages(self._ask(list[shapes.Stage], "/stages?status=active&status=pending"))
+        jobs = shapes.jobs(self._ask(list[shapes.RestJob], "/jobs?status=running"))
+        stages = shapes.stages(self._ask(list[shapes.RestStage], "/stages?status=active&status=pending"))
         stages += self._left(stages)
-        executors = shapes.executors(self._ask(list[shapes.Executor], "/allexecutors"))
+        executors = shapes.executors(self._ask(list[shapes.RestExecutor], "/allexecutors"))
         snapshot = DriverSnapshot(jobs, stages, executors, self._profiles or ())
         stale = self._profiles is None or now - self._profiles_at >= PROFILES_EVERY_S
         unknown = self._view.unknown_profiles(snapshot)
         if self._profiles is None or (unknown and (stale or self._news_of(unknown))):
             self._asked_for = unknown
             self._profiles_at = now
-            self._profiles = shapes.profiles(self._ask(shapes.Environment, "/environment"))
+            self._profiles = shapes.profiles(self._ask(shapes.RestEnvironment, "/environment"))
             snapshot = snapshot._replace(profiles=self._profiles)
         return snapshot
 
@@ -231,13 +231,15 @@ class DriverSensor:
             reply = self._reply(f"/stages/{stage}?details=false")
             if reply.status == 404:  # forgotten already (spark.ui.retainedStages)
                 continue
-            attempts = shapes.stages(_decoded(list[shapes.Stage], reply, self.app_id, f"/stages/{stage}")[-LEFT_MAX:])
+            attempts = shapes.stages(
+                _decoded(list[shapes.RestStage], reply, self.app_id, f"/stages/{stage}")[-LEFT_MAX:]
+            )
             found.extend(one for one in attempts if one.key in left and one.key not in there)
         return tuple(found)
 
     def _discover(self) -> str:
         """The one application that the driver's API knows."""
-        apps = _decoded(list[shapes.App], self._get("applications"), None, "applications")
+        apps = _decoded(list[shapes.RestApp], self._get("applications"), None, "applications")
         running = [app for app in apps if not app.over] or apps
         if len(running) != 1:
             named = ", ".join(sorted(app.id[:80] for app in running)[:5])
@@ -249,7 +251,7 @@ class DriverSensor:
     def _ask(self, kind: type[S], path: str) -> S:
         return _decoded(kind, self._reply(path), self.app_id, path)
 
-    def _reply(self, path: str) -> Reply:
+    def _reply(self, path: str) -> DriverReply:
         return _reply(self._get, self.app_id or "", path)
 
     # ------------------------------------------------------------------------------------------------- there and gone

@@ -39,19 +39,19 @@ class _Object(Struct, frozen=True, forbid_unknown_fields=True):
     stop: bool = False
 
 
-class Refused(Exception):
+class LineRefused(Exception):
     """A line that means nothing; the message says what was expected."""
 
 
-class Status:
+class StatusAsked:
     """Somebody asks how things are."""
 
 
-class Stop:
+class StopAsked:
     """Somebody asks for the end."""
 
 
-class Target:
+class TargetAsked:
     """A target of one profile."""
 
     def __init__(self, profile: ProfileId, executors: int) -> None:
@@ -59,7 +59,7 @@ class Target:
         self.executors = executors
 
 
-Order: TypeAlias = Target | KillRequested | DecommissionRequested | Status | Stop
+Order: TypeAlias = TargetAsked | KillRequested | DecommissionRequested | StatusAsked | StopAsked
 
 COMMANDS: Final = (
     "target N, target PROFILE N, kill ID..., decommission ID..., status or stop, or a JSON object such as "
@@ -68,7 +68,7 @@ COMMANDS: Final = (
 
 
 def understand(line: str) -> Order | None:
-    """What a line asks for; None for an empty one and a comment. Raises Refused."""
+    """What a line asks for; None for an empty one and a comment. Raises LineRefused."""
     text = line.strip()
     if not text or text.startswith("#"):
         return None
@@ -77,30 +77,30 @@ def understand(line: str) -> Order | None:
     word, *rest = text.split()
     match word:
         case "target" if len(rest) == 1:
-            return Target(DEFAULT_PROFILE, _number(rest[0], EXECUTORS_MAX, "executors"))
+            return TargetAsked(DEFAULT_PROFILE, _number(rest[0], EXECUTORS_MAX, "executors"))
         case "target" if len(rest) == 2:
             profile = _number(rest[0], PROFILE_MAX, "a profile")
-            return Target(ProfileId(profile), _number(rest[1], EXECUTORS_MAX, "executors"))
+            return TargetAsked(ProfileId(profile), _number(rest[1], EXECUTORS_MAX, "executors"))
         case "target":
-            raise Refused("expected target N or target PROFILE N")
+            raise LineRefused("expected target N or target PROFILE N")
         case "kill":
             return KillRequested(0, _ids(rest, "kill"), force=True)
         case "decommission":
             return DecommissionRequested(0, _ids(rest, "decommission"), DECOMMISSION_MESSAGE)
         case "status" | "stop" if rest:
-            raise Refused(f"expected {word} alone")
+            raise LineRefused(f"expected {word} alone")
         case "status":
-            return Status()
+            return StatusAsked()
         case "stop":
-            return Stop()
+            return StopAsked()
         case _:
-            raise Refused(f"expected {COMMANDS}, got {word[:40]!r}")
+            raise LineRefused(f"expected {COMMANDS}, got {word[:40]!r}")
 
 
 def _number(text: str, most: int, what: str) -> int:
     number = int(text) if _COUNT.fullmatch(text) is not None and int(text) <= most else None
     if number is None:
-        raise Refused(f"expected {what} from 0 to {most}, got {text[:40]!r}")
+        raise LineRefused(f"expected {what} from 0 to {most}, got {text[:40]!r}")
     return number
 
 
@@ -110,7 +110,7 @@ def _ids(words: list[str], word: str) -> tuple[ExecutorId, ...]:
     except msgspec.ValidationError:
         wrong = next((one[:40] for one in words if _ID.fullmatch(one) is None), None)
         got = f"got {wrong!r}" if wrong is not None else f"got {len(words)}"
-        raise Refused(f"expected {word} and 1 to {IDS_MAX} executor ids, {got}") from None
+        raise LineRefused(f"expected {word} and 1 to {IDS_MAX} executor ids, {got}") from None
 
 
 _COUNT: Final = re.compile(r"[0-9]{1,10}")
@@ -122,7 +122,7 @@ def _object(text: str) -> Order:
     try:
         order = _decoder.decode(text)
     except (msgspec.DecodeError, RecursionError) as problem:
-        raise Refused(f"not understood as JSON: {str(problem).splitlines()[0][:200]}") from None
+        raise LineRefused(f"not understood as JSON: {str(problem).splitlines()[0][:200]}") from None
     words = [
         name
         for name, given in (
@@ -135,15 +135,15 @@ def _object(text: str) -> Order:
         if given
     ]
     if len(words) != 1:
-        raise Refused(
+        raise LineRefused(
             f"expected one of target, kill, decommission, status and stop, got {' and '.join(words) or 'none'}"
         )
     if order.profile is not None and order.target is None:
-        raise Refused("profile: expected beside target alone")
+        raise LineRefused("profile: expected beside target alone")
     if order.target is not None:
-        return Target(ProfileId(order.profile or 0), order.target)
+        return TargetAsked(ProfileId(order.profile or 0), order.target)
     if order.kill is not None:
         return KillRequested(0, tuple(map(ExecutorId, dict.fromkeys(order.kill))), force=True)
     if order.decommission is not None:
         return DecommissionRequested(0, tuple(map(ExecutorId, dict.fromkeys(order.decommission))), DECOMMISSION_MESSAGE)
-    return Status() if order.status else Stop()
+    return StatusAsked() if order.status else StopAsked()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.driver.line_protocol import Refused, Status, Stop, Target, understand
+from podtide.adapters.driver.line_protocol import LineRefused, StatusAsked, StopAsked, TargetAsked, understand
 from podtide.adapters.driver.schedule import EXECUTORS_MAX, TargetError, read_schedule
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
@@ -265,23 +265,23 @@ class LineSource:
         except UnicodeDecodeError:
             self._refuse(f"line {self._number}: expected UTF-8 text")
             return
-        except Refused as refused:
+        except LineRefused as refused:
             self._refuse(f"line {self._number}: {refused}")
             return
         match order:
             case None:
                 pass
-            case Target():
+            case TargetAsked():
                 self._aim(order)
-            case Status():
+            case StatusAsked():
                 self._on_status()
-            case Stop():
+            case StopAsked():
                 self._stopped = True
                 self._on_stop()
             case _:
                 self._hear(order)
 
-    def _aim(self, target: Target) -> None:
+    def _aim(self, target: TargetAsked) -> None:
         if target.profile not in self._targets and len(self._targets) >= PROFILES_MAX:
             self._refuse(f"line {self._number}: targets for more than {PROFILES_MAX} profiles")
             return

@@ -60,44 +60,44 @@ class Metrics(Struct, frozen=True):
     input: Input | None = field(name="Input Metrics", default=None)
 
 
-class EndedTask(wire.TaskInfo, gc=False, frozen=True):
+class FullTaskInfo(wire.TaskInfo, gc=False, frozen=True):
     """Task Info of a task that ended."""
 
     partition: wire.Int = field(name="Partition ID", default=-1)
 
 
-class TaskEndLine(wire.TaskEndLine, frozen=True):
+class FullTaskEndLine(wire.TaskEndLine, frozen=True):
     """SparkListenerTaskEnd, with metrics."""
 
-    info: EndedTask = field(name="Task Info")
+    info: FullTaskInfo = field(name="Task Info")
     kind: str = field(name="Task Type", default="")
     metrics: Metrics | None = field(name="Task Metrics", default=None)
 
 
-class Rdd(wire.RddInfo, frozen=True):
+class FullRddInfo(wire.RddInfo, frozen=True):
     """One RDD of a stage."""
 
     barrier: bool = field(name="Barrier", default=False)
 
 
-class Stage(wire.StageInfo, frozen=True):
+class FullStageInfo(wire.StageInfo, frozen=True):
     """Stage Info."""
 
     name: str = field(name="Stage Name", default="")
-    rdds: list[Rdd] = field(name="RDD Info", default_factory=list)  # type: ignore[assignment]  # read only
+    rdds: list[FullRddInfo] = field(name="RDD Info", default_factory=list)  # type: ignore[assignment]  # read only
     failure: str | None = field(name="Failure Reason", default=None)
 
 
-class StageSubmittedLine(wire.StageSubmittedLine, frozen=True):
+class FullStageSubmittedLine(wire.StageSubmittedLine, frozen=True):
     """SparkListenerStageSubmitted."""
 
-    info: Stage = field(name="Stage Info")
+    info: FullStageInfo = field(name="Stage Info")
 
 
-class StageCompletedLine(wire.StageCompletedLine, frozen=True):
+class FullStageCompletedLine(wire.StageCompletedLine, frozen=True):
     """SparkListenerStageCompleted."""
 
-    info: Stage = field(name="Stage Info")
+    info: FullStageInfo = field(name="Stage Info")
 
 
 class JobProperties(Struct, frozen=True):
@@ -114,7 +114,7 @@ class JobProperties(Struct, frozen=True):
     batch_time: str | None = field(name="spark.streaming.internal.batchTime", default=None)
 
 
-class JobStartLine(wire.JobStartLine, frozen=True):
+class FullJobStartLine(wire.JobStartLine, frozen=True):
     """SparkListenerJobStart. Before 1.2 the ids of its stages are all that is said of them."""
 
     properties: JobProperties | None = field(name="Properties", default=None)
@@ -127,13 +127,13 @@ class JobResult(Struct, frozen=True):
     result: str = field(name="Result", default="")
 
 
-class JobEndLine(wire.JobEndLine, frozen=True):
+class FullJobEndLine(wire.JobEndLine, frozen=True):
     """SparkListenerJobEnd."""
 
     result: JobResult | None = field(name="Job Result", default=None)
 
 
-class ExecutorInfo(wire.ExecutorInfo, frozen=True):
+class FullExecutorInfo(wire.ExecutorInfo, frozen=True):
     """Executor Info."""
 
     host: str = field(name="Host", default="")
@@ -141,22 +141,22 @@ class ExecutorInfo(wire.ExecutorInfo, frozen=True):
     requested: wire.Time | None = field(name="Request Time", default=None)
 
 
-class ExecutorAddedLine(wire.ExecutorAddedLine, frozen=True):
+class FullExecutorAddedLine(wire.ExecutorAddedLine, frozen=True):
     """SparkListenerExecutorAdded."""
 
-    info: ExecutorInfo = field(name="Executor Info", default_factory=ExecutorInfo)
+    info: FullExecutorInfo = field(name="Executor Info", default_factory=FullExecutorInfo)
 
 
-class BlockManagerId(wire.BlockManagerId, frozen=True):
+class FullBlockManagerId(wire.BlockManagerId, frozen=True):
     """Block Manager ID."""
 
     host: str = field(name="Host", default="")
 
 
-class BlockManagerAddedLine(wire.BlockManagerAddedLine, frozen=True):
+class FullBlockManagerAddedLine(wire.BlockManagerAddedLine, frozen=True):
     """SparkListenerBlockManagerAdded."""
 
-    manager: BlockManagerId = field(name="Block Manager ID", default_factory=BlockManagerId)
+    manager: FullBlockManagerId = field(name="Block Manager ID", default_factory=FullBlockManagerId)
 
 
 class ExecutionStartLine(Struct, frozen=True, tag=f"{_SQL}Start", tag_field="Event"):
@@ -177,19 +177,19 @@ class ExecutionEndLine(Struct, frozen=True, tag=f"{_SQL}End", tag_field="Event")
 _RICHER: Final = {
     shape.__struct_config__.tag: shape
     for shape in (
-        TaskEndLine,
-        StageSubmittedLine,
-        StageCompletedLine,
-        JobStartLine,
-        JobEndLine,
-        ExecutorAddedLine,
-        BlockManagerAddedLine,
+        FullTaskEndLine,
+        FullStageSubmittedLine,
+        FullStageCompletedLine,
+        FullJobStartLine,
+        FullJobEndLine,
+        FullExecutorAddedLine,
+        FullBlockManagerAddedLine,
     )
 }
 _LINES: Final = [_RICHER.get(shape.__struct_config__.tag, shape) for shape in wire.Line.__args__]
 
 SHAPES: Final = wire.Shapes(
-    reduce(or_, [*_LINES, ExecutionStartLine, ExecutionEndLine]), wire.TaskStartLine, TaskEndLine
+    reduce(or_, [*_LINES, ExecutionStartLine, ExecutionEndLine]), wire.TaskStartLine, FullTaskEndLine
 )
 """For ``EventLogSensor``."""
 
@@ -218,7 +218,7 @@ class ApplicationLog:
         """Take a run of lines, in order."""
         reading = self.reading
         started, ended, metered = reading.task_started, reading.task_ended, reading.task_metered
-        start_line, end_line, none = wire.TaskStartLine, TaskEndLine, _NO_METRICS
+        start_line, end_line, none = wire.TaskStartLine, FullTaskEndLine, _NO_METRICS
         times = reading.times
         clock = times.clock
         for line in lines:
@@ -271,25 +271,25 @@ class ApplicationLog:
             case wire.StageSubmittedLine(info):
                 reading.stage_submitted(_stage_seen(info), at)
             case wire.StageCompletedLine(info):
-                failed = isinstance(info, Stage) and info.failure is not None
+                failed = isinstance(info, FullStageInfo) and info.failure is not None
                 reading.stage_completed(_stage_seen(info), info.submitted, at, failed=failed)
             case wire.JobStartLine(job, _, stages):
-                properties = line.properties if isinstance(line, JobStartLine) else None
-                listed = line.stage_ids if isinstance(line, JobStartLine) and not stages else ()
+                properties = line.properties if isinstance(line, FullJobStartLine) else None
+                listed = line.stage_ids if isinstance(line, FullJobStartLine) and not stages else ()
                 reading.job_started(job, at, [_stage_seen(info) for info in stages], _traits(properties), listed)
                 if time < 0:
                     reading.timeless.add(job)
             case wire.JobEndLine(job):
-                result = line.result if isinstance(line, JobEndLine) else None
+                result = line.result if isinstance(line, FullJobEndLine) else None
                 reading.job_ended(job, at, succeeded=result is None or result.result == "JobSucceeded")
-            case ExecutorAddedLine(executor, _, info):
+            case FullExecutorAddedLine(executor, _, info):
                 reading.executor_added(executor, at, info.host, info.cores, info.profile or 0, info.requested)
             case wire.ExecutorAddedLine(executor, _, info):
                 reading.executor_added(executor, at, "", 0, info.profile or 0, None)
             case wire.ExecutorRemovedLine(executor, _, reason):
                 reading.executor_removed(executor, at, reason or "")
             case wire.BlockManagerAddedLine(manager):
-                host = manager.host if isinstance(manager, BlockManagerId) else ""
+                host = manager.host if isinstance(manager, FullBlockManagerId) else ""
                 reading.block_manager_added(manager.executor, at, host)
             case wire.BlockManagerRemovedLine(manager):
                 reading.executor_removed(manager.executor, at, BLOCK_MANAGERS)
@@ -318,7 +318,7 @@ class ApplicationLog:
 
 def _stage_seen(info: wire.StageInfo) -> StageSeen:
     """Stage Info as the domain knows it."""
-    rich = isinstance(info, Stage)
+    rich = isinstance(info, FullStageInfo)
     stored = tuple(rdd.id for rdd in info.rdds if rdd.level is not None and rdd.level.stores)
     return StageSeen(
         info.id,

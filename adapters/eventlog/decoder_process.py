@@ -22,10 +22,10 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.eventlog.bytes.lines import Fault
+from podtide.adapters.eventlog.bytes.lines import LineFault
 from podtide.adapters.eventlog.bytes.reader import LogSource
-from podtide.adapters.eventlog.executors import Fleet
-from podtide.adapters.eventlog.sensor import Application, Counts, EventLogSensor, Seen
+from podtide.adapters.eventlog.executors import LogExecutors
+from podtide.adapters.eventlog.sensor import EventLogSensor, LineCounts, LogApplication, LogContents
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import Stimulus, TaskEnd, TaskOutcome, TaskStart
 
@@ -82,11 +82,11 @@ class SecondProcess:
 
     def __init__(self, source: LogSource, *, strict: bool = False) -> None:
         self.source = source
-        self.counts = Counts()
-        self.application = Application()
-        self.seen = Seen()
-        self.faults: list[Fault] = []
-        self.fleet = Fleet()
+        self.counts = LineCounts()
+        self.application = LogApplication()
+        self.seen = LogContents()
+        self.faults: list[LineFault] = []
+        self.fleet = LogExecutors()
         self.clock: Millis = 0
         self.unneeded: dict[int, tuple[int, ...]] = {}
         self.bytes_read = 0
@@ -111,7 +111,7 @@ class SecondProcess:
         self._child.terminate()
         self._child.wait()
 
-    def prologue(self) -> Application:
+    def prologue(self) -> LogApplication:
         """As EventLogSensor.prologue."""
         self._adopt(self._receive())
         return self.application

@@ -59,7 +59,7 @@ class TaskInfo(Struct, gc=False, frozen=True):
     speculative: bool = field(name="Speculative", default=False)
 
 
-class Reason(Struct, gc=False, frozen=True):
+class TaskEndReason(Struct, gc=False, frozen=True):
     """Task End Reason."""
 
     reason: str = field(name="Reason", default="")
@@ -77,7 +77,7 @@ class TaskEndLine(Struct, gc=False, frozen=True, tag="SparkListenerTaskEnd", tag
     """SparkListenerTaskEnd."""
 
     stage: Int = field(name="Stage ID")
-    reason: Reason = field(name="Task End Reason")
+    reason: TaskEndReason = field(name="Task End Reason")
     info: TaskInfo = field(name="Task Info")
     attempt: Int = field(name="Stage Attempt ID", default=0)
 
@@ -206,7 +206,7 @@ class UnpersistLine(Struct, frozen=True, tag="SparkListenerUnpersistRDD", tag_fi
     rdd: Int = field(name="RDD ID")
 
 
-class Amount(Struct, frozen=True):
+class ResourceAmount(Struct, frozen=True):
     """One executor or task resource request."""
 
     amount: float = field(name="Amount")
@@ -216,8 +216,8 @@ class ProfileAddedLine(Struct, frozen=True, tag="SparkListenerResourceProfileAdd
     """SparkListenerResourceProfileAdded."""
 
     profile: Int = field(name="Resource Profile Id")
-    executor: dict[str, Amount] = field(name="Executor Resource Requests", default_factory=dict)
-    task: dict[str, Amount] = field(name="Task Resource Requests", default_factory=dict)
+    executor: dict[str, ResourceAmount] = field(name="Executor Resource Requests", default_factory=dict)
+    task: dict[str, ResourceAmount] = field(name="Task Resource Requests", default_factory=dict)
 
 
 class SpeculativeLine(
@@ -454,7 +454,7 @@ def stimulus(line: Any, at: Millis) -> Stimulus | None:
             return None
 
 
-def _amounts(requests: dict[str, Amount]) -> tuple[tuple[str, float], ...]:
+def _amounts(requests: dict[str, ResourceAmount]) -> tuple[tuple[str, float], ...]:
     return tuple((name, request.amount) for name, request in requests.items())
 
 

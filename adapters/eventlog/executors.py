@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtide.domain.base.units import Millis
 
 
-class Fleet:
+class LogExecutors:
     """The executors of the log, as they really came and went."""
 
     def __init__(self) -> None:

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 
 from podtide.adapters.eventlog import events as wire
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.eventlog.bytes.lines import Chunk, Fault, FaultKind
+from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault
 from podtide.adapters.eventlog.bytes.reader import LogSource
-from podtide.adapters.eventlog.executors import Fleet
+from podtide.adapters.eventlog.executors import LogExecutors
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import (
@@ -65,7 +65,7 @@ class Malformed(NamedTuple):
 
 
 @dataclass
-class Counts:
+class LineCounts:
     """What became of the lines. ``read``: well-formed events; ``skipped``: those of them that play no role."""
 
     read: int = 0
@@ -76,7 +76,7 @@ class Counts:
 
 
 @dataclass
-class Application:
+class LogApplication:
     """What the log says of its application; None where it does not."""
 
     id: str | None = None
@@ -90,7 +90,7 @@ class Application:
 
 
 @dataclass
-class Seen:
+class LogContents:
     """What a log holds, as far as it decides what the replay can know."""
 
     tasks: int = 0
@@ -123,13 +123,13 @@ class EventLogSensor:
     ) -> None:
         self.source = source
         self.strict = strict
-        self.counts = Counts()
-        self.application = Application()
-        self.seen = Seen()
-        self.faults: list[Fault] = []
+        self.counts = LineCounts()
+        self.application = LogApplication()
+        self.seen = LogContents()
+        self.faults: list[LineFault] = []
         self.clock: Millis = 0  # until an event has a time
         self.unneeded: dict[int, tuple[int, ...]] = {}
-        self.fleet = Fleet()
+        self.fleet = LogExecutors()
         self._pieces = source.pieces()
         self._decoder = wire.LineDecoder(shapes)
         self._task_lines = (shapes.task_start, shapes.task_end)
@@ -139,7 +139,7 @@ class EventLogSensor:
         self._job_shuffles: dict[int, tuple[int, ...]] = {}
         self._ended = False
 
-    def prologue(self) -> Application:
+    def prologue(self) -> LogApplication:
         """Read until application and environment are known, or work begins. Raises LogError."""
         application = self.application
         while not self._ended and not self._settled():
@@ -169,12 +169,12 @@ class EventLogSensor:
         piece = next(self._pieces, None)
         if piece is None:
             self._ended = True
-        elif isinstance(piece, Fault):
+        elif isinstance(piece, LineFault):
             self._fault(piece)
         else:
             self._chunk(piece)
 
-    def _fault(self, fault: Fault) -> None:
+    def _fault(self, fault: LineFault) -> None:
         if fault.kind is FaultKind.LONG_LINE:
             self._malformed(fault.file, fault.line, fault.why)
         else:
@@ -207,7 +207,7 @@ class EventLogSensor:
                 if chunk.unterminated:
                     # Spark was writing this line when the log was taken, or died over it.
                     self.counts.cut += 1
-                    self.faults.append(Fault(chunk.file, number, FaultKind.CUT, "the last line ends in the middle"))
+                    self.faults.append(LineFault(chunk.file, number, FaultKind.CUT, "the last line ends in the middle"))
                 else:
                     self.counts.read += len(lines)
                     self._translate(lines)

@@ -45,7 +45,7 @@ _MAGIC: Final = re.compile(r"[*?\[]")
 _MEMBER: Final = re.compile(r"(.+?\.zip)!.+", re.IGNORECASE | re.DOTALL)
 
 
-class Found(NamedTuple):
+class FoundLog(NamedTuple):
     """A log, or what may be one. ``named``: the user names it as one. ``problem``: why it need not be tried."""
 
     place: str
@@ -65,11 +65,11 @@ class Finder:
         self.passed_over = 0
         self.links = 0
 
-    def argument(self, given: str) -> Iterator[Found]:
+    def argument(self, given: str) -> Iterator[FoundLog]:
         """Everything that a path, a folder, a pattern or a URL means. Raises ``LogError`` if it means nothing at all."""
         yield from self._meant(given, None)
 
-    def listed(self, lines: Iterable[str]) -> Iterator[Found]:
+    def listed(self, lines: Iterable[str]) -> Iterator[FoundLog]:
         """The same for every line of a list; what is not there is a log with a problem."""
         waiting: deque[tuple[str, Future[Item] | None]] = deque()
         with ThreadPoolExecutor(AHEAD, "podtide-look") as threads:
@@ -80,13 +80,13 @@ class Finder:
             while waiting:
                 yield from self._line(*waiting.popleft())
 
-    def _line(self, line: str, looked: Future[Item] | None) -> Iterator[Found]:
+    def _line(self, line: str, looked: Future[Item] | None) -> Iterator[FoundLog]:
         try:
             yield from self._meant(line, looked)
         except LogError as problem:
-            yield Found(line, Stamp(), True, problem.why)
+            yield FoundLog(line, Stamp(), True, problem.why)
 
-    def _meant(self, given: str, looked: Future[Item] | None) -> Iterator[Found]:
+    def _meant(self, given: str, looked: Future[Item] | None) -> Iterator[FoundLog]:
         if not given:
             raise LogMissing("''", "the path is empty; a file, a folder, a pattern or a URL was expected")
         listing, path = listing_of(given)
@@ -95,7 +95,7 @@ class Finder:
         except LogMissing:
             if member := _MEMBER.fullmatch(given):
                 inside, zipped = listing_of(member[1])
-                yield Found(given, inside.item(zipped).stamp, True)
+                yield FoundLog(given, inside.item(zipped).stamp, True)
                 return
             if not _MAGIC.search(path) or given.lower().startswith(("http://", "https://")):
                 raise
@@ -111,30 +111,30 @@ class Finder:
         else:
             yield from self._file(listing, item, True, given)
 
-    def _file(self, listing: Listing, item: Item, named: bool, shown: str | None = None) -> Iterator[Found]:
+    def _file(self, listing: Listing, item: Item, named: bool, shown: str | None = None) -> Iterator[FoundLog]:
         place = listing.show(item.path) if shown is None else shown
         if not item.regular:
             # A pipe can be read once and by this process only; the work is done by others, and perhaps again.
-            yield Found(place, item.stamp, True, "is no regular file; a file, a folder or a URL was expected")
+            yield FoundLog(place, item.stamp, True, "is no regular file; a file, a folder or a URL was expected")
             return
         if not named and (hidden(item.name) or item.name.startswith(STATUS_PREFIX)):
             self.passed_over += 1
             return
         if not item.name.lower().endswith(".zip"):
-            yield Found(place, item.stamp, named)
+            yield FoundLog(place, item.stamp, named)
             return
         try:
             members = listing.logs_in_zip(item.path)
         except LogError as problem:
-            yield Found(place, item.stamp, True, problem.why)
+            yield FoundLog(place, item.stamp, True, problem.why)
             return
         if len(members) < 2:
-            yield Found(place, item.stamp, named)
+            yield FoundLog(place, item.stamp, named)
         else:
             for member in members:
-                yield Found(f"{place}!{member}", item.stamp, False)
+                yield FoundLog(f"{place}!{member}", item.stamp, False)
 
-    def _folder(self, listing: Listing, path: str, depth: int) -> Iterator[Found]:
+    def _folder(self, listing: Listing, path: str, depth: int) -> Iterator[FoundLog]:
         place = listing.show(path)
         try:
             if depth > DEPTH_MAX:
@@ -144,7 +144,7 @@ class Finder:
                 is_events_name(item.name) and item.regular and not item.folder for item in items
             ):
                 stamps = {item.name: item.stamp for item in items if not item.folder and not hidden(item.name)}
-                yield Found(place, stamp_of_all(stamps), True)
+                yield FoundLog(place, stamp_of_all(stamps), True)
                 return
             for item in items:
                 if item.folder:
@@ -159,20 +159,20 @@ class Finder:
         except LogError as problem:
             if depth == 0:
                 raise
-            yield Found(place, Stamp(), True, problem.why)
+            yield FoundLog(place, Stamp(), True, problem.why)
 
-    def _matching(self, listing: Listing, pattern: str, *, local: bool) -> Iterator[Found]:
+    def _matching(self, listing: Listing, pattern: str, *, local: bool) -> Iterator[FoundLog]:
         parts = pattern.split("/")
         first = next(at for at, part in enumerate(parts) if _MAGIC.search(part))
         base = "/".join(parts[:first]) or ("/" if pattern.startswith("/") else "." if local else "")
         yield from self._below(listing, base, [part for part in parts[first:] if part], 0)
 
-    def _below(self, listing: Listing, folder: str, parts: list[str], depth: int) -> Iterator[Found]:
+    def _below(self, listing: Listing, folder: str, parts: list[str], depth: int) -> Iterator[FoundLog]:
         if not parts:
             yield from self._folder(listing, folder, depth + 1)
             return
         if depth > DEPTH_MAX:
-            yield Found(listing.show(folder), Stamp(), True, f"lies more than {DEPTH_MAX} folders deep")
+            yield FoundLog(listing.show(folder), Stamp(), True, f"lies more than {DEPTH_MAX} folders deep")
             return
         part, rest = parts[0], parts[1:]
         if part == "**" and not rest:
@@ -195,7 +195,7 @@ class Finder:
         except LogMissing:
             return  # what a pattern does not find is no fault of the place
         except LogError as problem:
-            yield Found(listing.show(folder), Stamp(), True, problem.why)
+            yield FoundLog(listing.show(folder), Stamp(), True, problem.why)
 
 
 def paths_in(stream: BinaryIO, name: str) -> Iterator[str]:

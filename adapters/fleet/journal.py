@@ -25,8 +25,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from podtide.adapters.fleet.discovery import Found
-from podtide.adapters.fleet.rows import Row, Stamp, Status, row_bytes, row_of
+from podtide.adapters.fleet.discovery import FoundLog
+from podtide.adapters.fleet.rows import FleetRow, RowStatus, Stamp, row_bytes, row_of
 from podtide.adapters.text.safe import cause, display
 
 ENDING: Final = ".partial"
@@ -72,7 +72,7 @@ class JournalError(Exception):
 class Log(NamedTuple):
     """A log of the fleet, with its key in the journal."""
 
-    found: Found
+    found: FoundLog
     key: str
 
 
@@ -111,7 +111,7 @@ class Journal:
         if fresh:
             self._run("cannot be used", "DELETE FROM rows")
 
-    def add(self, argument: int, found: Found, key: str) -> None:
+    def add(self, argument: int, found: FoundLog, key: str) -> None:
         """Enter a log that the ``argument``-th argument led to; one that is there already is counted as a duplicate."""
         stamp = found.stamp
         log = (
@@ -122,19 +122,19 @@ class Journal:
         else:
             self.duplicates += 1
 
-    def reuse(self, limits: str, unwanted: Container[Status] = ()) -> int:
+    def reuse(self, limits: str, unwanted: Container[RowStatus] = ()) -> int:
         """Take the rows that count as done; how many logs have one. Not those of a status that is ``unwanted``."""
-        statuses = [status.value for status in Status if status not in unwanted]
+        statuses = [status.value for status in RowStatus if status not in unwanted]
         self._run(
             "cannot be read",
             f"INSERT OR REPLACE INTO done SELECT key, id FROM rows WHERE status IN ({', '.join('?' * len(statuses))}) "  # noqa: S608 - marks
             "AND (status <> ? OR limits = ?) ORDER BY id",
-            (*statuses, Status.FAILED.value, limits),
+            (*statuses, RowStatus.FAILED.value, limits),
         )
         count: int = self._run("cannot be read", "SELECT count(*) FROM logs JOIN done USING (key)").fetchone()[0]
         return count
 
-    def keep(self, key: str, limits: str, row: Row) -> None:
+    def keep(self, key: str, limits: str, row: FleetRow) -> None:
         """Keep the row of a key; it is done. Raises ``JournalError``."""
         values = (key, limits, row.status.value, row_bytes(row))
         kept = self._run(
@@ -148,9 +148,9 @@ class Journal:
         while page := self._run("cannot be read", _TODO, (*last, PAGE)).fetchall():
             for argument, place, named, problem, key, size, modified, etag in page:
                 last = argument, place
-                yield Log(Found(_given(place), Stamp(size, modified, etag), bool(named), problem), key)
+                yield Log(FoundLog(_given(place), Stamp(size, modified, etag), bool(named), problem), key)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[FleetRow]:
         """The rows of all logs that have one, in order. Streams."""
         try:
             for (row,) in self._run("cannot be read", _ROWS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import IO, Final
 
-from podtide.adapters.fleet.rows import Status
+from podtide.adapters.fleet.rows import RowStatus
 from podtide.adapters.text.format import count, lasting
 from podtide.adapters.text.progress import PATIENCE_S, STEP_EVERY_S, TerminalLine
 
@@ -25,7 +25,7 @@ class FleetProgress(TerminalLine):
         super().__init__(stream, patience_s=patience_s, every_s=every_s, clock=clock, anywhere=plain)
         self._plain = plain
         self._begun = self.clock()
-        self._counts = dict.fromkeys(Status, 0)
+        self._counts = dict.fromkeys(RowStatus, 0)
 
     def finding(self, found: int) -> None:
         """So many logs are found; the folders are still being walked."""
@@ -36,7 +36,7 @@ class FleetProgress(TerminalLine):
         """The work begins: speed counts from here."""
         self._begun = self.clock()
 
-    def done(self, status: Status, total: int, reused: int) -> None:
+    def done(self, status: RowStatus, total: int, reused: int) -> None:
         """A log is done. ``total``: of how many; ``reused``: those that were done before this run."""
         self._counts[status] += 1
         if not self.due():
@@ -44,7 +44,7 @@ class FleetProgress(TerminalLine):
         done = sum(self._counts.values())
         took = self.clock() - self._begun
         text = f"{done + reused:,} of {count(total, 'log')}"
-        bad = [f"{number:,} {kind.value}" for kind, number in self._counts.items() if number and kind != Status.OK]
+        bad = [f"{number:,} {kind.value}" for kind, number in self._counts.items() if number and kind != RowStatus.OK]
         if bad:
             text += f" ({', '.join(bad)})"
         if took > 0:

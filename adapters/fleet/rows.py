@@ -1,10 +1,10 @@
 """One log of a fleet as one row: what it cost, what for, what the best setting would save, and how it went.
 
-A ``Row`` is what a worker answers for one log, what the journal keeps, and what becomes a line of the table. Its figures
-come from the document of a what-if; ``runtime_s``, ``executor_seconds`` and ``peak_executors`` are as recorded, the bill,
-the ledger and the waiting are of the recorded config run again, and ``error_runtime`` and ``error_executor_seconds`` say
-how far that run is from the record. A saving is the difference between two simulated runs, so that the model's error
-weighs on both sides alike.
+A ``FleetRow`` is what a worker answers for one log, what the journal keeps, and what becomes a line of the table. Its
+figures come from the document of a what-if; ``runtime_s``, ``executor_seconds`` and ``peak_executors`` are as recorded,
+the bill, the ledger and the waiting are of the recorded config run again, and ``error_runtime`` and
+``error_executor_seconds`` say how far that run is from the record. A saving is the difference between two simulated
+runs, so that the model's error weighs on both sides alike.
 
 ``COLUMNS`` is the table: names, kinds and how each is read from a row. There is one column for every ledger cause and for
 every limit, in the order of the closed lists, whether or not a log has any of it; a table of last night and one of
@@ -34,7 +34,7 @@ TEXT_MAX: Final = 300
 Value: TypeAlias = str | int | float | None
 
 
-class Status(StrEnum):
+class RowStatus(StrEnum):
     """How it went with a log. ``SKIPPED``: what was found in a folder is no event log; it has no line in the table."""
 
     OK = "ok"
@@ -55,7 +55,7 @@ class Stamp(msgspec.Struct, frozen=True):
     etag: str | None = None
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One log. Seconds are floats to the millisecond, shares are fractions; None is not known.
 
     ``reason``: why it is not ok, without the log's own name. ``seconds``: wall time that the work took. ``best``: the name
@@ -65,7 +65,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     log: str
-    status: Status
+    status: RowStatus
     reason: str | None = None
     app_id: str | None = None
     app_name: str | None = None
@@ -113,15 +113,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(Row)
+_decoder: Final = msgspec.json.Decoder(FleetRow)
 
 
-def row_bytes(row: Row) -> bytes:
+def row_bytes(row: FleetRow) -> bytes:
     """A row as JSON of one line, without a newline. Figures that are no numbers (an endless one) become null."""
     return _encoder.encode(row)
 
 
-def row_of(data: bytes) -> Row:
+def row_of(data: bytes) -> FleetRow:
     """The row that ``row_bytes`` wrote. Raises msgspec.DecodeError (ValidationError is one) on anything else."""
     return _decoder.decode(data)
 
@@ -155,7 +155,7 @@ def stamp_of_all(stamps: Mapping[str, Stamp]) -> Stamp:
     return Stamp(size, modified, digest.hexdigest())
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """What a column holds: text, a whole number, a number, or a moment in epoch milliseconds."""
 
     TEXT = "text"
@@ -168,8 +168,8 @@ class Column(NamedTuple):
     """A column of the table."""
 
     name: str
-    kind: Kind
-    read: Callable[[Row], Value]
+    kind: ColumnKind
+    read: Callable[[FleetRow], Value]
 
 
 def spent_column(cause: SpendCause) -> str:
@@ -188,17 +188,19 @@ def _words(text: str) -> str:
 
 def _spent(cause: SpendCause) -> Column:
     key = cause.value
-    return Column(spent_column(cause), Kind.NUMBER, lambda row: row.ledger.get(key, 0.0) if row.ledger else None)
+    return Column(spent_column(cause), ColumnKind.NUMBER, lambda row: row.ledger.get(key, 0.0) if row.ledger else None)
 
 
 def _waited(limit: Limit) -> Column:
     key = limit.value
     return Column(
-        wait_column(limit), Kind.NUMBER, lambda row: row.waiting.get(key, 0.0) if row.waited_s is not None else None
+        wait_column(limit),
+        ColumnKind.NUMBER,
+        lambda row: row.waiting.get(key, 0.0) if row.waited_s is not None else None,
     )
 
 
-def _conf(row: Row) -> str | None:
+def _conf(row: FleetRow) -> str | None:
     return None if row.best_conf is None else msgspec.json.encode(row.best_conf).decode()
 
 
@@ -206,23 +208,23 @@ def _columns(field: str, hint: str) -> Iterator[Column]:
     """The columns of a field of a row: one, as its type says, unless it is a mapping or a moment."""
     match field:
         case "ledger":
-            yield Column("waste_s", Kind.NUMBER, lambda row: row.waste_s)
+            yield Column("waste_s", ColumnKind.NUMBER, lambda row: row.waste_s)
             yield from map(_spent, SpendCause)
         case "waiting":
             yield from map(_waited, Limit)
         case "status":
-            yield Column(field, Kind.TEXT, lambda row: row.status.value)
+            yield Column(field, ColumnKind.TEXT, lambda row: row.status.value)
         case "best_conf":
-            yield Column(field, Kind.TEXT, _conf)
+            yield Column(field, ColumnKind.TEXT, _conf)
         case "started_ms" | "log_modified_ms":
-            yield Column(field.removesuffix("_ms"), Kind.MOMENT, attrgetter(field))
+            yield Column(field.removesuffix("_ms"), ColumnKind.MOMENT, attrgetter(field))
         case _:
             yield Column(field, _KINDS[hint.partition(" ")[0]], attrgetter(field))
 
 
-_KINDS: Final = {"str": Kind.TEXT, "int": Kind.COUNT, "float": Kind.NUMBER}
+_KINDS: Final = {"str": ColumnKind.TEXT, "int": ColumnKind.COUNT, "float": ColumnKind.NUMBER}
 
 COLUMNS: Final[tuple[Column, ...]] = tuple(
-    column for field, hint in Row.__annotations__.items() for column in _columns(field, hint)
+    column for field, hint in FleetRow.__annotations__.items() for column in _columns(field, hint)
 )
 """The table, from left to right: the fields of a row in their order."""

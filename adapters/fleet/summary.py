@@ -1,6 +1,6 @@
 """A fleet in figures: totals, where the bill went, what would be saved by what, and what could not be answered.
 
-Rows stream through ``Summary.add``; what is kept does not follow their number. Runs of one application (by its name, as
+Rows stream through ``FleetSummary.add``; what is kept does not follow their number. Runs of one application (by its name, as
 nightly jobs have it) are summed in a private temporary database, reasons in a bounded table: reasons are compared
 without their numbers, and shown as first met. Totals are over the rows that are ok, since only those have a bill.
 """
@@ -12,7 +12,7 @@ import sqlite3
 from collections import Counter
 from typing import Any, Final, Self
 
-from podtide.adapters.fleet.rows import Row, Status
+from podtide.adapters.fleet.rows import FleetRow, RowStatus
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 SCHEMA: Final = 1
@@ -68,29 +68,29 @@ _OF_ONE: Final = "SELECT best FROM applications WHERE name = ? AND best <> '' OR
 _NUMBERS: Final = re.compile(r"[+−-]?\d[\d.,:]*")
 
 
-class Summary:
+class FleetSummary:
     """See the module. A context manager. ``priced``: savings are given in money."""
 
     def __init__(self, *, priced: bool, currency: str | None = None) -> None:
         self.priced = priced
         self.currency = currency
-        self.counts: Counter[Status] = Counter()
+        self.counts: Counter[RowStatus] = Counter()
         self.totals = dict.fromkeys(TOTALS, 0.0)
         self.ledger = dict.fromkeys((cause.value for cause in SpendCause), 0.0)
         self.waiting = dict.fromkeys((limit.value for limit in Limit), 0.0)
         self.seconds = 0.0
-        self._reasons: dict[tuple[Status, str], tuple[str, int]] = {}
+        self._reasons: dict[tuple[RowStatus, str], tuple[str, int]] = {}
         self._base = sqlite3.connect("", isolation_level=None)
         self._base.execute("PRAGMA journal_mode = OFF")
         self._base.executescript(_TABLES)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: FleetRow) -> None:
         """Count a row."""
         self.counts[row.status] += 1
         self.seconds += row.seconds
-        if row.status is Status.SKIPPED:
+        if row.status is RowStatus.SKIPPED:
             return
-        if row.status is not Status.OK:
+        if row.status is not RowStatus.OK:
             self._because(row.status, row.reason or "")
             return
         for name in TOTALS:
@@ -143,7 +143,7 @@ class Summary:
         return {
             "schema": SCHEMA,
             "command": "fleet",
-            "logs": {status.value: self.counts[status] for status in Status},
+            "logs": {status.value: self.counts[status] for status in RowStatus},
             "currency": self.currency if self.priced else None,
             "totals": totals,
             "ledger": {cause: round(spent, 3) for cause, spent in self.ledger.items()},
@@ -168,7 +168,7 @@ class Summary:
     def _by(self) -> str:
         return "saving_cost" if self.priced else "saving_core_hours"
 
-    def _because(self, status: Status, reason: str) -> None:
+    def _because(self, status: RowStatus, reason: str) -> None:
         key = status, _NUMBERS.sub("#", reason)
         if key not in self._reasons and len(self._reasons) >= REASONS_MAX:
             key, reason = (status, OTHERS), OTHERS

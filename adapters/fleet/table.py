@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-from podtide.adapters.fleet.rows import COLUMNS, Kind, Row, Value
+from podtide.adapters.fleet.rows import COLUMNS, ColumnKind, FleetRow, Value
 from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionWriter
 from podtide.adapters.text.safe import cause, display, escaped
 
@@ -46,7 +46,7 @@ class TableWriter(ABC):
         self._file = DecisionWriter(path)
 
     @abstractmethod
-    def put(self, row: Row) -> None:
+    def put(self, row: FleetRow) -> None:
         """Append a row."""
 
     def commit(self) -> None:
@@ -102,7 +102,7 @@ class CsvTable(TableWriter):
         self._csv = csv.writer(self._line, lineterminator="\n")
         self._write([column.name for column in COLUMNS])
 
-    def put(self, row: Row) -> None:
+    def put(self, row: FleetRow) -> None:
         """See ``TableWriter``."""
         self._write([_cell(column.kind, column.read(row)) for column in COLUMNS])
 
@@ -122,10 +122,10 @@ class ParquetTable(TableWriter):
     def __init__(self, path: str) -> None:
         arrow, parquet = _arrow(path)
         kinds = {
-            Kind.TEXT: arrow.string(),
-            Kind.COUNT: arrow.int64(),
-            Kind.NUMBER: arrow.float64(),
-            Kind.MOMENT: arrow.timestamp("ms", tz="UTC"),
+            ColumnKind.TEXT: arrow.string(),
+            ColumnKind.COUNT: arrow.int64(),
+            ColumnKind.NUMBER: arrow.float64(),
+            ColumnKind.MOMENT: arrow.timestamp("ms", tz="UTC"),
         }
         self._arrow = arrow
         self._path = path
@@ -138,13 +138,13 @@ class ParquetTable(TableWriter):
             self._file.__exit__()
             raise
 
-    def put(self, row: Row) -> None:
+    def put(self, row: FleetRow) -> None:
         """See ``TableWriter``."""
         for cells, column in zip(self._columns, COLUMNS, strict=True):
             value = column.read(row)
             if isinstance(value, str):
                 value = value.encode("utf-8", "backslashreplace").decode()
-            elif column.kind is Kind.NUMBER and value is not None:
+            elif column.kind is ColumnKind.NUMBER and value is not None:
                 value = float(value)
             cells.append(value)
         if len(self._columns[0]) >= GROUP_ROWS:
@@ -203,14 +203,14 @@ def _arrow(path: str) -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _cell(kind: Kind, value: Value) -> str:
+def _cell(kind: ColumnKind, value: Value) -> str:
     """One cell of a CSV file."""
     if value is None:
         return ""
     if isinstance(value, str):
         text = escaped(value, max(len(value), 1))
         return f"'{text}" if value.startswith(_FORMULA) or value.lstrip().startswith(_FORMULA) else text
-    if kind is Kind.MOMENT:
+    if kind is ColumnKind.MOMENT:
         try:
             return (_EPOCH + timedelta(milliseconds=value)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         except (OverflowError, ValueError):  # beyond the year 9999

@@ -5,7 +5,7 @@ its models cost two hundred times what a partial decode costs. So its pool of co
 answer comes back as bytes. This is the only module that imports the package, when a connection is made: everything
 else of podtide runs without it.
 
-A call that reached the server has an ``Answer``, whatever its status; one that did not raises ``Unreachable``. Neither
+A call that reached the server has an ``ApiAnswer``, whatever its status; one that did not raises ``Unreachable``. Neither
 ever carries a header, a token or a request body in its text. Retries are nobody's business here: whoever calls knows
 whether a call may be made twice.
 """
@@ -62,7 +62,7 @@ class Unreachable(Exception):
         self.sent = sent
 
 
-class Answer(NamedTuple):
+class ApiAnswer(NamedTuple):
     """What the server said. ``retry_after_ms``: how long it asked to be left alone."""
 
     status: int
@@ -107,7 +107,7 @@ class Stream(Protocol):
         ...
 
 
-class Api(Protocol):
+class ApiClient(Protocol):
     """What adapters need of an API server; a fake one has the same two methods."""
 
     def call(
@@ -121,7 +121,7 @@ class Api(Protocol):
         content_type: str = JSON,
         timeout_s: float = READ_TIMEOUT_S,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """Make one call and read its whole answer. ``verb`` and ``resource`` as in ``CallSeen``. Raises Unreachable."""
         ...
 
@@ -166,7 +166,7 @@ class KubernetesApi:
         content_type: str = JSON,
         timeout_s: float = READ_TIMEOUT_S,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """Make one call and read its whole answer. Raises Unreachable."""
         began = self._clock.monotonic()
         status: int | None = None
@@ -182,7 +182,7 @@ class KubernetesApi:
                 status, received = response.status, len(data)
                 if status == UNAUTHORIZED:
                     self._auth_until = float("-inf")  # the token may have been replaced: it is asked for again
-                return Answer(response.status, data, _retry_after(response.headers))
+                return ApiAnswer(response.status, data, _retry_after(response.headers))
         finally:
             self._seen(verb, resource, status, began, 0 if body is None else len(body), received)
 

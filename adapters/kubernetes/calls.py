@@ -25,9 +25,17 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.kubernetes.api import Answer, Api, Query, Unreachable
-from podtide.adapters.kubernetes.errors import Complaints, Refusal, Refused, Request, not_asked, refused, unanswered
-from podtide.adapters.kubernetes.ratelimit import Backoff, Gate, Jitter, Turn, Wait
+from podtide.adapters.kubernetes.api import ApiAnswer, ApiClient, Query, Unreachable
+from podtide.adapters.kubernetes.errors import (
+    ApiRequest,
+    Complaints,
+    RefusalSort,
+    RefusedCall,
+    not_asked,
+    refused,
+    unanswered,
+)
+from podtide.adapters.kubernetes.ratelimit import Backoff, CallGate, CallTurn, Jitter, Wait
 from podtide.adapters.text.safe import escaped
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, CallFailure
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_LABEL
@@ -44,9 +52,9 @@ PAGE: Final = 500
 RELISTS_MAX: Final = 5
 """How often a list is begun again whose continue token grew too old."""
 
-Quiet = frozenset[Refusal]
+Quiet = frozenset[RefusalSort]
 NOTHING: Final[Quiet] = frozenset()
-ABSENT: Final[Quiet] = frozenset({Refusal.MISSING})
+ABSENT: Final[Quiet] = frozenset({RefusalSort.MISSING})
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding an answer raises that is not what it should be."""
@@ -136,14 +144,14 @@ class Paging(msgspec.Struct):
     token: str = msgspec.field(default="", name="continue")
 
 
-class Page(msgspec.Struct, Generic[T]):
+class ListPage(msgspec.Struct, Generic[T]):
     """One page of a list."""
 
     items: list[T] | None = None
     metadata: Paging = msgspec.field(default_factory=Paging)
 
 
-class Created(NamedTuple):
+class CreatedObject(NamedTuple):
     """An object that is there now. ``found``: it was there already, and is ours."""
 
     uid: str
@@ -159,7 +167,7 @@ def path_of(resource: str, namespace: str, name: str = "", sub: str = "") -> str
     return f"{path}/{sub}" if sub else path
 
 
-class Counts:
+class CallCounts:
     """What was done, counted; every field only grows. Thread-safe."""
 
     def __init__(self) -> None:
@@ -185,11 +193,11 @@ class Caller:
 
     def __init__(
         self,
-        api: Api,
-        lane: Gate,
+        api: ApiClient,
+        lane: CallGate,
         clock: Clock,
         complaints: Complaints,
-        counts: Counts,
+        counts: CallCounts,
         *,
         jitter: Jitter,
         wait: Wait,
@@ -209,31 +217,31 @@ class Caller:
         return self.clock.monotonic() + within_s
 
     def ask(
-        self, request: Request, deadline: float, *, repeat: bool = True, quiet: Quiet = NOTHING, tell: bool = True
-    ) -> Answer | Refused:
+        self, request: ApiRequest, deadline: float, *, repeat: bool = True, quiet: Quiet = NOTHING, tell: bool = True
+    ) -> ApiAnswer | RefusedCall:
         """Make a call until it is answered for good, at most until ``deadline``.
 
         ``repeat``: it may be made again although it may have taken effect. ``quiet``: refusals that are nobody's
         concern; ``tell`` False: none is.
         """
         attempts = 0
-        last: Refused | None = None
+        last: RefusedCall | None = None
         while True:
             turn = self._lane.enter(deadline)
             if turn is None:
                 return self._end(request, last or not_asked(request, "no turn before the deadline"), quiet, tell)
             answer = self._once(request, turn, deadline)
-            if isinstance(answer, Answer):
+            if isinstance(answer, ApiAnswer):
                 return answer
             last = answer
-            if answer.sort is Refusal.THROTTLED:
+            if answer.sort is RefusalSort.THROTTLED:
                 self.counts.add("throttled")
                 continue
             attempts += 1
             if answer.uncertain:  # it may have taken effect
                 again = repeat and attempts <= self.settings.repeats_max
             else:
-                again = answer.sort is Refusal.NO_ANSWER  # it never got there: as long as there is time
+                again = answer.sort is RefusalSort.NO_ANSWER  # it never got there: as long as there is time
             if not again or not self.pause(attempts, deadline):
                 return self._end(request, answer, quiet, tell)
             self.counts.add("repeated")
@@ -244,7 +252,7 @@ class Caller:
         back_off = self.settings.backoff.after(attempts, self.jitter)
         return self.clock.monotonic() + back_off < deadline and not self.wait(back_off)
 
-    def _once(self, request: Request, turn: Turn, deadline: float) -> Answer | Refused:
+    def _once(self, request: ApiRequest, turn: CallTurn, deadline: float) -> ApiAnswer | RefusedCall:
         self.counts.add("calls")
         # Neither longer than one answer may take, nor far beyond the deadline of the whole.
         timeout_s = max(1.0, min(self.settings.timeout_s, deadline - self.clock.monotonic()))
@@ -267,14 +275,14 @@ class Caller:
             self._lane.eased(turn)
             return answer
         what = refused(request, answer)
-        if what.sort is Refusal.THROTTLED:
+        if what.sort is RefusalSort.THROTTLED:
             after = answer.retry_after_ms
             self._lane.throttled(turn, None if after is None else after / 1000.0)
         else:
             self._lane.eased(turn)
         return what
 
-    def _end(self, request: Request, what: Refused, quiet: Quiet, tell: bool) -> Refused:
+    def _end(self, request: ApiRequest, what: RefusedCall, quiet: Quiet, tell: bool) -> RefusedCall:
         if tell and what.sort not in quiet:
             self.counts.add("refused")
             self.complaints.refused(request, what)
@@ -283,27 +291,34 @@ class Caller:
     # creations
 
     def create(
-        self, request: Request, namespace: str, ours: Ours, deadline: float, *, once: bool = False, doubt: bool = False
-    ) -> Created | Refused:
+        self,
+        request: ApiRequest,
+        namespace: str,
+        ours: Ours,
+        deadline: float,
+        *,
+        once: bool = False,
+        doubt: bool = False,
+    ) -> CreatedObject | RefusedCall:
         """Create an object by its name, once, whatever gets lost. ``ours``: whether an object of that name is.
 
         ``once``: an object that may have been created, and is not there, may have lived and gone; it is not made again
         (executors' pods: an id is used once). ``doubt``: it was asked for before, nobody knows with what result.
         """
         attempts = 0
-        get = Request("get", request.resource, path_of(request.resource, namespace, request.name), request.name)
+        get = ApiRequest("get", request.resource, path_of(request.resource, namespace, request.name), request.name)
         while True:
             if once and doubt:
                 return self._only_look(request, get, ours, deadline)
             # Whether this is the last word is known only after the look, so nothing is told before it.
             answer = self.ask(request, deadline, repeat=False, tell=False)
-            if isinstance(answer, Answer):
-                return Created(decoded(Named, answer.body).metadata.uid, found=False, body=answer.body)
-            again = answer.sort is Refusal.CONFLICT
-            if answer.uncertain or answer.sort is Refusal.EXISTS:
+            if isinstance(answer, ApiAnswer):
+                return CreatedObject(decoded(Named, answer.body).metadata.uid, found=False, body=answer.body)
+            again = answer.sort is RefusalSort.CONFLICT
+            if answer.uncertain or answer.sort is RefusalSort.EXISTS:
                 there = self._look(get, answer, ours, deadline)
                 if there is not None:
-                    return there if isinstance(there, Created) else self._end(request, there, NOTHING, tell=True)
+                    return there if isinstance(there, CreatedObject) else self._end(request, there, NOTHING, tell=True)
                 again, doubt = True, answer.uncertain
             attempts += 1
             if not again or not self.pause(attempts, deadline):
@@ -311,15 +326,17 @@ class Caller:
             self.counts.add("repeated")
             self.complaints.retried(request, answer)
 
-    def _only_look(self, request: Request, get: Request, ours: Ours, deadline: float) -> Created | Refused:
+    def _only_look(
+        self, request: ApiRequest, get: ApiRequest, ours: Ours, deadline: float
+    ) -> CreatedObject | RefusedCall:
         """Whether what was asked for before is there. A call that is still on its way is given a moment."""
         why = (
             f"{request.name} was asked for before; it is not there now, and may have been: it is not made a second time"
         )
-        unknown = Refused(Refusal.REFUSED, None, why, CallFailure(None, why, UNKNOWN_OUTCOME), uncertain=True)
+        unknown = RefusedCall(RefusalSort.REFUSED, None, why, CallFailure(None, why, UNKNOWN_OUTCOME), uncertain=True)
         for attempt in (1, 2, 3):
             there = self._look(get, unknown, ours, deadline)
-            if isinstance(there, Created):
+            if isinstance(there, CreatedObject):
                 return there
             if there is not None:
                 return self._end(request, there, NOTHING, tell=True)
@@ -327,13 +344,15 @@ class Caller:
                 break
         return self._end(request, unknown, NOTHING, tell=True)
 
-    def _look(self, get: Request, answer: Refused, ours: Ours, deadline: float) -> Created | Refused | None:
+    def _look(
+        self, get: ApiRequest, answer: RefusedCall, ours: Ours, deadline: float
+    ) -> CreatedObject | RefusedCall | None:
         """Whether what a creation was about is there; None: it is not."""
         there = self.ask(get, deadline, tell=False)
-        if isinstance(there, Refused):
-            if there.sort is Refusal.MISSING:
+        if isinstance(there, RefusedCall):
+            if there.sort is RefusalSort.MISSING:
                 return None
-            if there.sort is Refusal.PERMISSION:
+            if there.sort is RefusalSort.PERMISSION:
                 self.complaints.refused(get, there)
             what = f"{answer.failure.message} Whether it was created is not known: {there.message}"
             sort = there.sort if answer.status is None else answer.sort
@@ -341,27 +360,27 @@ class Caller:
         not_ours = ours(there.body)
         if not_ours is None:
             self.counts.add("found created")
-            return Created(decoded(Named, there.body).metadata.uid, found=True, body=there.body)
+            return CreatedObject(decoded(Named, there.body).metadata.uid, found=True, body=there.body)
         what = f"{answer.failure.message} The name is taken: {not_ours}"
         failure = answer.failure._replace(status=409, message=what)
-        return answer._replace(status=409, sort=Refusal.EXISTS, message=not_ours, failure=failure)
+        return answer._replace(status=409, sort=RefusalSort.EXISTS, message=not_ours, failure=failure)
 
     # lists
 
     def pages(
         self, resource: str, namespace: str, selectors: Query, kind: type[T], deadline: float, *, limit: int = PAGE
-    ) -> Iterator[list[T] | Refused]:
+    ) -> Iterator[list[T] | RefusedCall]:
         """The objects of a list, page by page; a refusal ends it. Begins again if it takes so long that it grows too old.
 
         Objects may then come twice.
         """
         token, relists = "", 0
-        decoder = msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
+        decoder = msgspec.json.Decoder(ListPage[kind])  # type: ignore[valid-type]
         while True:
             query = [*selectors, ("limit", str(limit)), *((("continue", token),) if token else ())]
-            request = Request("list", resource, path_of(resource, namespace), "", query)
+            request = ApiRequest("list", resource, path_of(resource, namespace), "", query)
             answer = self.ask(request, deadline, tell=False)
-            if isinstance(answer, Refused):
+            if isinstance(answer, RefusedCall):
                 if answer.status == 410 and token and relists < RELISTS_MAX:
                     token, relists = "", relists + 1
                     continue
@@ -378,9 +397,9 @@ class Caller:
                 return
 
 
-def _nonsense(request: Request, wrong: Exception) -> Refused:
+def _nonsense(request: ApiRequest, wrong: Exception) -> RefusedCall:
     why = f"the answer is no list of {request.resource}: {escaped(str(wrong))}"
-    return Refused(Refusal.REFUSED, None, why, CallFailure(None, why))
+    return RefusedCall(RefusalSort.REFUSED, None, why, CallFailure(None, why))
 
 
 def decoded(kind: type[T], body: bytes) -> T:

@@ -21,7 +21,7 @@ import msgspec
 from podtide.adapters.kubernetes.api import Query
 from podtide.adapters.kubernetes.apply.delete import Cleaner, Propagation, Swept
 from podtide.adapters.kubernetes.calls import Caller, Meta, Named, SeenPod, SeenSet, selector
-from podtide.adapters.kubernetes.errors import Refusal, Refused
+from podtide.adapters.kubernetes.errors import RefusalSort, RefusedCall
 from podtide.adapters.text.safe import escaped
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.protocol.pods import EXECUTOR_ROLE
@@ -73,7 +73,7 @@ class Left(NamedTuple):
         return self.refusal is None and self.swept.left == 0
 
 
-class Unknown(NamedTuple):
+class UseUnknown(NamedTuple):
     """Whether the application is in use cannot be told. ``why``, for people."""
 
     why: str
@@ -103,15 +103,15 @@ class Leftovers:
         self._deadline = deadline
         self._roles = _ROLES
 
-    def in_use(self, kinds: Sequence[str]) -> tuple[str, ...] | Unknown:
+    def in_use(self, kinds: Sequence[str]) -> tuple[str, ...] | UseUnknown:
         """Who uses the application still, each as a sentence. A Lease is looked at; that this is not allowed is an
         answer only where Leases are among ``kinds``.
         """
         found: list[str] = []
         drivers = [("labelSelector", selector(self._app_id, role=DRIVER_ROLE))]
         for pods in self._caller.pages("pods", self._namespace, drivers, SeenPod, self._deadline):
-            if isinstance(pods, Refused):
-                return Unknown(pods.text)
+            if isinstance(pods, RefusedCall):
+                return UseUnknown(pods.text)
             found.extend(
                 f"driver pod {escaped(pod.metadata.name)} is {escaped(pod.status.phase or 'there')}"
                 for pod in pods
@@ -119,10 +119,10 @@ class Leftovers:
             )
         every = [("labelSelector", selector(self._app_id))]
         for page in self._caller.pages("leases", self._namespace, every, SeenLease, self._deadline):
-            if isinstance(page, Refused):
-                if page.sort is Refusal.MISSING or (page.sort is Refusal.PERMISSION and "leases" not in kinds):
+            if isinstance(page, RefusedCall):
+                if page.sort is RefusalSort.MISSING or (page.sort is RefusalSort.PERMISSION and "leases" not in kinds):
                     break
-                return Unknown(page.text)
+                return UseUnknown(page.text)
             found.extend(
                 f"{escaped(lease.spec.holder or '')} holds the lease {escaped(lease.metadata.name)}"
                 for lease in page
@@ -166,7 +166,7 @@ class Leftovers:
 
     def _left(self, kind: str, swept: Swept) -> Left:
         refused = swept.refused
-        if refused is None or (refused.sort is Refusal.MISSING and kind in SERVED_ELSEWHERE):
+        if refused is None or (refused.sort is RefusalSort.MISSING and kind in SERVED_ELSEWHERE):
             return Left(kind, swept)  # a server that does not know the kind has none of it
         return Left(kind, swept, refused.text)
 

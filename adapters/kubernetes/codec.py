@@ -6,7 +6,7 @@ cheap. Nothing is put right on the way: a pod without a status has none, a conta
 is there is the API's own.
 
 What comes is not trusted. A value of the wrong type, a number beyond its range, nesting without end, bytes that are no
-JSON: each is an ``Unreadable`` that says where and what was expected. Nothing here raises. How long a body or a line
+JSON: each is an ``UnreadableBody`` that says where and what was expected. Nothing here raises. How long a body or a line
 may be is the business of whoever reads it.
 """
 
@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
-from podtide.adapters.kubernetes.status import ApiStatus, StatusWire, Unreadable, api_status, decoded
+from podtide.adapters.kubernetes.status import ApiStatus, StatusWire, UnreadableBody, api_status, decoded
 from podtide.domain.protocol.pods import RUNNING, TERMINATED, WAITING, Container, ContainerState, PodManifest
 
 _Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -195,10 +195,10 @@ class PodPage(NamedTuple):
     more: str = ""
 
 
-def read_pods(body: bytes) -> PodPage | Unreadable:
+def read_pods(body: bytes) -> PodPage | UnreadableBody:
     """The manifests of a list of pods."""
     page = decoded(_POD_LIST, body, "a list of pods")
-    if isinstance(page, Unreadable):
+    if isinstance(page, UnreadableBody):
         return page
     meta = page.metadata or _ListMeta()
     return PodPage(tuple([_manifest(pod) for pod in page.items or ()]), meta.resource_version or "", meta.more or "")
@@ -218,10 +218,10 @@ class Event(NamedTuple):
     status: ApiStatus | None = None
 
 
-def read_event(line: bytes) -> Event | Unreadable:
+def read_event(line: bytes) -> Event | UnreadableBody:
     """The event of one line of a watch of pods."""
     event = decoded(_EVENT, line, "an event of the watch")
-    if isinstance(event, Unreadable):
+    if isinstance(event, UnreadableBody):
         return event
     if isinstance(event, _Bookmark):
         return Event("BOOKMARK", (event.object.metadata or _NO_META).resource_version or "")

@@ -1,9 +1,9 @@
 """What an API server's refusals mean, as values, and how they are told without telling them a thousand times.
 
-A call that did not do what it was asked becomes a ``Refused``: its status, the server's own reason, whether it may have
+A call that did not do what it was asked becomes a ``RefusedCall``: its status, the server's own reason, whether it may have
 taken effect all the same (no answer came, or an answer that does not say), and the ``CallFailure`` that the core is given.
 Two refusals share the status 403 and need different people: a permission that is missing (RBAC names verb and resource)
-and a quota that is used up; ``Refusal`` tells them apart by the server's words.
+and a quota that is used up; ``RefusalSort`` tells them apart by the server's words.
 
 ``Complaints`` tells people: the first refusal of a sort at once, those that follow as a count, at most once in half a
 minute. A server that cannot be reached is told once, and once more when it is back.
@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.kubernetes.api import JSON, Answer, Query, Unreachable
+from podtide.adapters.kubernetes.api import JSON, ApiAnswer, Query, Unreachable
 from podtide.adapters.kubernetes.status import ApiStatus, call_failure, message_of, no_answer, read_status
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
@@ -41,7 +41,7 @@ KINDS: Final = {
 }
 
 
-class Refusal(Enum):
+class RefusalSort(Enum):
     """What sort of refusal."""
 
     PERMISSION = "permission"
@@ -58,7 +58,7 @@ class Refusal(Enum):
     NOT_ASKED = "not asked"
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """One call: see ``kubernetes.api.Api.call``. ``name``: what it is about, for people; "" for a whole kind."""
 
     verb: str
@@ -82,14 +82,14 @@ class Request(NamedTuple):
         return after.split("/", 1)[0] if found else ""
 
 
-class Refused(NamedTuple):
+class RefusedCall(NamedTuple):
     """A call that did not do what it was asked.
 
     ``message``: the server's; ``hint``: what to do about it, where that is known. ``uncertain``: it may have taken effect
     all the same.
     """
 
-    sort: Refusal
+    sort: RefusalSort
     status: int | None
     message: str
     failure: CallFailure
@@ -103,44 +103,44 @@ class Refused(NamedTuple):
 
 
 _BY_STATUS: Final = {
-    403: Refusal.FORBIDDEN, 404: Refusal.MISSING, 409: Refusal.CONFLICT, 422: Refusal.INVALID,
-    429: Refusal.THROTTLED, 503: Refusal.THROTTLED,
+    403: RefusalSort.FORBIDDEN, 404: RefusalSort.MISSING, 409: RefusalSort.CONFLICT, 422: RefusalSort.INVALID,
+    429: RefusalSort.THROTTLED, 503: RefusalSort.THROTTLED,
 }  # fmt: skip
 
 
-def refused(request: Request, answer: Answer) -> Refused:
+def refused(request: ApiRequest, answer: ApiAnswer) -> RefusedCall:
     """What a refusal says. ``answer.ok`` is False."""
     message, reason = _said(answer)
-    sort = _BY_STATUS.get(answer.status, Refusal.SERVER if answer.status >= 500 else Refusal.REFUSED)
-    if sort is Refusal.FORBIDDEN:
+    sort = _BY_STATUS.get(answer.status, RefusalSort.SERVER if answer.status >= 500 else RefusalSort.REFUSED)
+    if sort is RefusalSort.FORBIDDEN:
         if "exceeded quota" in message:
-            sort = Refusal.QUOTA
+            sort = RefusalSort.QUOTA
         elif " cannot " in message and ' resource "' in message:
-            sort = Refusal.PERMISSION
-    elif sort is Refusal.CONFLICT and reason == "AlreadyExists":
-        sort = Refusal.EXISTS
+            sort = RefusalSort.PERMISSION
+    elif sort is RefusalSort.CONFLICT and reason == "AlreadyExists":
+        sort = RefusalSort.EXISTS
     failure = call_failure(answer, request.verb, request.path, request.query)
     hint = ""
-    if sort is Refusal.PERMISSION:
+    if sort is RefusalSort.PERMISSION:
         hint = lacking(request)
         failure = failure._replace(message=f"{failure.message} It {hint}.")
-    elif sort is Refusal.QUOTA:
+    elif sort is RefusalSort.QUOTA:
         hint = f"the quota of namespace {request.namespace} is used up: {message}"
-    return Refused(sort, answer.status, message, failure, sort is Refusal.SERVER, hint)
+    return RefusedCall(sort, answer.status, message, failure, sort is RefusalSort.SERVER, hint)
 
 
-def unanswered(request: Request, lost: Unreachable) -> Refused:
+def unanswered(request: ApiRequest, lost: Unreachable) -> RefusedCall:
     """A call without an answer, in the words of Spark's client, with the reason."""
     why = escaped(lost.why, MESSAGE_MAX)
-    return Refused(Refusal.NO_ANSWER, None, why, _failed(request, why), lost.sent)
+    return RefusedCall(RefusalSort.NO_ANSWER, None, why, _failed(request, why), lost.sent)
 
 
-def not_asked(request: Request, why: str) -> Refused:
+def not_asked(request: ApiRequest, why: str) -> RefusedCall:
     """A call that was not made."""
-    return Refused(Refusal.NOT_ASKED, None, why, _failed(request, f"not asked: {why}"))
+    return RefusedCall(RefusalSort.NOT_ASKED, None, why, _failed(request, f"not asked: {why}"))
 
 
-def lacking(request: Request) -> str:
+def lacking(request: ApiRequest) -> str:
     """Which permission a refused call lacks, in the terms that a Role is written in."""
     group = f', API group "{request.group}"' if request.group else ""
     place = f" in namespace {request.namespace}" if request.namespace else ""
@@ -148,12 +148,12 @@ def lacking(request: Request) -> str:
     return f"may not {request.verb} {request.resource}{place} ({role})"
 
 
-def _failed(request: Request, why: str) -> CallFailure:
+def _failed(request: ApiRequest, why: str) -> CallFailure:
     base = request.resource.split("/", 1)[0]
     return no_answer(why, request.verb, KINDS.get(base, base), request.name, request.namespace)
 
 
-def _said(answer: Answer) -> tuple[str, str]:
+def _said(answer: ApiAnswer) -> tuple[str, str]:
     """The message and the reason of a Status; the status in words where a proxy put something else in its place."""
     status = read_status(answer.body) if answer.body else None
     return escaped(message_of(answer), MESSAGE_MAX), status.reason if isinstance(status, ApiStatus) else ""
@@ -168,12 +168,12 @@ class Complaints:
         self._last: dict[tuple[str, ...], tuple[float, int]] = {}
         self._down_since: float | None = None
 
-    def refused(self, request: Request, what: Refused) -> None:
+    def refused(self, request: ApiRequest, what: RefusedCall) -> None:
         """A call was refused for good."""
-        if what.sort is Refusal.NOT_ASKED:
+        if what.sort is RefusalSort.NOT_ASKED:
             return
         text = what.hint or f"{_subject(request)}: {what.message}"
-        if what.sort is Refusal.THROTTLED:
+        if what.sort is RefusalSort.THROTTLED:
             text = f"given up after the deadline, {text}"
         facts: tuple[tuple[str, Fact], ...] = (
             ("refusal", what.sort.value),
@@ -184,7 +184,7 @@ class Complaints:
         key = ("refused", what.sort.value, request.verb, request.resource, str(what.status))
         self._say(key, Level.ERROR, Topic.CALL_REFUSED, text, facts)
 
-    def retried(self, request: Request, what: Refused) -> None:
+    def retried(self, request: ApiRequest, what: RefusedCall) -> None:
         """A call failed and will be made again."""
         facts = (("verb", request.verb), ("resource", request.resource), ("status", what.status))
         key = ("retried", what.sort.value, request.verb, request.resource, str(what.status))
@@ -241,5 +241,5 @@ class Complaints:
         self._notify(Notice(self._clock.now(), Level.INFO, Topic.API_BACK, text, (("lasted_ms", int(lasted * 1000)),)))
 
 
-def _subject(request: Request) -> str:
+def _subject(request: ApiRequest) -> str:
     return f"{request.verb} {request.resource}" + (f" {escaped(request.name)}" if request.name else "")

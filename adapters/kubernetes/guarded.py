@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, Answer, Api, Query, Stream, Unreachable
+from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, ApiClient, Query, Stream, Unreachable
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 PATIENCE_S: Final = 15.0
@@ -17,14 +17,14 @@ LOOK_S: Final = 0.1
 
 
 class GuardedApi:
-    """An ``Api`` that writes only while ``valid()``. ``pause``: waits that many seconds. ``lost()``: do not even wait.
+    """An ``ApiClient`` that writes only while ``valid()``. ``pause``: waits that many seconds. ``lost()``: do not even wait.
 
     ``write_max_s``: how long a write may take; it should end before somebody else could hold the lease.
     """
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         valid: Callable[[], bool],
         lost: Callable[[], bool],
         pause: Callable[[float], object],
@@ -49,7 +49,7 @@ class GuardedApi:
         content_type: str = JSON,
         timeout_s: float = READ_TIMEOUT_S,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """Make one call; a write only under the lease. Raises Unreachable."""
         if verb in WRITES:
             self._permitted(verb, resource)

@@ -1,7 +1,7 @@
 """How fast calls may follow one another: a rate of our own, and whatever the API server asks for.
 
-Calls of a kind share a ``Lane``. Every call reserves a moment in it and waits until then. On a quiet server the moments
-are those of a token bucket: ``per_second`` of them, up to ``burst`` at once, or all at once where no rate was set.
+Calls of a kind share a ``RateLimiter``. Every call reserves a moment in it and waits until then. On a quiet server the
+moments are those of a token bucket: ``per_second`` of them, up to ``burst`` at once, or all at once where no rate was set.
 
 A server that answers 429 or 503 speaks to the whole lane, however many workers call in it. The lane then stands still
 for as long as the server asked (Retry-After), or, where it did not say, for a back-off that doubles with every refusal
@@ -12,7 +12,7 @@ among them does not speed the lane up, a refusal among them does not double the 
 
 An episode begins with the first refusal and ends when the distance is gone; each is told once at both ends.
 
-``Lane`` is thread-safe. It waits by the function that it was given, never while it holds its lock.
+``RateLimiter`` is thread-safe. It waits by the function that it was given, never while it holds its lock.
 """
 
 from __future__ import annotations
@@ -61,30 +61,30 @@ class Throttle(NamedTuple):
     backoff: Backoff = Backoff()
 
 
-class Turn(NamedTuple):
+class CallTurn(NamedTuple):
     """The right to make one call. ``refusals``: how many the lane knew of when it gave the turn."""
 
     waited_s: float
     refusals: int
 
 
-class Gate(Protocol):
+class CallGate(Protocol):
     """What a call needs of a lane."""
 
-    def enter(self, deadline: float) -> Turn | None:
+    def enter(self, deadline: float) -> CallTurn | None:
         """Wait for a turn; None if there is none before ``deadline`` (monotonic seconds), or nobody waits any more."""
         ...
 
-    def eased(self, turn: Turn) -> None:
+    def eased(self, turn: CallTurn) -> None:
         """The call of this turn was answered, and not with a refusal to serve."""
         ...
 
-    def throttled(self, turn: Turn, retry_after_s: float | None) -> None:
+    def throttled(self, turn: CallTurn, retry_after_s: float | None) -> None:
         """The call of this turn was answered with 429 or 503."""
         ...
 
 
-class Lane:
+class RateLimiter:
     """One lane. ``name`` is for people: "creations", "other calls"."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Lane:
         """Answers 429 and 503, ever."""
         return self._refusals
 
-    def enter(self, deadline: float) -> Turn | None:
+    def enter(self, deadline: float) -> CallTurn | None:
         """Wait for a turn; None if there is none before ``deadline`` (monotonic seconds)."""
         began = self._clock.monotonic()
         while True:
@@ -135,14 +135,14 @@ class Lane:
                 at = self._next - (0.0 if slowed else self._tolerance)
                 if at <= now:
                     self._next = max(self._next, now) + gap
-                    return Turn(now - began, self._refusals)
+                    return CallTurn(now - began, self._refusals)
                 if at > deadline or now >= deadline:
                     return None
             # Nothing is reserved while waiting: whoever wakes first goes, and a refusal in between holds for all.
             if self._wait(at - now):
                 return None
 
-    def eased(self, turn: Turn) -> None:
+    def eased(self, turn: CallTurn) -> None:
         """The call of this turn was answered, and not with a refusal to serve."""
         if self._began is None or turn.refusals != self._refusals:
             return
@@ -159,7 +159,7 @@ class Lane:
         text = f"the API server takes {self.name} at full speed again, {lasted:.1f} s after it asked for less"
         self._notify(Notice(self._clock.now(), Level.INFO, Topic.THROTTLED, text, facts))
 
-    def throttled(self, turn: Turn, retry_after_s: float | None) -> None:
+    def throttled(self, turn: CallTurn, retry_after_s: float | None) -> None:
         """The call of this turn was answered with 429 or 503."""
         with self._lock:
             now = self._clock.monotonic()

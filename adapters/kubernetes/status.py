@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Meta, Struct, field
 
-from podtide.adapters.kubernetes.api import METHODS, Answer, Query
+from podtide.adapters.kubernetes.api import METHODS, ApiAnswer, Query
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.pod_stimuli import CallFailure
@@ -31,18 +31,18 @@ _Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 _T = TypeVar("_T")
 
 
-class Unreadable(NamedTuple):
+class UnreadableBody(NamedTuple):
     """What came is not what was expected: which thing it was, and what is wrong where."""
 
     why: str
 
 
-def decoded(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T | Unreadable:
+def decoded(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T | UnreadableBody:
     """A body by its decoder. ``what`` it is meant to be, for people: "a pod"."""
     try:
         return decoder.decode(body)
     except (ValueError, RecursionError) as problem:  # msgspec's errors and UnicodeDecodeError are ValueErrors
-        return Unreadable(f"{what} cannot be read: {escaped(str(problem), WHY_MAX)}")
+        return UnreadableBody(f"{what} cannot be read: {escaped(str(problem), WHY_MAX)}")
 
 
 class _Part(Struct, gc=False, rename="camel"):
@@ -101,10 +101,10 @@ class ApiStatus(NamedTuple):
     more: str = ""
 
 
-def read_status(body: bytes) -> ApiStatus | Unreadable:
+def read_status(body: bytes) -> ApiStatus | UnreadableBody:
     """What a Status body says."""
     wire = decoded(_STATUS, body, "a Status")
-    return wire if isinstance(wire, Unreadable) else api_status(wire)
+    return wire if isinstance(wire, UnreadableBody) else api_status(wire)
 
 
 def api_status(wire: StatusWire) -> ApiStatus:
@@ -126,14 +126,14 @@ def api_status(wire: StatusWire) -> ApiStatus:
     )
 
 
-def message_of(answer: Answer) -> str:
+def message_of(answer: ApiAnswer) -> str:
     """What a refusal says, in one line: the message of its Status, or the HTTP status in words."""
-    status = read_status(answer.body) if answer.body else Unreadable("")
-    said = "" if isinstance(status, Unreadable) else status.message
+    status = read_status(answer.body) if answer.body else UnreadableBody("")
+    said = "" if isinstance(status, UnreadableBody) else status.message
     return said or f"{answer.status} {responses.get(answer.status, 'without a word')}"
 
 
-def call_failure(answer: Answer, verb: str, path: str, query: Query = (), host: str = "") -> CallFailure:
+def call_failure(answer: ApiAnswer, verb: str, path: str, query: Query = (), host: str = "") -> CallFailure:
     """The failure that an answer stands for which is not a success. ``verb``: of RBAC, as the call was made with.
 
     The text is that of the exception that Spark's client throws: what was asked, the server's message, and the Status as
@@ -141,10 +141,10 @@ def call_failure(answer: Answer, verb: str, path: str, query: Query = (), host: 
     """
     url = host + path + ("?" + urlencode(query) if query else "")
     text = f"Failure executing: {METHODS.get(verb, verb)} at: {url}."
-    wire: StatusWire | Unreadable = Unreadable("")
+    wire: StatusWire | UnreadableBody = UnreadableBody("")
     if answer.body:
         wire = decoded(_STATUS, answer.body, "a Status")
-    if isinstance(wire, Unreadable):
+    if isinstance(wire, UnreadableBody):
         words = responses.get(answer.status, "")
         text = f"{text} Message: {words}." if words else text
         return CallFailure(answer.status, text, retry_after_ms=answer.retry_after_ms)

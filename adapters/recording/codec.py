@@ -10,7 +10,8 @@ decommissions the profile and the facts of each id; doubles that JSON has no wor
 therefore a decision record too, and whoever reads those reads these.
 
 Nothing is taken on trust: every line is decoded against the types of the domain, unknown names and fields are refused,
-and what only fits together (pods that are ``same``, lists of equal length) is checked. All complaints are ``Unreadable``.
+and what only fits together (pods that are ``same``, lists of equal length) is checked. All complaints are
+``UnreadableLine``.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ MORE_PODS: Final = "MorePods"
 _REPORTS: Final = {"held": Held, "schedule threw": ScheduleThrew, "round threw": Threw, "remark": Remark}
 
 
-class Unreadable(Exception):
+class UnreadableLine(Exception):
     """A line, or a part of it, that is not what a recording holds; the message says what is wrong, and where in it."""
 
 
@@ -70,21 +71,21 @@ class MorePods(Struct, frozen=True, forbid_unknown_fields=True, tag_field="stimu
     pods: list[PodWire | int]
 
 
-class View(Struct, frozen=True, forbid_unknown_fields=True):
+class ViewWire(Struct, frozen=True, forbid_unknown_fields=True):
     """What the writer knew before a full snapshot: pods, and how many of the snapshot are not known or otherwise."""
 
     known: int
     differ: int
 
 
-class End(Struct, frozen=True):
+class EndWire(Struct, frozen=True):
     """The last line: the recording is complete."""
 
     steps: int
     reason: str = ""
 
 
-class Change(Struct, frozen=True, forbid_unknown_fields=True):
+class ChangeWire(Struct, frozen=True, forbid_unknown_fields=True):
     """One target of a request."""
 
     profile: int
@@ -100,7 +101,7 @@ class RequestWire(Struct, frozen=True, forbid_unknown_fields=True, tag_field="co
     at_ms: int
     serial: int
     targets: dict[int, int]
-    changes: list[Change]
+    changes: list[ChangeWire]
     cause: Cause
     facts: FactsWire
     locality_tasks: dict[int, int] = {}
@@ -157,7 +158,7 @@ def written(stimulus: AnyStimulus, now: Millis, table: PodTable) -> tuple[Plain,
             return plain, None
 
 
-class Batch:
+class StimulusBatch:
     """The stimuli of one step while its lines are read; ``add`` takes what a line holds."""
 
     def __init__(self, at: Millis, table: PodTable) -> None:
@@ -174,7 +175,7 @@ class Batch:
                 continue
             pods = getattr(self._wires[-1], "pods", UNSET) if self._wires else UNSET
             if pods is UNSET or not _of_pods(self._wires[-1]):
-                raise Unreadable(f"{MORE_PODS}, and no stimulus with pods before it")
+                raise UnreadableLine(f"{MORE_PODS}, and no stimulus with pods before it")
             self._more.setdefault(len(self._wires) - 1, list(pods)).extend(wire.pods)
 
     def values(self) -> tuple[AnyStimulus, ...]:
@@ -194,10 +195,10 @@ class Batch:
                 listing = parts if kind is PodsReplaced or (kind is Outcome and parts) else None
                 pods = self._table.read(parts) if listing is None else self._table.list_read(listing, room)
             except PodsDamaged as problem:
-                raise Unreadable(f"stimulus {index + 1}: {problem}") from None
+                raise UnreadableLine(f"stimulus {index + 1}: {problem}") from None
             room -= len(pods)
             if room < 0:
-                raise Unreadable(f"more than {STEP_PODS_MAX:,} pods in one step")
+                raise UnreadableLine(f"more than {STEP_PODS_MAX:,} pods in one step")
             values.append(kind(**{**given, "pods": pods}))
         return tuple(values)
 
@@ -206,7 +207,7 @@ def _made(record: Record, wire: Any, **known: Any) -> Any:
     try:
         return record.value(wire, **known)
     except ValueError as problem:
-        raise Unreadable(f"{record.kind.__name__}: {problem}") from None
+        raise UnreadableLine(f"{record.kind.__name__}: {problem}") from None
 
 
 def _of_pods(wire: Any) -> bool:
@@ -260,14 +261,14 @@ def decided_record(item: Decided) -> Plain:
 
 
 def decided_value(record: Plain) -> Decided:
-    """The command or report that a record of a recording stands for. Raises Unreadable."""
+    """The command or report that a record of a recording stands for. Raises UnreadableLine."""
     if "command" not in record and "report" not in record:
-        raise Unreadable("neither command nor report; a decision record was expected")
+        raise UnreadableLine("neither command nor report; a decision record was expected")
     forms = _commands() if "command" in record else _reports()
     try:
         wire = msgspec.convert(record, forms.wire, str_keys=True)
     except msgspec.ValidationError as problem:
-        raise Unreadable(str(problem)) from None
+        raise UnreadableLine(str(problem)) from None
     if isinstance(wire, RequestWire):
         return _request(wire)
     if isinstance(wire, KillWire):
@@ -317,7 +318,7 @@ def _request(wire: RequestWire) -> RequestTotal:
 def _departing(wire: KillWire) -> Kill | Decommission:
     counts = {len(column) for column in (wire.ids, wire.causes, wire.profiles, wire.reasons)}
     if counts == {0} or len(counts) > 1:
-        raise Unreadable("ids, causes, profiles and reasons of equal length, at least one, were expected")
+        raise UnreadableLine("ids, causes, profiles and reasons of equal length, at least one, were expected")
     departures = tuple(
         Departure(ExecutorId(executor), ProfileId(profile), why_of(cause, facts))
         for executor, profile, cause, facts in zip(wire.ids, wire.profiles, wire.causes, wire.reasons, strict=True)
@@ -340,9 +341,9 @@ def line_type() -> Any:
             ("at_ms", int),
             ("stimuli", list[stimulus] | UnsetType, UNSET),
             ("decided", list[dict[str, Any]] | UnsetType, UNSET),
-            ("view", View | UnsetType, UNSET),
+            ("view", ViewWire | UnsetType, UNSET),
             ("full", list[PodWire] | UnsetType, UNSET),
-            ("end", End | UnsetType, UNSET),
+            ("end", EndWire | UnsetType, UNSET),
             ("more", bool, False),
         ],
         frozen=True,
@@ -351,11 +352,11 @@ def line_type() -> Any:
 
 
 def manifests(wires: Iterable[Any]) -> tuple[PodManifest, ...]:
-    """The pods of a full snapshot, each whole. Raises Unreadable."""
+    """The pods of a full snapshot, each whole. Raises UnreadableLine."""
     try:
         return tuple(map(whole, wires))
     except PodsDamaged as problem:
-        raise Unreadable(f"full: {problem}") from None
+        raise UnreadableLine(f"full: {problem}") from None
 
 
 def decided_values(records: Sequence[Plain], first: int) -> Iterator[Decided]:
@@ -363,5 +364,5 @@ def decided_values(records: Sequence[Plain], first: int) -> Iterator[Decided]:
     for index, record in enumerate(records):
         try:
             yield decided_value(record)
-        except Unreadable as problem:
-            raise Unreadable(f"decided[{first + index}]: {problem}") from None
+        except UnreadableLine as problem:
+            raise UnreadableLine(f"decided[{first + index}]: {problem}") from None

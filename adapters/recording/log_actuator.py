@@ -34,7 +34,7 @@ Sink = Callable[[dict[str, Any]], None]
 
 
 @dataclass
-class Tally:
+class LaneTally:
     """What a lane decided, counted."""
 
     decisions: int = 0
@@ -53,7 +53,7 @@ class LogWorld:
     """One lane's world; ``unneeded`` maps a job to the shuffles that its end leaves without a job."""
 
     def __init__(self, sink: Sink, unneeded: dict[int, tuple[int, ...]] | None = None) -> None:
-        self.tally = Tally()
+        self.tally = LaneTally()
         self.target = 0
         self.proposed: dict[ExecutorId, Millis] = {}
         self._sink = sink
@@ -63,7 +63,7 @@ class LogWorld:
         """A world that has seen the same so far and goes on by itself."""
         twin = LogWorld(sink, unneeded)
         tally = self.tally
-        twin.tally = Tally(**{**vars(tally), "by_cause": Counter(tally.by_cause), "held": Counter(tally.held)})
+        twin.tally = LaneTally(**{**vars(tally), "by_cause": Counter(tally.by_cause), "held": Counter(tally.held)})
         twin.target = self.target
         twin.proposed = dict(self.proposed)
         return twin

@@ -33,10 +33,10 @@ from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, Piece
 from podtide.adapters.eventlog.bytes.source import STDIN, open_log
 from podtide.adapters.recording.codec import (
     AnyStimulus,
-    Batch,
     Decided,
-    Unreadable,
-    View,
+    StimulusBatch,
+    UnreadableLine,
+    ViewWire,
     decided_values,
     line_type,
     manifests,
@@ -183,7 +183,7 @@ class Recording:
                 raise RecordingError(self.path, _words(problem), number) from None
             try:
                 ready = assembly.take(number, line, len(data))
-            except Unreadable as problem:
+            except UnreadableLine as problem:
                 raise RecordingError(self.path, str(problem), number) from None
             yield from ready
         yield from assembly.rest(complete=assembly.ended)
@@ -240,11 +240,11 @@ class _Assembly:
         self._steps = 0
         self._line = 0
         self._step_at: Millis = 0
-        self._batch: Batch | None = None
+        self._batch: StimulusBatch | None = None
         self._stimuli: tuple[AnyStimulus, ...] | None = None
         self._records: list[Plain] = []
         self._values: list[Decided] = []
-        self._view = View(0, 0)
+        self._view = ViewWire(0, 0)
         self._full: list[Any] = []
 
     @property
@@ -256,7 +256,7 @@ class _Assembly:
         """One line; the entries that it completes."""
         kinds = [kind for kind in _KINDS if getattr(line, kind) is not UNSET]
         if len(kinds) != 1:
-            raise Unreadable(f"one of {', '.join(_KINDS)} was expected, {' and '.join(kinds) or 'none'} found")
+            raise UnreadableLine(f"one of {', '.join(_KINDS)} was expected, {' and '.join(kinds) or 'none'} found")
         (kind,) = kinds
         self._in_order(kind, line, size)
         ready: tuple[Recorded, ...] = ()
@@ -289,29 +289,29 @@ class _Assembly:
 
     def _in_order(self, kind: str, line: Any, size: int) -> None:
         if self.ended:
-            raise Unreadable("a line after the last one, which says that the recording ends")
+            raise UnreadableLine("a line after the last one, which says that the recording ends")
         if self._at is not None and line.at_ms < self._at:
-            raise Unreadable(f"at_ms is {line.at_ms} after {self._at}; time never falls")
+            raise UnreadableLine(f"at_ms is {line.at_ms} after {self._at}; time never falls")
         if self._more and (kind != self._kind or line.at_ms != self._at):
-            raise Unreadable(f"more {self._kind} of {self._at} were expected, as the line before says")
+            raise UnreadableLine(f"more {self._kind} of {self._at} were expected, as the line before says")
         if (
             kind == "decided"
             and not self._more
             and (self._stimuli is None or self._kind == kind or line.at_ms != self._at)
         ):
-            raise Unreadable("decisions that follow no stimuli of their time")
+            raise UnreadableLine("decisions that follow no stimuli of their time")
         if (line.view is not UNSET) is not (kind == "full" and not self._more):
-            raise Unreadable("view was expected in the first line of a full snapshot, and nowhere else")
+            raise UnreadableLine("view was expected in the first line of a full snapshot, and nowhere else")
         if self._from_pods and kind != "full":
-            raise Unreadable("a full snapshot was expected")
+            raise UnreadableLine("a full snapshot was expected")
         self._from_pods = False
         self._bytes = size + (self._bytes if self._more else 0)
         if self._bytes > STEP_BYTES_MAX:
-            raise Unreadable(f"{kind} of more than {STEP_BYTES_MAX:,} bytes")
+            raise UnreadableLine(f"{kind} of more than {STEP_BYTES_MAX:,} bytes")
 
     def _stimulate(self, line: Any, *, goes_on: bool) -> None:
         if self._batch is None or not goes_on:
-            self._batch = Batch(line.at_ms, self._table)
+            self._batch = StimulusBatch(line.at_ms, self._table)
         self._batch.add(line.stimuli)
         if not line.more:
             self._stimuli, self._step_at = self._batch.values(), line.at_ms
@@ -329,9 +329,9 @@ class _Assembly:
         if line.more:
             return ()
         pods, self._full = manifests(self._full), []
-        found = View(len(self._table), self._table.differing(pods))
+        found = ViewWire(len(self._table), self._table.differing(pods))
         if found != self._view and not self._midway:
-            raise Unreadable(
+            raise UnreadableLine(
                 f"the writer knew {self._view.known} pods, {self._view.differ} of this snapshot otherwise or not at all; "
                 f"the lines before make it {found.known} and {found.differ}: one of them is missing or was changed"
             )
@@ -342,7 +342,9 @@ class _Assembly:
     def _end(self, number: int, line: Any) -> tuple[Recorded, ...]:
         self.ended = True
         if line.more or (self._count and line.end.steps != self._steps):
-            raise Unreadable(f"the end of {line.end.steps} steps; {self._steps} were found before: lines are missing")
+            raise UnreadableLine(
+                f"the end of {line.end.steps} steps; {self._steps} were found before: lines are missing"
+            )
         return (RecordedEnd(number, line.at_ms, line.end.steps, line.end.reason),)
 
 

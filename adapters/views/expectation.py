@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from podtide.adapters.recording.records.expectation import ABSENT, Departing, Difference, Expectation
+from podtide.adapters.recording.records.expectation import ABSENT, Departing, Expectation, Unexpected
 from podtide.adapters.text.format import clock, count, ids, joined, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
@@ -27,7 +27,7 @@ def verdict(view: ReplayView, expectation: Expectation, document: Mapping[str, A
     _difference(view, expectation.difference, name, expectation.compared, document["app"]["first_ms"])
 
 
-def _difference(view: ReplayView, difference: Difference, name: str, compared: int, start: int) -> None:
+def _difference(view: ReplayView, difference: Unexpected, name: str, compared: int, start: int) -> None:
     expected, decided = difference.expected, difference.decided
     first = decided if decided is not None else expected
     assert first is not None
@@ -66,7 +66,7 @@ def _difference(view: ReplayView, difference: Difference, name: str, compared: i
     print_departures(view.page, difference.departing, "expected")
 
 
-def _profiles(difference: Difference) -> set[int]:
+def _profiles(difference: Unexpected) -> set[int]:
     """The profiles that are spoken of, as far as the records can be trusted."""
     records = [difference.decided, *difference.before, *difference.next_decided]
     names = {name for record in records if record is not None for name in record.get("targets", {})}

@@ -20,7 +20,7 @@ from podtide.domain.conf.spark_conf import ConfError, SparkConf, check, from_arg
 from podtide.domain.conf.spark_versions import SparkVersion
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.protocol.config import YarnConfig
-from podtide.entrypoints.common.output import Unreadable
+from podtide.entrypoints.common.output import UnreadableInput
 from podtide.entrypoints.common.platform import MASTER_KEY, on_yarn, side_name
 
 NAMED_MAX: Final = 3
@@ -50,14 +50,14 @@ SHOWN_ON_YARN: Final = (
 
 
 def report_of(pairs: Sequence[str], file: Path | None, version: SparkVersion, *, everything: bool) -> Report:
-    """Read settings over a properties file. ``everything``: also keys whose default is in force. Raises Unreadable."""
+    """Read settings over a properties file. ``everything``: also keys whose default is in force. Raises UnreadableInput."""
     layers = [from_mapping({}, "", version)]
     notices: list[Notice] = []
     errors: list[ConfError] = []
     if file is not None:
         from_file = read_properties_file(file, version)
         if not is_successful(from_file):
-            raise Unreadable(str(from_file.failure()))
+            raise UnreadableInput(str(from_file.failure()))
         layers.append(from_file.unwrap().conf)
         notices += [Notice(Level.WARNING, remark) for remark in from_file.unwrap().remarks]
     given = from_arguments(pairs, version=version)

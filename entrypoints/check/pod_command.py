@@ -49,7 +49,7 @@ from podtide.domain.protocol.pod_commands import CreateSet
 from podtide.domain.protocol.pods import STATEFULSET
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
-from podtide.entrypoints.common.output import ClusterRefused, Misused, Unreadable, printed
+from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, printed
 from podtide.entrypoints.common.platform import kubernetes_only
 
 NO_APP_ID: Final = f"spark-{'0' * 32}"
@@ -66,7 +66,7 @@ PATHS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PodRequest:
     """What is to be printed."""
 
     executor: str
@@ -160,7 +160,7 @@ def pod(
         conf = as_driver_has_it(conf, facts.app_id, derived_prefix(conf, facts.app_id))
     pods = _pods(conf, facts, profiles)
     _say_notices(pods.notices)
-    wish = Wish(executor, replicas, claims, config_map, files, profile)
+    wish = PodRequest(executor, replicas, claims, config_map, files, profile)
     try:
         documents = _documents(pods, wish)
     except CannotBuild as refused:
@@ -183,7 +183,7 @@ def _conf(file: Path | None, pairs: Sequence[str]) -> SparkConf:
     if file is not None:
         from_file = read_properties_file(file)
         if not is_successful(from_file):
-            raise Unreadable(str(from_file.failure()))
+            raise UnreadableInput(str(from_file.failure()))
         layers.append(from_file.unwrap().conf)
         for remark in from_file.unwrap().remarks:
             _warn(remark)
@@ -202,7 +202,7 @@ def _template(conf: SparkConf, override: str | None) -> tuple[SparkConf, PodTemp
     try:
         found = read_template(setting.value)
     except PodTemplateError as unreadable:
-        raise Unreadable(str(unreadable)) from None
+        raise UnreadableInput(str(unreadable)) from None
     for remark in found.remarks:
         _warn(remark)
     return conf, found
@@ -221,7 +221,7 @@ def _conf_files(conf: SparkConf, folder: Path | None) -> ConfFiles:
     try:
         found = read_conf_dir(folder or Path(home.value if home else "") / "conf", most)
     except ConfDirError as unreadable:
-        raise Unreadable(str(unreadable)) from None
+        raise UnreadableInput(str(unreadable)) from None
     for remark in found.remarks:
         _warn(remark)
     return found
@@ -235,7 +235,7 @@ def _profile(
     try:
         found = read_profile(file)
     except ProfileFileError as unreadable:
-        raise Unreadable(str(unreadable)) from None
+        raise UnreadableInput(str(unreadable)) from None
     identifier = found.profile.id
     return {identifier: found.profile}, {identifier: found.vendors}, identifier
 
@@ -269,7 +269,7 @@ def _told(error: ConfError, conf: SparkConf) -> str:
     return f"{setting} ({error.origin}): expected {error.expected}"
 
 
-def _documents(pods: ExecutorPods, wish: Wish) -> list[dict[str, Any]]:
+def _documents(pods: ExecutorPods, wish: PodRequest) -> list[dict[str, Any]]:
     documents = []
     if pods.allocator in REPLICA_KINDS:
         kind: Any = pods.allocator

@@ -16,16 +16,16 @@ from podtide.entrypoints.common.output import Misused
 _VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
 
-class Given(NamedTuple):
+class GivenConf(NamedTuple):
     """The settings in rising precedence, and what is odd about the file."""
 
     layers: list[SparkConf]
     remarks: list[str]
 
 
-def given_conf(conf: Sequence[str], properties_file: str | None, spark_version: str | None = None) -> Given:
+def given_conf(conf: Sequence[str], properties_file: str | None, spark_version: str | None = None) -> GivenConf:
     """Read what was given, and see that ``--spark-version`` is one. Raises Misused."""
-    given = Given([], [])
+    given = GivenConf([], [])
     if properties_file is not None:
         read = read_properties_file(properties_file)
         if not is_successful(read):

@@ -23,7 +23,7 @@ from podtide.domain.protocol.stimuli import Answer, Stimulus, Tick
 from podtide.domain.scaling import due as scaling_due, load as loads, manager as scaling
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.state import ScalingState
-from podtide.entrypoints.common.ports import Actuator
+from podtide.entrypoints.common.ports import ScalingActuator
 
 SILENT_TICKS_MAX: Final = 100_000
 """Ticks that change something but say nothing which a replay affords, and one more for each event.
@@ -35,7 +35,7 @@ the clock of a hostile log can jump by a million years.
 _AT: Callable[[Stimulus], Millis] = itemgetter(0)
 
 
-class World(Actuator, Protocol):
+class LaneWorld(ScalingActuator, Protocol):
     """An actuator that also watches the events go by and may add what they imply."""
 
     def watch(self, batch: Sequence[Stimulus]) -> Sequence[Stimulus]:
@@ -46,7 +46,7 @@ class World(Actuator, Protocol):
 class Lane:
     """One run of the decisions: a scaling state and the world that its commands go to."""
 
-    def __init__(self, state: ScalingState, world: World) -> None:
+    def __init__(self, state: ScalingState, world: LaneWorld) -> None:
         self.state = state
         self.world = world
         self.said = 0  # commands and reports so far
@@ -71,7 +71,7 @@ class Lane:
 class Loop:
     """Steps lanes through time. ``now`` is the time up to which everything has been decided."""
 
-    def __init__(self, config: ScalingConfig, now: Millis, world: World, observe: Callable[[Millis], None]) -> None:
+    def __init__(self, config: ScalingConfig, now: Millis, world: LaneWorld, observe: Callable[[Millis], None]) -> None:
         self.config = config
         self.load = loads.empty()
         self.now = now
@@ -83,7 +83,7 @@ class Loop:
         self.lanes = [Lane(begun.state, world)]
         self.lanes[0].settle(begun, self.load, config, now)
 
-    def fork(self, lane: Lane, world: World) -> Lane:
+    def fork(self, lane: Lane, world: LaneWorld) -> Lane:
         """Begin another lane from a lane's present state."""
         twin = Lane(lane.state, world)
         self.lanes.append(twin)

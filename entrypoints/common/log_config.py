@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from returns.pipeline import is_successful
 
-from podtide.adapters.eventlog.sensor import Application
+from podtide.adapters.eventlog.sensor import LogApplication
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import Redaction, redaction_of
@@ -66,7 +66,7 @@ class SettingsError(Exception):
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledConf:
     """The configuration of a replay, and what there is to say about it."""
 
     config: ScalingConfig
@@ -98,7 +98,9 @@ def _entry(conf: SparkConf, name: str, redaction: Redaction) -> dict[str, Any]:
     return {"value": None if found.text is None else redaction.shown(name, found.text), "origin": found.origin}
 
 
-def settle(application: Application, overrides: Sequence[SparkConf] = (), spark_version: str | None = None) -> Settled:
+def settle(
+    application: LogApplication, overrides: Sequence[SparkConf] = (), spark_version: str | None = None
+) -> SettledConf:
     """Settle the configuration. ``overrides`` in rising precedence. Raises SettingsError."""
     version = parse_version(spark_version if spark_version is not None else application.spark_version)
     properties = application.properties or {}
@@ -122,7 +124,7 @@ def settle(application: Application, overrides: Sequence[SparkConf] = (), spark_
     )
     if settings.backend_fault is not None:
         notes.append(f"The scheduler backend of Spark {version.name} may refuse this: {settings.backend_fault.message}")
-    return Settled(settings.config, conf, version, settings.enabled, platform, tuple(dict.fromkeys(notes)))
+    return SettledConf(settings.config, conf, version, settings.enabled, platform, tuple(dict.fromkeys(notes)))
 
 
 def _settings(own: SparkConf, conf: SparkConf, overridden: bool, notes: list[str]) -> tuple[ScalingSettings, SparkConf]:

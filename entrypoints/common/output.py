@@ -46,7 +46,7 @@ class Misused(Refusal):
     exit_code = 2
 
 
-class Unreadable(Refusal):
+class UnreadableInput(Refusal):
     """The log, the recording or the expectation cannot be read."""
 
     exit_code = 3
@@ -87,7 +87,7 @@ def unreadable() -> Iterator[None]:
     try:
         yield
     except DecisionFileError as problem:
-        raise Unreadable(str(problem)) from None
+        raise UnreadableInput(str(problem)) from None
 
 
 @contextlib.contextmanager

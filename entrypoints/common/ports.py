@@ -18,7 +18,7 @@ class Sensor(Protocol):
         ...
 
 
-class Actuator(Protocol):
+class ScalingActuator(Protocol):
     """Applies a command and says what came of it."""
 
     def apply(self, command: ScalingCommand, now: Millis) -> Sequence[Stimulus]:

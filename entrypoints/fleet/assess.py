@@ -16,14 +16,14 @@ import msgspec
 from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.fleet.rows import Row, Status, shortened
+from podtide.adapters.fleet.rows import FleetRow, RowStatus, shortened
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import Answer
 from podtide.entrypoints.fleet.candidates import default_settings
-from podtide.entrypoints.fleet.work import Options, clean
+from podtide.entrypoints.fleet.work import FleetOptions, clean
 from podtide.entrypoints.whatif.recorded_log import NothingToRun, read_application
 from podtide.entrypoints.whatif.run import Study, ask, refusal, study
 
@@ -34,28 +34,28 @@ QUICK: Final = 24
 """Settings that a quick search looks at."""
 
 
-def assess(path: str, options: Options) -> Row:
+def assess(path: str, options: FleetOptions) -> FleetRow:
     """The row of the log at ``path``. Raises ``LogError`` where it cannot be read; a refusal is a row."""
     try:
         with open_log(path) as source:
             application = read_application(source).application
     except NothingToRun as nothing:
-        return Row(log=path, status=Status.REFUSED, reason=shortened(clean(str(nothing))))
+        return FleetRow(log=path, status=RowStatus.REFUSED, reason=shortened(clean(str(nothing))))
     if not application.tasks:
         return _told(
-            path, application, Status.REFUSED, "no task of the application is in the log: there is nothing to run"
+            path, application, RowStatus.REFUSED, "no task of the application is in the log: there is nothing to run"
         )
     made = study(application, seeds=options.seeds)
     if not is_successful(made):  # only what a user lays over the log's conf can be wrong, and here nobody does
-        return _told(path, application, Status.REFUSED, "; ".join(map(str, made.failure())))
+        return _told(path, application, RowStatus.REFUSED, "; ".join(map(str, made.failure())))
     found = made.unwrap()
     if reasons := refusal(found, options.max_error):
-        return _told(path, application, Status.REFUSED, reasons[0], found)
+        return _told(path, application, RowStatus.REFUSED, reasons[0], found)
     answers, compared = _tuned(path, found, options) if options.tune else _asked(found, options)
     return _answered(path, found, answers, compared, options)
 
 
-def _asked(found: Study, options: Options) -> tuple[list[Answer], int]:
+def _asked(found: Study, options: FleetOptions) -> tuple[list[Answer], int]:
     """The answers to the settings, and how many; a setting that a log's conf refuses is left out, as it would not start."""
     wishes = default_settings(found) if options.variants is None else options.variants
     results = [ask(found, wish, watch=False) for wish in wishes]
@@ -63,13 +63,13 @@ def _asked(found: Study, options: Options) -> tuple[list[Answer], int]:
     return answers, len(answers)
 
 
-def _tuned(path: str, found: Study, options: Options) -> tuple[list[Answer], int]:
+def _tuned(path: str, found: Study, options: FleetOptions) -> tuple[list[Answer], int]:
     """The answer to the setting that a short search recommends (none, if none is worth it), and how many it looked at."""
     from podtide.domain.whatif.search.defaults import default_space, footing  # noqa: PLC0415 - only a search needs it
-    from podtide.entrypoints.whatif.tune import Case, Wish, tune  # noqa: PLC0415 - the same
+    from podtide.entrypoints.whatif.tune import Case, TuneWish, tune  # noqa: PLC0415 - the same
 
     space = default_space([footing(found.application, found.conf.conf)])
-    wish = Wish(within=options.within, worth=WORTH, budget=QUICK, prices=options.prices, processes=1)
+    wish = TuneWish(within=options.within, worth=WORTH, budget=QUICK, prices=options.prices, processes=1)
     tuned = tune([Case(path, found)], space, wish)
     recommended = tuned.found.verdict.recommended
     looked = tuned.found.counts.candidates
@@ -78,10 +78,12 @@ def _tuned(path: str, found: Study, options: Options) -> tuple[list[Answer], int
     return list(tuned.answers.get(recommended.candidate, ())), looked
 
 
-def _told(path: str, application: Application, status: Status, reason: str | None, found: Study | None = None) -> Row:
+def _told(
+    path: str, application: Application, status: RowStatus, reason: str | None, found: Study | None = None
+) -> FleetRow:
     """What the log itself says, and how far the simulation is from it."""
     error = None if found is None else found.error
-    return Row(
+    return FleetRow(
         log=path,
         status=status,
         reason=None if reason is None else shortened(clean(reason)),
@@ -99,12 +101,12 @@ def _told(path: str, application: Application, status: Status, reason: str | Non
     )
 
 
-def _answered(path: str, found: Study, answers: Sequence[Answer], compared: int, options: Options) -> Row:
+def _answered(path: str, found: Study, answers: Sequence[Answer], compared: int, options: FleetOptions) -> FleetRow:
     base, outcome = found.replay, found.replay.typical
     usage = usage_of(outcome, base.plan.shapes)
     cost = None if options.prices is None else usage.cost(options.prices)
     row = msgspec.structs.replace(
-        _told(path, found.application, Status.OK, None, found),
+        _told(path, found.application, RowStatus.OK, None, found),
         billed_seconds=_seconds(outcome.billed_ms),
         core_hours=round(usage.core_hours, 6),
         gb_hours=round(usage.gb_hours, 6),

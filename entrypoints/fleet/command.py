@@ -1,7 +1,7 @@
 """``podtide fleet``: a table over very many logs - what each cost, where its waste is, which setting would save what.
 
-The command turns what was given into a question (``Options``), terms and an engine, refuses at once what could only fail
-after hours (the table's ending, a folder that cannot be written, a path that leads nowhere), and prints the summary.
+The command turns what was given into a question (``FleetOptions``), terms and an engine, refuses at once what could only
+fail after hours (the table's ending, a folder that cannot be written, a path that leads nowhere), and prints the summary.
 Standard output carries the summary alone; progress goes to standard error.
 """
 
@@ -19,7 +19,7 @@ import click
 from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.fleet.discovery import Finder, Found, ListError, paths_in
+from podtide.adapters.fleet.discovery import Finder, FoundLog, ListError, paths_in
 from podtide.adapters.fleet.journal import ENDING, JournalError
 from podtide.adapters.fleet.progress import FleetProgress
 from podtide.adapters.fleet.spark_workers import SparkEngineError, SparkWorkers
@@ -28,14 +28,14 @@ from podtide.adapters.process_pool import Work, Workers, WorkersError
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.spark_conf import from_arguments
-from podtide.entrypoints.common.output import ClusterRefused, Misused, Unreadable, print_object, printed
+from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, print_object, printed
 from podtide.entrypoints.fleet.options import TermError, limit_seconds, memory_bytes
-from podtide.entrypoints.fleet.run import Answers, Engine, Tally, Terms, survey
-from podtide.entrypoints.fleet.work import SEEDS, WITHIN, Assess, Options
+from podtide.entrypoints.fleet.run import Answers, Engine, SurveyTally, SurveyTerms, survey
+from podtide.entrypoints.fleet.work import SEEDS, WITHIN, Assess, FleetOptions
 from podtide.entrypoints.whatif.command import SEEDS_MAX
 from podtide.entrypoints.whatif.diff_sides import SideError, check
 from podtide.entrypoints.whatif.options import bounded, given_prices, max_error_of, seeded
-from podtide.entrypoints.whatif.variants import VariantError, Wishes, variants_of
+from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
 from podtide.entrypoints.whatif.workers import processors
 
 LIST: Final = "-"
@@ -44,12 +44,12 @@ JOBS_MAX: Final = 1_024
 
 
 @dataclass(frozen=True)
-class Asked:
+class FleetRequest:
     """What the command line says about the run itself."""
 
     logs: tuple[str, ...]
     listed: str | None
-    terms: Terms
+    terms: SurveyTerms
     plain: bool = False
     as_json: bool = False
 
@@ -120,11 +120,13 @@ def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> 
     """
     options = _options(given)
     engine, limits = _engine(given)
-    asked = Asked(logs, listed, Terms(out, limits, given["fresh"], given["again"]), given["plain"], given["as_json"])
+    asked = FleetRequest(
+        logs, listed, SurveyTerms(out, limits, given["fresh"], given["again"]), given["plain"], given["as_json"]
+    )
     return run_fleet(asked, options, engine)
 
 
-def run_fleet(asked: Asked, options: Options, engine: Engine, assess: Assess | None = None) -> int:
+def run_fleet(asked: FleetRequest, options: FleetOptions, engine: Engine, assess: Assess | None = None) -> int:
     """The command once its options are understood. Raises Refusal.
 
     ``assess``: what is done for a log (``fleet.assess.assess``), found by workers by its name in its module.
@@ -137,7 +139,7 @@ def run_fleet(asked: Asked, options: Options, engine: Engine, assess: Assess | N
     if asked.listed == LIST and LIST in asked.logs:
         raise click.UsageError("--from - and LOG - both read standard input; choose one")
     out = asked.terms.out
-    tally = Tally()
+    tally = SurveyTally()
     try:
         check_table(out)
         with FleetProgress(sys.stderr, plain=asked.plain) as progress, _goes_on(tally, out):
@@ -149,10 +151,10 @@ def run_fleet(asked: Asked, options: Options, engine: Engine, assess: Assess | N
     except SparkEngineError as refused:
         raise ClusterRefused(str(refused)) from None
     except (LogError, ListError) as refused:
-        raise Unreadable(str(refused)) from None
+        raise UnreadableInput(str(refused)) from None
     if document is None:
         looked = f" ({count(tally.passed_over, 'file')} passed over)" if tally.passed_over else ""
-        raise Unreadable(f"no log was found{looked}")
+        raise UnreadableInput(f"no log was found{looked}")
     _remarks(tally)
     with printed():
         if asked.as_json:
@@ -173,7 +175,7 @@ def _assess() -> Assess:
 
 
 @contextlib.contextmanager
-def _goes_on(tally: Tally, out: str) -> Iterator[None]:
+def _goes_on(tally: SurveyTally, out: str) -> Iterator[None]:
     """Whatever ends a run says what is kept of it."""
     try:
         yield
@@ -184,7 +186,7 @@ def _goes_on(tally: Tally, out: str) -> Iterator[None]:
         raise
 
 
-def _remarks(tally: Tally) -> None:
+def _remarks(tally: SurveyTally) -> None:
     if tally.reused:
         click.echo(f"podtide: {count(tally.reused, 'row')} of an interrupted run taken over", err=True)
     if tally.duplicates:
@@ -193,10 +195,10 @@ def _remarks(tally: Tally) -> None:
         click.echo(f"podtide: {count(tally.links, 'link')} to folders not followed", err=True)
 
 
-def _find(asked: Asked, finder: Finder) -> Iterator[tuple[int, Found]]:
+def _find(asked: FleetRequest, finder: Finder) -> Iterator[tuple[int, FoundLog]]:
     """Everything that was given: each argument by its number, a list as the argument that it stands for."""
     for number, given in enumerate(asked.logs):
-        found: Iterable[Found] = _listed(LIST, finder) if given == LIST else finder.argument(given)
+        found: Iterable[FoundLog] = _listed(LIST, finder) if given == LIST else finder.argument(given)
         for one in found:
             yield number, one
     if asked.listed is not None:
@@ -204,7 +206,7 @@ def _find(asked: Asked, finder: Finder) -> Iterator[tuple[int, Found]]:
             yield len(asked.logs), one
 
 
-def _listed(name: str, finder: Finder) -> Iterator[Found]:
+def _listed(name: str, finder: Finder) -> Iterator[FoundLog]:
     if name == LIST:
         if sys.stdin is None:
             raise ListError("standard input is closed")
@@ -221,9 +223,9 @@ def _opened(name: str) -> BinaryIO:
         raise ListError(f"{display(name)}: the list cannot be read: {cause(problem)}") from None
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(given: dict[str, Any]) -> FleetOptions:
     """What is asked about every log. Raises Misused."""
-    wishes = Wishes(given["sets"], given["variants"], given["statics"])
+    wishes = VariantWishes(given["sets"], given["variants"], given["statics"])
     try:
         variants = variants_of(wishes) or None
         for variant in variants or ():
@@ -233,7 +235,9 @@ def _options(given: dict[str, Any]) -> Options:
     prices = given_prices(given["price"])
     if variants is not None and given["tune"] is not None:
         raise click.UsageError("--tune searches by itself; it cannot be given with --set, --variant or --static")
-    return Options(variants, given["tune"] is not None, prices, given["seeds"], given["max_error"], given["within"])
+    return FleetOptions(
+        variants, given["tune"] is not None, prices, given["seeds"], given["max_error"], given["within"]
+    )
 
 
 def _engine(given: dict[str, Any]) -> tuple[Engine, tuple[object, ...]]:

@@ -24,14 +24,14 @@ import msgspec
 
 from podtide import __version__
 from podtide.adapters.eventlog.bytes.store import is_url
-from podtide.adapters.fleet.discovery import Finder, Found
+from podtide.adapters.fleet.discovery import Finder, FoundLog
 from podtide.adapters.fleet.journal import Journal, Log, digest, key_of
 from podtide.adapters.fleet.progress import FleetProgress
-from podtide.adapters.fleet.rows import Row, Status, row_of, shown_place
-from podtide.adapters.fleet.summary import Summary
+from podtide.adapters.fleet.rows import FleetRow, RowStatus, row_of, shown_place
+from podtide.adapters.fleet.summary import FleetSummary
 from podtide.adapters.fleet.table import open_table
 from podtide.adapters.process_pool import Ended, Work
-from podtide.entrypoints.fleet.work import Assess, Options, answer, failed, request
+from podtide.entrypoints.fleet.work import Assess, FleetOptions, answer, failed, request
 
 SCHEMA: Final = 1
 """Changes whenever rows mean something else: rows of another schema are computed again."""
@@ -54,8 +54,8 @@ Engine: TypeAlias = Callable[[Work], Answers]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How a run goes about it, as opposed to what it asks (``Options``).
+class SurveyTerms:
+    """How a run goes about it, as opposed to what it asks (``FleetOptions``).
 
     ``limits``: the limits of time and memory, which matter to logs that failed over them; ``fresh``: start over;
     ``again``: try again what failed or could not be read.
@@ -68,7 +68,7 @@ class Terms:
 
 
 @dataclass(slots=True)
-class Tally:
+class SurveyTally:
     """How far a run is, for whoever is interrupted. ``total``: logs found; ``reused``: done before; ``done``: in all."""
 
     total: int = 0
@@ -81,12 +81,12 @@ class Tally:
 
 
 def survey(
-    find: Callable[[Finder], Iterable[tuple[int, Found]]],
-    options: Options,
-    terms: Terms,
+    find: Callable[[Finder], Iterable[tuple[int, FoundLog]]],
+    options: FleetOptions,
+    terms: SurveyTerms,
     engine: Engine,
     progress: FleetProgress,
-    tally: Tally,
+    tally: SurveyTally,
     assess: Assess,
 ) -> dict[str, Any] | None:
     """Run over a fleet and write its table; the summary as a document, None (and no table) where no log was found.
@@ -105,10 +105,10 @@ def survey(
         tally.passed_over, tally.links = finder.passed_over, finder.links
         if not journal.found:
             return None
-        unwanted = {Status.FAILED, Status.UNREADABLE} if terms.again else frozenset[Status]()
+        unwanted = {RowStatus.FAILED, RowStatus.UNREADABLE} if terms.again else frozenset[RowStatus]()
         tally.reused = tally.done = journal.reuse(limits, unwanted)
 
-        def keep(log: Log, row: Row) -> None:
+        def keep(log: Log, row: FleetRow) -> None:
             journal.keep(log.key, limits, row)
             tally.done += 1
             progress.done(row.status, tally.total, tally.reused)
@@ -120,11 +120,11 @@ def survey(
         return _written(terms.out, journal, options, tally)
 
 
-def _requests(journal: Journal, keep: Callable[[Log, Row], None]) -> Iterator[tuple[Log, bytes]]:
+def _requests(journal: Journal, keep: Callable[[Log, FleetRow], None]) -> Iterator[tuple[Log, bytes]]:
     """What is to be done; a log whose fault is known already has its row at once."""
     for log in journal.todo():
         if log.found.problem is not None:
-            keep(log, failed(log.found, log.found.problem, Status.UNREADABLE))
+            keep(log, failed(log.found, log.found.problem, RowStatus.UNREADABLE))
         else:
             place = log.found.place
             if not is_url(place) and not place.startswith("file:"):
@@ -132,7 +132,7 @@ def _requests(journal: Journal, keep: Callable[[Log, Row], None]) -> Iterator[tu
             yield log, request(log.found, place)
 
 
-def _row(log: Log, said: bytes | Ended) -> Row:
+def _row(log: Log, said: bytes | Ended) -> FleetRow:
     if isinstance(said, Ended):
         return failed(log.found, said.why)
     try:
@@ -143,14 +143,14 @@ def _row(log: Log, said: bytes | Ended) -> Row:
     return msgspec.structs.replace(row, log=shown_place(log.found.place), podtide=__version__)
 
 
-def _written(out: str, journal: Journal, options: Options, tally: Tally) -> dict[str, Any]:
+def _written(out: str, journal: Journal, options: FleetOptions, tally: SurveyTally) -> dict[str, Any]:
     """Write the table in its order and sum it up; then the journal goes."""
     prices = options.prices
-    with Summary(priced=prices is not None, currency=None if prices is None else prices.currency) as summary:
+    with FleetSummary(priced=prices is not None, currency=None if prices is None else prices.currency) as summary:
         with open_table(out) as table:
             for row in journal.rows():
                 summary.add(row)
-                if row.status is not Status.SKIPPED:
+                if row.status is not RowStatus.SKIPPED:
                     table.put(row)
             table.commit()
         tally.finished = True

@@ -19,8 +19,8 @@ import msgspec
 
 from podtide import __version__
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.fleet.discovery import Found, begins_like_log
-from podtide.adapters.fleet.rows import Row, Stamp, Status, row_bytes, shortened, shown_place
+from podtide.adapters.fleet.discovery import FoundLog, begins_like_log
+from podtide.adapters.fleet.rows import FleetRow, RowStatus, Stamp, row_bytes, shortened, shown_place
 from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
@@ -33,7 +33,7 @@ SEEDS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class FleetOptions:
     """What is asked about every log; two runs with equal options give equal rows.
 
     ``variants``: the settings to try; None for the default ones (``fleet.candidates``). ``tune``: search instead.
@@ -47,11 +47,11 @@ class Options:
     within: float = WITHIN
 
 
-Assess: TypeAlias = Callable[[str, Options], Row]
+Assess: TypeAlias = Callable[[str, FleetOptions], FleetRow]
 """From a path and the options to a row without ``seconds``, ``podtide`` and the log's stamp. Raises ``LogError``."""
 
 
-def answer(assess: Assess, options: Options, request: bytes) -> bytes:
+def answer(assess: Assess, options: FleetOptions, request: bytes) -> bytes:
     """A worker's work: the row of the log that ``request`` (see ``request``) names, as bytes.
 
     What was found in a folder and is no event log comes back as skipped; an error of podtide's own as failed. MemoryError
@@ -61,15 +61,15 @@ def answer(assess: Assess, options: Options, request: bytes) -> bytes:
     begun = time.perf_counter()
     try:
         if not named and not begins_like_log(place):
-            row = Row(log="", status=Status.SKIPPED, reason="is no event log")
+            row = FleetRow(log="", status=RowStatus.SKIPPED, reason="is no event log")
         else:
             row = assess(place, options)
     except LogError as problem:
-        row = Row(log="", status=Status.UNREADABLE, reason=shortened(problem.why))
+        row = FleetRow(log="", status=RowStatus.UNREADABLE, reason=shortened(problem.why))
     except MemoryError:
         raise
     except Exception as problem:
-        row = Row(log="", status=Status.FAILED, reason=shortened(_words(problem)))
+        row = FleetRow(log="", status=RowStatus.FAILED, reason=shortened(_words(problem)))
     row = msgspec.structs.replace(
         row, log=shown_place(place), seconds=round(time.perf_counter() - begun, 3),
         log_bytes=size, log_modified_ms=modified_ms, log_etag=etag,
@@ -77,16 +77,16 @@ def answer(assess: Assess, options: Options, request: bytes) -> bytes:
     return row_bytes(row)
 
 
-def request(found: Found, place: str) -> bytes:
+def request(found: FoundLog, place: str) -> bytes:
     """A request to ``answer``. ``place``: where the worker finds it, which may be another name for the same."""
     stamp = found.stamp
     return json.dumps([place, found.named, stamp.size, stamp.modified_ms, stamp.etag]).encode()
 
 
-def failed(found: Found, why: str, status: Status = Status.FAILED) -> Row:
+def failed(found: FoundLog, why: str, status: RowStatus = RowStatus.FAILED) -> FleetRow:
     """The row of a log that no worker answered for."""
     stamp: Stamp = found.stamp
-    return Row(
+    return FleetRow(
         log=shown_place(found.place), status=status, reason=shortened(why), podtide=__version__,
         log_bytes=stamp.size, log_modified_ms=stamp.modified_ms, log_etag=stamp.etag,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Final
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.driver.schedule import TargetError, read_schedule
 from podtide.adapters.driver.target_sources import LineSource, NumberSource, ScheduleSource, TargetSource
-from podtide.adapters.kubernetes.api import Api, CallSeen, ConnectionRefused, KubernetesApi, connect
+from podtide.adapters.kubernetes.api import ApiClient, CallSeen, ConnectionRefused, KubernetesApi, connect
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator, Policy
 from podtide.adapters.kubernetes.guarded import GuardedApi
 from podtide.adapters.kubernetes.lease.identity import own_identity
@@ -78,7 +78,7 @@ class LiveSystem:
     lease: ApplicationLease | None
     driver: DriverLink | None
     source: TargetSource | None
-    writing: Api
+    writing: ApiClient
     sensor: PodSensor
     actuator: KubernetesActuator
     sink: ActingSink | None
@@ -171,7 +171,7 @@ def target_source(
 
 def taken_lease(
     options: RunOptions,
-    api: Api,
+    api: ApiClient,
     namespace: str,
     clock: SystemClock,
     audience: Audience,
@@ -230,7 +230,7 @@ def assemble(
     sensor = PodSensor(
         api, namespace, app_id, hear, clock, audience.notify, SensorSettings(faithful=not options.acting), random.random
     )
-    writing: Api = api
+    writing: ApiClient = api
     if lease is not None:
         margin_s = lease_settings(options.lease_ms).margin_s
         writing = GuardedApi(api, lease.valid, lease.lost.is_set, threading.Event().wait, margin_s)
@@ -307,7 +307,7 @@ def assemble(
 
 
 def _manifests(
-    options: RunOptions, settings: AppSettings, api: Api, namespace: str, clock: SystemClock
+    options: RunOptions, settings: AppSettings, api: ApiClient, namespace: str, clock: SystemClock
 ) -> LiveManifests:
     name = settings.config.kubernetes.allocation.driver_pod
     try:

@@ -24,13 +24,13 @@ from podtide.domain.protocol.pod_commands import (
 )
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 from podtide.domain.protocol.pods import PodNumber
-from podtide.entrypoints.live.loop import Actuator, Hear
+from podtide.entrypoints.live.loop import Hear, PodActuator
 
 
 class ShadowSink:
     """Reads what the core asks to be read, and answers everything else as done: nothing is ever written."""
 
-    def __init__(self, reader: Actuator, lister: Callable[[int, str | None], None], hear: Hear) -> None:
+    def __init__(self, reader: PodActuator, lister: Callable[[int, str | None], None], hear: Hear) -> None:
         self._reader = reader
         self._lister = lister
         self._hear = hear
@@ -45,7 +45,7 @@ class ShadowSink:
             self._hear(Outcome(now, serial))
 
 
-class Ids(Protocol):
+class ExecutorIds(Protocol):
     """The mark of executor ids that is kept on the cluster."""
 
     @property
@@ -75,9 +75,9 @@ class ActingSink:
 
     def __init__(
         self,
-        actuator: Actuator,
+        actuator: PodActuator,
         lister: Callable[[int, str | None], None],
-        ids: Ids,
+        ids: ExecutorIds,
         hear: Hear,
         asked: Callable[[PodNumber], None],
         pause: Callable[[float], object] | None = None,

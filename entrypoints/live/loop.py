@@ -73,7 +73,7 @@ class CommandSink(Protocol):
         ...
 
 
-class Actuator(Protocol):
+class PodActuator(Protocol):
     """What makes the calls of commands about pods; their outcomes are heard in the inbox."""
 
     def apply(self, command: PodCommand) -> None:

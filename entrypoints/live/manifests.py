@@ -17,7 +17,7 @@ import msgspec
 from returns.pipeline import is_successful
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.kubernetes.api import Api, Unreachable
+from podtide.adapters.kubernetes.api import ApiClient, Unreachable
 from podtide.adapters.kubernetes.apply.create import ManifestRefused
 from podtide.adapters.kubernetes.calls import path_of
 from podtide.adapters.kubernetes.executor_pod.manifests import CannotBuild, ExecutorManifests
@@ -31,7 +31,7 @@ from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateS
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.resource_profiles import ResourceProfile
 from podtide.entrypoints.common.app_config import AppSettings
-from podtide.entrypoints.common.output import Misused, Unreadable
+from podtide.entrypoints.common.output import Misused, UnreadableInput
 
 TEMPLATE_KEY: Final = "spark.kubernetes.executor.podTemplateFile"
 USER_KEY: Final = "spark.kubernetes.driverEnv.SPARK_USER"
@@ -50,7 +50,7 @@ class _Named(msgspec.Struct):
     metadata: _Meta
 
 
-def driver_pod(api: Api, namespace: str, name: str) -> DriverPod:
+def driver_pod(api: ApiClient, namespace: str, name: str) -> DriverPod:
     """The driver's pod by its name. Raises DriverPodRefused."""
     try:
         answer = api.call("get", "pods", path_of("pods", namespace, name))
@@ -142,7 +142,7 @@ def live_manifests(
     clock: Clock,
     environment: Mapping[str, str] = os.environ,
 ) -> LiveManifests:
-    """Everything that pods are made from. Raises Misused, Unreadable."""
+    """Everything that pods are made from. Raises Misused, UnreadableInput."""
     conf, config = settings.conf, settings.config.kubernetes
     app_id = config.backend.app_id
     conf = as_driver_has_it(conf, app_id, config.allocation.pod_name_prefix)
@@ -151,7 +151,7 @@ def live_manifests(
         location = conf.setting(TEMPLATE_KEY)
         template = None if location is None else read_template(location.value).tree
     except (ConfDirError, PodTemplateError) as problem:
-        raise Unreadable(str(problem)) from None
+        raise UnreadableInput(str(problem)) from None
     # The same again after a restart: what is made of the application's id needs nobody's memory.
     mark = uuid.uuid5(uuid.NAMESPACE_OID, app_id)
     user = conf.setting(USER_KEY)

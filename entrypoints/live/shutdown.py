@@ -11,10 +11,10 @@ import threading
 from typing import Final
 
 from podtide.adapters.kubernetes.apply.delete import Cleaner
-from podtide.adapters.kubernetes.calls import Caller, Counts
+from podtide.adapters.kubernetes.calls import CallCounts, Caller
 from podtide.adapters.kubernetes.cleanup import Leftovers
 from podtide.adapters.kubernetes.errors import Complaints
-from podtide.adapters.kubernetes.ratelimit import Lane
+from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.notices import Level, Topic
 from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import Millis
@@ -96,9 +96,9 @@ def _delete_all(system: LiveSystem, loop: AppLoop) -> bool:
         if system.actuator.in_flight == 0 and is_over(loop.state):
             break
     deadline, pause = clock.monotonic() + SWEEP_S, threading.Event().wait
-    lane = Lane("sweep", clock, audience.notify, jitter=random.random, wait=pause)
+    lane = RateLimiter("sweep", clock, audience.notify, jitter=random.random, wait=pause)
     complaints = Complaints(clock, audience.notify)
-    caller = Caller(system.writing, lane, clock, complaints, Counts(), jitter=random.random, wait=pause)
+    caller = Caller(system.writing, lane, clock, complaints, CallCounts(), jitter=random.random, wait=pause)
     cleaner = Cleaner(caller, system.namespace)
     leftovers = Leftovers(caller, cleaner, system.namespace, system.options.app_id, deadline)
     sets = SETS.get(system.settings.config.kubernetes.backend.allocator, ())

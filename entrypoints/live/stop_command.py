@@ -18,10 +18,10 @@ import click
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
 from podtide.adapters.kubernetes.apply.delete import Cleaner
-from podtide.adapters.kubernetes.calls import Caller, Counts
-from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, Unknown
+from podtide.adapters.kubernetes.calls import CallCounts, Caller
+from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, UseUnknown
 from podtide.adapters.kubernetes.errors import Complaints
-from podtide.adapters.kubernetes.ratelimit import Lane
+from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
@@ -148,15 +148,15 @@ def stop(
 
 def _leftovers(api: Any, namespace: str, app_id: str, timeout: float) -> Leftovers:
     clock, chance, never = SystemClock(), random.Random(), threading.Event()  # noqa: S311 - jitter of back-offs
-    lane = Lane("calls", clock, _notify, jitter=chance.random, wait=never.wait)
+    lane = RateLimiter("calls", clock, _notify, jitter=chance.random, wait=never.wait)
     complaints = Complaints(clock, _notify)
-    caller = Caller(api, lane, clock, complaints, Counts(), jitter=chance.random, wait=never.wait)
+    caller = Caller(api, lane, clock, complaints, CallCounts(), jitter=chance.random, wait=never.wait)
     return Leftovers(caller, Cleaner(caller, namespace), namespace, app_id, caller.deadline(timeout))
 
 
 def _check_use(leftovers: Leftovers, app_id: str, kinds: Sequence[str]) -> None:
     use = leftovers.in_use(kinds)
-    if isinstance(use, Unknown):
+    if isinstance(use, UseUnknown):
         raise ClusterRefused(
             f"whether {app_id} is running cannot be told: {use.why}", "nothing was deleted; --force does not ask"
         )

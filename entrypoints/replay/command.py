@@ -32,13 +32,21 @@ from podtide.adapters.views.timeline.scaling import Timeline
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
-from podtide.entrypoints.common.output import Misused, Unreadable, misused, print_document, printed, silence, unreadable
+from podtide.entrypoints.common.output import (
+    Misused,
+    UnreadableInput,
+    misused,
+    print_document,
+    printed,
+    silence,
+    unreadable,
+)
 from podtide.entrypoints.replay.run import Replay
 
 if TYPE_CHECKING:
     from podtide.adapters.views.replay import ReplayView
 
-__all__ = ["Misused", "Unreadable", "replay"]
+__all__ = ["Misused", "UnreadableInput", "replay"]
 
 DIFFERS: Final = 1
 
@@ -50,7 +58,7 @@ Sink = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Options:
+class ReplayOptions:
     """What the command line asks for."""
 
     log: str
@@ -152,7 +160,7 @@ def replay(
     Exit codes: 0 done, 1 not as expected (--expect, --check), 2 usage or configuration,
     3 the log or the expectation cannot be read, 130 interrupted.
     """
-    options = Options(
+    options = ReplayOptions(
         log, conf, properties_file, spark_version, as_json, decisions, expect, strict, whole, not no_bounds,
         spark_log, spark_log_level or "INFO", spark_log_millis, check, fixes, policies,
     )  # fmt: skip
@@ -171,7 +179,7 @@ def replay(
     if sys.stdout is None:
         raise Misused("standard output is closed")
     if sys.stdin is None and _from_stdin(log):
-        raise Unreadable("standard input is closed")
+        raise UnreadableInput("standard input is closed")
     if check or is_recording(log):  # a named pipe cannot be asked; --check says what it holds
         return _replay_recording(options)
     for given, wanted in (("--fix", fixes), ("--policy", policies)):
@@ -185,12 +193,12 @@ def replay(
         return 0
     except (LogError, NothingToReplay) as refused:
         text = str(refused) if isinstance(refused, LogError) else f"{display(log)}: {refused}"
-        raise Unreadable(text) from None
+        raise UnreadableInput(text) from None
     except SettingsError as refused:
         raise Misused(*(str(error) for error in refused.errors)) from None
 
 
-def _replay_recording(options: Options) -> int:
+def _replay_recording(options: ReplayOptions) -> int:
     """The same for a recording; what only an event log can be asked is refused."""
     from podtide.entrypoints.replay.recording import RecordingOptions, replay_recording  # noqa: PLC0415 - loads the engine
 
@@ -213,7 +221,7 @@ def _replay_recording(options: Options) -> int:
 class _Run:
     """One run of the command: who gets the records, and what is printed in the end."""
 
-    def __init__(self, options: Options, resources: contextlib.ExitStack) -> None:
+    def __init__(self, options: ReplayOptions, resources: contextlib.ExitStack) -> None:
         self.options = options
         self.overrides, self.remarks = _overrides(options)
         self.timeline: Timeline | None = None
@@ -326,7 +334,7 @@ def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayV
     return ReplayView(Page(stream), document, waits)
 
 
-def _overrides(options: Options) -> tuple[list[SparkConf], list[str]]:
+def _overrides(options: ReplayOptions) -> tuple[list[SparkConf], list[str]]:
     """The settings that the user gave, in rising precedence, and what is odd about them."""
     given = given_conf(options.conf, options.properties_file, options.spark_version)
     return given.layers, given.remarks

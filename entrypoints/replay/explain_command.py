@@ -26,8 +26,8 @@ from podtide.adapters.views.explain.executor import ExecutorHistory
 from podtide.adapters.views.explain.moment import MomentHistory
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import State
-from podtide.entrypoints.common.output import Misused, Unreadable, print_object, printed
-from podtide.entrypoints.replay.overrides import Terms, Wishes
+from podtide.entrypoints.common.output import Misused, UnreadableInput, print_object, printed
+from podtide.entrypoints.replay.overrides import ReplayTerms, ReplayWishes
 from podtide.entrypoints.replay.recording import settled_terms
 from podtide.entrypoints.replay.redecide import Redecider
 
@@ -73,14 +73,14 @@ def explain(recording: str, executor: str | None, at: str | None, policies: tupl
     if sys.stdout is None:
         raise Misused("standard output is closed")
     if sys.stdin is None and recording == "-":
-        raise Unreadable("standard input is closed")
+        raise UnreadableInput("standard input is closed")
     try:
         with contextlib.closing(open_recording(recording)) as opened:
-            terms = settled_terms(opened, Wishes(policies=policies))
+            terms = settled_terms(opened, ReplayWishes(policies=policies))
             telling = _Telling(opened, terms)
             document = telling.executor(executor) if executor is not None else telling.moment(str(at))
     except RecordingError as refused:
-        raise Unreadable(str(refused)) from None
+        raise UnreadableInput(str(refused)) from None
     with printed():
         _print(document, as_json=as_json)
         sys.stdout.flush()
@@ -90,7 +90,7 @@ def explain(recording: str, executor: str | None, at: str | None, policies: tupl
 class _Telling:
     """One recording under way."""
 
-    def __init__(self, recording: Recording, terms: Terms) -> None:
+    def __init__(self, recording: Recording, terms: ReplayTerms) -> None:
         self.recording = recording
         self.terms = terms
         self.first: Millis | None = None
@@ -138,7 +138,7 @@ class _Telling:
             if history.complete:
                 break
         if history is None or before is None:
-            raise Unreadable(f"{self.recording.name}: no step is recorded; there is nothing to tell")
+            raise UnreadableInput(f"{self.recording.name}: no step is recorded; there is nothing to tell")
         if not history.passed:
             if history.at > self.last:
                 raise self._outside(text, self.first, self.last)

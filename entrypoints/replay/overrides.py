@@ -40,7 +40,7 @@ class TermsError(Exception):
 
 
 @dataclass(frozen=True)
-class Terms:
+class ReplayTerms:
     """What a recording is decided under.
 
     ``talkative``: the same configuration, under which the machines also remark what only Spark's log says. ``changed``:
@@ -59,7 +59,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ReplayWishes:
     """What the user wants otherwise: settings in rising precedence, a version, fixes, policies as CHOICE=WORD."""
 
     overrides: Sequence[SparkConf] = ()
@@ -68,7 +68,7 @@ class Wishes:
     policies: tuple[str, ...] = ()
 
 
-def terms_of(header: RecordingHeader, wishes: Wishes) -> Terms:
+def terms_of(header: RecordingHeader, wishes: ReplayWishes) -> ReplayTerms:
     """The terms for a recording. Raises TermsError, UnknownPolicy, or SettingsError where the conf cannot be used."""
     version = parse_version(header.spark if wishes.spark_version is None else wishes.spark_version)
     conf = layered(from_mapping(dict(header.conf), ORIGIN, version), *wishes.overrides)
@@ -98,7 +98,7 @@ def terms_of(header: RecordingHeader, wishes: Wishes) -> Terms:
         if word != before:
             changed.append(f"policy {choice}: {_shown(word)}, recorded {_shown(before)}")
     talkative = app_settings(conf, policies, remarks=True, racks=header.racks).config
-    return Terms(settings, talkative, tuple(dict.fromkeys(changed)), _notes(header))
+    return ReplayTerms(settings, talkative, tuple(dict.fromkeys(changed)), _notes(header))
 
 
 def _notes(header: RecordingHeader) -> tuple[str, ...]:

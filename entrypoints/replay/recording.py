@@ -48,7 +48,7 @@ from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.log_config import SettingsError
 from podtide.entrypoints.common.output import (
     Misused,
-    Unreadable,
+    UnreadableInput,
     misused,
     print_document,
     print_object,
@@ -56,8 +56,8 @@ from podtide.entrypoints.common.output import (
     silence,
     unreadable,
 )
-from podtide.entrypoints.replay.overrides import CHOICES, Terms, TermsError, Wishes, terms_of
-from podtide.entrypoints.replay.redecide import Rerun
+from podtide.entrypoints.replay.overrides import CHOICES, ReplayTerms, ReplayWishes, TermsError, terms_of
+from podtide.entrypoints.replay.redecide import Redecision
 
 if TYPE_CHECKING:
     from podtide.adapters.text.page import Page
@@ -106,10 +106,10 @@ def replay_recording(options: RecordingOptions) -> int:
         silence()
         return 0
     except RecordingError as refused:
-        raise Unreadable(str(refused)) from None
+        raise UnreadableInput(str(refused)) from None
 
 
-def settled_terms(recording: Recording, wishes: Wishes) -> Terms:
+def settled_terms(recording: Recording, wishes: ReplayWishes) -> ReplayTerms:
     """The terms for a recording, or why they cannot be used. Raises Misused."""
     try:
         return terms_of(recording.header, wishes)
@@ -158,7 +158,7 @@ class _Run:
         # A pipe may not say for an hour what it is a recording of; outputs are refused at once.
         self._outputs()
         self.recording = resources.enter_context(open_recording(options.path))
-        wishes = Wishes(options.overrides, options.spark_version, options.fixes, options.policies)
+        wishes = ReplayWishes(options.overrides, options.spark_version, options.fixes, options.policies)
         self.terms = settled_terms(self.recording, wishes)
         self.on_yarn = self.terms.settings.config.yarn is not None
         began = self.recording.header.started_at
@@ -172,7 +172,7 @@ class _Run:
     def done(self) -> int:
         """Decide, then print. Returns the exit code."""
         options, recording = self.options, self.recording
-        rerun = Rerun(
+        rerun = Redecision(
             recording, self.terms, self._observers, remarks=self.said is not None, stop_at_divergence=options.check
         )
         try:
@@ -183,7 +183,7 @@ class _Run:
         except Stuck as stuck:
             raise Misused(f"decided under these settings, time stands still: {stuck}") from None
         if not rerun.recorded_steps:
-            raise Unreadable(f"{recording.name}: no step is recorded; there is nothing to decide")
+            raise UnreadableInput(f"{recording.name}: no step is recorded; there is nothing to decide")
         self.stats.finish(rerun.last)
         self.timeline.finish(rerun.last)
         for writer in (self.writer, self.said):
@@ -220,7 +220,7 @@ class _Run:
             self.all = resources.enter_context(RecordSpool())
             self._sinks.append(self.all.put)
 
-    def _answer(self, rerun: Rerun) -> None:
+    def _answer(self, rerun: Redecision) -> None:
         options, recording = self.options, self.recording
         taken = options.as_json or options.to_stdout
         if options.as_json:
@@ -240,7 +240,7 @@ class _Run:
             view = RecordingView(_page(taken=False), self._document(rerun))
             view.report(self.timeline, None if self.all is None else self.all.records())
 
-    def _print_json(self, rerun: Rerun) -> None:
+    def _print_json(self, rerun: Redecision) -> None:
         if self.options.check:
             print_object(self._checked(rerun))
             return
@@ -250,7 +250,7 @@ class _Run:
         lists = {"decisions": self.decided, "reports": self.reported}
         print_document(self._document(rerun), FIRST, lists, rest)
 
-    def _checked(self, rerun: Rerun) -> dict[str, Any]:
+    def _checked(self, rerun: Redecision) -> dict[str, Any]:
         """The outcome of a check as plain data."""
         return {
             "podtide": SCHEMA_VERSION,
@@ -261,7 +261,7 @@ class _Run:
             "check": rerun.agreement.document(),
         }
 
-    def _document(self, rerun: Rerun) -> dict[str, Any]:
+    def _document(self, rerun: Redecision) -> dict[str, Any]:
         terms = self.terms
         return {
             "podtide": SCHEMA_VERSION,
@@ -278,10 +278,10 @@ class _Run:
             "notes": [*self.options.remarks, *terms.notes, *self._notes(rerun)],
         }
 
-    def _app(self, rerun: Rerun) -> dict[str, Any]:
+    def _app(self, rerun: Redecision) -> dict[str, Any]:
         return {"id": self.recording.header.app_id, "first_ms": rerun.first, "last_ms": rerun.last}
 
-    def _recording(self, rerun: Rerun) -> dict[str, Any]:
+    def _recording(self, rerun: Redecision) -> dict[str, Any]:
         header = self.recording.header
         return {
             "name": self.recording.name,
@@ -292,7 +292,7 @@ class _Run:
             "reason": rerun.reason,
         }
 
-    def _notes(self, rerun: Rerun) -> list[str]:
+    def _notes(self, rerun: Redecision) -> list[str]:
         """What is to be known of this replay: what is not as recorded, from when on, and where the recording is cut."""
         settings = self.terms.settings
         warnings = [notice.text for notice in settings.notices if notice.level is NoticeLevel.WARNING]

@@ -1,6 +1,6 @@
 """A recording decided again: the same engine takes what was recorded, step by step; its commands go nowhere.
 
-``Rerun`` is a loop like any other (``common.app_loop``) whose environment are a recording. As long as every step is
+``Redecision`` is a loop like any other (``common.app_loop``) whose environment are a recording. As long as every step is
 decided as it was, it takes the recorded steps as they are: the same stimuli at the same time, wakes and outcomes
 included. So a recording that was made by this code is decided again to the letter.
 
@@ -41,7 +41,7 @@ from podtide.domain.protocol.yarn_messages import (
     MasterEnding,
 )
 from podtide.entrypoints.common.app_loop import AppLoop, Observer
-from podtide.entrypoints.replay.overrides import Terms
+from podtide.entrypoints.replay.overrides import ReplayTerms
 from podtide.entrypoints.replay.redecide_yarn import KnownProfiles, PastManager
 
 ANSWERS_MAX: Final = 65_536
@@ -198,7 +198,7 @@ class Redecider:
     """Takes recorded steps one by one, as they are; ``remarks``: whether remarks are wanted, recorded or not."""
 
     def __init__(
-        self, recording: Recording, terms: Terms, observers: Sequence[Observer] = (), *, remarks: bool = False
+        self, recording: Recording, terms: ReplayTerms, observers: Sequence[Observer] = (), *, remarks: bool = False
     ) -> None:
         self.agreement = Agreement()
         self.past = Past()
@@ -247,7 +247,7 @@ class Redecider:
         return stimuli
 
 
-class Rerun:
+class Redecision:
     """One recording decided again; ``run`` to the end, or with ``stop_at_divergence`` to the first difference.
 
     ``observers`` see every step. Afterwards: ``agreement``, ``steps`` (decided), ``recorded_steps``, ``first`` and ``last``
@@ -257,7 +257,7 @@ class Rerun:
     def __init__(
         self,
         recording: Recording,
-        terms: Terms,
+        terms: ReplayTerms,
         observers: Sequence[Observer] = (),
         *,
         remarks: bool = False,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podtide.adapters.eventlog.decoder_process import SecondProcess
-from podtide.adapters.eventlog.sensor import Application, EventLogSensor
+from podtide.adapters.eventlog.sensor import EventLogSensor, LogApplication
 from podtide.adapters.recording.log_actuator import LogWorld, Meter, Sink
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.views.sparklog.log import SparkLog
@@ -23,7 +23,7 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.protocol.stimuli import JobEnd, Stimulus
 from podtide.domain.scaling.rules import total_need
 from podtide.entrypoints.common.event_loop import Loop
-from podtide.entrypoints.common.log_config import NothingToReplay, Settled, settle
+from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
 
 BEHAVIOUR: Final = "4.3.0"
 """The Spark whose decision logic runs, whatever Spark wrote the log; only defaults follow the log's version."""
@@ -123,7 +123,7 @@ class Replay:
         seconds = (self.narrator.cut_at - start) // 1000
         return [f"Spark's log names kept executors at every round: left out of it from {seconds} s after the start on."]
 
-    def _document(self, application: Application, start: Millis, end: Millis) -> dict[str, Any]:
+    def _document(self, application: LogApplication, start: Millis, end: Millis) -> dict[str, Any]:
         sensor, meter, settled = self.sensor, self.meter, self.settled
         counts, fleet = sensor.counts, sensor.fleet
         return {
@@ -205,7 +205,7 @@ def _lane(world: LogWorld) -> dict[str, Any]:
     }
 
 
-def _limits(sensor: EventLogSensor | SecondProcess, settled: Settled, bounded: bool) -> list[str]:
+def _limits(sensor: EventLogSensor | SecondProcess, settled: SettledConf, bounded: bool) -> list[str]:
     """What this log cannot tell, and what follows from that."""
     seen, config = sensor.seen, settled.config
     notes = []

@@ -45,7 +45,7 @@ from podtide.entrypoints.common.app_config import FIXES, OF_PODS, AppSettings, a
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.output import Misused, Unreadable, printed
+from podtide.entrypoints.common.output import Misused, UnreadableInput, printed
 from podtide.entrypoints.common.platform import MASTER_KEY, YARN, of_no_side, on_yarn, side_name
 from podtide.entrypoints.simulate.driver_scripts import ScriptError, WorkloadScript
 from podtide.entrypoints.simulate.run import AnyDescription, Script, Setup, Simulation
@@ -142,7 +142,7 @@ def simulate(
             run.observe(record, overwrite, spark_log)
             run.go()
     except (FileError, ScriptError) as unreadable:
-        raise Unreadable(str(unreadable)) from None
+        raise UnreadableInput(str(unreadable)) from None
     except (RecordingError, DecisionFileError) as unwritable:
         raise Misused(str(unwritable)) from None
     except SettingsError as refused:

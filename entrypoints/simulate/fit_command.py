@@ -25,7 +25,7 @@ from podtide.domain.fakes.yarn import fit as yarn_fitting
 from podtide.domain.fakes.yarn.fit import YarnFitted
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
-from podtide.entrypoints.common.output import Misused, Unreadable, misused, printed
+from podtide.entrypoints.common.output import Misused, UnreadableInput, misused, printed
 from podtide.entrypoints.common.platform import on_yarn
 
 _OBSERVED_ON_YARN: Final[tuple[type[Any], ...]] = get_args(yarn_fitting.Observation)
@@ -54,7 +54,7 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
             described = _yarn(opened) if yarn else fitting.fit(_observed(opened))
             name, cut = opened.name, opened.cut
     except LogError as unreadable:
-        raise Unreadable(str(unreadable)) from None
+        raise UnreadableInput(str(unreadable)) from None
     heading = f"Fitted by podtide fit from {display(name)}."
     if cut:
         heading += "\nThe recording ends in the middle; all whole steps of it count."

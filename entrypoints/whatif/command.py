@@ -32,7 +32,7 @@ from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, Answer
 from podtide.entrypoints.common.app_config import MASTER
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.output import Misused, ModelRefused, Unreadable, print_object, printed
+from podtide.entrypoints.common.output import Misused, ModelRefused, UnreadableInput, print_object, printed
 from podtide.entrypoints.whatif.logs import shown_error
 from podtide.entrypoints.whatif.options import (
     bounded,
@@ -49,8 +49,8 @@ from podtide.entrypoints.whatif.options import (
 )
 from podtide.entrypoints.whatif.progress import Loaded, load
 from podtide.entrypoints.whatif.recorded_log import NothingToRun
-from podtide.entrypoints.whatif.run import Rerun, answered, planned, refusal, study
-from podtide.entrypoints.whatif.variants import VariantError, Wishes, variants_of
+from podtide.entrypoints.whatif.run import RerunFunction, answered, planned, refusal, study
+from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
 
 SEEDS_MAX: Final = 1_000
 
@@ -58,11 +58,11 @@ Read = Callable[[str, Sequence[SparkConf], str | None], Loaded]
 
 
 @dataclass(frozen=True)
-class Options:
+class WhatIfOptions:
     """What the command line asks for."""
 
     log: str
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: VariantWishes = field(default_factory=VariantWishes)
     cluster: str | None = None
     kubernetes: bool = False
     price: str | None = None
@@ -143,19 +143,19 @@ def whatif(
     Exit codes: 0 done, 2 usage or configuration, 3 the log cannot be read,
     5 refused: the model does not fit this application, 130 interrupted.
     """
-    wishes = Wishes(sets, variants, statics, spot_rate, slow_start, quota)
-    options = Options(
+    wishes = VariantWishes(sets, variants, statics, spot_rate, slow_start, quota)
+    options = WhatIfOptions(
         log, wishes, cluster, kubernetes, price, seeds, max_error, conf, properties_file, spark_version, as_json, report
     )
     return run(options)
 
 
-def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int:
+def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads the log and what runs it again. Raises Refusal."""
     if sys.stdout is None:
         raise Misused("standard output is closed")
     if sys.stdin is None and options.log == "-":
-        raise Unreadable("standard input is closed")
+        raise UnreadableInput("standard input is closed")
     if options.as_json and options.report == STDOUT:
         raise Misused("--json and --report - both write to standard output; choose one")
     asked = _Asked(options)
@@ -164,7 +164,7 @@ def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int
     except NothingToRun as nothing:
         raise ModelRefused(f"{display(options.log)}: {nothing}") from None
     except LogError as refused:
-        raise Unreadable(str(refused)) from None
+        raise UnreadableInput(str(refused)) from None
     except SettingsError as refused:
         raise Misused(*map(str, refused.errors)) from None
     found = _answer(options, asked, loaded, rerun)
@@ -186,12 +186,12 @@ def run(options: Options, *, read: Read = load, rerun: Rerun = run_again) -> int
 
 
 class _Asked:
-    """The options, understood; whatever can be refused without the log is refused here. Raises Misused, Unreadable."""
+    """The options, understood; whatever can be refused without the log is refused here. Raises Misused, UnreadableInput."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: WhatIfOptions) -> None:
         wishes = options.wishes
         if options.kubernetes:
-            wishes = Wishes(
+            wishes = VariantWishes(
                 wishes.sets, wishes.variants, wishes.statics, wishes.spot_rate, wishes.slow_start, wishes.quota,
                 {"spark.master": MASTER},
             )  # fmt: skip
@@ -209,7 +209,7 @@ class _Asked:
         self.remarks: list[str] = given.remarks
 
 
-def _answer(options: Options, asked: _Asked, loaded: Loaded, rerun: Rerun) -> Document:
+def _answer(options: WhatIfOptions, asked: _Asked, loaded: Loaded, rerun: RerunFunction) -> Document:
     """The document. Raises Misused for variants that cannot be, ModelRefused where there is nothing to run."""
     application = loaded.application
     settled = recorded_conf(application, asked.overrides, options.spark_version)

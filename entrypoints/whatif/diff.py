@@ -22,27 +22,27 @@ from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.comparison import decisions_compared, taken
 from podtide.domain.whatif.planning import plan
 from podtide.domain.whatif.prices import Prices
-from podtide.entrypoints.whatif.diff_sides import Side
-from podtide.entrypoints.whatif.logs import Fault, Ground, Read, Unusable, read_log, shown_error, studied
-from podtide.entrypoints.whatif.run import Rerun, Study
+from podtide.entrypoints.whatif.diff_sides import ConfigSide
+from podtide.entrypoints.whatif.logs import Ground, LogFault, Read, UnusableLog, read_log, shown_error, studied
+from podtide.entrypoints.whatif.run import RerunFunction, Study
 
 
 @dataclass(frozen=True)
 class Differ:
     """Compares one log at a time. It is sent to processes by pickle, ``read`` and ``rerun`` by their names."""
 
-    base: Side
-    candidate: Side
+    base: ConfigSide
+    candidate: ConfigSide
     ground: Ground = field(default_factory=Ground)
     prices: Prices | None = None
     read: Read = read_log
-    rerun: Rerun = run_again
+    rerun: RerunFunction = run_again
 
     def row(self, log: str) -> DiffRow:
         """The row of a log. Raises OverridesRefused."""
         found = studied(log, self.ground, self.read, self.rerun)
-        if isinstance(found, Unusable):
-            status = DiffStatus.UNREADABLE if found.fault is Fault.UNREADABLE else DiffStatus.REFUSED
+        if isinstance(found, UnusableLog):
+            status = DiffStatus.UNREADABLE if found.fault is LogFault.UNREADABLE else DiffStatus.REFUSED
             return bad_row(log, status, found.why)
         study = found.study
         plans: list[Plan] = []
@@ -100,7 +100,7 @@ def _rows(differ: Differ, logs: Sequence[str], processes: int) -> Iterator[tuple
                 yield place, pickle.loads(answer)  # noqa: S301 - written by this program's own other end
 
 
-def _planned(study: Study, side: Side, base: Side | None) -> Plan | tuple[ConfError, ...]:
+def _planned(study: Study, side: ConfigSide, base: ConfigSide | None) -> Plan | tuple[ConfError, ...]:
     recorded = study.conf.conf
     made = plan(
         study.application,

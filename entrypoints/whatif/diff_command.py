@@ -27,10 +27,10 @@ from podtide.domain.whatif.gates import GATES_MAX, Gate, GateError, parse
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.output import Misused, print_object, printed
 from podtide.entrypoints.whatif.diff import Differ, compare
-from podtide.entrypoints.whatif.diff_sides import RECORDED, Side, SideError, side_of
+from podtide.entrypoints.whatif.diff_sides import RECORDED, ConfigSide, SideError, side_of
 from podtide.entrypoints.whatif.logs import Ground, Read, read_log
 from podtide.entrypoints.whatif.options import bounded, clustered, given_cluster, given_prices, in_json, priced, seeded
-from podtide.entrypoints.whatif.run import Rerun
+from podtide.entrypoints.whatif.run import RerunFunction
 from podtide.entrypoints.whatif.workers import PROCESSES_MAX, processors
 
 SEEDS: Final = 3
@@ -46,7 +46,7 @@ REFUSED: Final = 5
 
 
 @dataclass(frozen=True)
-class Options:
+class DiffOptions:
     """What the command line asks for."""
 
     logs: tuple[str, ...]
@@ -105,10 +105,10 @@ def diff(logs: tuple[str, ...], **given: Any) -> int:
     3 a log cannot be read, 5 a log is refused: the model does not fit (3 and 5 not with --skip-bad, as
     long as one log could be compared), 130 interrupted.
     """
-    return run(Options(logs, **given))
+    return run(DiffOptions(logs, **given))
 
 
-def run(options: Options, *, read: Read = read_log, rerun: Rerun = run_again) -> int:
+def run(options: DiffOptions, *, read: Read = read_log, rerun: RerunFunction = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads a log and what runs it again (both found by their names, for other
     processes). Raises Refusal."""
     if sys.stdout is None:
@@ -153,7 +153,7 @@ def exit_code(found: DiffDocument, *, skip_bad: bool = False) -> int:
     return DONE
 
 
-def _asked(options: Options, read: Read, rerun: Rerun) -> tuple[Differ, list[Gate], list[str]]:
+def _asked(options: DiffOptions, read: Read, rerun: RerunFunction) -> tuple[Differ, list[Gate], list[str]]:
     """The options, understood. Raises Misused, Unreadable."""
     if len(options.logs) > LOGS_MAX:
         raise Misused(f"{len(options.logs):,} logs: expected at most {LOGS_MAX:,}; podtide fleet is for more")
@@ -178,7 +178,7 @@ def _asked(options: Options, read: Read, rerun: Rerun) -> tuple[Differ, list[Gat
     return Differ(base, candidate, ground, prices, read, rerun), gates, [*base.remarks, *candidate.remarks]
 
 
-def _entry(side: Side) -> SideEntry:
+def _entry(side: ConfigSide) -> SideEntry:
     """A side without what Spark would redact."""
     given: SparkConf = from_mapping({key: text for key, text in side.changes.items() if text is not None}, side.name)
     redaction = redaction_of(given)

@@ -29,7 +29,7 @@ from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping, read
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.rerun.plan import Variant
-from podtide.entrypoints.whatif.variants import VariantError, Wishes, split, variants_of
+from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, split, variants_of
 
 RECORDED: Final = "recorded"
 VERSION_PREFIX: Final = "spark:"
@@ -42,7 +42,7 @@ class SideError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ConfigSide:
     """``name``: base or candidate; ``text``: as it was given; ``version``: whose defaults apply, None: those of the log."""
 
     name: str
@@ -62,7 +62,7 @@ class Side:
         """The conf that the changes go over: the log's, with the defaults of the side's version."""
         return recorded if self.version is None else recorded.at(parse_version(self.version))
 
-    def variant(self, recorded: SparkConf, base: Side | None = None) -> Variant:
+    def variant(self, recorded: SparkConf, base: ConfigSide | None = None) -> Variant:
         """The side for one log. ``base``: the other side, of the candidate."""
         changes = dict(self.changes)
         if base is not None and base.is_file and self.is_file:
@@ -73,18 +73,18 @@ class Side:
         return Variant(self.name, changes, self.static)
 
 
-def side_of(name: str, text: str) -> Side:
+def side_of(name: str, text: str) -> ConfigSide:
     """The side that a text names. Raises SideError."""
     option = f"--{name}"
     given = text.strip()
     if given == RECORDED:
-        return Side(name, text)
+        return ConfigSide(name, text)
     if given.startswith(VERSION_PREFIX):
         first, _, rest = given.partition(",")
         version = first.removeprefix(VERSION_PREFIX).strip()
         if _VERSION.fullmatch(version) is None:
             raise SideError(f"{option} {escaped(first, 60)!r}: expected spark: and a version, such as spark:3.5")
-        return _listed(name, text, rest, version) if rest.strip() else Side(name, text, version=version)
+        return _listed(name, text, rest, version) if rest.strip() else ConfigSide(name, text, version=version)
     if _LIST.match(given):
         return _listed(name, text, given, None)
     result = read_properties_file(given)
@@ -94,19 +94,19 @@ def side_of(name: str, text: str) -> Side:
     file = result.unwrap()
     changes: dict[str, str | None] = {key: setting.value for key, setting in file.conf.settings.items()}
     check(f"{option} {display(given)}", changes)
-    return Side(name, text, changes, is_file=True, remarks=file.remarks)
+    return ConfigSide(name, text, changes, is_file=True, remarks=file.remarks)
 
 
-def _listed(name: str, text: str, pairs: str, version: str | None) -> Side:
+def _listed(name: str, text: str, pairs: str, version: str | None) -> ConfigSide:
     option = f"--{name}"
     try:
-        (variant,) = variants_of(Wishes(sets=split(pairs)))
+        (variant,) = variants_of(VariantWishes(sets=split(pairs)))
     except VariantError as wrong:
         raise SideError(str(wrong).replace("--set", option, 1)) from None
     if variant.faults != Variant("").faults:
         raise SideError(f"{option}: expected settings; faults are for podtide whatif")
     check(option, variant.changes)
-    return Side(name, text, dict(variant.changes), variant.static, version)
+    return ConfigSide(name, text, dict(variant.changes), variant.static, version)
 
 
 def check(option: str, changes: Mapping[str, str | None]) -> None:

@@ -1,7 +1,7 @@
 """Logs of a corpus, one by one: read, studied, and what became of each, so that one bad log never stops the rest.
 
-A log is either ``Usable`` (its application, run again under its own config, the own error known and within bounds) or
-``Unusable``, with the reason and whether it could not be read or was refused because the model does not fit.
+A log is either ``UsableLog`` (its application, run again under its own config, the own error known and within bounds) or
+``UnusableLog``, with the reason and whether it could not be read or was refused because the model does not fit.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AnyCluster
 from podtide.domain.whatif.summary import MAX_ERROR
-from podtide.entrypoints.whatif.run import Rerun, Study, refusal, study
+from podtide.entrypoints.whatif.run import RerunFunction, Study, refusal, study
 
 
-class Fault(Enum):
+class LogFault(Enum):
     """Why a log cannot be used."""
 
     UNREADABLE = "cannot be read"
     REFUSED = "the model does not fit"
 
 
-class Unusable(NamedTuple):
+class UnusableLog(NamedTuple):
     """A log that cannot be used: ``why`` is one line."""
 
     log: str
-    fault: Fault
+    fault: LogFault
     why: str
 
 
-class Usable(NamedTuple):
+class UsableLog(NamedTuple):
     """A log and its study."""
 
     log: str
@@ -78,18 +78,18 @@ def read_log(log: str) -> Application:
         return read_application(source).application
 
 
-def studied(log: str, ground: Ground, read: Read, rerun: Rerun) -> Usable | Unusable:
+def studied(log: str, ground: Ground, read: Read, rerun: RerunFunction) -> UsableLog | UnusableLog:
     """Read and study a log. Raises OverridesRefused."""
     from podtide.entrypoints.common.log_config import NothingToReplay  # noqa: PLC0415 - the same
 
     try:
         application = read(log)
     except LogError as problem:
-        return Unusable(log, Fault.UNREADABLE, problem.why)
+        return UnusableLog(log, LogFault.UNREADABLE, problem.why)
     except NothingToReplay as nothing:
-        return Unusable(log, Fault.REFUSED, escaped(str(nothing)))
+        return UnusableLog(log, LogFault.REFUSED, escaped(str(nothing)))
     if not application.tasks:
-        return Unusable(log, Fault.REFUSED, "no task of the application is in the log: there is nothing to run")
+        return UnusableLog(log, LogFault.REFUSED, "no task of the application is in the log: there is nothing to run")
     made = study(
         application, ground.overrides, ground.spark_version, cluster=ground.cluster, seeds=ground.seeds, rerun=rerun
     )
@@ -97,8 +97,8 @@ def studied(log: str, ground: Ground, read: Read, rerun: Rerun) -> Usable | Unus
         raise OverridesRefused(made.failure())
     found = made.unwrap()
     if reasons := refusal(found, ground.max_error):
-        return Unusable(log, Fault.REFUSED, reasons[0])
-    return Usable(log, found)
+        return UnusableLog(log, LogFault.REFUSED, reasons[0])
+    return UsableLog(log, found)
 
 
 def shown_error(error: ConfError, conf: SparkConf) -> str:

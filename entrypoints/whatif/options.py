@@ -22,7 +22,7 @@ from podtide.adapters.views.whatif.model import Document
 from podtide.domain.rerun.plan import AnyCluster
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
-from podtide.entrypoints.common.output import Misused, Unreadable, misused
+from podtide.entrypoints.common.output import Misused, UnreadableInput, misused
 
 ERROR_MAX: Final = 100.0
 
@@ -118,11 +118,11 @@ def given_prices(text: str | None) -> Prices | None:
 
 
 def given_cluster(path: str | None) -> AnyCluster | None:
-    """The cluster of ``--cluster``, if it is given. Raises Unreadable."""
+    """The cluster of ``--cluster``, if it is given. Raises UnreadableInput."""
     try:
         return None if path is None else read_cluster(Path(path))
     except FileError as wrong:
-        raise Unreadable(str(wrong)) from None
+        raise UnreadableInput(str(wrong)) from None
 
 
 def check_report(path: str | None) -> None:

@@ -30,7 +30,7 @@ from podtide.domain.recorded.request_times import Registration, Target, request_
 from podtide.domain.recorded.unknowns import Told, unknowns_of
 from podtide.domain.rerun.heartbeats import is_reset_at_start
 from podtide.entrypoints.common.event_loop import Loop
-from podtide.entrypoints.common.log_config import NothingToReplay, Settled, settle
+from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
 
 TARGETS_MAX: Final = 1_000_000
 """Changes of the target that are kept; an application that changes its mind every second does so for eleven days."""
@@ -44,13 +44,13 @@ class NothingToRun(NothingToReplay):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedLog:
     """An application as recorded. ``settled``: the conf that it ran under; ``targets``: the replayed target, all profiles
     together, at each change (empty without dynamic allocation); ``counts``: what became of the lines; ``notes``: what is to
     be said of the conf and the log."""
 
     application: Application
-    settled: Settled
+    settled: SettledConf
     targets: tuple[tuple[Millis, int], ...]
     counts: Mapping[str, int]
     notes: tuple[str, ...]
@@ -82,7 +82,7 @@ def read_application(
     spark_version: str | None = None,
     strict: bool = False,
     progress: Callable[[], None] | None = None,
-) -> Recorded:
+) -> RecordedLog:
     """Read a log that was opened (``open_log``); it is read to its end, and closing it is the caller's.
 
     ``overrides``: settings over the log's own that the replay decides with, where the log's are known to be incomplete;
@@ -135,11 +135,11 @@ def read_application(
         "faults": len(sensor.faults),
     }
     targets = tuple((target.at, sum(target.executors.values())) for target in asking.targets)
-    return Recorded(application, settled, targets, counts, (*settled.notes, *_notes(sensor, loop)))
+    return RecordedLog(application, settled, targets, counts, (*settled.notes, *_notes(sensor, loop)))
 
 
 def _requested(
-    reading: Reading, lives: Sequence[Life], replayed: _Asking, settled: Settled, facts: Facts
+    reading: Reading, lives: Sequence[Life], replayed: _Asking, settled: SettledConf, facts: Facts
 ) -> list[Millis | None]:
     """When each executor was asked for."""
     registrations = [
@@ -196,7 +196,7 @@ def _static(registrations: Sequence[Registration], ready: Millis) -> list[Target
     return [Target(ready, wanted)]
 
 
-def _told(reading: Reading, sensor: EventLogSensor, settled: Settled, *, compacted: bool) -> Told:
+def _told(reading: Reading, sensor: EventLogSensor, settled: SettledConf, *, compacted: bool) -> Told:
     works = reading.works.values()
     return Told(
         sensor.seen.parentless,

@@ -39,7 +39,7 @@ SELF: Variant = Variant(AS_SIMULATED)
 """The variant that changes nothing."""
 
 
-class Rerun(Protocol):
+class RerunFunction(Protocol):
     """What runs an application again: ``domain.rerun.rerun``, or a fake of it."""
 
     def __call__(
@@ -73,7 +73,7 @@ def evaluate(
     seeds: Sequence[int] = (0,),
     *,
     watch: bool = False,
-    rerun: Rerun = run_again,
+    rerun: RerunFunction = run_again,
 ) -> tuple[RerunOutcome, ...]:
     """Run an application again under a plan, once for each seed, in their order.
 
@@ -97,7 +97,7 @@ def study(
     behaviour: Behaviour | None = None,
     cluster: AnyCluster | None = None,
     seeds: int = SEEDS,
-    rerun: Rerun = run_again,
+    rerun: RerunFunction = run_again,
 ) -> Result[Study, tuple[ConfError, ...]]:
     """Make an application ready: settle its conf, fit its behaviour, run it again as it was and compare.
 
@@ -131,7 +131,7 @@ def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
 
 
 def ask(
-    study: Study, variant: Variant, *, watch: bool = True, rerun: Rerun = run_again
+    study: Study, variant: Variant, *, watch: bool = True, rerun: RerunFunction = run_again
 ) -> Result[Answer, tuple[ConfError, ...]]:
     """What comes of a variant, or what is wrong with it."""
     made = planned(study, variant)
@@ -143,7 +143,9 @@ def planned(study: Study, variant: Variant) -> Result[Plan, tuple[ConfError, ...
     return plan(study.application, study.conf.conf, variant, cluster=study.cluster, behaviour=study.behaviour)
 
 
-def answered(study: Study, variant: Variant, plan: Plan, *, watch: bool = True, rerun: Rerun = run_again) -> Answer:
+def answered(
+    study: Study, variant: Variant, plan: Plan, *, watch: bool = True, rerun: RerunFunction = run_again
+) -> Answer:
     """Run a plan of a study over its seeds."""
     outcomes = evaluate(study.application, study.behaviour, plan, study.seeds, watch=watch, rerun=rerun)
     return answer(variant, plan, outcomes, study.error)

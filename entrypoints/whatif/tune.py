@@ -53,7 +53,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TuneWish:
     """What is asked for. ``within``, ``worth``: shares; ``seed``: of the search's own chance; ``processes``: None: as many
     as are worth it."""
 
@@ -73,7 +73,7 @@ class Tuned:
 
     cases: tuple[Case, ...]
     space: Space
-    wish: Wish
+    wish: TuneWish
     measure: Measure
     found: Found
     errors: tuple[OwnError, ...]
@@ -108,7 +108,7 @@ def amount(measure: Measure, outcome: RerunOutcome, plan: Plan, prices: Prices |
 def tune(
     cases: Sequence[Case],
     space: Space,
-    wish: Wish,
+    wish: TuneWish,
     *,
     rerun: LimitedRerun = run_again,
     progress: Callable[[int], None] = lambda _simulations: None,
@@ -154,7 +154,7 @@ def tune(
 class _Tuning:
     """The bridge between the search and the simulation."""
 
-    def __init__(self, cases: tuple[Case, ...], measure: Measure, wish: Wish) -> None:
+    def __init__(self, cases: tuple[Case, ...], measure: Measure, wish: TuneWish) -> None:
         self.cases = cases
         self.measure = measure
         self.prices = wish.prices

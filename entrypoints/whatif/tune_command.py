@@ -29,8 +29,17 @@ from podtide.domain.whatif.search.defaults import default_space, footing
 from podtide.domain.whatif.search.space import AS_RAN, Space
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.output import Misused, ModelRefused, Refusal, Unreadable, print_object, printed
-from podtide.entrypoints.whatif.logs import Fault, Ground, OverridesRefused, Read, Unusable, Usable, read_log, studied
+from podtide.entrypoints.common.output import Misused, ModelRefused, Refusal, UnreadableInput, print_object, printed
+from podtide.entrypoints.whatif.logs import (
+    Ground,
+    LogFault,
+    OverridesRefused,
+    Read,
+    UnusableLog,
+    UsableLog,
+    read_log,
+    studied,
+)
 from podtide.entrypoints.whatif.options import (
     bounded,
     check_report,
@@ -52,7 +61,7 @@ from podtide.entrypoints.whatif.tune import (
     WORTH,
     Case,
     Tuned,
-    Wish,
+    TuneWish,
     in_order,
     tune as tune_runs,
 )
@@ -68,7 +77,7 @@ _SHARE: Final = re.compile(r"([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)%")
 
 
 @dataclass(frozen=True)
-class Options:
+class TuneOptions:
     """What the command line asks for."""
 
     logs: tuple[str, ...]
@@ -161,10 +170,10 @@ def tune(logs: tuple[str, ...], **given: Any) -> int:
     Exit codes: 0 done, also where nothing is worth changing, 2 usage or configuration, 3 no log can be read,
     5 refused: the model fits none of them, 130 interrupted.
     """
-    return run(Options(logs, **given))
+    return run(TuneOptions(logs, **given))
 
 
-def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_again) -> int:
+def run(options: TuneOptions, *, read: Read = read_log, rerun: LimitedRerun = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads a log and what runs it again. Raises Refusal."""
     if sys.stdout is None:
         raise Misused("standard output is closed")
@@ -181,7 +190,7 @@ def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_ag
             raise _nothing(unusable)
         cases = in_order([Case(one.log, one.study) for one in usable])
         space = asked.space(cases)
-        wish = Wish(options.within, options.worth, options.budget, options.seed, asked.prices, options.processes)
+        wish = TuneWish(options.within, options.worth, options.budget, options.seed, asked.prices, options.processes)
 
         def went_on(simulations: int) -> None:
             progress.show(f"tuning  {count(simulations, 'simulation')}, {count(options.budget, 'config')} to consider")
@@ -205,7 +214,7 @@ def run(options: Options, *, read: Read = read_log, rerun: LimitedRerun = run_ag
     return 0
 
 
-def document_of(tuned: Tuned, options: Options, notes: Sequence[str], unusable: Sequence[Unusable]) -> Document:
+def document_of(tuned: Tuned, options: TuneOptions, notes: Sequence[str], unusable: Sequence[UnusableLog]) -> Document:
     """The document that is printed and shown."""
     candidates = (AS_RAN, *(one for one in tuned.answers if not one.as_ran))
     runs = [
@@ -243,9 +252,9 @@ def notes_of(cases: Sequence[Case]) -> list[str]:
 
 
 class _Asked:
-    """The options, understood; whatever can be refused without a log is refused here. Raises Misused, Unreadable."""
+    """The options, understood; whatever can be refused without a log is refused here. Raises Misused, UnreadableInput."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: TuneOptions) -> None:
         self.prices = given_prices(options.price)
         try:
             self.edits: tuple[Edit, ...] = edits_of(options.spaces)
@@ -267,10 +276,10 @@ class _Asked:
 
 
 def _studied(
-    options: Options, ground: Ground, read: Read, rerun: LimitedRerun, show: Callable[[str], None]
-) -> tuple[list[Usable], list[Unusable]]:
-    usable: list[Usable] = []
-    unusable: list[Unusable] = []
+    options: TuneOptions, ground: Ground, read: Read, rerun: LimitedRerun, show: Callable[[str], None]
+) -> tuple[list[UsableLog], list[UnusableLog]]:
+    usable: list[UsableLog] = []
+    unusable: list[UnusableLog] = []
     for place, log in enumerate(options.logs):
         show(f"reading and simulating log {place + 1} of {len(options.logs)}")
         try:
@@ -279,7 +288,7 @@ def _studied(
             raise Misused(
                 *(f"{e.key} = {_hidden(e.key, e.value, ground)!r}: expected {e.expected}" for e in wrong.errors)
             ) from None
-        if isinstance(one, Usable):
+        if isinstance(one, UsableLog):
             usable.append(one)
         else:
             unusable.append(one)
@@ -292,8 +301,8 @@ def _hidden(key: str, value: str, ground: Ground) -> str:
     return value
 
 
-def _nothing(unusable: Sequence[Unusable]) -> Refusal:
+def _nothing(unusable: Sequence[UnusableLog]) -> Refusal:
     lines = [f"{display(one.log)}: {one.why}" for one in unusable]
-    if any(one.fault is Fault.REFUSED for one in unusable):
+    if any(one.fault is LogFault.REFUSED for one in unusable):
         return ModelRefused(*lines)
-    return Unreadable(*lines)
+    return UnreadableInput(*lines)

@@ -45,7 +45,7 @@ class VariantError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class VariantWishes:
     """The options, as they were written. ``everywhere``: changes that go under every variant, such as another master."""
 
     sets: Sequence[str] = ()
@@ -57,7 +57,7 @@ class Wishes:
     everywhere: dict[str, str | None] = field(default_factory=dict)
 
 
-def variants_of(wishes: Wishes) -> tuple[Variant, ...]:
+def variants_of(wishes: VariantWishes) -> tuple[Variant, ...]:
     """The variants in the order: set, the named ones, static counts, faults. Raises VariantError."""
     found: list[Variant] = []
     if wishes.sets:

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import yaml
 
-from podtide.adapters.kubernetes.api import Answer, KubernetesApi, Query, Unreachable, Watcher, connect
+from podtide.adapters.kubernetes.api import ApiAnswer, KubernetesApi, Query, Unreachable, Watcher, connect
 from tests.live.audit import AuditLog
 from tests.live.kubelet import Kubelet
 from tests.live.server import SHARED, BrokenCluster, Server, from_assets, from_shared
@@ -84,7 +84,7 @@ class Cluster:
         body: object = None,
         query: Query = (),
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> ApiAnswer:
         """A call by the administrator, whatever comes of it."""
         sent = None if body is None else json.dumps(body).encode()
         return self._api.call(verb, resource, path, body=sent, query=query, content_type=content_type, timeout_s=60)

@@ -26,7 +26,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from podtide.adapters.kubernetes.api import MERGE_PATCH, Answer, KubernetesApi, Unreachable, connect
+from podtide.adapters.kubernetes.api import MERGE_PATCH, ApiAnswer, KubernetesApi, Unreachable, connect
 
 Pod: TypeAlias = dict[str, Any]
 ENDED = ("Succeeded", "Failed")
@@ -91,7 +91,7 @@ class HollowKubelet:
 
     # calls
 
-    def _call(self, verb: str, path: str, body: Mapping[str, Any], content_type: str = "application/json") -> Answer:
+    def _call(self, verb: str, path: str, body: Mapping[str, Any], content_type: str = "application/json") -> ApiAnswer:
         answer = self.api.call(verb, "pods", path, body=json.dumps(body).encode(), content_type=content_type)
         if not answer.ok and answer.status not in EXPECTED:
             self._trouble(f"{verb} {path}: {answer.status} {answer.body[:200]!r}")

@@ -36,7 +36,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
-from podtide.adapters.kubernetes.api import MERGE_PATCH, Answer, Api, Stream, Unreachable, connect
+from podtide.adapters.kubernetes.api import MERGE_PATCH, ApiAnswer, ApiClient, Stream, Unreachable, connect
 from podtide.domain.protocol.pods import EXECUTOR_LABEL
 
 NODE: Final = "process-0"
@@ -236,12 +236,12 @@ class Kubelet:
         }
         self._call("delete", f"{self._path}/{name}", body)
 
-    def _call(self, verb: str, path: str, body: dict[str, Any], content: str = "application/json") -> Answer:
+    def _call(self, verb: str, path: str, body: dict[str, Any], content: str = "application/json") -> ApiAnswer:
         try:
             return self._api.call(verb, "pods", path, body=json.dumps(body).encode(), content_type=content)
         except Unreachable as problem:
             print(f"kubelet: {verb} {path}: {problem}", file=sys.stderr)
-            return Answer(0, b"")
+            return ApiAnswer(0, b"")
 
 
 class _Life:
@@ -426,7 +426,7 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _make_node(api: Api) -> None:
+def _make_node(api: ApiClient) -> None:
     """A node must exist, or the garbage collection of pods takes the pods that are bound to it."""
     node = {
         "apiVersion": "v1",

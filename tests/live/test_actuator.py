@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from podtide.adapters.clock import SystemClock
-from podtide.adapters.kubernetes.api import Answer, Api, KubernetesApi, Query, Stream, connect
+from podtide.adapters.kubernetes.api import ApiAnswer, ApiClient, KubernetesApi, Query, Stream, connect
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator, Policy
 from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.notices import Notice, Topic
@@ -107,7 +107,7 @@ class Manifests:
 class Acting:
     """An actuator at work, and what is heard of it."""
 
-    def __init__(self, api: Api, namespace: str, settings: ActuatorSettings, manifests: Manifests) -> None:
+    def __init__(self, api: ApiClient, namespace: str, settings: ActuatorSettings, manifests: Manifests) -> None:
         self._changed = threading.Condition()
         self._missing: set[int] = set()
         self.outcomes: dict[int, Outcome] = {}
@@ -162,7 +162,7 @@ def acting(
     **settings: Any,
 ) -> Iterator[Acting]:
     api = cluster.api(who) if kubeconfig is None else connect(str(kubeconfig))
-    seen: Api = Distant(api, distance_s) if distance_s else api
+    seen: ApiClient = Distant(api, distance_s) if distance_s else api
     one = Acting(seen, namespace, ActuatorSettings(**settings), Manifests(namespace, broken=broken))
     try:
         yield one
@@ -197,11 +197,11 @@ def delete_all(serial: int) -> DeletePods:
 class Distant:
     """The API at the other end of a network: every call takes ``seconds`` longer."""
 
-    def __init__(self, api: Api, seconds: float) -> None:
+    def __init__(self, api: ApiClient, seconds: float) -> None:
         self._api = api
         self._seconds = seconds
 
-    def call(self, *given: Any, **more: Any) -> Answer:
+    def call(self, *given: Any, **more: Any) -> ApiAnswer:
         threading.Event().wait(self._seconds)
         return self._api.call(*given, **more)
 

@@ -15,12 +15,12 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator
 from podtide.adapters.kubernetes.apply.delete import Cleaner
-from podtide.adapters.kubernetes.calls import Caller, Counts
-from podtide.adapters.kubernetes.cleanup import KINDS, Leftovers, Unknown
+from podtide.adapters.kubernetes.calls import CallCounts, Caller
+from podtide.adapters.kubernetes.cleanup import KINDS, Leftovers, UseUnknown
 from podtide.adapters.kubernetes.errors import Complaints
 from podtide.adapters.kubernetes.lease.identity import own_identity
 from podtide.adapters.kubernetes.lease.lease import Acquired, ApplicationLease
-from podtide.adapters.kubernetes.ratelimit import Lane
+from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.kubernetes.watch.sensor import PodSensor
 from podtide.adapters.notices import Notice
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
@@ -177,14 +177,14 @@ class Driver:
     def stop(self, kinds: Sequence[str] = KINDS) -> None:
         """What ``podtide stop`` does, or the end of a run that leaves nothing."""
         wait = lambda _seconds: False  # noqa: E731
-        lane = Lane("calls", self.clock, self.notify, jitter=lambda: 0.5, wait=wait)
+        lane = RateLimiter("calls", self.clock, self.notify, jitter=lambda: 0.5, wait=wait)
         caller = Caller(
-            self.api, lane, self.clock, Complaints(self.clock, self.notify), Counts(), jitter=lambda: 0.5, wait=wait
+            self.api, lane, self.clock, Complaints(self.clock, self.notify), CallCounts(), jitter=lambda: 0.5, wait=wait
         )
         leftovers = Leftovers(caller, Cleaner(caller, self.namespace), self.namespace, APP, caller.deadline(20))
         if kinds is KINDS:
             use = leftovers.in_use(KINDS)
-            self.said.extend([use.why] if isinstance(use, Unknown) else use)
+            self.said.extend([use.why] if isinstance(use, UseUnknown) else use)
         self.said.extend(str(left.refusal) for left in leftovers.delete(kinds, lambda _kind, _count: None, gone=False))
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from podtide.adapters.kubernetes.api import JSON, Answer, Query, Stream, Unreachable
+from podtide.adapters.kubernetes.api import JSON, ApiAnswer, Query, Stream, Unreachable
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
@@ -126,7 +126,7 @@ class FakeApi:
         content_type: str = JSON,
         timeout_s: float = 30.0,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ApiAnswer:
         assert timeout_s > 0
         assert not headers
         base = resource.partition("/")[0]
@@ -154,7 +154,7 @@ class FakeApi:
     def stream(self, resource: str, path: str, *, query: Query = (), silence_s: float) -> Stream:
         raise NotImplementedError
 
-    def _answer(self, seen: Made, fault: Fault | None) -> Answer:
+    def _answer(self, seen: Made, fault: Fault | None) -> ApiAnswer:
         if fault is not None and fault.lost == "unsent":
             raise Unreachable("refused", sent=False)
         if fault is not None and fault.lost == "request":
@@ -194,7 +194,7 @@ class FakeApi:
         one["metadata"]["resourceVersion"] = str(self._version)
         return one
 
-    def _carry_out(self, seen: Made) -> Answer:
+    def _carry_out(self, seen: Made) -> ApiAnswer:
         base, _, sub = seen.resource.partition("/")
         one = self.objects.get((base, seen.name))
         if seen.verb == "list":
@@ -202,7 +202,7 @@ class FakeApi:
         if seen.verb == "create":
             if one is not None:
                 return status(409, f'{_KINDS.get(base, base)} "{seen.name}" already exists', "AlreadyExists")
-            return Answer(201, json.dumps(self._store(base, seen.body)).encode())
+            return ApiAnswer(201, json.dumps(self._store(base, seen.body)).encode())
         if one is None or sub == "resize":
             return status(404, f'{_KINDS.get(base, base)} "{seen.name}" not found', "NotFound")
         if seen.verb == "delete":
@@ -212,9 +212,9 @@ class FakeApi:
         if seen.verb == "patch":
             _merge(one, seen.body)
             self._touch(one)
-        return Answer(200, json.dumps(one).encode())
+        return ApiAnswer(200, json.dumps(one).encode())
 
-    def _scale(self, one: dict[str, Any], seen: Made) -> Answer:
+    def _scale(self, one: dict[str, Any], seen: Made) -> ApiAnswer:
         if seen.verb != "get":
             version = seen.body.get("metadata", {}).get("resourceVersion")
             if version not in {None, one["metadata"]["resourceVersion"]}:
@@ -222,9 +222,9 @@ class FakeApi:
             one["spec"]["replicas"] = seen.body["spec"]["replicas"]
             self._touch(one)
         scale = {"kind": "Scale", "metadata": one["metadata"], "spec": {"replicas": one["spec"]["replicas"]}}
-        return Answer(200, json.dumps(scale).encode())
+        return ApiAnswer(200, json.dumps(scale).encode())
 
-    def _delete(self, base: str, one: dict[str, Any], options: dict[str, Any]) -> Answer:
+    def _delete(self, base: str, one: dict[str, Any], options: dict[str, Any]) -> ApiAnswer:
         meta = one["metadata"]
         for key, value in options.get("preconditions", {}).items():
             if meta[key] != value:
@@ -234,16 +234,16 @@ class FakeApi:
             self._touch(one)
         else:
             del self.objects[base, meta["name"]]
-        return Answer(200, json.dumps(one).encode())
+        return ApiAnswer(200, json.dumps(one).encode())
 
-    def _list(self, base: str, query: dict[str, str]) -> Answer:
+    def _list(self, base: str, query: dict[str, str]) -> ApiAnswer:
         after = query.get("continue", "")
         rows = sorted((name, one) for (kind, name), one in self.objects.items() if kind == base and name > after)
         found = [one for _, one in rows if _selected(one, query)]
         limit = int(query.get("limit", "100000"))
         more = found[limit - 1]["metadata"]["name"] if len(found) > limit else ""
         page = {"kind": "List", "metadata": {"continue": more}, "items": found[:limit]}
-        return Answer(200, json.dumps(page).encode())
+        return ApiAnswer(200, json.dumps(page).encode())
 
 
 def _selected(one: dict[str, Any], query: dict[str, str]) -> bool:
@@ -267,9 +267,9 @@ def _merge(into: dict[str, Any], patch: dict[str, Any]) -> None:
             into[key] = value
 
 
-def status(code: int, message: str = "", reason: str = "", retry_after_ms: int | None = None) -> Answer:
+def status(code: int, message: str = "", reason: str = "", retry_after_ms: int | None = None) -> ApiAnswer:
     body = {"kind": "Status", "status": "Failure", "message": message, "reason": reason, "code": code}
-    return Answer(code, json.dumps(body).encode(), retry_after_ms)
+    return ApiAnswer(code, json.dumps(body).encode(), retry_after_ms)
 
 
 def labels_of(executor: object, app: str = APP) -> dict[str, str]:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from podtide.adapters.eventlog.bytes.errors import LogCorrupt
-from podtide.adapters.fleet.rows import Row, Status
+from podtide.adapters.fleet.rows import FleetRow, RowStatus
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.entrypoints.fleet.work import Options
+from podtide.entrypoints.fleet.work import FleetOptions
 
 
 def fake_log(path: Path, do: str = "ok", **more: Any) -> Path:
@@ -35,13 +35,15 @@ def fake_logs(folder: Path, count: int, **more: Any) -> Path:
     return folder
 
 
-def fake_assess(path: str, options: Options) -> Row:
+def fake_assess(path: str, options: FleetOptions) -> FleetRow:
     """See the module."""
     asked = json.loads(Path(path).read_text())
     number = asked.get("number", 0)
     match asked["do"]:
         case "refuse":
-            return Row(log=path, status=Status.REFUSED, reason=f"the model does not fit: +{number}% in run time")
+            return FleetRow(
+                log=path, status=RowStatus.REFUSED, reason=f"the model does not fit: +{number}% in run time"
+            )
         case "damaged":
             raise LogCorrupt(path, path, 7, "fake")
         case "error":
@@ -57,9 +59,9 @@ def fake_assess(path: str, options: Options) -> Row:
             gate.read_bytes()
         case _:
             pass
-    return Row(
+    return FleetRow(
         log=path,
-        status=Status.OK,
+        status=RowStatus.OK,
         app_id=f"app-{number}",
         app_name=asked.get("name", f"job {number % 7}"),
         spark_version="4.3.0",

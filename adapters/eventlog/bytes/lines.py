@@ -4,7 +4,7 @@ An event log is one JSON object a line. A decoder is fastest when it is given ma
 so blocks are cut at their last newline and the rest is carried over: every byte is copied once, lines are neither
 split nor searched one by one. Line numbers count from 1 in every file.
 
-A line longer than ``line_max`` is not held: it is passed over as it streams by and reported as a ``Fault`` with its
+A line longer than ``line_max`` is not held: it is passed over as it streams by and reported as a ``LineFault`` with its
 length. What follows the last newline of a file is delivered as a chunk of its own, ``unterminated``: it may be a
 whole event whose newline was never written, or half of one; only a decoder can tell.
 """
@@ -54,7 +54,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class LineFault:
     """A place in a log that could not be used: file, line (1 is the first), kind, and why in words for people."""
 
     file: str
@@ -63,7 +63,7 @@ class Fault:
     why: str
 
 
-Piece: TypeAlias = Chunk | Fault
+Piece: TypeAlias = Chunk | LineFault
 """What reading a log yields, in the log's order."""
 
 
@@ -194,9 +194,9 @@ class _Cutter:
         self._line += lines
         yield chunk
 
-    def _long_line(self, size: int) -> Fault:
+    def _long_line(self, size: int) -> LineFault:
         why = f"a line of {size:,} bytes; at most {self._line_max:,} are read"
-        fault = Fault(self._file, self._line, FaultKind.LONG_LINE, why)
+        fault = LineFault(self._file, self._line, FaultKind.LONG_LINE, why)
         self._line += 1
         self._over = 0
         return fault

@@ -14,7 +14,7 @@ from typing import Self
 
 from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, Codec, Decoded, foreign, sniff, suffix_codec
 from podtide.adapters.eventlog.bytes.errors import LogEmpty, LogUndecodable, LogUnreadable
-from podtide.adapters.eventlog.bytes.lines import CHUNK_BYTES, LINE_MAX, Chunk, Fault, FaultKind, Piece, cut_lines
+from podtide.adapters.eventlog.bytes.lines import CHUNK_BYTES, LINE_MAX, Chunk, FaultKind, LineFault, Piece, cut_lines
 from podtide.adapters.eventlog.bytes.rolled import Gap
 from podtide.adapters.eventlog.bytes.store import Reader, Store
 from podtide.adapters.text.safe import display
@@ -30,7 +30,7 @@ class LogFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadingOrder:
     """What a path turned out to mean; ``gaps`` by the path of the file before which something is missing."""
 
     files: tuple[LogFile, ...]
@@ -52,7 +52,7 @@ class LogSource:
     ``notes``       what people should know about how the path was understood, a sentence each; may grow while reading
     """
 
-    def __init__(self, path: str, store: Store, plan: Plan, pipe: Reader | None = None) -> None:
+    def __init__(self, path: str, store: Store, plan: ReadingOrder, pipe: Reader | None = None) -> None:
         self.path = path
         self.name = display(path)
         self.files = plan.files
@@ -76,7 +76,7 @@ class LogSource:
         return self._done + (self._current.count if self._current else 0)
 
     def pieces(self, *, chunk_bytes: int = CHUNK_BYTES, line_max: int = LINE_MAX) -> Generator[Piece]:
-        """Yield the whole log as ``Chunk`` and ``Fault``, in its order.
+        """Yield the whole log as ``Chunk`` and ``LineFault``, in its order.
 
         ``chunk_bytes``: about how much a chunk holds; ``line_max``: bytes of the longest line that is delivered.
         Raises ``LogError`` where reading cannot go on, ``LogEmpty`` at the end if there was not one byte.
@@ -88,7 +88,7 @@ class LogSource:
         anything = False
         for file in self.files:
             if gap := self._gaps.get(file.path):
-                yield Fault(file.name, 1, FaultKind.GAP, f"{gap} missing: what happened in between is not known")
+                yield LineFault(file.name, 1, FaultKind.GAP, f"{gap} missing: what happened in between is not known")
             for piece in self._pieces_of(file, chunk_bytes, line_max):
                 anything = True
                 yield piece
@@ -118,7 +118,7 @@ class LogSource:
                 line = piece.line + piece.lines - 1 if isinstance(piece, Chunk) else piece.line
                 yield piece
             if stream.cut:
-                yield Fault(file.name, max(1, line), FaultKind.CUT, stream.cut)
+                yield LineFault(file.name, max(1, line), FaultKind.CUT, stream.cut)
         finally:
             self._done += reader.count
             self._current = None

@@ -31,8 +31,8 @@ from podtide.adapters.eventlog.bytes.errors import (
     LogUndecodable,
     LogUnreadable,
 )
-from podtide.adapters.eventlog.bytes.lines import Chunk, Fault, FaultKind, Piece
-from podtide.adapters.eventlog.bytes.reader import LogFile, LogSource, Plan, empty, total_size
+from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault, Piece
+from podtide.adapters.eventlog.bytes.reader import LogFile, LogSource, ReadingOrder, empty, total_size
 from podtide.adapters.eventlog.bytes.rolled import (
     IN_PROGRESS,
     ROLLED_PREFIX,
@@ -47,7 +47,7 @@ from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStor
 from podtide.adapters.eventlog.bytes.zip_store import ZipStore
 from podtide.adapters.text.safe import cause, display
 
-__all__ = ["Chunk", "Codec", "Fault", "FaultKind", "LogFile", "LogSource", "Piece", "open_log"]
+__all__ = ["Chunk", "Codec", "FaultKind", "LineFault", "LogFile", "LogSource", "Piece", "open_log"]
 
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
@@ -112,7 +112,7 @@ def _open_pipe(path: str, store: Store, reader: Reader, name: str, member: str |
     if head.startswith(ZIP_MAGICS):
         return _open_zip(path, reader, member)
     _refuse(path, head, "", member)
-    plan = Plan((LogFile(name, name, None),))
+    plan = ReadingOrder((LogFile(name, name, None),))
     return LogSource(path, store, plan, pipe=reader)
 
 
@@ -129,7 +129,7 @@ def _open_file(path: str, store: Store, place: str, entry: Entry, member: str | 
             reader.close()
     name = re.split(r"[/\\]", place)[-1]
     _refuse(path, head, name, member)
-    plan = Plan(
+    plan = ReadingOrder(
         files=(LogFile(display(store.show(place)), place, entry.size),),
         # Spark takes .inprogress off when an application ends; other names say nothing.
         in_progress=True if name.endswith(IN_PROGRESS) else None,
@@ -162,7 +162,7 @@ def _open_rolled(path: str, store: Store, place: str, entries: Iterable[Entry]) 
         why = "files that exclude each other in one rolled log, remove the wrong ones"
         raise LogAmbiguous(path, why, (store.show(store.join(place, name)) for name in log.clashes))
     paths = [store.join(place, entry.name) for entry in log.files]
-    plan = Plan(
+    plan = ReadingOrder(
         files=tuple(
             LogFile(display(store.show(within)), within, entry.size)
             for within, entry in zip(paths, log.files, strict=True)

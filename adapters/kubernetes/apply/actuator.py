@@ -27,14 +27,14 @@ from enum import Enum
 from typing import Final, NamedTuple, cast
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.kubernetes.api import Api
+from podtide.adapters.kubernetes.api import ApiClient
 from podtide.adapters.kubernetes.apply.create import Creates, ManifestRefused, Manifests, Uids
 from podtide.adapters.kubernetes.apply.delete import Cleaner
-from podtide.adapters.kubernetes.apply.ordering import Called, Job, Orders, Stage, created, swept
+from podtide.adapters.kubernetes.apply.ordering import Called, Orders, QueuedCommand, QueueStage, created, swept
 from podtide.adapters.kubernetes.apply.update import Changes
-from podtide.adapters.kubernetes.calls import Caller, CallSettings, Counts
-from podtide.adapters.kubernetes.errors import Complaints, Refused
-from podtide.adapters.kubernetes.ratelimit import Jitter, Lane, Rate, Throttle, Wait
+from podtide.adapters.kubernetes.calls import CallCounts, Caller, CallSettings
+from podtide.adapters.kubernetes.errors import Complaints, RefusedCall
+from podtide.adapters.kubernetes.ratelimit import Jitter, Rate, RateLimiter, Throttle, Wait
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
@@ -98,7 +98,7 @@ class ActuatorSettings(NamedTuple):
     driver_pod: str = ""
 
 
-class Settled(NamedTuple):
+class ActuatorSettled(NamedTuple):
     """How it ended. ``left``: commands not carried out, ``names`` the first of them."""
 
     left: int = 0
@@ -116,7 +116,7 @@ class _Crew:
     def __init__(self, name: str, most: int, lock: threading.Lock) -> None:
         self.name = name
         self.most = most
-        self.jobs: deque[Job] = deque()
+        self.jobs: deque[QueuedCommand] = deque()
         self.threads: list[threading.Thread] = []
         self.idle = 0
         self.ready = threading.Condition(lock)
@@ -131,7 +131,7 @@ class KubernetesActuator:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         namespace: str,
         app_id: str,
         manifests: Manifests,
@@ -154,9 +154,9 @@ class KubernetesActuator:
         turns: Wait = self._stopping.wait if wait is None else self._turned(waits)
         in_order = settings.policy is Policy.ONE_AT_A_TIME
         self._complaints = Complaints(clock, notify)
-        self._counts = Counts()
+        self._counts = CallCounts()
 
-        def caller(lane: Lane) -> Caller:
+        def caller(lane: RateLimiter) -> Caller:
             return Caller(
                 api,
                 lane,
@@ -169,8 +169,10 @@ class KubernetesActuator:
             )
 
         throttle = settings.throttle
-        creations = Lane("creations", clock, notify, jitter=jitter, wait=turns, rate=settings.rate, throttle=throttle)
-        others = Lane("other calls", clock, notify, jitter=jitter, wait=waits, throttle=throttle)
+        creations = RateLimiter(
+            "creations", clock, notify, jitter=jitter, wait=turns, rate=settings.rate, throttle=throttle
+        )
+        others = RateLimiter("other calls", clock, notify, jitter=jitter, wait=waits, throttle=throttle)
         uids = Uids(settings.driver_pod)
         # Every worker may stand in line for a turn of our own rate; that time is not the server's.
         in_line_s = settings.workers / settings.rate.per_second if settings.rate.per_second else 0.0
@@ -257,7 +259,7 @@ class KubernetesActuator:
         """What was done, by name: commands, calls, created pods, deleted pods, repeated, throttled, refused, ..."""
         return self._counts.seen()
 
-    def settle(self, timeout_s: float) -> Settled:
+    def settle(self, timeout_s: float) -> ActuatorSettled:
         """Take no more commands, wait for those on their way, and say what is left.
 
         What is left after ``timeout_s`` is given up: waits end, and no worker begins anything any more.
@@ -271,7 +273,7 @@ class KubernetesActuator:
             for crew in self._crews():
                 crew.ready.notify_all()
         self._complaints.flush()
-        settled = Settled(len(left), tuple(left[:LEFT_MAX]))
+        settled = ActuatorSettled(len(left), tuple(left[:LEFT_MAX]))
         if left:
             more = f" and {len(left) - LEFT_MAX} more" if len(left) > LEFT_MAX else ""
             text = f"{len(left)} commands were not carried out: {', '.join(settled.names)}{more}"
@@ -283,12 +285,12 @@ class KubernetesActuator:
     def _crews(self) -> tuple[_Crew, ...]:
         return (self._making, self._doing) if self._one is None else (self._one,)
 
-    def _crew(self, job: Job) -> _Crew:
+    def _crew(self, job: QueuedCommand) -> _Crew:
         if self._one is not None:
             return self._one
         return self._making if created(job.command) is not None else self._doing
 
-    def _enqueue(self, job: Job) -> None:
+    def _enqueue(self, job: QueuedCommand) -> None:
         """With the lock held: a job may begin. There are as many workers as there was ever need for."""
         crew = self._crew(job)
         crew.jobs.append(job)
@@ -321,13 +323,13 @@ class KubernetesActuator:
                 if not len(self._orders):
                     self._quiet.notify_all()
 
-    def _next(self, crew: _Crew) -> Job | None:
+    def _next(self, crew: _Crew) -> QueuedCommand | None:
         with self._lock:
             while not self._ended.is_set():
                 while crew.jobs:
                     job = crew.jobs.popleft()
-                    if job.stage is Stage.READY:  # not cancelled meanwhile
-                        job.stage = Stage.RUNNING
+                    if job.stage is QueueStage.READY:  # not cancelled meanwhile
+                        job.stage = QueueStage.RUNNING
                         return job
                 crew.idle += 1
                 crew.ready.wait()
@@ -387,7 +389,7 @@ class KubernetesActuator:
                 return self._changes.resize_claim(command)
             case DecommissionExecutors():
                 drained = self._changes.decommission(command)
-                if isinstance(drained, Refused):
+                if isinstance(drained, RefusedCall):
                     return Outcome(0, 0, drained.failure)
                 return Outcome(0, 0, found=drained)
 

@@ -20,7 +20,7 @@ from podtide.adapters.kubernetes.api import MERGE_PATCH
 from podtide.adapters.kubernetes.calls import (
     UNREADABLE,
     Caller,
-    Created,
+    CreatedObject,
     Named,
     Ours,
     SeenSet,
@@ -28,14 +28,14 @@ from podtide.adapters.kubernetes.calls import (
     labelled,
     path_of,
 )
-from podtide.adapters.kubernetes.errors import Refusal, Refused, Request, not_asked
+from podtide.adapters.kubernetes.errors import ApiRequest, RefusalSort, RefusedCall, not_asked
 from podtide.adapters.kubernetes.ratelimit import Backoff, Wait
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreateConfigMap, CreatePod, CreateSet
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodNumber
 
-_AWAY: Final = frozenset({Refusal.NO_ANSWER, Refusal.THROTTLED})
+_AWAY: Final = frozenset({RefusalSort.NO_ANSWER, RefusalSort.THROTTLED})
 _AGAIN: Final = Backoff(1.0, 10.0)
 
 UIDS_MAX: Final = 4_096
@@ -135,7 +135,7 @@ class Creates:
         executor = str(command.executor)
         body = self._manifests.pod(command)
         created = self._create("pods", body, labelled(self._app_id, executor), once=True)
-        if isinstance(created, Created):
+        if isinstance(created, CreatedObject):
             self._uids.keep(self._manifests.pod_name(command.executor), created.uid)
         return _outcome(command.serial, created)
 
@@ -143,7 +143,7 @@ class Creates:
         """A pod's volume claim."""
         deadline = self._caller.deadline(self._deadline_s)
         owner = self._owner(command, deadline)
-        if isinstance(owner, Refused):
+        if isinstance(owner, RefusedCall):
             return _outcome(command.serial, owner)
         same_app = labelled(self._app_id)
 
@@ -165,28 +165,28 @@ class Creates:
             return None if decoded(SeenSet, found).of(self._app_id) else "it selects no pods of this application"
 
         created = self._create(resource, body, ours)
-        if not isinstance(created, Created) or not created.found:
+        if not isinstance(created, CreatedObject) or not created.found:
             return _outcome(command.serial, created)
         if decoded(SeenSet, created.body).spec.replicas == command.replicas:
             return _outcome(command.serial, created)
         # A patch without a version: whatever it is scaled to, this is what it shall be now.
         patch = msgspec.json.encode({"spec": {"replicas": command.replicas}})
         path = path_of(resource, self._namespace, command.name, "scale")
-        scale = Request("patch", f"{resource}/scale", path, command.name, (), patch, MERGE_PATCH)
+        scale = ApiRequest("patch", f"{resource}/scale", path, command.name, (), patch, MERGE_PATCH)
         answer = self._caller.ask(scale, self._caller.deadline(self._deadline_s))
-        return _outcome(command.serial, answer if isinstance(answer, Refused) else created)
+        return _outcome(command.serial, answer if isinstance(answer, RefusedCall) else created)
 
     def config_map(self, command: CreateConfigMap) -> Outcome:
         """The executors' config map."""
         created = self._create("configmaps", self._manifests.config_map(), labelled(self._app_id))
         return _outcome(command.serial, created)
 
-    def _create(self, resource: str, body: bytes, ours: Ours, *, once: bool = False) -> Created | Refused:
+    def _create(self, resource: str, body: bytes, ours: Ours, *, once: bool = False) -> CreatedObject | RefusedCall:
         try:
             name = msgspec.json.decode(body, type=Named).metadata.name
         except UNREADABLE:
             name = ""
-        request = Request("create", resource, path_of(resource, self._namespace), name, body=body)
+        request = ApiRequest("create", resource, path_of(resource, self._namespace), name, body=body)
         if not name:
             return not_asked(request, "the manifest has no name")
         attempts, doubt = 0, False
@@ -195,33 +195,33 @@ class Creates:
             created = self._caller.create(request, self._namespace, ours, deadline, once=once, doubt=doubt)
             # A server that is away, or a lease in doubt, says nothing about this creation. Answered with a failure it
             # would be counted as one of the executors' (spark.executor.maxNumFailures) and end the application.
-            if isinstance(created, Created) or created.sort not in _AWAY:
+            if isinstance(created, CreatedObject) or created.sort not in _AWAY:
                 break
             attempts += 1
             doubt = doubt or created.uncertain
             if self._ending(_AGAIN.after(attempts, self._caller.jitter)):
                 break
-        if isinstance(created, Created):
+        if isinstance(created, CreatedObject):
             self._caller.counts.add(f"created {resource}")
         return created
 
-    def _owner(self, command: CreateClaim, deadline: float) -> Owner | Refused:
+    def _owner(self, command: CreateClaim, deadline: float) -> Owner | RefusedCall:
         """The driver pod or the executor's; a pod that is not there cannot own anything."""
         name = self._uids.driver if command.owned_by_driver else self._manifests.pod_name(command.executor)
-        request = Request("get", "pods", path_of("pods", self._namespace, name), name)
+        request = ApiRequest("get", "pods", path_of("pods", self._namespace, name), name)
         if not name:
             return not_asked(request, "the claim shall belong to the driver pod, and no driver pod is known")
         uid = self._uids.of(name)
         if not uid:
             answer = self._caller.ask(request, deadline)
-            if isinstance(answer, Refused):
+            if isinstance(answer, RefusedCall):
                 return answer
             uid = decoded(Named, answer.body).metadata.uid
             self._uids.keep(name, uid)
         return Owner("v1", "Pod", name, uid)
 
 
-def _outcome(serial: int, created: Created | Refused) -> Outcome:
-    if isinstance(created, Refused):
+def _outcome(serial: int, created: CreatedObject | RefusedCall) -> Outcome:
+    if isinstance(created, RefusedCall):
         return Outcome(0, serial, created.failure)
     return Outcome(0, serial, found=1)

@@ -22,9 +22,9 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from podtide.adapters.kubernetes.api import Answer, Query
+from podtide.adapters.kubernetes.api import ApiAnswer, Query
 from podtide.adapters.kubernetes.calls import ABSENT, PAGE, Caller, Meta, SeenPod, path_of
-from podtide.adapters.kubernetes.errors import Refusal, Refused, Request
+from podtide.adapters.kubernetes.errors import ApiRequest, RefusalSort, RefusedCall
 
 NAMES_MAX: Final = 20
 """Names of what is left that are kept."""
@@ -38,16 +38,18 @@ LOOK_AGAIN_S: Final = 1.0
 LAST_LOOK_S: Final = 15.0
 """How long after its deadline a sweep may still look at what is left."""
 
-PASSING: Final = frozenset({Refusal.NO_ANSWER, Refusal.NOT_ASKED, Refusal.THROTTLED, Refusal.SERVER, Refusal.CONFLICT})
+PASSING: Final = frozenset(
+    {RefusalSort.NO_ANSWER, RefusalSort.NOT_ASKED, RefusalSort.THROTTLED, RefusalSort.SERVER, RefusalSort.CONFLICT}
+)
 """Refusals that may be over in a moment."""
 
-ENDING: Final = frozenset({Refusal.PERMISSION, Refusal.NO_ANSWER, Refusal.NOT_ASKED, Refusal.THROTTLED})
+ENDING: Final = frozenset({RefusalSort.PERMISSION, RefusalSort.NO_ANSWER, RefusalSort.NOT_ASKED, RefusalSort.THROTTLED})
 """Refusals that the next object would meet, too."""
 
-_GONE_OR_CHANGED: Final = frozenset({Refusal.MISSING, Refusal.CONFLICT})
+_GONE_OR_CHANGED: Final = frozenset({RefusalSort.MISSING, RefusalSort.CONFLICT})
 
 
-class Fate(Enum):
+class DeleteFate(Enum):
     """What came of one delete."""
 
     DELETED = "deleted"
@@ -60,7 +62,7 @@ class Deleted(NamedTuple):
 
     found: int = 0
     deleted: int = 0
-    refused: Refused | None = None
+    refused: RefusedCall | None = None
 
 
 class Swept(NamedTuple):
@@ -75,7 +77,7 @@ class Swept(NamedTuple):
     left: int = 0
     terminating: int = 0
     names: tuple[str, ...] = ()
-    refused: Refused | None = None
+    refused: RefusedCall | None = None
 
 
 class Propagation(Enum):
@@ -89,7 +91,7 @@ Progress = Callable[[int], None]
 """Told how many were deleted so far, page by page."""
 
 
-class Listed(Protocol):
+class Deletable(Protocol):
     """What has to be known of an object to delete it."""
 
     @property
@@ -98,7 +100,7 @@ class Listed(Protocol):
         ...
 
 
-L = TypeVar("L", bound=Listed)
+L = TypeVar("L", bound=Deletable)
 
 
 class Cleaner:
@@ -121,7 +123,7 @@ class Cleaner:
         version: str = "",
         propagation: Propagation | None = None,
         tell: bool = True,
-    ) -> Fate | Refused:
+    ) -> DeleteFate | RefusedCall:
         """Delete one object, if it is still the one with this uid, in this version. Gone already is no refusal."""
         options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         conditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
@@ -130,16 +132,16 @@ class Cleaner:
         if propagation is not None:
             options["propagationPolicy"] = propagation.value
         body = msgspec.json.encode(options)
-        request = Request("delete", resource, path_of(resource, self._namespace, name), name, body=body)
+        request = ApiRequest("delete", resource, path_of(resource, self._namespace, name), name, body=body)
         quiet = _GONE_OR_CHANGED if conditions else ABSENT
         answer = self._caller.ask(request, deadline, quiet=quiet, tell=tell)
-        if isinstance(answer, Answer):
+        if isinstance(answer, ApiAnswer):
             self._caller.counts.add(f"deleted {resource}")
-            return Fate.DELETED
-        if answer.sort is Refusal.MISSING:
-            return Fate.GONE
-        if answer.sort is Refusal.CONFLICT and conditions:
-            return Fate.CHANGED
+            return DeleteFate.DELETED
+        if answer.sort is RefusalSort.MISSING:
+            return DeleteFate.GONE
+        if answer.sort is RefusalSort.CONFLICT and conditions:
+            return DeleteFate.CHANGED
         return answer
 
     def select(self, resource: str, selectors: Query, deadline: float, *, exact: bool = False) -> Deleted:
@@ -149,7 +151,7 @@ class Cleaner:
         for _ in range(ROUNDS_MAX):
             changed = False
             for page in self._caller.pages(resource, self._namespace, selectors, SeenPod, deadline, limit=self._page):
-                if isinstance(page, Refused):
+                if isinstance(page, RefusedCall):
                     return Deleted(len(seen), deleted, page)
                 seen.update(one.metadata.uid for one in page)
                 done = self._page_deleted(resource, page, deadline, exact=exact)
@@ -183,10 +185,10 @@ class Cleaner:
             late = self._caller.clock.monotonic() >= deadline
             before, there, terminating = deleted, 0, 0
             names: list[str] = []
-            refused: Refused | None = None
+            refused: RefusedCall | None = None
             until = deadline + LAST_LOOK_S
             for listed in self._caller.pages(resource, self._namespace, selectors, kind, until, limit=self._page):
-                if isinstance(listed, Refused):
+                if isinstance(listed, RefusedCall):
                     refused = listed
                     break
                 page = [one for one in listed if wanted(one)]
@@ -222,7 +224,7 @@ class Cleaner:
         there, terminating = 0, 0
         names: list[str] = []
         for listed in self._caller.pages(resource, self._namespace, selectors, kind, deadline, limit=self._page):
-            if isinstance(listed, Refused):
+            if isinstance(listed, RefusedCall):
                 return Swept(there, 0, there, terminating, tuple(names), listed)
             page = [one for one in listed if wanted(one)]
             there += len(page)
@@ -233,7 +235,7 @@ class Cleaner:
     def _page_deleted(
         self,
         resource: str,
-        page: Sequence[Listed],
+        page: Sequence[Deletable],
         deadline: float,
         *,
         exact: bool = False,
@@ -243,18 +245,18 @@ class Cleaner:
         alive = [one for one in page if one.metadata.deletion is None]
         lock, done = threading.Lock(), _Done()
 
-        def one(seen: Listed) -> None:
+        def one(seen: Deletable) -> None:
             if done.refused is not None and done.refused.sort in ENDING:
                 return
             meta = seen.metadata
             version = meta.resource_version if exact else ""
             fate = self.delete(resource, meta.name, deadline, uid=meta.uid, version=version, propagation=propagation)
             with lock:
-                if isinstance(fate, Refused):
+                if isinstance(fate, RefusedCall):
                     done.refused = done.refused or fate
-                elif fate is Fate.DELETED:
+                elif fate is DeleteFate.DELETED:
                     done.deleted += 1
-                elif fate is Fate.CHANGED:
+                elif fate is DeleteFate.CHANGED:
                     done.changed = True
 
         _each(one, alive, self._workers)
@@ -267,10 +269,10 @@ class _Done:
     def __init__(self) -> None:
         self.deleted = 0
         self.changed = False
-        self.refused: Refused | None = None
+        self.refused: RefusedCall | None = None
 
 
-def _each(act: Callable[[Listed], None], items: Sequence[Listed], workers: int) -> None:
+def _each(act: Callable[[Deletable], None], items: Sequence[Deletable], workers: int) -> None:
     """Call for each, some at a time; in order where it is one at a time."""
     if workers == 1 or len(items) < 2:
         for item in items:

@@ -64,7 +64,7 @@ Called: TypeAlias = (
 _EVERYTHING: Final = "*"
 
 
-class Stage(Enum):
+class QueueStage(Enum):
     """How far a job is."""
 
     WAITING = "waiting"
@@ -73,7 +73,7 @@ class Stage(Enum):
     DONE = "done"
 
 
-class Job:
+class QueuedCommand:
     """A command on its way. ``serials``: the commands that are answered by it, its own first."""
 
     __slots__ = ("blockers", "command", "followers", "keys", "serials", "stage")
@@ -84,20 +84,20 @@ class Job:
         serial: int | None = getattr(command, "serial", None)
         self.serials = [] if serial is None else [serial]
         self.blockers = 0
-        self.followers: list[Job] = []
-        self.stage = Stage.WAITING
+        self.followers: list[QueuedCommand] = []
+        self.stage = QueueStage.WAITING
 
 
-class Taken(NamedTuple):
+class Queued(NamedTuple):
     """What became of a command. ``job`` None: it joined another, or, with ``refused``, was turned away.
 
     ``cancelled``: creations that will not be made because of it. ``ready``: jobs that may begin now.
     """
 
-    job: Job | None = None
+    job: QueuedCommand | None = None
     refused: bool = False
-    cancelled: tuple[Job, ...] = ()
-    ready: tuple[Job, ...] = ()
+    cancelled: tuple[QueuedCommand, ...] = ()
+    ready: tuple[QueuedCommand, ...] = ()
 
 
 class Orders:
@@ -105,38 +105,38 @@ class Orders:
 
     def __init__(self, *, in_order: bool) -> None:
         self._in_order = in_order
-        self._last: dict[str, Job] = {}
-        self._creating: dict[str, dict[Job, None]] = {}
+        self._last: dict[str, QueuedCommand] = {}
+        self._creating: dict[str, dict[QueuedCommand, None]] = {}
         self._closed: set[str] = set()
-        self._open: dict[Job, None] = {}
+        self._open: dict[QueuedCommand, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def unfinished(self) -> Iterator[Job]:
+    def unfinished(self) -> Iterator[QueuedCommand]:
         """The jobs that are not done, oldest first."""
         return iter(tuple(self._open))
 
-    def take(self, command: Called) -> Taken:
+    def take(self, command: Called) -> Queued:
         """Take a command."""
         made = created(command)
         if made is not None and made in self._closed:
-            return Taken(refused=True)
+            return Queued(refused=True)
         keys = (_EVERYTHING,) if self._in_order else tuple(keys_of(command))
         twin = self._twin(command, keys)
         if twin is not None:
             serial: int | None = getattr(command, "serial", None)
             if serial is not None:
                 twin.serials.append(serial)
-            return Taken()
-        job = Job(command, keys)
-        cancelled: list[Job] = []
-        ready: list[Job] = []
-        before: dict[Job, None] = {}
+            return Queued()
+        job = QueuedCommand(command, keys)
+        cancelled: list[QueuedCommand] = []
+        ready: list[QueuedCommand] = []
+        before: dict[QueuedCommand, None] = {}
         for resource in swept(command):
             self._closed.add(resource)
             for creation in () if self._in_order else tuple(self._creating.get(resource, ())):
-                if creation.stage in {Stage.RUNNING, Stage.DONE}:
+                if creation.stage in {QueueStage.RUNNING, QueueStage.DONE}:
                     before[creation] = None
                 else:
                     cancelled.append(creation)
@@ -153,17 +153,19 @@ class Orders:
         if made is not None:
             self._creating.setdefault(made, {})[job] = None
         if not before:
-            job.stage = Stage.READY
+            job.stage = QueueStage.READY
             ready.append(job)
-        return Taken(job, cancelled=tuple(cancelled), ready=tuple(one for one in ready if one.stage is Stage.READY))
+        return Queued(
+            job, cancelled=tuple(cancelled), ready=tuple(one for one in ready if one.stage is QueueStage.READY)
+        )
 
-    def close(self, job: Job) -> None:
+    def close(self, job: QueuedCommand) -> None:
         """Nothing joins this job any more: its answer is known."""
-        job.stage = Stage.DONE
+        job.stage = QueueStage.DONE
 
-    def finish(self, job: Job) -> list[Job]:
+    def finish(self, job: QueuedCommand) -> list[QueuedCommand]:
         """A job is done, or will never be. Who may begin now."""
-        job.stage = Stage.DONE
+        job.stage = QueueStage.DONE
         self._open.pop(job, None)
         made = created(job.command)
         if made is not None:
@@ -174,18 +176,18 @@ class Orders:
         ready = []
         for follower in job.followers:
             follower.blockers -= 1
-            if follower.blockers == 0 and follower.stage is Stage.WAITING:
-                follower.stage = Stage.READY
+            if follower.blockers == 0 and follower.stage is QueueStage.WAITING:
+                follower.stage = QueueStage.READY
                 ready.append(follower)
         job.followers = []
         return ready
 
-    def _twin(self, command: Called, keys: tuple[str, ...]) -> Job | None:
+    def _twin(self, command: Called, keys: tuple[str, ...]) -> QueuedCommand | None:
         """A delete of the same that is not over, with nothing after it that concerns the same."""
         if not isinstance(command, DeletePod | DeletePods | DeleteSet | DeleteOwned) or not keys:
             return None
         last = self._last.get(keys[0])
-        if last is None or last.stage is Stage.DONE or not _same(last.command, command):
+        if last is None or last.stage is QueueStage.DONE or not _same(last.command, command):
             return None
         return last if all(self._last.get(key) is last for key in keys) else None
 

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import msgspec
 
-from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, STRATEGIC_PATCH, Answer, Query
+from podtide.adapters.kubernetes.api import JSON, MERGE_PATCH, STRATEGIC_PATCH, ApiAnswer, Query
 from podtide.adapters.kubernetes.apply.create import Uids
-from podtide.adapters.kubernetes.apply.delete import PASSING, Cleaner, Deleted, Fate, Propagation
+from podtide.adapters.kubernetes.apply.delete import PASSING, Cleaner, Deleted, DeleteFate, Propagation
 from podtide.adapters.kubernetes.calls import ABSENT, UNREADABLE, Caller, Named, SeenPod, decoded, path_of, selector
-from podtide.adapters.kubernetes.errors import Refusal, Refused, Request
+from podtide.adapters.kubernetes.errors import ApiRequest, RefusalSort, RefusedCall
 from podtide.adapters.kubernetes.ratelimit import Backoff
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.protocol.pod_commands import (
@@ -159,28 +159,28 @@ class Changes:
         deadline = self._caller.deadline(self._deadline_s)
         uid = self._uids.of(command.name)
         if command.check:
-            request = Request("get", "pods", path_of("pods", self._namespace, command.name), command.name)
+            request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
             answer = self._caller.ask(request, deadline, quiet=ABSENT)
-            if isinstance(answer, Refused):
+            if isinstance(answer, RefusedCall):
                 return _settled(command.serial, answer)
             meta = decoded(Named, answer.body).metadata
             if meta.deletion is not None:
                 return Outcome(0, command.serial)
             uid = meta.uid
         fate = self._cleaner.delete("pods", command.name, deadline, uid=uid)
-        if isinstance(fate, Refused):
+        if isinstance(fate, RefusedCall):
             return _settled(command.serial, fate)
         self._uids.forget(command.name)
         # Another uid under this name: the pod that was meant is gone, the other is not ours to delete.
-        return Outcome(0, command.serial, found=int(fate is Fate.DELETED))
+        return Outcome(0, command.serial, found=int(fate is DeleteFate.DELETED))
 
     def delete_set(self, command: DeleteSet) -> Outcome:
         """A StatefulSet or Deployment, in the background."""
         deadline = self._caller.deadline(self._deadline_s)
         fate = self._cleaner.delete(f"{command.kind}s", command.name, deadline, propagation=Propagation.BACKGROUND)
-        if isinstance(fate, Refused):
+        if isinstance(fate, RefusedCall):
             return _settled(command.serial, fate)
-        return Outcome(0, command.serial, found=int(fate is Fate.DELETED))
+        return Outcome(0, command.serial, found=int(fate is DeleteFate.DELETED))
 
     def delete_owned(self, command: DeleteOwned) -> Outcome:
         """All of a kind that carry the application's labels (config maps: the executors')."""
@@ -190,7 +190,7 @@ class Changes:
         failure = None if done.refused is None else done.refused.failure
         return Outcome(0, command.serial, failure, found=done.found)
 
-    def decommission(self, command: DecommissionExecutors) -> int | Refused:
+    def decommission(self, command: DecommissionExecutors) -> int | RefusedCall:
         """Delete the executors' pods with their own grace period. How many there were."""
         found = 0
         for query in self._selectors(command.executors):
@@ -238,11 +238,11 @@ class Changes:
         found = 0
         for query in self._selectors(command.executors):
             for page in self._caller.pages("pods", self._namespace, query, SeenPod, deadline):
-                if isinstance(page, Refused):
+                if isinstance(page, RefusedCall):
                     return Outcome(0, command.serial, page.failure, found=found)
                 for pod in page:
                     answer = self._patch("pods", pod.metadata.name, patch, STRATEGIC_PATCH, deadline, quiet=True)
-                    if isinstance(answer, Refused):
+                    if isinstance(answer, RefusedCall):
                         return Outcome(0, command.serial, answer.failure, found=found)
                     found += 1
         return Outcome(0, command.serial, found=found)
@@ -272,7 +272,7 @@ class Changes:
     ) -> Outcome:
         deadline = self._caller.deadline(self._deadline_s)
         answer = self._patch(resource, name, patch, content_type, deadline, sub=sub, quiet=quiet_missing)
-        if isinstance(answer, Refused):
+        if isinstance(answer, RefusedCall):
             return Outcome(0, serial, answer.failure)
         return Outcome(0, serial, found=1)
 
@@ -286,19 +286,19 @@ class Changes:
         *,
         sub: str = "",
         quiet: bool = False,
-    ) -> Answer | Refused:
+    ) -> ApiAnswer | RefusedCall:
         """A patch sets values, whatever the version: where somebody else was faster it is sent again, on the fresh."""
         path = path_of(resource, self._namespace, name, sub)
         whole = f"{resource}/{sub}" if sub else resource
-        request = Request("patch", whole, path, name, (), msgspec.json.encode(patch), content_type)
+        request = ApiRequest("patch", whole, path, name, (), msgspec.json.encode(patch), content_type)
         attempts = 0
         while True:
             answer = self._caller.ask(request, deadline, quiet=_RACES if quiet else _CONFLICTS)
-            if isinstance(answer, Answer):
+            if isinstance(answer, ApiAnswer):
                 self._caller.counts.add("patched")
                 return answer
             attempts += 1
-            if answer.sort is not Refusal.CONFLICT:
+            if answer.sort is not RefusalSort.CONFLICT:
                 return answer
             if attempts > CONFLICTS_MAX or not self._caller.pause(attempts, deadline):
                 self._caller.complaints.refused(request, answer)
@@ -313,19 +313,19 @@ class Changes:
         path = path_of(f"{command.kind}s", self._namespace, command.name, "scale")
         attempts = 0
         while True:
-            answer = self._caller.ask(Request("get", resource, path, command.name), deadline)
-            if isinstance(answer, Refused):
+            answer = self._caller.ask(ApiRequest("get", resource, path, command.name), deadline)
+            if isinstance(answer, RefusedCall):
                 return Outcome(0, command.serial, answer.failure)
             body = _scaled(answer.body, command.replicas)
             if body is None:
                 return Outcome(0, command.serial, found=1)  # it is what it shall be
-            put = Request("update", resource, path, command.name, (), body, JSON)
+            put = ApiRequest("update", resource, path, command.name, (), body, JSON)
             answer = self._caller.ask(put, deadline, quiet=_CONFLICTS)
-            if isinstance(answer, Answer):
+            if isinstance(answer, ApiAnswer):
                 self._caller.counts.add("scaled")
                 return Outcome(0, command.serial, found=1)
             attempts += 1
-            if answer.sort is not Refusal.CONFLICT:
+            if answer.sort is not RefusalSort.CONFLICT:
                 return Outcome(0, command.serial, answer.failure)
             if attempts > CONFLICTS_MAX or not self._caller.pause(attempts, deadline):
                 self._caller.complaints.refused(put, answer)
@@ -335,9 +335,9 @@ class Changes:
 
     def get_driver(self, command: GetDriverPod) -> Outcome:
         """Look the driver pod up. ``found``: 1; a 404 is a failure."""
-        request = Request("get", "pods", path_of("pods", self._namespace, command.name), command.name)
+        request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
         answer = self._caller.ask(request, self._caller.deadline(self._deadline_s))
-        if isinstance(answer, Refused):
+        if isinstance(answer, RefusedCall):
             return Outcome(0, command.serial, answer.failure)
         self._uids.keep_driver(command.name, decoded(Named, answer.body).metadata.uid)
         return Outcome(0, command.serial, found=1)
@@ -345,13 +345,13 @@ class Changes:
     def await_driver(self, command: AwaitDriverReady) -> Outcome:
         """Look at the driver pod until it is ready, at most as long as the command says."""
         deadline = self._caller.deadline(command.timeout_ms / 1000.0)
-        request = Request("get", "pods", path_of("pods", self._namespace, command.name), command.name)
+        request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
         while True:
             answer = self._caller.ask(request, deadline, tell=False)
-            if isinstance(answer, Refused) and answer.sort is Refusal.PERMISSION:
+            if isinstance(answer, RefusedCall) and answer.sort is RefusalSort.PERMISSION:
                 self._caller.complaints.refused(request, answer)
                 return Outcome(0, command.serial, answer.failure)
-            if isinstance(answer, Answer):
+            if isinstance(answer, ApiAnswer):
                 pod = decoded(SeenPod, answer.body)
                 self._uids.keep_driver(command.name, pod.metadata.uid)
                 if any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ()):
@@ -370,7 +370,7 @@ class Changes:
         query = [("labelSelector", selector(self._app_id))]
         claims: dict[str, Claim] = {}
         for page in self._caller.pages("persistentvolumeclaims", self._namespace, query, SeenClaim, deadline):
-            if isinstance(page, Refused):
+            if isinstance(page, RefusedCall):
                 return Outcome(0, command.serial, page.failure)
             for one in page:
                 meta, spec = one.metadata, one.spec
@@ -399,10 +399,10 @@ class Changes:
         self._notify(Notice(self._caller.clock.now(), level, topic, text, tuple(facts.items())))
 
 
-_CONFLICTS: Final = frozenset({Refusal.CONFLICT})
+_CONFLICTS: Final = frozenset({RefusalSort.CONFLICT})
 _WORTH_WAITING: Final = PASSING
 _LET_GO: Final = Backoff(1.0, 30.0)
-_RACES: Final = frozenset({Refusal.CONFLICT, Refusal.MISSING})
+_RACES: Final = frozenset({RefusalSort.CONFLICT, RefusalSort.MISSING})
 
 
 def _scaled(body: bytes, replicas: int) -> bytes | None:
@@ -418,9 +418,9 @@ def _scaled(body: bytes, replicas: int) -> bytes | None:
     return msgspec.json.encode({**scale, "spec": {**spec, "replicas": replicas}})
 
 
-def _settled(serial: int, what: Refused) -> Outcome:
+def _settled(serial: int, what: RefusedCall) -> Outcome:
     """What is not there is deleted."""
-    if what.sort is Refusal.MISSING:
+    if what.sort is RefusalSort.MISSING:
         return Outcome(0, serial)
     return Outcome(0, serial, what.failure)
 

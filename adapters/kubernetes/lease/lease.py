@@ -28,9 +28,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.kubernetes.api import Answer, Api, Unreachable
+from podtide.adapters.kubernetes.api import ApiAnswer, ApiClient, Unreachable
 from podtide.adapters.kubernetes.calls import path_of
-from podtide.adapters.kubernetes.errors import Request, refused
+from podtide.adapters.kubernetes.errors import ApiRequest, refused
 from podtide.adapters.kubernetes.lease import record as records
 from podtide.adapters.kubernetes.lease.identity import Identity, is_dead, parse
 from podtide.adapters.kubernetes.lease.record import (
@@ -67,7 +67,7 @@ class ApplicationLease:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         namespace: str,
         app_id: str,
         identity: Identity,
@@ -415,7 +415,7 @@ class ApplicationLease:
 
     # the wire, and what came of it
 
-    def _call(self, verb: str, body: bytes | None = None, timeout_s: float = CALL_TIMEOUT_S) -> Answer:
+    def _call(self, verb: str, body: bytes | None = None, timeout_s: float = CALL_TIMEOUT_S) -> ApiAnswer:
         path = path_of(RESOURCE, self._namespace, "" if verb == "create" else self.name)
         return self._api.call(verb, RESOURCE, path, body=body, timeout_s=timeout_s)
 
@@ -450,9 +450,9 @@ class ApplicationLease:
             self._on_lost(why)
         return why
 
-    def _refused(self, verb: str, answer: Answer) -> LeaseRefused:
+    def _refused(self, verb: str, answer: ApiAnswer) -> LeaseRefused:
         path = path_of(RESOURCE, self._namespace, self.name)
-        what = refused(Request(verb, RESOURCE, path, self.name), answer)
+        what = refused(ApiRequest(verb, RESOURCE, path, self.name), answer)
         status = "" if what.hint else f" ({answer.status})"
         not_now = answer.status == 429 or answer.status >= 500
         return LeaseRefused(f"lease {self.name}: {verb} refused{status}: {what.text}", answer.status, not_now)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.kubernetes.api import Answer, Unreachable
-from podtide.adapters.kubernetes.errors import Complaints, Refusal, Refused, Request, refused
+from podtide.adapters.kubernetes.api import ApiAnswer, Unreachable
+from podtide.adapters.kubernetes.errors import ApiRequest, Complaints, RefusalSort, RefusedCall, refused
 from podtide.adapters.kubernetes.ratelimit import RETRY_AFTER_MAX_S, Backoff, Jitter
 from podtide.adapters.kubernetes.status import message_of
 from podtide.adapters.notices import Level, Notice, Notify, Topic
@@ -31,7 +31,7 @@ TOO_MANY: Final = 429
 INTERNAL: Final = 500
 TIMEOUT: Final = 504
 
-_LATER: Final = frozenset({Refusal.THROTTLED, Refusal.SERVER})
+_LATER: Final = frozenset({RefusalSort.THROTTLED, RefusalSort.SERVER})
 """Refusals for lack of capacity: the same call may do well in a moment."""
 
 _TEXT_MAX: Final = 1_000
@@ -112,7 +112,7 @@ class Troubles:
             self.say(Level.ERROR, Topic.INPUT_REFUSED, why)
         return Trouble(why, relist=True, patient=True)
 
-    def refused(self, request: Request, answer: Answer) -> Trouble:
+    def refused(self, request: ApiRequest, answer: ApiAnswer) -> Trouble:
         """The watch, or the list that it begins with, got another answer than it asked for."""
         if request.verb == "watch" and _is_placeless(answer):
             return Trouble(message_of(answer), relist=True, expired=answer.status == GONE)
@@ -124,10 +124,10 @@ class Troubles:
             self.say(Level.WARNING, Topic.THROTTLED, f"the API server asks {request.verb} pods to wait: {what.message}")
         if what.sort not in _LATER:
             self._refused[request.verb] = what.failure
-        retry_after_ms = what.failure.retry_after_ms if what.sort is Refusal.THROTTLED else None
+        retry_after_ms = what.failure.retry_after_ms if what.sort is RefusalSort.THROTTLED else None
         return Trouble(what.message, patient=True, retry_after_ms=retry_after_ms)
 
-    def complain(self, request: Request, what: Refused) -> None:
+    def complain(self, request: ApiRequest, what: RefusedCall) -> None:
         """Tell people of a refusal: which permission it lacks, if it is one."""
         if what.sort in _LATER:
             self._complaints.retried(request, what)
@@ -154,7 +154,7 @@ class Troubles:
         self._notify(Notice(self._clock.now(), level, topic, escaped(text, _TEXT_MAX), facts))
 
 
-def _is_placeless(answer: Answer) -> bool:
+def _is_placeless(answer: ApiAnswer) -> bool:
     """Whether a watch is refused because its place in the history is gone, still to come, or none at all."""
     if answer.status == INTERNAL:  # what API servers say of a version that they cannot read
         return "resourceVersion" in message_of(answer)

@@ -4,8 +4,8 @@ A list is asked for in pages. All pages but the first are of the same moment as 
 moment has been compacted away (410), pages of two moments would not add up to a state that a watch could go on from, so
 the list is asked for again, in one piece.
 
-``Known`` is the state of the pods at one resource version, ``floor``. Resource versions of pods are one counter, so lists
-and events fit together by comparing numbers, whatever order they come in:
+``KnownPods`` is the state of the pods at one resource version, ``floor``. Resource versions of pods are one counter, so
+lists and events fit together by comparing numbers, whatever order they come in:
 
 - an event above the floor is applied, and the floor is its version; one at or below it shows what was known already, or
   what a list has overtaken, and is left out;
@@ -25,9 +25,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from podtide.adapters.kubernetes.api import Answer, Api
+from podtide.adapters.kubernetes.api import ApiAnswer, ApiClient
 from podtide.adapters.kubernetes.codec import Event, PodPage, read_pods
-from podtide.adapters.kubernetes.status import Unreadable
+from podtide.adapters.kubernetes.status import UnreadableBody
 from podtide.domain.base.units import Millis
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL, ROLE_LABEL, PodManifest
@@ -49,7 +49,7 @@ def executors_selector(app_id: str) -> str:
     return f"{APP_LABEL}={app_id},{ROLE_LABEL}={EXECUTOR_ROLE},{INACTIVE_LABEL}!=true"
 
 
-class Listed(NamedTuple):
+class ListedPods(NamedTuple):
     """A list, complete. ``version``: its resource version, "" without one."""
 
     pods: tuple[PodManifest, ...]
@@ -57,25 +57,25 @@ class Listed(NamedTuple):
     pages: int
 
 
-ListAnswer: TypeAlias = Listed | Answer | Unreadable
+ListAnswer: TypeAlias = ListedPods | ApiAnswer | UnreadableBody
 """A list; or the answer that refused it; or what is wrong with it."""
 
 
 def list_pods(
-    api: Api, namespace: str, selector: str, resource_version: str | None = None, *, page: int, timeout_s: float
+    api: ApiClient, namespace: str, selector: str, resource_version: str | None = None, *, page: int, timeout_s: float
 ) -> ListAnswer:
     """List pods in pages of ``page``; ``timeout_s`` is for each of them. Raises Unreachable.
 
     ``resource_version``: None for the state of this moment, "0" for whatever the API server has in its cache.
     """
     found = _pages(api, namespace, selector, resource_version, page, timeout_s)
-    if isinstance(found, Answer) and found.status == _GONE:
+    if isinstance(found, ApiAnswer) and found.status == _GONE:
         found = _pages(api, namespace, selector, resource_version, 0, timeout_s)
     return found
 
 
 def _pages(
-    api: Api, namespace: str, selector: str, resource_version: str | None, page: int, timeout_s: float
+    api: ApiClient, namespace: str, selector: str, resource_version: str | None, page: int, timeout_s: float
 ) -> ListAnswer:
     path = pods_path(namespace)
     base = [("labelSelector", selector)]
@@ -90,14 +90,14 @@ def _pages(
         if not answer.ok:
             return answer
         part = read_pods(answer.body)
-        if isinstance(part, Unreadable):
+        if isinstance(part, UnreadableBody):
             return part
         first = first or part
         pods.extend(part.pods)
         if not part.more:
-            return Listed(tuple(pods), first.version, len(tokens) + 1)
+            return ListedPods(tuple(pods), first.version, len(tokens) + 1)
         if len(pods) > PODS_MAX or len(tokens) >= PODS_MAX or part.more in tokens:
-            return Unreadable(
+            return UnreadableBody(
                 f"a list of pods goes on after {len(pods)} pods in {len(tokens) + 1} pages; it has no end"
             )
         tokens.add(part.more)
@@ -125,7 +125,7 @@ class Merged(NamedTuple):
     restarted: bool = False
 
 
-class Known:
+class KnownPods:
     """The pods as they are known at one resource version. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class Known:
             self.version = version
         return True
 
-    def take_list(self, listed: Listed, *, floor: int | None, fresh: bool) -> Merged:
+    def take_list(self, listed: ListedPods, *, floor: int | None, fresh: bool) -> Merged:
         """Take a list. ``floor``: that of the moment when it was asked for; ``fresh``: it was asked for without a version,
         and its word is final.
         """

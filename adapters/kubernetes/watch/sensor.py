@@ -4,7 +4,7 @@ One thread watches. It begins with a list, which is heard as one ``PodsReplaced`
 version of that list; what arrives together is heard as one ``PodsUpdated``. A watch that ends goes on where it ended,
 bookmarks included, without a list. It is begun anew with a list only when its place in the history is gone (410, a version
 of the future, another history) or when it said something that cannot be read. The other thread answers the core's periodic
-lists (``request_list``). Both put what they see into one ``Known``, under one lock, and what comes of it is heard before
+lists (``request_list``). Both put what they see into one ``KnownPods``, under one lock, and what comes of it is heard before
 the lock is left: whoever listens never sees a pod turn back, see ``kubernetes.watch.lists``.
 
 Spark takes a DELETED event for what its object shows, so a pod that was deleted while Running runs on until the next full
@@ -28,13 +28,20 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from podtide.adapters.clock import Clock
-from podtide.adapters.kubernetes.api import Answer, Api, Stream, Unreachable
+from podtide.adapters.kubernetes.api import ApiAnswer, ApiClient, Stream, Unreachable
 from podtide.adapters.kubernetes.codec import Event
-from podtide.adapters.kubernetes.errors import Complaints, Request, refused
+from podtide.adapters.kubernetes.errors import ApiRequest, Complaints, refused
 from podtide.adapters.kubernetes.ratelimit import Backoff, Jitter, Wait
-from podtide.adapters.kubernetes.status import Unreadable, no_answer
+from podtide.adapters.kubernetes.status import UnreadableBody, no_answer
 from podtide.adapters.kubernetes.watch.backoff import GONE, Trouble, Troubles
-from podtide.adapters.kubernetes.watch.lists import Known, Listed, as_deleted, executors_selector, list_pods, pods_path
+from podtide.adapters.kubernetes.watch.lists import (
+    KnownPods,
+    ListedPods,
+    as_deleted,
+    executors_selector,
+    list_pods,
+    pods_path,
+)
 from podtide.adapters.kubernetes.watch.stream import LINE_MAX, WatchReader
 from podtide.adapters.notices import Level, Notify, Topic
 from podtide.domain.base.units import Millis
@@ -98,7 +105,7 @@ class PodSensor:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         namespace: str,
         app_id: str,
         hear: Hear,
@@ -118,7 +125,7 @@ class PodSensor:
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait
         self._lock = threading.RLock()  # what is known, what is heard, the counters and the stream
-        self._known = Known()
+        self._known = KnownPods()
         self._counters = Counters()
         self._stream: Stream | None = None
         self._last_heard: float | None = None
@@ -215,9 +222,9 @@ class PodSensor:
         except Unreachable as lost:
             return self._lost(lost)
         self._complaints.answered()
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableBody):
             return self._troubles.unreadable(found.why)
-        if isinstance(found, Answer):
+        if isinstance(found, ApiAnswer):
             self._count("refusals")
             return self._troubles.refused(self._request("list"), found)
         self._troubles.granted("list")
@@ -256,7 +263,7 @@ class PodSensor:
                 return None
             if stream.status != 200:
                 self._count("refusals")
-                return self._troubles.refused(self._request("watch"), Answer(stream.status, _body(stream)))
+                return self._troubles.refused(self._request("watch"), ApiAnswer(stream.status, _body(stream)))
             return self._follow(stream, place)
         except Unreachable as lost:
             return Trouble(lost.why)
@@ -317,10 +324,10 @@ class PodSensor:
             self._fail(serial, lost.why)
             return
         self._complaints.answered()
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableBody):
             self._fail(serial, found.why)
             return
-        if isinstance(found, Answer):
+        if isinstance(found, ApiAnswer):
             self._count("refusals")
             request = self._request("list")
             what = refused(request, found)
@@ -343,7 +350,7 @@ class PodSensor:
 
     # ------------------------------------------------------------------------------------------ what is known
 
-    def _take_list(self, found: Listed, floor: int | None, *, fresh: bool, serial: int | None) -> None:
+    def _take_list(self, found: ListedPods, floor: int | None, *, fresh: bool, serial: int | None) -> None:
         """Take a list and let it be heard: as the answer to ``serial``, or as a beginning. The lock is held."""
         merged = self._known.take_list(found, floor=floor, fresh=fresh)
         now = self._clock.now()
@@ -395,8 +402,8 @@ class PodSensor:
             return pod
         return as_deleted(pod, self._clock.now())
 
-    def _request(self, verb: str) -> Request:
-        return Request(verb, PODS, self._path, query=[("labelSelector", self._selector)])
+    def _request(self, verb: str) -> ApiRequest:
+        return ApiRequest(verb, PODS, self._path, query=[("labelSelector", self._selector)])
 
     def _lost(self, lost: Unreachable) -> Trouble:
         """A call got no answer; who stops has closed what the call went through."""

@@ -1,7 +1,7 @@
 """A watch as it arrives: bytes into lines, lines into events, and what may be wrong with either.
 
-``WatchReader`` is fed the chunks of one stream and answers each with a ``Reading``: the events in it, in order, up to the
-first thing after which the watch cannot be gone on with, and that thing, an ``End``:
+``WatchReader`` is fed the chunks of one stream and answers each with a ``WatchReading``: the events in it, in order, up to
+the first thing after which the watch cannot be gone on with, and that thing, a ``WatchEnd``:
 
 - an ERROR event (410: the place from which it was to go on is no longer in the history; and any other);
 - a line that is no event, or longer than a line may be;
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from podtide.adapters.kubernetes.codec import Event, read_event
-from podtide.adapters.kubernetes.status import Unreadable
+from podtide.adapters.kubernetes.status import UnreadableBody
 from podtide.adapters.kubernetes.watch.lists import number_of
 
 LINE_MAX: Final = 4 * 1024 * 1024
@@ -47,18 +47,18 @@ class Lines:
         return [line for line in lines if line]
 
 
-class End(NamedTuple):
+class WatchEnd(NamedTuple):
     """Why a watch cannot go on from where it is. ``code``: of an ERROR event, if it has one."""
 
     why: str
     code: int | None = None
 
 
-class Reading(NamedTuple):
+class WatchReading(NamedTuple):
     """What a chunk says."""
 
     events: tuple[Event, ...]
-    end: End | None = None
+    end: WatchEnd | None = None
 
 
 class WatchReader:
@@ -69,23 +69,25 @@ class WatchReader:
         self._line_max = line_max
         self._began_at = number_of(began_at)
 
-    def read(self, chunk: bytes) -> Reading:
+    def read(self, chunk: bytes) -> WatchReading:
         """Read on. After an ``end`` there is nothing more to be read."""
         events: list[Event] = []
         for line in self._lines.feed(chunk):
             event = read_event(line)
-            if isinstance(event, Unreadable):
-                return Reading(tuple(events), End(event.why))
+            if isinstance(event, UnreadableBody):
+                return WatchReading(tuple(events), WatchEnd(event.why))
             if event.status is not None:
                 code = event.status.code
                 said = event.status.message or event.status.reason or "no reason"
-                return Reading(tuple(events), End(f"the watch was ended by the API server: {said} ({code})", code))
+                return WatchReading(
+                    tuple(events), WatchEnd(f"the watch was ended by the API server: {said} ({code})", code)
+                )
             number = number_of(event.version)
             # A bookmark may say again where the watch began; nothing may be older than that.
             if self._began_at is not None and number is not None and number < self._began_at:
                 why = f"the watch began at version {self._began_at} and shows version {number}: another history"
-                return Reading(tuple(events), End(why))
+                return WatchReading(tuple(events), WatchEnd(why))
             events.append(event)
         if self._lines.too_long:
-            return Reading(tuple(events), End(f"an event of the watch is longer than {self._line_max} bytes"))
-        return Reading(tuple(events))
+            return WatchReading(tuple(events), WatchEnd(f"an event of the watch is longer than {self._line_max} bytes"))
+        return WatchReading(tuple(events))

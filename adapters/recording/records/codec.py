@@ -67,7 +67,7 @@ class Form(NamedTuple):
     value: Callable[[Any], Any] | None = None
 
 
-class Field(NamedTuple):
+class RecordField(NamedTuple):
     """One field of a record: its name, its key, its default (``UNSET``: none), and its form."""
 
     name: str
@@ -106,7 +106,9 @@ class Record:
         names = {"at": "at_ms", **(names or {})}
         self._why = hints.pop("why", None) is Why
         self._fields = tuple(
-            Field(name, names.get(name, name), _default(hint, defaults.get(name, UNSET)), _form(hint, forms or {}))
+            RecordField(
+                name, names.get(name, name), _default(hint, defaults.get(name, UNSET)), _form(hint, forms or {})
+            )
             for name, hint in hints.items()
         )
         self._implied = {

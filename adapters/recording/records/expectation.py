@@ -3,7 +3,7 @@
 Decisions are compared in order, each with the next line of the file. A line is an expectation: every key that it has
 must hold, and every fact that it names; what it does not mention is not asked for, so a file of an older version that
 knew fewer facts, or one that somebody wrote by hand, still says what it meant. The first decision that differs, that
-nobody expected or that did not come is a ``Difference``, with its story: what led up to it, what was held back at
+nobody expected or that did not come is an ``Unexpected``, with its story: what led up to it, what was held back at
 that moment and what follows on either side. Nothing is compared after it.
 """
 
@@ -38,7 +38,7 @@ ABSENT: Final = "(absent)"
 
 
 @dataclass
-class Difference:
+class Unexpected:
     """The first difference. ``expected`` None: the decision was not expected. ``decided`` None: it did not come."""
 
     line: int | None
@@ -71,7 +71,7 @@ class Expectation:
         """Read the first line. Raises DecisionFileError."""
         self.name = reader.name
         self.compared = 0
-        self.difference: Difference | None = None
+        self.difference: Unexpected | None = None
         self._lines = reader.decisions()
         self._next: Numbered | None = next(self._lines, None)
         self._before: deque[dict[str, Any]] = deque(maxlen=BEFORE)
@@ -110,7 +110,7 @@ class Expectation:
         }
 
     def _differs(self, due: Numbered | None, record: dict[str, Any] | None, departing: list[Departing]) -> None:
-        self.difference = Difference(
+        self.difference = Unexpected(
             None if due is None else due.line,
             None if due is None else due.record,
             record,

@@ -14,8 +14,8 @@ from urllib.parse import unquote
 import pytest
 
 from podtide.adapters.driver import driver_client as http
-from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused, NoAnswer, Reply
-from podtide.adapters.driver.driver_models import Job, Unreadable, decode, moment
+from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused, DriverReply, NoAnswer
+from podtide.adapters.driver.driver_models import RestJob, UnreadableReply, decode, moment
 from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, DriverSilent, ask_conf
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
@@ -59,9 +59,9 @@ class FakeDriver:
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         self.answers = dict(ANSWERS if answers is None else answers)
         self.asked: list[str] = []
-        self.trouble: Exception | Reply | None = None
+        self.trouble: Exception | DriverReply | None = None
 
-    def __call__(self, path: str) -> Reply:
+    def __call__(self, path: str) -> DriverReply:
         rest = path.removeprefix("applications").removeprefix(f"/{APP}").removeprefix("/")
         name = "applications" if path == "applications" else rest or "application"
         self.asked.append(name)
@@ -70,9 +70,9 @@ class FakeDriver:
         if self.trouble is not None:
             return self.trouble
         if name not in self.answers:
-            return Reply(404, f"unknown: {unquote(path)}".encode())
+            return DriverReply(404, f"unknown: {unquote(path)}".encode())
         answer = self.answers[name]
-        return answer if isinstance(answer, Reply) else Reply(200, json.dumps(answer).encode())
+        return answer if isinstance(answer, DriverReply) else DriverReply(200, json.dumps(answer).encode())
 
 
 class Listening:
@@ -180,7 +180,7 @@ def test_the_conf_of_the_driver_is_had_without_what_is_redacted() -> None:
     silent.trouble = NoAnswer("nobody there")
     with pytest.raises(DriverSilent, match="nobody there"):
         ask_conf(silent, APP)
-    silent.trouble = Reply(403, b"")
+    silent.trouble = DriverReply(403, b"")
     with pytest.raises(DriverSilent, match="status 403 for environment"):
         ask_conf(silent, APP)
 
@@ -304,9 +304,9 @@ def test_a_driver_that_is_away_for_a_while() -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "patience"),
-    [(NoAnswer("refused", refused=True), 120.0), (Reply(404, b"no such app: app-20261121-0000"), 10.0)],
+    [(NoAnswer("refused", refused=True), 120.0), (DriverReply(404, b"no such app: app-20261121-0000"), 10.0)],
 )
-def test_a_driver_that_is_gone_for_good(trouble: Exception | Reply, patience: float) -> None:
+def test_a_driver_that_is_gone_for_good(trouble: Exception | DriverReply, patience: float) -> None:
     listening = Listening()
     listening.driver.trouble = trouble
     for _ in range(20):
@@ -355,16 +355,16 @@ def test_the_application_is_found_where_it_is_the_only_one() -> None:
 @pytest.mark.parametrize(
     ("path", "answer", "said"),
     [
-        (JOBS, Reply(200, b"<html>"), "answer for jobs cannot be read"),
-        (JOBS, Reply(200, b"\xff"), "answer for jobs cannot be read"),
-        (JOBS, Reply(200, b"[" * 100_000), "answer for jobs cannot be read"),
+        (JOBS, DriverReply(200, b"<html>"), "answer for jobs cannot be read"),
+        (JOBS, DriverReply(200, b"\xff"), "answer for jobs cannot be read"),
+        (JOBS, DriverReply(200, b"[" * 100_000), "answer for jobs cannot be read"),
         (JOBS, [{"jobId": 2**40}], "answer for jobs cannot be read"),
         (STAGES, [{"stageId": "x"}], "answer for stages cannot be read"),
         ("allexecutors", {"id": "1"}, "answer for allexecutors cannot be read"),
         ("allexecutors", [executor(1, id="x" * 2_000)], "answer for allexecutors cannot be read"),
-        (STAGES, Reply(503, b"starting"), "status 503 for stages"),
-        ("application", Reply(401, b"who?"), "refuses to answer: status 401 for application"),
-        (STAGES, Reply(404, b"unknown"), "status 404 for stages"),
+        (STAGES, DriverReply(503, b"starting"), "status 503 for stages"),
+        ("application", DriverReply(401, b"who?"), "refuses to answer: status 401 for application"),
+        (STAGES, DriverReply(404, b"unknown"), "status 404 for stages"),
     ],
 )
 def test_answers_that_are_none(path: str, answer: Any, said: str) -> None:
@@ -381,7 +381,7 @@ def test_a_slow_driver_is_not_asked_all_the_time() -> None:
     listening = Listening()
     answers = listening.driver
 
-    def slow(path: str) -> Reply:
+    def slow(path: str) -> DriverReply:
         listening.clock.seconds += 0.1
         return answers(path)
 
@@ -396,7 +396,7 @@ def test_the_thread_looks_and_ends() -> None:
     seen = threading.Event()
     driver = FakeDriver()
 
-    def get(path: str) -> Reply:
+    def get(path: str) -> DriverReply:
         if len(driver.asked) > 8:
             seen.set()
         return driver(path)
@@ -408,8 +408,8 @@ def test_the_thread_looks_and_ends() -> None:
 
 
 def test_unreadable_texts_name_the_place() -> None:
-    with pytest.raises(Unreadable, match=r"jobId"):
-        decode(list[Job], b'[{"jobId": "x"}]')
+    with pytest.raises(UnreadableReply, match=r"jobId"):
+        decode(list[RestJob], b'[{"jobId": "x"}]')
 
 
 # --------------------------------------------------------------------------------------------------------------- HTTP
@@ -474,7 +474,9 @@ def serve() -> Iterator[Callable[[Callable[[Handler], None]], Server]]:
 Serve = Callable[[Callable[[Handler], None]], Server]
 
 
-def ask(url: str, path: str = "applications", environment: Mapping[str, str] | None = None, **access: Any) -> Reply:
+def ask(
+    url: str, path: str = "applications", environment: Mapping[str, str] | None = None, **access: Any
+) -> DriverReply:
     return DriverHttp(url, Access(**access), Ticking(), environment or {})(path)
 
 
@@ -483,7 +485,7 @@ def test_answers_are_unpacked_on_one_kept_connection(serve: Serve) -> None:
     server = serve(lambda one: one.reply(200, gzip.compress(body), Content_Encoding="gzip"))
     get = DriverHttp(server.url + "/proxy/", Access(), Ticking(), {})
     for _ in range(5):
-        assert get("applications/x/allexecutors") == Reply(200, body)
+        assert get("applications/x/allexecutors") == DriverReply(200, body)
     assert len(server.handler.ports) == 1
     assert server.handler.seen[0][0] == "/proxy/api/v1/applications/x/allexecutors"
     get.close()
@@ -547,7 +549,7 @@ def test_redirects_on_the_same_host_are_followed(serve: Serve) -> None:
         else:
             one.reply(307, Location=one.path + "/")
 
-    assert ask(serve(does).url) == Reply(200, b"there")
+    assert ask(serve(does).url) == DriverReply(200, b"there")
     with pytest.raises(NoAnswer, match="more than 3 times"):
         ask(serve(lambda one: one.reply(302, Location=one.path)).url)
 

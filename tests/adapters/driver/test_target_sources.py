@@ -17,7 +17,7 @@ from podtide.adapters.driver import (
     schedule as target_source_schedule,
     target_sources as target_source,
 )
-from podtide.adapters.driver.line_protocol import Refused, understand
+from podtide.adapters.driver.line_protocol import LineRefused, understand
 from podtide.adapters.driver.schedule import understand_schedule
 from podtide.adapters.driver.target_sources import LineSource, NumberSource, ScheduleSource, TargetError, read_schedule
 from podtide.adapters.notices import Level, Notice, Topic
@@ -231,7 +231,7 @@ def test_lines(line: str, order: Any) -> None:
     ],
 )
 def test_lines_that_mean_nothing(line: str, expected: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(LineRefused) as refused:
         understand(line)
     assert expected in str(refused.value)
     assert len(str(refused.value)) < 300
@@ -240,7 +240,7 @@ def test_lines_that_mean_nothing(line: str, expected: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.text(max_size=80), st.from_regex(r"(target|kill|stop|\{)[ -~]{0,30}")))
 def test_any_line_is_understood_or_refused(line: str) -> None:
-    with suppress(Refused):
+    with suppress(LineRefused):
         understand(line)
 
 
@@ -449,5 +449,5 @@ def test_however_bytes_are_cut_the_same_is_heard(data: bytes, cuts: list[int]) -
 
 def test_ids_are_bounded() -> None:
     many = " ".join(map(str, range(target_source_lines.IDS_MAX + 1)))
-    with pytest.raises(Refused, match="got 10001"):
+    with pytest.raises(LineRefused, match="got 10001"):
         understand(f"kill {many}")

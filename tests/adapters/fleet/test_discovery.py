@@ -12,7 +12,7 @@ import pytest
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.store import is_url
-from podtide.adapters.fleet.discovery import Finder, Found, ListError, begins_like_log, paths_in
+from podtide.adapters.fleet.discovery import Finder, FoundLog, ListError, begins_like_log, paths_in
 from podtide.adapters.fleet.rows import Stamp, shown_place, stamp_of_all
 
 EVENT = b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n'
@@ -40,7 +40,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def places(*found: Found) -> list[str]:
+def places(*found: FoundLog) -> list[str]:
     return sorted(one.place for one in found)
 
 

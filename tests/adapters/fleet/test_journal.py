@@ -12,30 +12,30 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from podtide.adapters.fleet.discovery import Found
+from podtide.adapters.fleet.discovery import FoundLog
 from podtide.adapters.fleet.journal import Journal, JournalError, digest, key_of
-from podtide.adapters.fleet.rows import Row, Stamp, Status
+from podtide.adapters.fleet.rows import FleetRow, RowStatus, Stamp
 from tests.support.project import PROJECT
 
 KILLED = """
 import os, signal, sys
 from podtide.adapters.fleet.journal import Journal
-from podtide.adapters.fleet.rows import Row, Status
+from podtide.adapters.fleet.rows import FleetRow, RowStatus
 journal = Journal(sys.argv[1])
 for number in range(6):
-    journal.keep(f"key-{number}", "limits", Row(log=f"log-{number}", status=Status.OK))
+    journal.keep(f"key-{number}", "limits", FleetRow(log=f"log-{number}", status=RowStatus.OK))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def row(number: int, name: str = "job", status: Status = Status.OK) -> Row:
-    return Row(log=f"log-{number}", status=status, app_name=name, runtime_s=number / 7, ledger={"running": 1.5})
+def row(number: int, name: str = "job", status: RowStatus = RowStatus.OK) -> FleetRow:
+    return FleetRow(log=f"log-{number}", status=status, app_name=name, runtime_s=number / 7, ledger={"running": 1.5})
 
 
 def with_logs(table: Path, logs: int, *, fresh: bool = False) -> Journal:
     journal = Journal(str(table), fresh=fresh)
     for number in range(logs):
-        journal.add(0, Found(f"log-{number}", Stamp(1), True), f"key-{number}")
+        journal.add(0, FoundLog(f"log-{number}", Stamp(1), True), f"key-{number}")
     return journal
 
 
@@ -83,11 +83,11 @@ def test_cut_anywhere_what_is_whole_is_kept_and_the_run_goes_on(
 
 def test_what_failed_over_other_limits_or_is_unwanted_does_not_count(tmp_path: Path) -> None:
     with with_logs(tmp_path / "t.csv", 3) as journal:
-        for number, status in enumerate((Status.OK, Status.FAILED, Status.UNREADABLE)):
+        for number, status in enumerate((RowStatus.OK, RowStatus.FAILED, RowStatus.UNREADABLE)):
             journal.keep(f"key-{number}", "limits", row(number, status=status))
     for limits, unwanted, done in (
-        ("limits", set[Status](), 3), ("other", set[Status](), 2), ("limits", {Status.UNREADABLE}, 2),
-        ("other", {Status.FAILED, Status.UNREADABLE}, 1),
+        ("limits", set[RowStatus](), 3), ("other", set[RowStatus](), 2), ("limits", {RowStatus.UNREADABLE}, 2),
+        ("other", {RowStatus.FAILED, RowStatus.UNREADABLE}, 1),
     ):  # fmt: skip
         with with_logs(tmp_path / "t.csv", 3) as journal:
             assert journal.reuse(limits, unwanted) == done
@@ -103,7 +103,7 @@ def test_of_two_rows_the_later_counts(tmp_path: Path) -> None:
 def test_the_logs_are_in_order_without_duplicates(tmp_path: Path) -> None:
     with Journal(str(tmp_path / "t.csv")) as journal:
         for number, place in ((1, "b"), (0, "z"), (1, "a\udcff"), (0, "b"), (1, "z")):
-            journal.add(number, Found(place, Stamp(1), True), f"key {place[0]}")
+            journal.add(number, FoundLog(place, Stamp(1), True), f"key {place[0]}")
         assert (journal.found, journal.duplicates) == (3, 2)
         journal.keep("key z", "limits", row(5))
         journal.keep("key of nothing", "limits", row(5))

@@ -9,19 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from podtide.adapters.fleet.rows import COLUMNS, Row, Status, shortened
-from podtide.adapters.fleet.summary import OTHERS, REASONS_MAX, Summary
+from podtide.adapters.fleet.rows import COLUMNS, FleetRow, RowStatus, shortened
+from podtide.adapters.fleet.summary import OTHERS, REASONS_MAX, FleetSummary
 from podtide.adapters.fleet.table import GROUP_ROWS, TableError, check_table, open_table
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
-OK = Row(
-    log="a", status=Status.OK, app_id="app-1", app_name="=HYPERLINK(1)", started_ms=1_700_000_000_123, tasks=7,
+OK = FleetRow(
+    log="a", status=RowStatus.OK, app_id="app-1", app_name="=HYPERLINK(1)", started_ms=1_700_000_000_123, tasks=7,
     runtime_s=1.5, billed_seconds=20.0, core_hours=0.5,
     ledger={SpendCause.RUNNING.value: 12.0, SpendCause.STARTING.value: 8.0}, waited_s=0.0, error_runtime=-0.25,
     best="static 4", best_static=4, saving_core_hours=0.1, log_bytes=9,
     best_conf={"spark.x": None, "spark.ü": "="},
 )  # fmt: skip
-BAD = Row(log="b", status=Status.REFUSED, reason="why\nnot")
+BAD = FleetRow(log="b", status=RowStatus.REFUSED, reason="why\nnot")
 
 
 def test_there_is_a_column_for_every_cause_and_limit() -> None:
@@ -115,12 +115,12 @@ def test_long_texts_keep_both_ends() -> None:
 
 
 def test_reasons_are_counted_without_their_numbers_and_bounded() -> None:
-    with Summary(priced=False) as summary:
+    with FleetSummary(priced=False) as summary:
         for number in range(50):
-            summary.add(Row(log="x", status=Status.REFUSED, reason=f"off by +{number}% in 1,{number:03} s"))
+            summary.add(FleetRow(log="x", status=RowStatus.REFUSED, reason=f"off by +{number}% in 1,{number:03} s"))
         for number in range(REASONS_MAX + 500):
             word = "".join(chr(97 + int(sign)) for sign in str(number))
-            summary.add(Row(log="x", status=Status.FAILED, reason=f"word {word}"))
+            summary.add(FleetRow(log="x", status=RowStatus.FAILED, reason=f"word {word}"))
         first, *_, last = summary.reasons(REASONS_MAX + 10)
         assert first == {"status": "failed", "reason": OTHERS, "logs": 501}
         assert last["logs"] == 1
@@ -128,7 +128,7 @@ def test_reasons_are_counted_without_their_numbers_and_bounded() -> None:
 
 
 def test_applications_are_summed_over_their_runs() -> None:
-    with Summary(priced=False) as summary:
+    with FleetSummary(priced=False) as summary:
         for number in range(6):
             name = "nightly" if number % 2 else "hourly"
             best = "lean" if number < 4 else "static mean"

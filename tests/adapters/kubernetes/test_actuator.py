@@ -13,9 +13,17 @@ import pytest
 from hypothesis import given, strategies as st
 from pyrsistent import pmap
 
-from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator, Policy, Settled
+from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, ActuatorSettled, KubernetesActuator, Policy
 from podtide.adapters.kubernetes.apply.create import ManifestRefused
-from podtide.adapters.kubernetes.apply.ordering import Called, Job, Orders, Stage, created, keys_of, swept
+from podtide.adapters.kubernetes.apply.ordering import (
+    Called,
+    Orders,
+    QueuedCommand,
+    QueueStage,
+    created,
+    keys_of,
+    swept,
+)
 from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.kubernetes.ratelimit import Backoff, Rate, Wait
 from podtide.adapters.notices import Topic
@@ -83,7 +91,7 @@ class Play:
         self.actuator.apply(command)
         return self.heard.wait_for(serial_of(command))
 
-    def end(self) -> Settled:
+    def end(self) -> ActuatorSettled:
         return self.actuator.settle(20.0)
 
 
@@ -694,22 +702,22 @@ def test_whatever_is_asked_everything_ends_and_in_order(
     commands: list[Called], chance: random.Random, in_order: bool
 ) -> None:
     orders = Orders(in_order=in_order)
-    ready: list[Job] = []
-    running: list[Job] = []
-    ended: list[Job] = []
-    given_at: dict[Job, int] = {}
+    ready: list[QueuedCommand] = []
+    running: list[QueuedCommand] = []
+    ended: list[QueuedCommand] = []
+    given_at: dict[QueuedCommand, int] = {}
     answered = 0
 
     def work() -> None:
         nonlocal answered
         if ready and (not running or chance.random() < 0.6):
             job = ready.pop(chance.randrange(len(ready)))
-            if job.stage is Stage.READY:
+            if job.stage is QueueStage.READY:
                 for other in running:
                     assert not in_order
                     assert not set(job.keys) & set(other.keys)
                     assert created(other.command) not in swept(job.command)
-                job.stage = Stage.RUNNING
+                job.stage = QueueStage.RUNNING
                 running.append(job)
         elif running:
             job = running.pop(chance.randrange(len(running)))

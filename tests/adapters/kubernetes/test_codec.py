@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.adapters.kubernetes.api import Answer
+from podtide.adapters.kubernetes.api import ApiAnswer
 from podtide.adapters.kubernetes.codec import Event, read_event, read_pods
-from podtide.adapters.kubernetes.status import TEXT_MAX, Unreadable, call_failure, message_of, no_answer, read_status
+from podtide.adapters.kubernetes.status import (
+    TEXT_MAX,
+    UnreadableBody,
+    call_failure,
+    message_of,
+    no_answer,
+    read_status,
+)
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pod_stimuli import CallFailure
 from podtide.domain.protocol.pods import Container, ContainerState, Pod, PodManifest, PodRules, PodState
@@ -75,10 +82,10 @@ def changed(**parts: Any) -> bytes:
     return raw({**POD, **parts})
 
 
-def read_pod(body: bytes) -> PodManifest | Unreadable | None:
+def read_pod(body: bytes) -> PodManifest | UnreadableBody | None:
     """The pod of an event."""
     event = read_event(b'{"type":"ADDED","object":' + body + b"}")
-    return event if isinstance(event, Unreadable) else event.pod
+    return event if isinstance(event, UnreadableBody) else event.pod
 
 
 def test_a_pod() -> None:
@@ -184,7 +191,7 @@ HOSTILE = [
 @pytest.mark.parametrize(("body", "says"), HOSTILE, ids=range(len(HOSTILE)))
 def test_nonsense_is_a_value_that_says_what_is_wrong(body: bytes, says: str) -> None:
     pod = read_pod(body)
-    assert isinstance(pod, Unreadable)
+    assert isinstance(pod, UnreadableBody)
     assert says in pod.why
     assert len(pod.why) < 500
     assert pod.why.isprintable()
@@ -203,12 +210,12 @@ def test_nonsense_is_a_value_that_says_what_is_wrong(body: bytes, says: str) -> 
     ],
 )
 def test_lines_that_are_no_events(line: bytes) -> None:
-    assert isinstance(read_event(line), Unreadable)
+    assert isinstance(read_event(line), UnreadableBody)
 
 
 def test_a_list_says_which_pod_is_wrong() -> None:
     page = read_pods(raw({"items": [POD, {"metadata": {"uid": True}}]}))
-    assert isinstance(page, Unreadable)
+    assert isinstance(page, UnreadableBody)
     assert "$.items[1].metadata.uid" in page.why
 
 
@@ -216,7 +223,7 @@ def test_a_list_says_which_pod_is_wrong() -> None:
 def test_no_bytes_raise(body: bytes) -> None:
     for read in (read_pod, read_pods, read_event, read_status):
         read(body)
-    call_failure(Answer(500, body), "list", "/p")
+    call_failure(ApiAnswer(500, body), "list", "/p")
 
 
 # What fabric8 7.6.1 prints of these bodies, from its own classes.
@@ -259,24 +266,24 @@ FABRIC8 = [
 def test_a_refusal_in_the_words_of_sparks_client(
     status: int, body: bytes, text: str, retry_after_ms: int | None
 ) -> None:
-    failure = call_failure(Answer(status, body), "create", "/api/v1/pods", [("a", "b,c")], "https://h:1")
+    failure = call_failure(ApiAnswer(status, body), "create", "/api/v1/pods", [("a", "b,c")], "https://h:1")
     begins = "Failure executing: POST at: https://h:1/api/v1/pods?a=b%2Cc."
     assert failure == CallFailure(status, f"{begins} {text}".rstrip(), retry_after_ms=retry_after_ms)
 
 
 def test_the_header_says_how_long_to_wait_before_the_body_does() -> None:
-    answer = Answer(429, b'{"details":{"retryAfterSeconds":3}}', 1_000)
+    answer = ApiAnswer(429, b'{"details":{"retryAfterSeconds":3}}', 1_000)
     assert call_failure(answer, "list", "/p").retry_after_ms == 1_000
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 10**9])
 def test_an_absurd_time_to_wait_is_none(seconds: int) -> None:
-    answer = Answer(429, raw({"details": {"retryAfterSeconds": seconds}}))
+    answer = ApiAnswer(429, raw({"details": {"retryAfterSeconds": seconds}}))
     assert call_failure(answer, "list", "/p").retry_after_ms is None
 
 
 def test_a_long_message_is_cut_and_stays_one_line() -> None:
-    failure = call_failure(Answer(403, raw({"message": "a\n\x1b[31m" * 100_000})), "list", "/p")
+    failure = call_failure(ApiAnswer(403, raw({"message": "a\n\x1b[31m" * 100_000})), "list", "/p")
     assert len(failure.message) < 5 * TEXT_MAX
     assert failure.message.isprintable()
 
@@ -284,12 +291,12 @@ def test_a_long_message_is_cut_and_stays_one_line() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Answer(403, raw({"message": "pods is forbidden"})), "pods is forbidden"),
-        (Answer(403, b"no"), "403 Forbidden"),
-        (Answer(599, b""), "599 without a word"),
+        (ApiAnswer(403, raw({"message": "pods is forbidden"})), "pods is forbidden"),
+        (ApiAnswer(403, b"no"), "403 Forbidden"),
+        (ApiAnswer(599, b""), "599 without a word"),
     ],
 )
-def test_what_a_refusal_says(answer: Answer, message: str) -> None:
+def test_what_a_refusal_says(answer: ApiAnswer, message: str) -> None:
     assert message_of(answer) == message
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.kubernetes.apply.delete import Cleaner, Deleted, Fate, Swept
-from podtide.adapters.kubernetes.calls import Caller, CallSettings, Counts, SeenPod
-from podtide.adapters.kubernetes.cleanup import KINDS, USUAL, Left, Leftovers, Unknown
-from podtide.adapters.kubernetes.errors import Complaints, Refused
-from podtide.adapters.kubernetes.ratelimit import Backoff, Lane
+from podtide.adapters.kubernetes.apply.delete import Cleaner, Deleted, DeleteFate, Swept
+from podtide.adapters.kubernetes.calls import CallCounts, Caller, CallSettings, SeenPod
+from podtide.adapters.kubernetes.cleanup import KINDS, USUAL, Left, Leftovers, UseUnknown
+from podtide.adapters.kubernetes.errors import Complaints, RefusedCall
+from podtide.adapters.kubernetes.ratelimit import Backoff, RateLimiter
 from tests.support.fake_kubernetes import APP, NAMESPACE, FakeApi, Fault, Heard, labels_of
 
 LABELS = [("labelSelector", f"spark-app-selector={APP},spark-role=executor")]
@@ -19,10 +19,10 @@ FORBIDDEN = 'pods is forbidden: User "u" cannot delete resource "pods" in API gr
 
 def caller_of(api: FakeApi) -> Caller:
     heard, clock = Heard(), api.clock
-    lane = Lane("calls", clock, heard.notify, jitter=lambda: 0.0, wait=clock.wait)
+    lane = RateLimiter("calls", clock, heard.notify, jitter=lambda: 0.0, wait=clock.wait)
     complaints = Complaints(clock, heard.notify)
     settings = CallSettings(repeats_max=2, backoff=Backoff(0.1, 1.0))
-    return Caller(api, lane, clock, complaints, Counts(), jitter=lambda: 0.0, wait=clock.wait, settings=settings)
+    return Caller(api, lane, clock, complaints, CallCounts(), jitter=lambda: 0.0, wait=clock.wait, settings=settings)
 
 
 def cleaner_of(api: FakeApi, page: int = 100, workers: int = 4) -> Cleaner:
@@ -42,13 +42,13 @@ def far(api: FakeApi, seconds: float = 60.0) -> float:
 @pytest.mark.parametrize(
     ("uid", "version", "fate", "left"),
     [
-        ("", "", Fate.DELETED, 0),
-        ("uid-1", "", Fate.DELETED, 0),
-        ("uid-9", "", Fate.CHANGED, 1),
-        ("uid-1", "0", Fate.CHANGED, 1),
+        ("", "", DeleteFate.DELETED, 0),
+        ("uid-1", "", DeleteFate.DELETED, 0),
+        ("uid-9", "", DeleteFate.CHANGED, 1),
+        ("uid-1", "0", DeleteFate.CHANGED, 1),
     ],
 )
-def test_one_delete_hits_what_was_meant(uid: str, version: str, fate: Fate, left: int) -> None:
+def test_one_delete_hits_what_was_meant(uid: str, version: str, fate: DeleteFate, left: int) -> None:
     api = FakeApi()
     api.put("pods", "p")
     assert cleaner_of(api).delete("pods", "p", far(api), uid=uid, version=version) is fate
@@ -57,7 +57,7 @@ def test_one_delete_hits_what_was_meant(uid: str, version: str, fate: Fate, left
 
 def test_what_is_gone_is_gone() -> None:
     api = FakeApi()
-    assert cleaner_of(api).delete("pods", "p", far(api)) is Fate.GONE
+    assert cleaner_of(api).delete("pods", "p", far(api)) is DeleteFate.GONE
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -161,7 +161,7 @@ def test_a_list_whose_token_grew_too_old_is_begun_again() -> None:
     pages = caller_of(api).pages("pods", NAMESPACE, LABELS, SeenPod, far(api), limit=100)
     first = next(pages)
     api.faults.append(Fault("list", status=410, message="The provided continue parameter is too old"))
-    seen = [one.metadata.name for page in [first, *pages] if not isinstance(page, Refused) for one in page]
+    seen = [one.metadata.name for page in [first, *pages] if not isinstance(page, RefusedCall) for one in page]
     assert len(seen) == 350
     assert len(set(seen)) == 250
 
@@ -170,15 +170,15 @@ def test_a_list_whose_token_grew_too_old_is_begun_again() -> None:
     "body", [b"", b"<html>", b'{"items": 3}', b'{"items": [{"metadata": []}]}', b"\xff\xfe", b"[" * 9_999]
 )
 def test_an_answer_that_is_no_list_is_refused(body: bytes) -> None:
-    from podtide.adapters.kubernetes.api import Answer  # noqa: PLC0415
+    from podtide.adapters.kubernetes.api import ApiAnswer  # noqa: PLC0415
 
     class Liar(FakeApi):
-        def call(self, *_: Any, **__: Any) -> Answer:
-            return Answer(200, body)
+        def call(self, *_: Any, **__: Any) -> ApiAnswer:
+            return ApiAnswer(200, body)
 
     api = Liar()
     [page] = caller_of(api).pages("pods", NAMESPACE, LABELS, SeenPod, far(api))
-    assert isinstance(page, Refused)
+    assert isinstance(page, RefusedCall)
     assert "is no list of pods" in page.message
 
 
@@ -309,7 +309,7 @@ def test_whether_it_is_in_use_may_be_unknown(resource: str, kinds: tuple[str, ..
     message = f'{resource} is forbidden: User "u" cannot list resource "{resource}"'
     api.faults.append(Fault("list", resource, 9, 403, message))
     use = leftovers(api).in_use(kinds)
-    assert isinstance(use, Unknown) == unknown
+    assert isinstance(use, UseUnknown) == unknown
 
 
 def test_a_kind_with_nothing_of_it_is_clean() -> None:

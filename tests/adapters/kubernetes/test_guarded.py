@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.kubernetes.api import METHODS, Answer, Unreachable
+from podtide.adapters.kubernetes.api import METHODS, ApiAnswer, Unreachable
 from podtide.adapters.kubernetes.guarded import WRITES, GuardedApi
 
 
@@ -16,9 +16,9 @@ class Server:
     def __init__(self) -> None:
         self.verbs: list[str] = []
 
-    def call(self, verb: str, resource: str, path: str, **_: Any) -> Answer:
+    def call(self, verb: str, resource: str, path: str, **_: Any) -> ApiAnswer:
         self.verbs.append(verb)
-        return Answer(200, f"{resource} {path}".encode())
+        return ApiAnswer(200, f"{resource} {path}".encode())
 
     def stream(self, resource: str, path: str, **_: Any) -> Any:
         self.verbs.append("watch")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, Answer, Query, Stream, Unreachable
+from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, Query, Stream, Unreachable
 from podtide.adapters.kubernetes.lease.identity import Identity, own_identity
 from podtide.adapters.kubernetes.lease.lease import (
     Acquired,
@@ -70,14 +70,14 @@ class Leases:
         content_type: str = JSON,
         timeout_s: float = READ_TIMEOUT_S,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ApiAnswer:
         with self.lock:
             assert resource == "leases"
             assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/spark/leases")
             self.calls.append(verb)
             self.clock.move(0.01)
             trouble = self.troubles.pop(0) if self.troubles else None
-            if isinstance(trouble, Answer):
+            if isinstance(trouble, ApiAnswer):
                 return trouble
             if trouble == "away":
                 self.clock.move(1)
@@ -90,7 +90,7 @@ class Leases:
     def stream(self, resource: str, path: str, *, query: Query = (), silence_s: float) -> Stream:
         raise AssertionError("a lease is not watched")
 
-    def _answer(self, verb: str, name: str, sent: dict[str, Any]) -> Answer:
+    def _answer(self, verb: str, name: str, sent: dict[str, Any]) -> ApiAnswer:
         there = self.objects.get(name)
         if verb == "create":
             name = sent["metadata"]["name"]
@@ -102,7 +102,7 @@ class Leases:
         if there is None:
             return self._status(404)
         if verb == "get":
-            return Answer(200, json.dumps(there).encode())
+            return ApiAnswer(200, json.dumps(there).encode())
         if verb == "delete":
             if sent["preconditions"] != {key: there["metadata"][key] for key in ("uid", "resourceVersion")}:
                 return self._status(409)
@@ -116,14 +116,14 @@ class Leases:
             return self._status(409)
         return self._store(name, sent["metadata"], sent)
 
-    def _store(self, name: str, metadata: dict[str, Any], sent: dict[str, Any]) -> Answer:
+    def _store(self, name: str, metadata: dict[str, Any], sent: dict[str, Any]) -> ApiAnswer:
         self.version += 1
         self.objects[name] = {**sent, "metadata": {**metadata, "resourceVersion": str(self.version)}}
-        return Answer(200, json.dumps(self.objects[name]).encode())
+        return ApiAnswer(200, json.dumps(self.objects[name]).encode())
 
     @staticmethod
-    def _status(code: int, message: str = "said the server") -> Answer:
-        return Answer(code, json.dumps({"kind": "Status", "code": code, "message": message}).encode())
+    def _status(code: int, message: str = "said the server") -> ApiAnswer:
+        return ApiAnswer(code, json.dumps({"kind": "Status", "code": code, "message": message}).encode())
 
     # what a test does to them
 
@@ -349,18 +349,20 @@ def test_a_namespace_that_is_not_there_is_said(api: Leases, a: Party) -> None:
 
 
 def test_a_server_that_is_away_is_waited_for(api: Leases, a: Party) -> None:
-    api.troubles = ["away", "away", Answer(503, b"")]
+    api.troubles = ["away", "away", ApiAnswer(503, b"")]
     assert isinstance(a.lease.acquire(wait_s=20), Acquired)
 
 
-@pytest.mark.parametrize("answer", [Answer(500, b""), Answer(503, b""), Answer(429, b"", 1_000), "answer lost"])
+@pytest.mark.parametrize(
+    "answer", [ApiAnswer(500, b""), ApiAnswer(503, b""), ApiAnswer(429, b"", 1_000), "answer lost"]
+)
 def test_a_server_that_says_not_now_is_asked_again_unasked(api: Leases, a: Party, answer: object) -> None:
     api.troubles = [answer, answer]
     assert isinstance(a.lease.acquire(), Acquired)
 
 
 def test_a_server_that_stays_broken_is_given_up(api: Leases, a: Party, clock: MovedClock) -> None:
-    api.troubles = [Answer(500, b"")] * 1_000
+    api.troubles = [ApiAnswer(500, b"")] * 1_000
     began = clock.monotonic()
     refused = a.lease.acquire()
     assert isinstance(refused, LeaseRefused)
@@ -484,9 +486,9 @@ def test_while_it_cannot_be_renewed_it_is_not_valid_and_afterwards_it_is_again(
 
 
 @pytest.mark.parametrize(
-    "answer", [Answer(500, b""), Answer(429, b"", 1_000), Answer(403, b"{}"), Answer(200, b"<html>")]
+    "answer", [ApiAnswer(500, b""), ApiAnswer(429, b"", 1_000), ApiAnswer(403, b"{}"), ApiAnswer(200, b"<html>")]
 )
-def test_an_answer_that_is_no_renewal_is_none(api: Leases, a: Party, clock: MovedClock, answer: Answer) -> None:
+def test_an_answer_that_is_no_renewal_is_none(api: Leases, a: Party, clock: MovedClock, answer: ApiAnswer) -> None:
     a.lease.acquire()
     clock.move(45)
     api.troubles = [answer]
@@ -601,7 +603,7 @@ def test_those_who_ask_at_once_share_a_call(api: Leases, a: Party) -> None:
 
 def test_a_reservation_waits_for_a_server_that_comes_back(api: Leases, a: Party) -> None:
     a.lease.acquire()
-    api.troubles = ["away", "answer lost", Answer(503, b"")]
+    api.troubles = ["away", "answer lost", ApiAnswer(503, b"")]
     assert a.lease.reserve(7, timeout_s=60)
     assert api.mark >= 7
 
@@ -662,7 +664,7 @@ def test_what_is_no_fact_is_refused(a: Party, name: str, value: str) -> None:
 # giving it up
 
 
-@pytest.mark.parametrize("troubles", [[], ["away"], ["answer lost"], [Answer(503, b"")], [Answer(409, b"{}")]])
+@pytest.mark.parametrize("troubles", [[], ["away"], ["answer lost"], [ApiAnswer(503, b"")], [ApiAnswer(409, b"{}")]])
 def test_a_release_is_tried_until_it_is_one(api: Leases, a: Party, troubles: list[object]) -> None:
     a.lease.acquire()
     api.troubles = troubles
@@ -671,7 +673,7 @@ def test_a_release_is_tried_until_it_is_one(api: Leases, a: Party, troubles: lis
     assert api.objects[NAME]["spec"]["leaseDurationSeconds"] == 1
 
 
-@pytest.mark.parametrize("troubles", [[], ["away"], ["answer lost"], [Answer(409, b"{}")]])
+@pytest.mark.parametrize("troubles", [[], ["away"], ["answer lost"], [ApiAnswer(409, b"{}")]])
 def test_with_the_application_gone_the_lease_is_deleted(api: Leases, a: Party, troubles: list[object]) -> None:
     a.lease.acquire()
     api.troubles = troubles
@@ -703,7 +705,7 @@ STEPS = st.lists(
         st.sampled_from("ab"),
         st.sampled_from(["acquire", "tick", "reserve", "kill", "release"]),
         st.sampled_from([0.0, 1.0, 20.0, 45.0]),
-        st.lists(st.sampled_from([None, "away", "answer lost", Answer(500, b"")]), max_size=3),
+        st.lists(st.sampled_from([None, "away", "answer lost", ApiAnswer(500, b"")]), max_size=3),
     ),
     max_size=40,
 )

@@ -6,27 +6,27 @@ import threading
 
 import pytest
 
-from podtide.adapters.kubernetes.ratelimit import Backoff, Lane, Rate, Throttle, Turn
+from podtide.adapters.kubernetes.ratelimit import Backoff, CallTurn, Rate, RateLimiter, Throttle
 from podtide.adapters.notices import Level, Topic
 from tests.support.fake_kubernetes import Heard, ManualClock
 
 FAR = 1e9
 
 
-def lane(clock: ManualClock, rate: Rate | None = None, heard: Heard | None = None, jitter: float = 0.0) -> Lane:
+def lane(clock: ManualClock, rate: Rate | None = None, heard: Heard | None = None, jitter: float = 0.0) -> RateLimiter:
     notify = (heard or Heard()).notify
-    return Lane(
+    return RateLimiter(
         "creations", clock, notify, jitter=lambda: jitter, wait=clock.wait, rate=rate or Rate(), throttle=Throttle()
     )
 
 
-def entered(one: Lane, deadline: float = FAR) -> Turn:
+def entered(one: RateLimiter, deadline: float = FAR) -> CallTurn:
     turn = one.enter(deadline)
     assert turn is not None
     return turn
 
 
-def moments(one: Lane, clock: ManualClock, count: int, *, eased: bool = False) -> list[float]:
+def moments(one: RateLimiter, clock: ManualClock, count: int, *, eased: bool = False) -> list[float]:
     """When so many calls leave, from now."""
     began, left = clock.seconds, []
     for _ in range(count):
@@ -128,7 +128,7 @@ def test_who_cannot_have_a_turn_in_time_does_not_wait_for_it(deadline_in: float,
 def test_nobody_waits_on_when_waiting_is_over() -> None:
     clock, over = ManualClock(), threading.Event()
     over.set()
-    one = Lane("x", clock, Heard().notify, jitter=lambda: 0.0, wait=over.wait)
+    one = RateLimiter("x", clock, Heard().notify, jitter=lambda: 0.0, wait=over.wait)
     one.throttled(entered(one), 50.0)
     assert one.enter(FAR) is None
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, Answer, Query, Unreachable
+from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, Query, Unreachable
 from podtide.adapters.kubernetes.codec import Event
-from podtide.adapters.kubernetes.watch.lists import Known, Listed, number_of
+from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, number_of
 from podtide.adapters.kubernetes.watch.sensor import Counters, Heard, PodSensor, SensorSettings
 from podtide.adapters.kubernetes.watch.stream import Lines, WatchReader
 from podtide.adapters.notices import Notice, Topic
@@ -191,18 +191,18 @@ class Play:
     def call(
         self, verb: str, resource: str, path: str, *, query: Query = (), body: bytes | None = None,
         content_type: str = JSON, timeout_s: float = READ_TIMEOUT_S, headers: Mapping[str, str] | None = None,
-    ) -> Answer:  # fmt: skip
+    ) -> ApiAnswer:  # fmt: skip
         assert (verb, resource, path) == ("list", "pods", "/api/v1/namespaces/ns/pods")
         assert (body, content_type, timeout_s, headers) == (None, JSON, 30.0, None)
         step = self._next(query)
         if isinstance(step, Refuse):
-            return Answer(step.status, step.body, step.retry_after_ms)
+            return ApiAnswer(step.status, step.body, step.retry_after_ms)
         if isinstance(step, Body):
-            return Answer(200, step.body)
+            return ApiAnswer(200, step.body)
         assert isinstance(step, Page), step
         step.meanwhile()
         meta = {"resourceVersion": str(step.version), "continue": step.more}
-        return Answer(200, json.dumps({"metadata": meta, "items": step.pods}).encode())
+        return ApiAnswer(200, json.dumps({"metadata": meta, "items": step.pods}).encode())
 
     def stream(self, resource: str, path: str, *, query: Query = (), silence_s: float) -> FakeStream:
         assert (resource, path, silence_s) == ("pods", "/api/v1/namespaces/ns/pods", 90.0)
@@ -785,8 +785,8 @@ class History:
                 pods[uid] = shown
             self.states.append(pods)
 
-    def listed(self, version: int) -> Listed:
-        return Listed(tuple(self.states[version].values()), str(version), 1)
+    def listed(self, version: int) -> ListedPods:
+        return ListedPods(tuple(self.states[version].values()), str(version), 1)
 
 
 @settings(max_examples=300)
@@ -794,7 +794,7 @@ class History:
 def test_what_is_known_is_a_state_of_the_cluster_and_never_goes_back(data: st.DataObject) -> None:
     steps = data.draw(st.lists(st.tuples(st.integers(1, 5), st.booleans()), min_size=1, max_size=30))
     history = History(steps)
-    known, watched = Known(), 0
+    known, watched = KnownPods(), 0
     asked: int | None = None
     for _ in range(data.draw(st.integers(0, 40))):
         before = known.floor or 0

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from podtide.adapters.recording import RecordingHeader, RecordingWriter, decided_record, decided_value, open_recording
-from podtide.adapters.recording.codec import Unreadable
+from podtide.adapters.recording.codec import UnreadableLine
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol.commands import Command
@@ -135,7 +135,7 @@ def test_a_layout_is_written_as_its_columns() -> None:
     ],
 )
 def test_a_layout_that_no_placement_makes_is_refused(layout: dict[str, Any]) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableLine):
         decided_value(request(**layout))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
-from podtide.adapters.recording.records.expectation import Difference, Expectation, departures
+from podtide.adapters.recording.records.expectation import Expectation, Unexpected, departures
 from podtide.adapters.text import format as wording
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.progress import ByteProgress
@@ -156,7 +156,7 @@ class _Reader:
 def story(expected: Any, decided: Any) -> str:
     expectation = Expectation(_Reader())  # type: ignore[arg-type]  # all that is asked of a reader
     differing = departures(expected, decided) if expected and decided else []
-    expectation.difference = Difference(7, expected, decided, differing, [], [], [], [])
+    expectation.difference = Unexpected(7, expected, decided, differing, [], [], [], [])
     stream = io.StringIO()
     verdict(ReplayView(Page(stream, 80), document(), {}), expectation, document())
     return stream.getvalue()

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.fleet.discovery import Found
-from podtide.adapters.fleet.rows import Row, Stamp, Status, row_of
+from podtide.adapters.fleet.discovery import FoundLog
+from podtide.adapters.fleet.rows import FleetRow, RowStatus, Stamp, row_of
 from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.fleet.assess import WORTH, assess
-from podtide.entrypoints.fleet.work import Options, answer, request
+from podtide.entrypoints.fleet.work import FleetOptions, answer, request
 from tests.support.project import PROJECT
 
 DEMO = str(next((PROJECT / "demo").glob("eventlog_v2_*")))
@@ -27,8 +27,8 @@ def truth(run: str) -> str:
 
 
 def test_the_figures_of_a_row_hang_together() -> None:
-    row = assess(DEMO, Options(max_error=100.0))
-    assert row.status is Status.OK
+    row = assess(DEMO, FleetOptions(max_error=100.0))
+    assert row.status is RowStatus.OK
     assert row.app_id and row.spark_version and row.runtime_s and row.tasks  # noqa: PT018 - all are there
     assert row.billed_seconds is not None
     assert sum(row.ledger.values()) == pytest.approx(row.billed_seconds, abs=0.05)
@@ -43,8 +43,8 @@ def test_the_figures_of_a_row_hang_together() -> None:
 @pytest.mark.parametrize("run", ["w1/H_static4/run1", "w2/G_min2_init4_i3_max8/run1"])
 @pytest.mark.parametrize("within", [0.0, 0.1, 1.0])
 def test_the_best_setting_keeps_its_bound_and_is_worth_it(run: str, within: float) -> None:
-    row = assess(truth(run), Options(prices=Prices(core_hour=1.0), within=within))
-    assert row.status is Status.OK
+    row = assess(truth(run), FleetOptions(prices=Prices(core_hour=1.0), within=within))
+    assert row.status is RowStatus.OK
     if row.best is None:
         assert row.saving_cost is None
         return
@@ -66,14 +66,14 @@ def test_given_settings_are_tried_instead_and_impossible_ones_left_out() -> None
         Variant("refused by Spark", {"spark.dynamicAllocation.minExecutors": "9"}),
         Variant("two", static=2),
     )
-    row = assess(log, Options(wishes, within=10.0))
+    row = assess(log, FleetOptions(wishes, within=10.0))
     assert (row.compared, row.best, row.best_static, row.best_conf) == (2, "two", 2, None)
 
 
 @recorded
 def test_a_quick_search_finds_no_worse_than_nothing() -> None:
-    row = assess(truth("w2/G_min2_init4_i3_max8/run1"), Options(tune=True))
-    assert row.status is Status.OK
+    row = assess(truth("w2/G_min2_init4_i3_max8/run1"), FleetOptions(tune=True))
+    assert row.status is RowStatus.OK
     assert row.compared is not None
     assert 1 < row.compared <= 60
     assert row.saving_share is None or row.saving_share >= WORTH
@@ -81,8 +81,8 @@ def test_a_quick_search_finds_no_worse_than_nothing() -> None:
 
 @recorded
 def test_what_does_not_fit_is_refused_with_the_record_alone() -> None:
-    row = assess(truth("w1/H_static4/run1"), Options(max_error=0.0))
-    assert row.status is Status.REFUSED
+    row = assess(truth("w1/H_static4/run1"), FleetOptions(max_error=0.0))
+    assert row.status is RowStatus.REFUSED
     assert "the model does not fit" in (row.reason or "")
     assert row.runtime_s is not None
     assert row.error_runtime is not None
@@ -92,22 +92,22 @@ def test_what_does_not_fit_is_refused_with_the_record_alone() -> None:
 
 def test_a_log_without_tasks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log").write_text('{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n')
-    row = assess(str(tmp_path / "log"), Options())
-    assert row.status is Status.REFUSED
+    row = assess(str(tmp_path / "log"), FleetOptions())
+    assert row.status is RowStatus.REFUSED
     assert row.reason
 
 
 def test_a_path_without_a_log_raises_and_the_answer_says_it(tmp_path: Path) -> None:
     with pytest.raises(LogError):
-        assess(str(tmp_path / "none"), Options())
+        assess(str(tmp_path / "none"), FleetOptions())
     place = str(tmp_path / "none")
-    said = row_of(answer(assess, Options(), request(Found(place, Stamp(7, 8, "x"), True), place)))
-    assert said == Row(
-        log=place, status=Status.UNREADABLE, reason="there is no such file or folder", log_bytes=7, log_modified_ms=8,
+    said = row_of(answer(assess, FleetOptions(), request(FoundLog(place, Stamp(7, 8, "x"), True), place)))
+    assert said == FleetRow(
+        log=place, status=RowStatus.UNREADABLE, reason="there is no such file or folder", log_bytes=7, log_modified_ms=8,
         log_etag="x", seconds=said.seconds,
     )  # fmt: skip
 
 
 def test_the_same_log_twice_is_the_same_row() -> None:
-    options = Options(max_error=100.0, seeds=2)
+    options = FleetOptions(max_error=100.0, seeds=2)
     assert msgspec.json.encode(assess(DEMO, options)) == msgspec.json.encode(assess(DEMO, options))

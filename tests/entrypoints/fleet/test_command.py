@@ -21,14 +21,14 @@ from click.testing import CliRunner
 
 from podtide.adapters.fleet.journal import Journal
 from podtide.adapters.fleet.progress import FleetProgress
-from podtide.adapters.fleet.rows import Status, row_bytes, row_of
+from podtide.adapters.fleet.rows import RowStatus, row_bytes, row_of
 from podtide.adapters.process_pool import Workers
 from podtide.domain.whatif.prices import Prices
-from podtide.entrypoints.common.output import Misused, Unreadable
+from podtide.entrypoints.common.output import Misused, UnreadableInput
 from podtide.entrypoints.fleet import command as fleet_command
-from podtide.entrypoints.fleet.command import Asked, run_fleet
-from podtide.entrypoints.fleet.run import Terms
-from podtide.entrypoints.fleet.work import Options
+from podtide.entrypoints.fleet.command import FleetRequest, run_fleet
+from podtide.entrypoints.fleet.run import SurveyTerms
+from podtide.entrypoints.fleet.work import FleetOptions
 from tests.support.fleet_fakes import fake_assess, fake_log, fake_logs
 from tests.support.project import PROJECT
 
@@ -41,11 +41,13 @@ def engine(jobs: int = 1, limit_s: float | None = None, memory: int | None = Non
 
 
 def run(
-    out: Path, *logs: Path | str, jobs: int = 1, options: Options | None = None, terms: dict[str, Any] | None = None,
+    out: Path, *logs: Path | str, jobs: int = 1, options: FleetOptions | None = None, terms: dict[str, Any] | None = None,
     limit_s: float | None = None, memory: int | None = None, as_json: bool = False,
 ) -> int:  # fmt: skip
-    asked = Asked(tuple(map(str, logs)), None, Terms(str(out), (limit_s, memory), **(terms or {})), as_json=as_json)
-    return run_fleet(asked, options or Options(), engine(jobs, limit_s, memory), fake_assess)
+    asked = FleetRequest(
+        tuple(map(str, logs)), None, SurveyTerms(str(out), (limit_s, memory), **(terms or {})), as_json=as_json
+    )
+    return run_fleet(asked, options or FleetOptions(), engine(jobs, limit_s, memory), fake_assess)
 
 
 def table(out: Path) -> list[dict[str, str]]:
@@ -185,7 +187,7 @@ def test_a_log_that_has_grown_and_another_question_are_computed_again(tmp_path: 
     out = tmp_path / "out.csv"
     seen: list[str] = []
 
-    def count(asked: Options, wish: str) -> int:
+    def count(asked: FleetOptions, wish: str) -> int:
         """How many logs are assessed; the last is refused a process, so the journal stays."""
         del wish
         seen.clear()
@@ -197,17 +199,17 @@ def test_a_log_that_has_grown_and_another_question_are_computed_again(tmp_path: 
                     yield log, answer
                 raise Misused("stop")
 
-        terms = Terms(str(out))
+        terms = SurveyTerms(str(out))
         with pytest.raises(Misused):
-            run_fleet(Asked((str(logs),), None, terms), asked, partial(Counting, jobs=1), fake_assess)
+            run_fleet(FleetRequest((str(logs),), None, terms), asked, partial(Counting, jobs=1), fake_assess)
         return len(seen)
 
-    assert count(Options(), "all") == 4
-    assert count(Options(), "none") == 0
+    assert count(FleetOptions(), "all") == 4
+    assert count(FleetOptions(), "none") == 0
     fake_log(logs / "app-000002", number=2, grown=True)
-    assert count(Options(), "the one that has grown") == 1
-    assert count(Options(seeds=3), "all, under another question") == 4
-    assert count(Options(), "none: the first question's rows are still there") == 0
+    assert count(FleetOptions(), "the one that has grown") == 1
+    assert count(FleetOptions(seeds=3), "all, under another question") == 4
+    assert count(FleetOptions(), "none: the first question's rows are still there") == 0
 
 
 def test_what_failed_over_a_limit_is_tried_again_under_another(tmp_path: Path) -> None:
@@ -222,9 +224,9 @@ def test_what_failed_over_a_limit_is_tried_again_under_another(tmp_path: Path) -
                 yield from super().run(requests)
                 raise Misused("stop")
 
-        asked = Asked((str(logs),), None, Terms(str(out), (options["limit_s"],)))
+        asked = FleetRequest((str(logs),), None, SurveyTerms(str(out), (options["limit_s"],)))
         with pytest.raises(Misused):
-            run_fleet(asked, Options(), partial(Stopping, jobs=1, **options), fake_assess)
+            run_fleet(asked, FleetOptions(), partial(Stopping, jobs=1, **options), fake_assess)
         with contextlib.closing(sqlite3.connect(journal)) as base:
             return int(base.execute("SELECT count(*) FROM rows").fetchone()[0])
 
@@ -280,8 +282,8 @@ def test_a_list_of_paths_keeps_its_order_and_every_line_has_a_row(tmp_path: Path
     given = tmp_path / "list.txt"
     lines = [logs / "app-000002", tmp_path / "nowhere", logs / "app-000000", "", logs / "app-000002"]
     given.write_text("\n".join(map(str, lines)))
-    asked = Asked((), str(given), Terms(str(tmp_path / "out.csv")))
-    assert run_fleet(asked, Options(), engine(), fake_assess) == 0
+    asked = FleetRequest((), str(given), SurveyTerms(str(tmp_path / "out.csv")))
+    assert run_fleet(asked, FleetOptions(), engine(), fake_assess) == 0
     rows = table(tmp_path / "out.csv")
     # The order of a list is the order of its paths, like that of a folder.
     assert [Path(row["log"]).name for row in rows] == ["app-000000", "app-000002", "nowhere"]
@@ -293,7 +295,7 @@ def test_the_summary_says_where_the_waste_is(tmp_path: Path, capsys: pytest.Capt
     fake_log(logs / "bad-1", "refuse", number=31)
     fake_log(logs / "bad-2", "refuse", number=47)
     fake_log(logs / "bad-3", "damaged")
-    priced = Options(prices=Prices(core_hour=1.0, currency="EUR"))
+    priced = FleetOptions(prices=Prices(core_hour=1.0, currency="EUR"))
     run(tmp_path / "out.csv", logs, options=priced)
     said = capsys.readouterr().out
     assert "20 of 23 logs answered · 2 refused · 1 unreadable" in said.replace("\n", " ")
@@ -319,9 +321,9 @@ def test_the_summary_says_where_the_waste_is(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("logs", "refusal", "words"),
     [
-        (["nowhere"], Unreadable, "nowhere: there is no such file or folder"),
-        (["nothing*"], Unreadable, r"nothing\*: nothing matches this pattern"),
-        (["."], Unreadable, "no log was found"),
+        (["nowhere"], UnreadableInput, "nowhere: there is no such file or folder"),
+        (["nothing*"], UnreadableInput, r"nothing\*: nothing matches this pattern"),
+        (["."], UnreadableInput, "no log was found"),
     ],
 )
 def test_nothing_to_do(
@@ -388,11 +390,11 @@ def test_progress_as_plain_lines(tmp_path: Path) -> None:
         progress.begin()
         for second in range(30):
             now[0] = float(second)
-            progress.done(Status.OK if second % 3 else Status.REFUSED, 100, 10)
+            progress.done(RowStatus.OK if second % 3 else RowStatus.REFUSED, 100, 10)
     assert lines[0].startswith("fleet: 21 of 100 logs (4 refused), 1.1/s, about 1m")
     assert len(lines) == 2
 
 
 def test_a_row_survives_its_journey(tmp_path: Path) -> None:
-    row = fake_assess(str(fake_log(tmp_path / "log")), Options())
+    row = fake_assess(str(fake_log(tmp_path / "log")), FleetOptions())
     assert row_of(row_bytes(row)) == row

@@ -22,9 +22,9 @@ import pytest
 from podtide.adapters.fleet.spark_workers import REQUIRED, SparkEngineError, SparkWorkers, package_zip
 from podtide.adapters.process_pool import Ended, Workers
 from podtide.entrypoints.common.output import ClusterRefused
-from podtide.entrypoints.fleet.command import Asked, run_fleet
-from podtide.entrypoints.fleet.run import Engine, Terms
-from podtide.entrypoints.fleet.work import Options
+from podtide.entrypoints.fleet.command import FleetRequest, run_fleet
+from podtide.entrypoints.fleet.run import Engine, SurveyTerms
+from podtide.entrypoints.fleet.work import FleetOptions
 from tests.support.fleet_fakes import fake_assess, fake_log, fake_logs
 from tests.support.project import PROJECT
 
@@ -58,7 +58,7 @@ def cluster() -> Iterator[Callable[..., Any]]:
 
 
 def surveyed(out: Path, logs: Path, engine: Engine) -> list[dict[str, str]]:
-    assert run_fleet(Asked((str(logs),), None, Terms(str(out))), Options(), engine, fake_assess) == 0
+    assert run_fleet(FleetRequest((str(logs),), None, SurveyTerms(str(out))), FleetOptions(), engine, fake_assess) == 0
     with out.open(newline="") as file:
         return [{k: v for k, v in row.items() if k not in TIMING} for row in csv.DictReader(file)]
 
@@ -110,9 +110,9 @@ def test_without_pyspark_it_says_what_to_install(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(SparkEngineError, match=r"pip install 'podtide\[spark\]'"):
         SparkWorkers(_echo)
-    asked = Asked((str(fake_logs(tmp_path / "logs", 1)),), None, Terms(str(tmp_path / "out.csv")))
+    asked = FleetRequest((str(fake_logs(tmp_path / "logs", 1)),), None, SurveyTerms(str(tmp_path / "out.csv")))
     with pytest.raises(ClusterRefused, match="needs pyspark"):
-        run_fleet(asked, Options(), SparkWorkers, fake_assess)
+        run_fleet(asked, FleetOptions(), SparkWorkers, fake_assess)
 
 
 def test_podtide_can_be_imported_from_its_zip(tmp_path: Path) -> None:

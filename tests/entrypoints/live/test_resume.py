@@ -20,8 +20,8 @@ from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
 from podtide.entrypoints.common.app_config import AppSettings, app_settings
 from podtide.entrypoints.common.app_loop import AppLoop
 from podtide.entrypoints.live.resume import NotTheSame, resume
-from podtide.entrypoints.replay.overrides import Wishes, terms_of
-from podtide.entrypoints.replay.redecide import Rerun
+from podtide.entrypoints.replay.overrides import ReplayWishes, terms_of
+from podtide.entrypoints.replay.redecide import Redecision
 from tests.support.dry_run import DryRun
 
 START: Millis = 1_700_000_000_000
@@ -76,7 +76,7 @@ def gone_on(path: Path, app: AppSettings) -> Any:
 
 def agrees(path: Path) -> bool:
     with open_recording(str(path)) as recording:
-        rerun = Rerun(recording, terms_of(recording.header, Wishes()), stop_at_divergence=True)
+        rerun = Redecision(recording, terms_of(recording.header, ReplayWishes()), stop_at_divergence=True)
         rerun.run()
         return rerun.agreement.divergence is None and rerun.steps > 0
 

@@ -21,10 +21,10 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import Variant
 from podtide.entrypoints.common.output import Misused, ModelRefused
-from podtide.entrypoints.whatif.command import Options, run, whatif
+from podtide.entrypoints.whatif.command import WhatIfOptions, run, whatif
 from podtide.entrypoints.whatif.progress import Loaded
 from podtide.entrypoints.whatif.run import answered, ask, evaluate, planned, refusal, study
-from podtide.entrypoints.whatif.variants import Wishes
+from podtide.entrypoints.whatif.variants import VariantWishes
 from tests.support.project import PROJECT
 from tests.support.schemas import validate
 from tests.support.whatif_log import STATIC, write_log
@@ -246,7 +246,7 @@ def load(_: str, overrides: Sequence[SparkConf] = (), version: str | None = None
 
 
 def test_progress_and_remarks_do_not_reach_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    options = Options("a.log", Wishes(statics=(2,)), as_json=True, seeds=3)
+    options = WhatIfOptions("a.log", VariantWishes(statics=(2,)), as_json=True, seeds=3)
     assert run(options, read=load, rerun=rerun) == 0
     found = json.loads(capfdbinary.readouterr().out)
     assert found["notes"] == ["a remark on the log"]
@@ -260,7 +260,7 @@ def test_wrong_variants_are_refused_before_anything_is_run() -> None:
         raise AssertionError("it was run")
 
     with pytest.raises(Misused, match="1 or more"):
-        run(Options("a.log", Wishes(sets=(DA + "maxExecutors=0",))), read=load, rerun=never)
+        run(WhatIfOptions("a.log", VariantWishes(sets=(DA + "maxExecutors=0",))), read=load, rerun=never)
 
 
 def test_an_application_without_tasks_is_refused() -> None:
@@ -268,7 +268,7 @@ def test_an_application_without_tasks_is_refused() -> None:
         return Loaded(application(tasks=0))
 
     with pytest.raises(ModelRefused, match="nothing to run"):
-        run(Options("a.log"), read=empty, rerun=rerun)
+        run(WhatIfOptions("a.log"), read=empty, rerun=rerun)
 
 
 def test_only_the_typical_run_is_watched() -> None:

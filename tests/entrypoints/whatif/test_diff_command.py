@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from podtide.domain.conf.scaling_config import MAX
 from podtide.entrypoints.whatif import diff_command
-from podtide.entrypoints.whatif.diff_command import Options, diff, run
+from podtide.entrypoints.whatif.diff_command import DiffOptions, diff, run
 from tests.support.project import SHARED
 from tests.support.tune_play import IDLE, read, rerun
 
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
         return found
 
 
-def played(options: Options) -> int:
+def played(options: DiffOptions) -> int:
     return run(options, read=read, rerun=rerun)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from podtide.domain.conf.scaling_config import MAX, MIN
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.entrypoints.whatif.diff_sides import Side, SideError, side_of
+from podtide.entrypoints.whatif.diff_sides import ConfigSide, SideError, side_of
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_secrets_are_not_told_in_errors(tmp_path: Path) -> None:
     assert MAX in str(refused.value)
 
 
-def sides(tmp_path: Path, base: str, candidate: str) -> tuple[Side, Side]:
+def sides(tmp_path: Path, base: str, candidate: str) -> tuple[ConfigSide, ConfigSide]:
     for name, text in (("base", base), ("candidate", candidate)):
         (tmp_path / name).write_text(text)
     return side_of("base", str(tmp_path / "base")), side_of("candidate", str(tmp_path / "candidate"))

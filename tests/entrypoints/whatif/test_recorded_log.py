@@ -14,7 +14,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.recorded.application import NO_TASK, Leave
 from podtide.entrypoints.common.log_config import NothingToReplay
-from podtide.entrypoints.whatif.recorded_log import NothingToRun, Recorded, read_application
+from podtide.entrypoints.whatif.recorded_log import NothingToRun, RecordedLog, read_application
 from podtide.entrypoints.whatif.run import refusal, study
 from tests.support import event_log_lines as log
 from tests.support.event_log_lines import START
@@ -27,7 +27,7 @@ DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 no_data = pytest.mark.skipif(not TRUTH, reason="real runs (../shared/data) are not beside the project")
 
 
-def read(path: Path | str) -> Recorded:
+def read(path: Path | str) -> RecordedLog:
     with open_log(str(path)) as source:
         return read_application(source)
 

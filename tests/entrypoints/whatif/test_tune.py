@@ -15,7 +15,7 @@ from podtide.domain.whatif.search.defaults import default_space, footing
 from podtide.domain.whatif.search.recommendation import Reason
 from podtide.domain.whatif.search.space import AS_RAN, CORES, Axis, Space
 from podtide.entrypoints.whatif.run import study
-from podtide.entrypoints.whatif.tune import Case, Measure, Tuned, Wish, in_order, measure_for, tune
+from podtide.entrypoints.whatif.tune import Case, Measure, Tuned, TuneWish, in_order, measure_for, tune
 from podtide.entrypoints.whatif.workers import Bench, BenchError, Errand, processes_for, runner
 from tests.support.tune_play import IDLE, application, rerun
 
@@ -31,7 +31,7 @@ def space(*cases: Case, axes: tuple[Axis, ...] = (), statics: tuple[int, ...] = 
     return Space(tuple(one.study.conf.conf for one in cases), given, statics)
 
 
-def tuned(wish: Wish, *cases: Case) -> Tuned:
+def tuned(wish: TuneWish, *cases: Case) -> Tuned:
     return tune(cases, space(*cases), wish, rerun=rerun)
 
 
@@ -40,7 +40,7 @@ def test_the_model_of_the_test_fits() -> None:
 
 
 def test_the_frontier_the_statics_and_the_recommendation() -> None:
-    answer = tuned(Wish(), case())
+    answer = tuned(TuneWish(), case())
     assert answer.measure is Measure.EXECUTOR_SECONDS
     assert [row.candidate.name for row in answer.found.frontier] == [
         "max 16, idle 5s",
@@ -58,7 +58,7 @@ def test_the_frontier_the_statics_and_the_recommendation() -> None:
 
 
 def test_money_is_what_counts_where_there_are_prices() -> None:
-    answer = tuned(Wish(prices=Prices(core_hour=3.6)), case())
+    answer = tuned(TuneWish(prices=Prices(core_hour=3.6)), case())
     assert answer.measure is Measure.COST
     assert answer.found.base.figures[0, 0].price == pytest.approx(1120 * 3.6 / 3600)
 
@@ -68,12 +68,12 @@ def test_shapes_that_differ_are_compared_by_core_hours() -> None:
     shaped = space(one, axes=(Axis(CORES, ("1", "2")),))
     assert measure_for(shaped, None) is Measure.CORE_HOURS
     assert measure_for(shaped, Prices(core_hour=1)) is Measure.COST
-    answer = tune([one], shaped, Wish(), rerun=rerun)
+    answer = tune([one], shaped, TuneWish(), rerun=rerun)
     assert answer.found.base.figures[0, 0].price == pytest.approx(1120 / 3600)
 
 
 def test_floors_spare_simulations_and_change_no_answer() -> None:
-    answer = tuned(Wish(within=0.0), case())
+    answer = tuned(TuneWish(within=0.0), case())
     counts = answer.found.counts
     assert counts.candidates == 9
     assert counts.pruned == counts.by_floor + counts.stopped
@@ -85,7 +85,7 @@ def test_the_order_of_the_logs_makes_no_difference() -> None:
     answers = []
     for mixed in itertools.permutations(cases):
         listed = in_order(mixed)
-        answers.append(tune(listed, space(*listed), Wish(), rerun=rerun).found)
+        answers.append(tune(listed, space(*listed), TuneWish(), rerun=rerun).found)
     assert all(one == answers[0] for one in answers)
     assert answers[0].verdict.reason is Reason.SAVES
 
@@ -93,8 +93,8 @@ def test_the_order_of_the_logs_makes_no_difference() -> None:
 @pytest.mark.parametrize("processes", [1, 2])
 def test_processes_give_the_same_answer(processes: int) -> None:
     made: list[int] = []
-    answer = tune([case()], space(case()), Wish(processes=processes), rerun=rerun, progress=made.append)
-    assert answer.found == tuned(Wish(), case()).found
+    answer = tune([case()], space(case()), TuneWish(processes=processes), rerun=rerun, progress=made.append)
+    assert answer.found == tuned(TuneWish(), case()).found
     assert made == list(range(1, len(made) + 1))
     assert len(made) >= answer.found.counts.simulations - 2  # what ran was simulated before
 
@@ -127,7 +127,7 @@ def test_little_work_needs_no_process() -> None:
 def test_the_space_of_its_own_is_searched() -> None:
     one = case()
     found = tune(
-        [one], default_space([footing(one.study.application, one.study.conf.conf)]), Wish(budget=60), rerun=rerun
+        [one], default_space([footing(one.study.application, one.study.conf.conf)]), TuneWish(budget=60), rerun=rerun
     )
     assert found.found.counts.candidates <= 60
     recommended = found.found.verdict.recommended

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from podtide.entrypoints.whatif import tune_command
-from podtide.entrypoints.whatif.tune_command import Options, run, tune
+from podtide.entrypoints.whatif.tune_command import TuneOptions, run, tune
 from tests.support.project import PROJECT, SHARED
 from tests.support.tune_play import IDLE, read, rerun
 
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
         return found
 
 
-def played(options: Options) -> int:
+def played(options: TuneOptions) -> int:
     return run(options, read=read, rerun=rerun)
 
 

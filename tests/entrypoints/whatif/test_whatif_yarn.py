@@ -16,7 +16,7 @@ from podtide.domain.whatif.summary import own_error
 from podtide.entrypoints.whatif.progress import load
 from podtide.entrypoints.whatif.recorded_log import NothingToRun
 from podtide.entrypoints.whatif.run import ask, planned, refusal, study
-from podtide.entrypoints.whatif.variants import Wishes, variants_of
+from podtide.entrypoints.whatif.variants import VariantWishes, variants_of
 from tests.entrypoints.whatif.test_command import asked, document
 from tests.support.project import SHARED
 from tests.support.whatif_log import STATIC, write_log
@@ -195,7 +195,7 @@ def test_real_logs_of_yarn_come_out_as_they_were() -> None:
 def test_every_kind_of_variant_of_a_real_log() -> None:
     name = next(name for name in of_yarn() if "dynamic_alloc" in name)
     made = study(load(str(DATA / name)).application, seeds=2).unwrap()
-    wishes = Wishes(
+    wishes = VariantWishes(
         (f"{HEARTBEAT}=10s",), ("idle:" + DA + "executorIdleTimeout=3s",), (4,), "2/h", "10s", "3"
     )  # fmt: skip
     for variant in variants_of(wishes):

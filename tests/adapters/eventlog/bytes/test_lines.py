@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.adapters.eventlog.bytes.lines import Chunk, Fault, FaultKind, Piece, count_lines, cut_lines
+from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault, Piece, count_lines, cut_lines
 
 
 def cut(text: bytes, step: int = 7, chunk_bytes: int = 20, line_max: int = 1000) -> list[Piece]:
@@ -20,7 +20,7 @@ def numbered(pieces: list[Piece]) -> list[tuple[int, bytes | FaultKind]]:
     """Every line with its number, a fault in the place of its line."""
     lines: list[tuple[int, bytes | FaultKind]] = []
     for piece in pieces:
-        if isinstance(piece, Fault):
+        if isinstance(piece, LineFault):
             lines.append((piece.line, piece.kind))
         else:
             lines.extend((piece.line + at, line) for at, line in enumerate(piece.data.splitlines(keepends=True)))
@@ -64,7 +64,7 @@ def test_a_line_over_the_limit_is_a_fault_in_its_place(
 
 def test_a_long_line_is_named_with_its_length_and_the_limit() -> None:
     (fault,) = cut(b"x" * 12345, line_max=1000)
-    assert fault == Fault("log", 1, FaultKind.LONG_LINE, "a line of 12,345 bytes; at most 1,000 are read")
+    assert fault == LineFault("log", 1, FaultKind.LONG_LINE, "a line of 12,345 bytes; at most 1,000 are read")
 
 
 def test_a_giant_line_is_not_held() -> None:

@@ -36,7 +36,7 @@ from podtide.adapters.eventlog.bytes.errors import (
     RemoteMissing,
 )
 from podtide.adapters.eventlog.bytes.rolled import Entry, rolled
-from podtide.adapters.eventlog.bytes.source import Chunk, Codec, Fault, FaultKind, LogSource, open_log
+from podtide.adapters.eventlog.bytes.source import Chunk, Codec, FaultKind, LineFault, LogSource, open_log
 from podtide.adapters.text import safe as log_errors
 from tests.support.project import SHARED
 
@@ -62,9 +62,9 @@ def text_of(source: LogSource) -> bytes:
         return b"".join(piece.data for piece in source.pieces() if isinstance(piece, Chunk))
 
 
-def faults_of(source: LogSource) -> list[Fault]:
+def faults_of(source: LogSource) -> list[LineFault]:
     with source:
-        return [piece for piece in source.pieces() if isinstance(piece, Fault)]
+        return [piece for piece in source.pieces() if isinstance(piece, LineFault)]
 
 
 def message_of(path: str) -> str:
@@ -152,7 +152,7 @@ def test_a_cut_frame_is_read_up_to_the_cut_and_named(tmp_path: Path) -> None:
     path = write(tmp_path / f"{APP}.zstd", zstd(event(1)) + zstd(event(2))[:-3])
     assert list(open_log(path).pieces()) == [
         Chunk(event(1), path, 1, 1),
-        Fault(path, 1, FaultKind.CUT, "a zstd frame is cut off"),
+        LineFault(path, 1, FaultKind.CUT, "a zstd frame is cut off"),
     ]
 
 
@@ -175,7 +175,7 @@ def test_a_suffix_that_lies_is_noted(tmp_path: Path) -> None:
 def test_a_long_line_is_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "log", event(1) + b"x" * 500 + b"\n" + event(3))
     pieces = list(open_log(path).pieces(line_max=100))
-    assert [(piece.line, isinstance(piece, Fault)) for piece in pieces] == [(1, False), (2, True), (3, False)]
+    assert [(piece.line, isinstance(piece, LineFault)) for piece in pieces] == [(1, False), (2, True), (3, False)]
 
 
 def test_a_file_without_a_newline_needs_no_memory(tmp_path: Path) -> None:
