@@ -11,8 +11,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from podtide.adapters.text.redactor import Redactor
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.redaction import Redactor
 from podtide.domain.protocol.reasons import Fact
 
 

@@ -25,8 +25,8 @@ from podtide.domain.base.units import ProfileId
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
+from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import AllocationConfig
 from podtide.domain.protocol.pod_commands import Deliver
 from podtide.domain.protocol.pod_stimuli import KnownExecutors, Starting, TargetsSet
 from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber, PodRules, Snapshot

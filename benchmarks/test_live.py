@@ -21,15 +21,16 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ApiAnswer, Stream
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator
-from podtide.adapters.recording import RecordingWriter, header_of
+from podtide.adapters.recording.header import header_of
 from podtide.adapters.recording.recorder import Recorder
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.adapters.views.live.log_lines import LiveLines
 from podtide.adapters.views.live.status import ACT, About
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.live.headless import HeadlessConfig
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, TargetsSet
 from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber

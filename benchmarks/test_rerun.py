@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from podtide.domain import engine
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId
 from podtide.domain.conf.scaling_config import scaling_config
@@ -26,7 +25,8 @@ from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.script import Job as ScriptJob, Jobs, Stage as ScriptStage
-from podtide.domain.protocol.config import EngineConfig, ProfileRules, ScalingConfig
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.config import ProfileRules, ScalingConfig
 from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
@@ -37,6 +37,7 @@ from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import ExecutorShape, Plan
 from podtide.domain.rerun.rerun import rerun
+from podtide.domain.scaling import dynamic_allocation
 from podtide.entrypoints.common.app_config import app_settings
 from tests.support.rerun_play import Single
 
@@ -160,19 +161,19 @@ def fake_driver(form: Form) -> float:
 
     def run() -> int:
         driver = workloads.begin(Jobs((ScriptJob("job", stages),)), 1, 0, rules)
-        core = engine.start(config, 0).state
+        core = dynamic_allocation.start(config, 0).state
         for number in range(form.executors):
             executor = ExecutorId(str(number))
             register = RegisterExecutor(0, executor, DEFAULT_PROFILE, "host", f"{number}:1")
             driver = workloads.hear(driver, register, 0)
             answer = AnswerRegistration(0, executor, True, Why(Cause.REGISTERED))
             driver = workloads.hear(driver, answer, 0)
-            core = engine.step(core, ExecutorAdded(0, executor, DEFAULT_PROFILE), config, 0).state
+            core = dynamic_allocation.step(core, ExecutorAdded(0, executor, DEFAULT_PROFILE), config, 0).state
         while (due := workloads.due(driver)) != NEVER:
             driver, said = workloads.advance(driver, due)
             events: list[Stimulus] = [one for one in said if not isinstance(one, ExecutorBusy | TargetsSet)]
             if events:
-                core = engine.step(core, events, config, due).state
+                core = dynamic_allocation.step(core, events, config, due).state
         assert workloads.done(driver)
         return form.stages * form.tasks
 

@@ -22,7 +22,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from podtide.domain.base.units import DEFAULT_PROFILE
-from podtide.domain.protocol.config import NegotiationConfig
+from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, ContainerSpec, Resource
 from podtide.domain.protocol.yarn_messages import (
     Beat,

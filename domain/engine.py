@@ -9,15 +9,11 @@ events may come in batches, so the load, the executor monitor, the allocation ma
 pods allocator, the lifecycle manager, the snapshots store and the backend live at ``now``. Nothing raises if an adapter
 breaks that rule.
 
-Two kinds of application, each with its functions:
-
-- ``start``, ``step``, ``due`` and a ``ScalingConfig``: dynamic allocation alone. Its requests and kills go out and are
-  answered by ``Answer``.
-- ``launch``, ``advance``, ``wake_due`` and an ``EngineConfig``: a cluster manager's side under it, Kubernetes
-  (``kubernetes.side``) or, where ``yarn`` is set, YARN (``yarn.side``). Requests and kills are answered inside, by the
-  scheduler backend; they still come out as commands, because they are decisions, but nobody has to carry them out. The
-  listener events that the backend posts are heard at once. ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms
-  grid included. What only the other side knows changes nothing.
+``launch`` begins, ``advance`` goes on, ``wake_due`` says when time next matters. A cluster manager's side lies under dynamic
+allocation (``scaling.dynamic_allocation``): Kubernetes (``kubernetes.side``) or, where ``yarn`` is set, YARN
+(``yarn.side``). Requests and kills are answered inside, by the scheduler backend; they still come out as commands, because
+they are decisions, but nobody has to carry them out. The listener events that the backend posts are heard at once. ``Wake``
+runs whatever timer is due, dynamic allocation's 100 ms grid included. What only the other side knows changes nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +28,7 @@ from podtide.domain.kubernetes import side as kubernetes_side
 from podtide.domain.kubernetes.router import KubernetesRouter
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol import resource_profiles as profiles
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
     Decommissioned,
@@ -41,8 +38,9 @@ from podtide.domain.protocol.backend_messages import (
     RequestMore,
     RequestTotals,
 )
-from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
-from podtide.domain.protocol.config import TICK_INTERVAL_MS, ContainerRules, EngineConfig, ScalingConfig
+from podtide.domain.protocol.cluster_config import ContainerRules
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
+from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.protocol.pod_stimuli import (
     DecommissionRequested,
     KillRequested,
@@ -57,43 +55,36 @@ from podtide.domain.protocol.stimuli import (
     ExecutorRemoved,
     ExecutorsActive,
     ExecutorsInactive,
-    ListenerEvent,
     Reset,
     ResourceProfileAdded,
     Stimulus,
     Stop,
     Tick,
 )
-from podtide.domain.protocol.yarn_messages import MasterRegistered, ProfilesDefined
-from podtide.domain.scaling import due as scaling_due, load as loads, manager as scaling
+from podtide.domain.protocol.yarn_messages import MasterRegistered, ProfilesDefined, YarnStimulus
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import STIMULI, State
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.state import ScalingState
 from podtide.domain.yarn import side as yarn_side
 from podtide.domain.yarn.container_specs import container_spec
 from podtide.domain.yarn.router import YarnRouter
-from podtide.domain.yarn.side import News, YarnSideState, YarnStimulus
-
-_TURNS = frozenset({Tick, Answer, Reset, Stop})
-_EVENTS: frozenset[type] = frozenset(ListenerEvent.__args__) | _TURNS
+from podtide.domain.yarn.side import News, YarnSideState
 
 _NEWS: Final = get_args(News)
 _OF_YARN: Final = get_args(YarnStimulus)
 
-AnyStimulus: TypeAlias = Stimulus | PodStimulus | YarnStimulus
-"""All that can arrive at an application."""
 
+class EngineState(NamedTuple):
+    """A whole application at a moment. Immutable: an older state can be kept, compared and gone on from.
 
-class State(NamedTuple):
-    """All that is known at a moment. Immutable: an older state can be kept, compared and gone on from.
-
-    ``side``: of the cluster manager; None where dynamic allocation is alone. ``tick_at``: the next place on the grid of its
-    timer.
+    ``side``: of the cluster manager. ``tick_at``: the next place on the grid of dynamic allocation's timer.
     """
 
     load: Load
     scaling: ScalingState
-    side: KubernetesState | YarnSideState | None = None
-    tick_at: Millis = 0
+    side: KubernetesState | YarnSideState
+    tick_at: Millis
 
     @property
     def kubernetes(self) -> KubernetesState | None:
@@ -106,72 +97,16 @@ class State(NamedTuple):
         return self.side if isinstance(self.side, YarnSideState) else None
 
 
-# ---------------------------------------------------------------------------------------- dynamic allocation alone
-
-
-def start(config: ScalingConfig, now: Millis) -> Step[State, ScalingCommand]:
-    """Dynamic allocation of an application that begins at ``now``, and the request for its initial executors."""
-    load = loads.empty()
-    begun = scaling.start(load, config, now)
-    return Step(State(load, begun.state), begun.commands, begun.reports)
-
-
-def step(
-    state: State, stimulus: Stimulus | Sequence[Stimulus], config: ScalingConfig, now: Millis
-) -> Step[State, ScalingCommand]:
-    """Take one stimulus of dynamic allocation, or a batch of them in order, and decide.
-
-    Events may be given many at a time: they are reflected in one fold, each at the time that it carries. The
-    timer, answers, reset and stop take effect in their place in the batch. ``now`` is the time of the step, not
-    before that of any stimulus. Never raises on any sequence of well-typed stimuli.
-
-    Answer what a step asks before the next stimulus: in Spark the listener waits for the lock that schedule() holds
-    during a call. Events that come in between are reflected at once, which Spark would do after the round.
-    """
-    batch = cast(Sequence[Stimulus], (stimulus,) if type(stimulus) in _EVENTS else stimulus)
-    if _TURNS.isdisjoint(map(type, batch)):
-        load = loads.fold(state.load, batch, repair_pending=config.repair_pending)
-        decided = scaling.scale(state.scaling, (load,), config, now)
-        return Step(state._replace(load=load, scaling=decided.state), decided.commands, decided.reports)
-    if len(batch) > 1:
-        return _one_by_one(state, batch, config, now)
-    # The timer, an answer, a reset or a stop: no task moves, so the load stays the version that it is.
-    turn: Any = batch[0]
-    decided = scaling.scale(state.scaling, (state.load.with_signals((), (turn,)),), config, now)
-    return Step(state._replace(scaling=decided.state), decided.commands, decided.reports)
-
-
-def _one_by_one(
-    state: State, batch: Sequence[Stimulus], config: ScalingConfig, now: Millis
-) -> Step[State, ScalingCommand]:
-    commands: list[ScalingCommand] = []
-    reports: list[Report] = []
-    for one in batch:
-        state, more, news = step(state, (one,), config, now)
-        commands.extend(more)
-        reports.extend(news)
-    return Step(state, tuple(commands), tuple(reports))
-
-
-def due(state: State, config: ScalingConfig) -> Millis:
-    """The earliest time at which a tick could change anything (``ALWAYS``: the next one; ``NEVER``)."""
-    return scaling_due.due(state.scaling, state.load, config)
-
-
-# ---------------------------------------------------------------------------------------------- a whole application
-
-
-def launch(config: EngineConfig, now: Millis, *, master_registered: bool = False) -> Step[State, Command]:
+def launch(config: EngineConfig, now: Millis, *, master_registered: bool = False) -> Step[EngineState, Command]:
     """A whole application that begins at ``now``: the backend starts, and then, if it is on, dynamic allocation.
 
     ``master_registered``: on YARN in client mode the driver waits for the application to run before it goes on, so that its
     master registers in between. In cluster mode the master waits for the driver, and its registration, a stimulus that
     follows, resets dynamic allocation, whose first backlog then needs no timeout.
     """
-    load = loads.empty()
-    begun = scaling.start(load, config.scaling, now)
+    begun = dynamic_allocation.start(config.scaling, now)
     side = kubernetes_side.begin(config.kubernetes, now) if config.yarn is None else yarn_side.begin(config.yarn, now)
-    run = _Run(State(load, begun.state, side, now), replace(config, dynamic=False), now)
+    run = _Run(EngineState(*begun.state, side, now), replace(config, dynamic=False), now)
     run.take(Starting(now))
     if master_registered:
         run.take(MasterRegistered(now))
@@ -181,7 +116,9 @@ def launch(config: EngineConfig, now: Millis, *, master_registered: bool = False
     return run.step()
 
 
-def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, now: Millis) -> Step[State, Command]:
+def advance(
+    state: EngineState, stimuli: Sequence[AnyStimulus], config: EngineConfig, now: Millis
+) -> Step[EngineState, Command]:
     """Take what came of a whole application, in order, and decide. Never raises on well-typed stimuli.
 
     Every command with a serial, but those of dynamic allocation, may be answered by an ``Outcome``; those that a machine
@@ -190,7 +127,7 @@ def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, 
     run = _Run(state, config, now)
     events: list[Stimulus] = []
     for stimulus in stimuli:
-        if type(stimulus) in _EVENTS:
+        if type(stimulus) in STIMULI:
             events.append(cast(Stimulus, stimulus))
             continue
         run.hear(events)
@@ -200,7 +137,7 @@ def advance(state: State, stimuli: Sequence[AnyStimulus], config: EngineConfig, 
     return run.step()
 
 
-def wake_due(state: State, config: EngineConfig) -> Millis:
+def wake_due(state: EngineState, config: EngineConfig) -> Millis:
     """The earliest time at which a ``Wake`` could change anything (``ALWAYS``: the next one; ``NEVER``)."""
     if config.yarn is None:
         assert isinstance(state.side, KubernetesState)
@@ -208,10 +145,12 @@ def wake_due(state: State, config: EngineConfig) -> Millis:
     else:
         assert isinstance(state.side, YarnSideState)
         first = yarn_side.due(state.side, config.yarn)
-    return min(first, _next_tick(state, config)) if config.dynamic else first
+    if not config.dynamic:
+        return first
+    return min(first, _next_tick(State(state.load, state.scaling), state.tick_at, config.scaling))
 
 
-def with_next_heartbeat(state: State, until: Millis | None) -> State:
+def with_next_heartbeat(state: EngineState, until: Millis | None) -> EngineState:
     """The application on YARN with its reporter's next heartbeat at ``until``; None: not before anything else happens.
 
     For whoever knows that the heartbeats in between would change nothing. ``wake_due`` follows.
@@ -221,15 +160,17 @@ def with_next_heartbeat(state: State, until: Millis | None) -> State:
     return state._replace(side=replace(side, reporter=replace(side.reporter, until=until)))
 
 
-def _next_tick(state: State, config: EngineConfig) -> Millis:
-    """The place on the 100 ms grid where schedule() may next do something."""
-    wanted = scaling_due.due(state.scaling, state.load, config.scaling)
-    return NEVER if wanted == NEVER else next_on_grid(state.tick_at, TICK_INTERVAL_MS, wanted)
+def _next_tick(state: State, tick_at: Millis, config: ScalingConfig) -> Millis:
+    """The place on the 100 ms grid from ``tick_at`` on where schedule() may next do something."""
+    wanted = dynamic_allocation.due(state, config)
+    return NEVER if wanted == NEVER else next_on_grid(tick_at, TICK_INTERVAL_MS, wanted)
 
 
-def _rested(state: State, config: EngineConfig, now: Millis) -> Millis:
+def _rested(state: EngineState, config: EngineConfig, now: Millis) -> Millis:
     """The timer's place with the idle ticks passed over that lie before now; a tick that is late stays where it is."""
-    if not config.dynamic or state.tick_at >= now or _next_tick(state, config) < now:
+    if not config.dynamic or state.tick_at >= now:
+        return state.tick_at
+    if _next_tick(State(state.load, state.scaling), state.tick_at, config.scaling) < now:
         return state.tick_at
     return next_on_grid(state.tick_at, TICK_INTERVAL_MS, now)
 
@@ -253,19 +194,18 @@ class _ToScaling(NamedTuple):
 class _Run:
     """One step of a whole application under way."""
 
-    def __init__(self, state: State, config: EngineConfig, now: Millis) -> None:
+    def __init__(self, state: EngineState, config: EngineConfig, now: Millis) -> None:
         self.config = config
         self.now = now
-        self.load = state.load
-        self.scaling = state.scaling
+        self.allocation = State(state.load, state.scaling)
         self.router = _router(state, config, now)
         self.tick_at = _rested(state, config, now)
         self.commands: list[Command] = []
         self.reports: list[Report] = []
         self.queue: deque[_ToSide | _ToScaling] = deque()
 
-    def step(self) -> Step[State, Command]:
-        state = State(self.load, self.scaling, self.router.state(), self.tick_at)
+    def step(self) -> Step[EngineState, Command]:
+        state = EngineState(*self.allocation, self.router.state(), self.tick_at)
         return Step(state, tuple(self.commands), tuple(self.reports))
 
     def take(self, stimulus: _Stimulus) -> None:
@@ -302,8 +242,7 @@ class _Run:
         self._settle()
 
     def _tick(self) -> None:
-        state = State(self.load, self.scaling, tick_at=self.tick_at)
-        if _next_tick(state, self.config) <= self.now:
+        if _next_tick(self.allocation, self.tick_at, self.config.scaling) <= self.now:
             self.tick_at = next_on_grid(self.tick_at, TICK_INTERVAL_MS, self.now + 1)
             self._to_scaling((Tick(self.now),))
             self._settle()
@@ -333,16 +272,15 @@ class _Run:
     def _to_scaling(self, events: Sequence[Stimulus]) -> None:
         if not self.config.dynamic:
             return
-        bare = State(self.load, self.scaling)
-        decided = step(bare, events, self.config.scaling, self.now)
-        self.load, self.scaling = decided.state.load, decided.state.scaling
+        decided = dynamic_allocation.step(self.allocation, events, self.config.scaling, self.now)
+        self.allocation = decided.state
         self.reports.extend(decided.reports)
         for command in decided.commands:
             self.commands.append(command)
             self.queue.append(_ToSide(_asked(command)))
 
 
-def _router(state: State, config: EngineConfig, now: Millis) -> KubernetesRouter | YarnRouter:
+def _router(state: EngineState, config: EngineConfig, now: Millis) -> KubernetesRouter | YarnRouter:
     if config.yarn is not None:
         assert isinstance(state.side, YarnSideState)
         return YarnRouter(state.side, config.yarn, now)

@@ -33,7 +33,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from podtide.adapters.recording import RecordingError, open_recording
+from podtide.adapters.recording.header import RecordingError
+from podtide.adapters.recording.reader import Recording
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePods
@@ -110,7 +111,7 @@ class Compared(NamedTuple):
 def shadow_deeds(recording: str) -> Deeds:
     """What a shadow decided, from its recording. Raises RecordingError."""
     deeds = Deeds()
-    with open_recording(recording) as steps:
+    with Recording(recording) as steps:
         for step in steps:
             deeds.first = deeds.first or step.at
             deeds.last = step.at

@@ -22,7 +22,7 @@ from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.state import DIRECT, BackendPhase, BackendState, supports_hold
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
 from podtide.domain.protocol import backend_messages as bm, pod_commands as pc, pod_stimuli as ps
-from podtide.domain.protocol.config import BackendConfig
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, ROLE_LABEL
 
 RECORDED: Final = "recorded"

@@ -17,14 +17,14 @@ from podtide.adapters.conformance.manifests import ShapeError
 from podtide.adapters.conformance.scenario_configs import scaling_scenario
 from podtide.adapters.conformance.scripted import Line, Scripted, constructed, played
 from podtide.adapters.eventlog import events as spark_events
-from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, java_order
-from podtide.domain.engine import State
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol import stimuli as st
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScalingCommand, ScheduleThrew, Step
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.resource_profiles import from_added, refusal
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import State
 from podtide.domain.scaling.rules import needed_executors
 
 REQUEST_FAILED: Final = "java.lang.RuntimeException: scripted: request failed"
@@ -74,7 +74,7 @@ class _Runner(Scripted):
         active = self.cluster.apply(header.get("client", {}), self.now)
         reliable = bool(self.options.get("reliableShuffleStorage", False))
         self.config = constructed(scaling_scenario(header["conf"], reliable_shuffle_storage=reliable))
-        begun = engine.start(self.config, self.now)
+        begun = dynamic_allocation.start(self.config, self.now)
         if self.cluster.throw_on_request:  # start() does not catch it: there is no manager
             self._call(begun.commands[0])
             self.lines.append({"error": f"construct: {REQUEST_FAILED}"})
@@ -119,7 +119,7 @@ class _Runner(Scripted):
     def _take(self, *stimuli: st.Stimulus) -> None:
         assert self.state is not None
         for stimulus in stimuli:
-            self._carry_out(engine.step(self.state, stimulus, self.config, self.now))
+            self._carry_out(dynamic_allocation.step(self.state, stimulus, self.config, self.now))
 
     def _carry_out(self, step: Step[State, ScalingCommand]) -> None:
         self.state = step.state

@@ -23,7 +23,8 @@ from podtide.domain.conf.yarn_sections import negotiation_config
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
 from podtide.domain.jvm.values import double_text
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES
-from podtide.domain.protocol.config import AllocationConfig, KubernetesConfig, NegotiationConfig, ScalingConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig, KubernetesConfig, NegotiationConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pods import PodRules
 
 _Json: TypeAlias = Mapping[str, object]

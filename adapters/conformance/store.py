@@ -21,8 +21,8 @@ from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes import snapshots_store as store
 from podtide.domain.kubernetes.snapshots_store import StoreCommand, StoreConfig, StoreInput, StoreState
+from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import KubernetesConfig
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import Pod, PodNumber, Snapshot

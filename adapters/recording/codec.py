@@ -26,11 +26,12 @@ from pyrsistent import pmap
 
 from podtide.adapters.recording.pods import STEP_PODS_MAX, PodsDamaged, PodTable, PodWire, whole
 from podtide.adapters.recording.records.codec import FactsWire, Form, Plain, Record, one_of, spelled_facts, why_of
-from podtide.adapters.recording.records.decisions import command_record, pod_command_forms, report_record
+from podtide.adapters.recording.records.commands import command_record, pod_command_forms
+from podtide.adapters.recording.records.decisions import report_record
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol import stimuli
+from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import (
-    Command,
     Decommission,
     Departure,
     Kill,
@@ -49,9 +50,9 @@ from podtide.domain.protocol.pod_stimuli import (
 )
 from podtide.domain.protocol.pods import PodManifest
 from podtide.domain.protocol.reasons import Cause, Held, Remark, Threw
-from podtide.domain.yarn.side import YarnStimulus
+from podtide.domain.protocol.yarn_messages import YarnStimulus
 
-AnyStimulus: TypeAlias = stimuli.Stimulus | PodStimulus | KnownExecutors | CreationFailed | YarnStimulus
+RecordedStimulus: TypeAlias = stimuli.Stimulus | PodStimulus | KnownExecutors | CreationFailed | YarnStimulus
 """What a step may take: all that arrives from outside, and what one machine tells another."""
 
 Decided: TypeAlias = Command | Report
@@ -134,14 +135,14 @@ class DecommissionWire(KillWire, frozen=True, kw_only=True, forbid_unknown_field
 @cache
 def stimulus_forms() -> dict[type, Record]:
     """The plain form of every stimulus, by its class."""
-    kinds = [kind for part in get_args(AnyStimulus) for kind in (get_args(part) or (part,))]
+    kinds = [kind for part in get_args(RecordedStimulus) for kind in (get_args(part) or (part,))]
     pods = {tuple[PodManifest, ...]: Form(list[PodWire | int])}
     return {
         kind: Record(kind, tag=("stimulus", kind.__name__), optional=frozenset({"at"}), forms=pods) for kind in kinds
     }
 
 
-def written(stimulus: AnyStimulus, now: Millis, table: PodTable) -> tuple[Plain, list[Any] | None]:
+def written(stimulus: RecordedStimulus, now: Millis, table: PodTable) -> tuple[Plain, list[Any] | None]:
     """A stimulus as plain data for a line of ``now``, without its pods; and these, if it is one that has some."""
     plain = stimulus_forms()[type(stimulus)].plain(stimulus)
     if plain["at_ms"] == now:
@@ -178,10 +179,10 @@ class StimulusBatch:
                 raise UnreadableLine(f"{MORE_PODS}, and no stimulus with pods before it")
             self._more.setdefault(len(self._wires) - 1, list(pods)).extend(wire.pods)
 
-    def values(self) -> tuple[AnyStimulus, ...]:
+    def values(self) -> tuple[RecordedStimulus, ...]:
         """All of them, in order; their pods enter the table."""
         room = STEP_PODS_MAX
-        values: list[AnyStimulus] = []
+        values: list[RecordedStimulus] = []
         for index, wire in enumerate(self._wires):
             kind = _kinds()[type(wire)]
             record = stimulus_forms()[kind]

@@ -17,11 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podtide.adapters.recording import RecordedStep, decided_record
+from podtide.adapters.recording.codec import decided_record
+from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.records.expectation import ABSENT, Departing
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.reasons import Held, Phase, Remark
 

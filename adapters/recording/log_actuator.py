@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from podtide.adapters.recording.records.decisions import command_record, report_record
+from podtide.adapters.recording.records.decisions import report_record, scaling_record
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScalingCommand
 from podtide.domain.protocol.stimuli import (
@@ -102,7 +102,7 @@ class LogWorld:
         tally = self.tally
         tally.decisions += 1
         tally.by_cause[_cause_of(command)] += 1
-        self._sink(command_record(command))
+        self._sink(scaling_record(command))
         match command:
             case RequestTotal():
                 tally.target_changes += len(command.changes)

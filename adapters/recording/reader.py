@@ -16,24 +16,20 @@ Nothing in a recording is evaluated; names in it are looked up in closed lists.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from io import BytesIO
 from types import TracebackType
 from typing import Any, BinaryIO, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
 from msgspec import UNSET
 
-from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, Decoded, sniff
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, Piece
-from podtide.adapters.eventlog.bytes.source import STDIN, open_log
+from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.recording.codec import (
-    AnyStimulus,
     Decided,
+    RecordedStimulus,
     StimulusBatch,
     UnreadableLine,
     ViewWire,
@@ -47,15 +43,14 @@ from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.writer import LINE_MAX, STEP_BYTES_MAX
 from podtide.adapters.text.safe import cause
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.commands import Command, Report, ScheduleThrew
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Report, ScheduleThrew
 from podtide.domain.protocol.pods import PodManifest
 from podtide.domain.protocol.reasons import Held, Remark, Threw
 
-_OPENING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"podtide"\s*:\s*\d+\s*,\s*"kind"\s*:\s*"recording"')
 _FULL_LINE: Final = re.compile(rb'\{"at_ms":(-?\d{1,19}),"view":')
 _KINDS: Final = ("stimuli", "decided", "full", "end")
 _REPORTS: Final = (Held, ScheduleThrew, Threw, Remark)
-_PEEKED: Final = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +63,7 @@ class RecordedStep:
 
     line: int
     at: Millis
-    stimuli: tuple[AnyStimulus, ...]
+    stimuli: tuple[RecordedStimulus, ...]
     decided: tuple[Plain, ...] = ()
     commands: tuple[Command, ...] = ()
     reports: tuple[Report, ...] = ()
@@ -241,7 +236,7 @@ class _Assembly:
         self._line = 0
         self._step_at: Millis = 0
         self._batch: StimulusBatch | None = None
-        self._stimuli: tuple[AnyStimulus, ...] | None = None
+        self._stimuli: tuple[RecordedStimulus, ...] | None = None
         self._records: list[Plain] = []
         self._values: list[Decided] = []
         self._view = ViewWire(0, 0)
@@ -346,41 +341,6 @@ class _Assembly:
                 f"the end of {line.end.steps} steps; {self._steps} were found before: lines are missing"
             )
         return (RecordedEnd(number, line.at_ms, line.end.steps, line.end.reason),)
-
-
-def begins_recording(head: bytes, name: str = "") -> bool:
-    """Whether a file that begins with these bytes, as stored (the first few thousand), is a recording."""
-    try:
-        text = b"".join(Decoded(_once(head), sniff(head[:HEAD_BYTES], name), name or "a file"))
-    except LogError:
-        return False
-    return _OPENING.match(text) is not None
-
-
-def is_recording(path: str, *, stdin: BinaryIO | None = None) -> bool:
-    """Whether a recording lies at ``path``, by its first line; False for anything else, also for what cannot be read.
-
-    Standard input (``-``) is only looked at: whoever reads it next gets all of it. A named pipe can be read only once and is
-    not asked: False.
-    """
-    if path == STDIN:
-        # Python runs without standard input too, and then sys.stdin is None.
-        peek = getattr(stdin if stdin is not None else getattr(sys.stdin, "buffer", None), "peek", None)
-        return peek is not None and begins_recording(peek(_PEEKED))
-    try:
-        with open_log(path) as source:
-            if source.size is None and "://" not in path:
-                return False
-            with closing(source.pieces(chunk_bytes=1)) as pieces:
-                first = next(pieces, None)
-    except LogError:
-        return False
-    return isinstance(first, Chunk) and _OPENING.match(first.data) is not None
-
-
-def _once(data: bytes) -> Callable[[int], bytes]:
-    source = BytesIO(data)
-    return source.read
 
 
 def _words(problem: Exception) -> str:

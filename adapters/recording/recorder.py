@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from podtide.adapters.recording import RecordingError, RecordingHeader, RecordingWriter
+from podtide.adapters.recording.header import RecordingError, RecordingHeader
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.adapters.text.safe import cause
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Step
 
 STDOUT = "-"
 
@@ -74,6 +76,6 @@ class Recorder:
     def __init__(self, writer: RecordingWriter) -> None:
         self._writer = writer
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """Write one step."""
         self._writer.step(now, stimuli, taken.commands, taken.reports)

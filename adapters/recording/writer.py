@@ -27,14 +27,15 @@ from typing import Any, BinaryIO, Final, Protocol, Self
 import zstandard
 
 from podtide.adapters.eventlog.bytes.codecs import Codec, suffix_codec
-from podtide.adapters.recording.codec import MORE_PODS, AnyStimulus, Decided, decided_record, written
+from podtide.adapters.recording.codec import MORE_PODS, Decided, RecordedStimulus, decided_record, written
 from podtide.adapters.recording.header import RecordingError, RecordingHeader, header_line
 from podtide.adapters.recording.pods import STEP_PODS_MAX, PodTable, whole_plain
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.records.jsonl import encoded
 from podtide.adapters.text.safe import cause
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.commands import Command, Report
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.pods import PodManifest
 
 STDOUT: Final = "-"
@@ -114,7 +115,7 @@ class RecordingWriter:
     def step(
         self,
         now: Millis,
-        stimuli: Sequence[AnyStimulus],
+        stimuli: Sequence[RecordedStimulus],
         commands: Iterable[Command] = (),
         reports: Iterable[Report] = (),
     ) -> None:
@@ -202,7 +203,7 @@ class RecordingWriter:
 
     # ------------------------------------------------------------------------------------------------------------ lines
 
-    def _stimuli(self, now: Millis, stimuli: Iterable[AnyStimulus]) -> Iterator[bytes]:
+    def _stimuli(self, now: Millis, stimuli: Iterable[RecordedStimulus]) -> Iterator[bytes]:
         for stimulus in stimuli:
             plain, pods = written(stimulus, now, self._table)
             if pods is None:

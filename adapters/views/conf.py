@@ -14,7 +14,7 @@ from podtide.domain.conf.scaling_config import ScalingSettings
 from podtide.domain.conf.settings import Notice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.jvm.values import LONG_MAX, convert_time, parse_time
-from podtide.domain.protocol.config import INT_MAX, YarnConfig
+from podtide.domain.protocol.cluster_config import INT_MAX, YarnConfig
 from podtide.domain.protocol.resource_profiles import default_profile, tasks_per_executor
 
 FORMAT: Final = 1

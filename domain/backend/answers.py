@@ -7,10 +7,10 @@ from dataclasses import replace
 from podtide.domain.backend.state import Asked, Registering, ReplyTo
 from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import ExecutorId
+from podtide.domain.machine.turn import why
 from podtide.domain.protocol.backend_messages import Decommissioned, Killed, Requested
 from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.reasons import Cause
-from podtide.domain.protocol.turn import why
 
 
 def answer(turn: BackendTurn[S], serial: int, threw: str | None) -> None:

@@ -37,10 +37,10 @@ from podtide.domain.backend.turn import BackendTurn, ClusterManager, Mark
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
 from podtide.domain.jvm.exceptions import REJECTED_EXECUTION
 from podtide.domain.jvm.values import parse_long
+from podtide.domain.machine.turn import why
 from podtide.domain.protocol import backend_messages as messages, pod_commands
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId
 from podtide.domain.protocol.reasons import Cause, Why
-from podtide.domain.protocol.turn import why
 
 MACHINE: Final = "KubernetesClusterSchedulerBackend"
 ENDPOINT: Final = "KubernetesClusterSchedulerBackend$KubernetesDriverEndpoint"

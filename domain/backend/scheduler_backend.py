@@ -46,11 +46,11 @@ from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.jvm.values import INT_MAX, to_int
+from podtide.domain.machine.turn import thrown
 from podtide.domain.protocol import backend_messages as messages, pod_stimuli
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import BackendConfig
 from podtide.domain.protocol.reasons import Cause
-from podtide.domain.protocol.turn import thrown
 
 MAINTENANCE_THREAD: Final = "kubernetes-executor-maintenance"
 STOPPING_THREAD: Final = "main"

@@ -16,7 +16,7 @@ from pyrsistent import PDeque, PMap, pdeque, pmap
 from podtide.domain.backend.registry import Leaving, Registry
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.protocol.backend_messages import BackendInput, Targets
-from podtide.domain.protocol.config import BackendConfig
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.reasons import Why
 
 DIRECT: Final = "direct"

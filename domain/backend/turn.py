@@ -16,11 +16,11 @@ from podtide.domain.backend.registry import Registered
 from podtide.domain.backend.state import Asked, BackendPhase, BackendState, Rest, StartStage, Waiting
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.exceptions import SparkFault
+from podtide.domain.machine.turn import Turn
 from podtide.domain.protocol import backend_messages as messages, pod_stimuli
-from podtide.domain.protocol.config import BackendConfig
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.pod_commands import MarkPods
 from podtide.domain.protocol.reasons import Why
-from podtide.domain.protocol.turn import Turn
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 

@@ -19,7 +19,7 @@ from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
 from podtide.domain.conf.settings import Notice, Refused, Settings, result_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
-from podtide.domain.protocol.config import KubernetesConfig
+from podtide.domain.protocol.cluster_config import KubernetesConfig
 
 KubernetesSettings: TypeAlias = Settings[KubernetesConfig]
 

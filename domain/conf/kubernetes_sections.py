@@ -33,7 +33,7 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.volumes import claim_templates, executor_volumes
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION
 from podtide.domain.jvm.values import INT_MAX, to_long
-from podtide.domain.protocol import config as configs
+from podtide.domain.protocol import cluster_config as configs
 from podtide.domain.protocol.allocation_policies import Policies
 from podtide.domain.protocol.pods import SPARK_CONTAINER, PodRules
 

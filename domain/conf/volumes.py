@@ -22,7 +22,7 @@ from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, NUMBER_FORMAT, SparkFault, illegal
 from podtide.domain.jvm.hash_order import SMALL, map_hash, map_order, product_hash, trie_order
 from podtide.domain.jvm.values import LONG_MAX, parse_boolean, string_hash
-from podtide.domain.protocol.config import ClaimTemplate
+from podtide.domain.protocol.cluster_config import ClaimTemplate
 
 PREFIX: Final = "spark.kubernetes.executor.volumes."
 CLAIM: Final = "persistentVolumeClaim"

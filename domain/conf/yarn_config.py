@@ -21,7 +21,7 @@ from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
 from podtide.domain.conf.settings import Notice, Refused, Settings, result_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.yarn_sections import backend_config, check_resources, negotiation_config, reporter_config
-from podtide.domain.protocol.config import YarnConfig
+from podtide.domain.protocol.cluster_config import YarnConfig
 
 NO_RACKS: Final[Mapping[str, str]] = pmap()
 YarnSettings: TypeAlias = Settings[YarnConfig]

@@ -38,7 +38,8 @@ from podtide.domain.conf.settings import Level, Notice
 from podtide.domain.conf.spark_conf import Setting
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault, illegal
 from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, to_int, trim
-from podtide.domain.protocol import config as configs
+from podtide.domain.protocol import cluster_config as configs
+from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.containers import one_label
 from podtide.domain.protocol.resource_profiles import default_profile
 from podtide.domain.yarn.container_specs import container_spec
@@ -144,7 +145,7 @@ def negotiation_config(
     *,
     racks: Mapping[str, str],
     types: frozenset[str] | None = None,
-    rules: configs.ProfileRules | None = None,
+    rules: ProfileRules | None = None,
     executors: int | None = None,
     remarks: bool,
 ) -> configs.NegotiationConfig:

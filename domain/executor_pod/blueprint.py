@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from podtide.domain.protocol.config import ClaimTemplate, claim_name
+from podtide.domain.protocol.cluster_config import ClaimTemplate, claim_name
 
 EXECUTOR_MARK: Final = "{{EXECUTOR_ID}}"
 APPLICATION_MARK: Final = "{{APP_ID}}"

@@ -31,7 +31,7 @@ from podtide.domain.executor_pod.settings import BASIC, MOUNT_VOLUMES, TEMPLATE_
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.kubernetes.allocator.replicas_allocator import CLAIMS_REFUSED, NO_DRIVER_POD
-from podtide.domain.protocol.config import ClaimTemplate, claim_name
+from podtide.domain.protocol.cluster_config import ClaimTemplate, claim_name
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateSet
 from podtide.domain.protocol.pods import DEPLOYMENT, STATEFULSET, UNNAMED_EXECUTOR
 from podtide.domain.protocol.resource_profiles import ResourceProfile

@@ -34,7 +34,7 @@ from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, illegal
 from podtide.domain.jvm.hash_order import map_order
 from podtide.domain.jvm.quantities import compare, parse_quantity
 from podtide.domain.jvm.values import trim
-from podtide.domain.protocol.config import ClaimTemplate
+from podtide.domain.protocol.cluster_config import ClaimTemplate
 
 IMAGE_KEY: Final = K + "executor.container.image"
 TEMPLATE_KEY: Final = K + "executor.podTemplateFile"

@@ -18,8 +18,8 @@ from pyrsistent import pmap
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NULL_POINTER, NUMBER_FORMAT, REJECTED_EXECUTION, SparkFault
+from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import SourcesConfig
 from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, Wake
 from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why

@@ -31,8 +31,8 @@ from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.hash_order import concurrent_order
 from podtide.domain.jvm.values import LONG_MAX, double_text, string_hash
 from podtide.domain.kubernetes.plugin_timer import Sampler
+from podtide.domain.protocol.cluster_config import ResizeConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import ResizeConfig
 from podtide.domain.protocol.pod_commands import ResizeClaim, ResizePod
 from podtide.domain.protocol.pod_stimuli import (
     ClaimsMeasured,

@@ -36,8 +36,8 @@ from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.exceptions import NUMBER_FORMAT, SparkFault
 from podtide.domain.jvm.values import parse_int
 from podtide.domain.kubernetes.plugin_timer import Sampler
+from podtide.domain.protocol.cluster_config import RollConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import RollConfig
 from podtide.domain.protocol.pod_stimuli import (
     DecommissionRequested,
     ExecutorsSummarized,

@@ -36,14 +36,14 @@ from podtide.domain.kubernetes.allocator.turn import MACHINE as ALLOCATOR_CLASS
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.side import KubernetesState, SideCommand, SideStimulus, rested
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
+from podtide.domain.machine.router import Router
+from podtide.domain.machine.turn import why
 from podtide.domain.protocol import backend_messages as messages, pod_commands, pod_stimuli
+from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import KubernetesConfig
 from podtide.domain.protocol.pods import PodNumber, pod_number
 from podtide.domain.protocol.reasons import Cause, Threw
-from podtide.domain.protocol.router import Router
 from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved
-from podtide.domain.protocol.turn import why
 
 
 class Machine(IntEnum):

@@ -35,7 +35,7 @@ from podtide.domain.kubernetes.resize_plugins import ClaimSizes, PodSizes
 from podtide.domain.kubernetes.roll_plugin import RollState
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE, StoreState, Subscriber
 from podtide.domain.protocol import backend_messages as messages
-from podtide.domain.protocol.config import KubernetesConfig
+from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved

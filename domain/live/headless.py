@@ -30,7 +30,8 @@ from typing import Final, NamedTuple, TypeAlias
 from podtide.domain.base.tables import Members, Table, Tables
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId, java_order
 from podtide.domain.base.versioned import Versioned
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import (
     GenerateExecutorId,

@@ -14,9 +14,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from pyrsistent import PMap
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.reasons import Held, Remark, Threw, Why
-from podtide.domain.protocol.yarn_messages import YarnCommand
 
 
 class TargetChange(NamedTuple):
@@ -84,9 +82,6 @@ class Decommission:
 
 ScalingCommand: TypeAlias = RequestTotal | Kill | Decommission
 """Everything dynamic allocation tells the scheduler backend (all of the notify family)."""
-
-Command: TypeAlias = ScalingCommand | PodCommand | YarnCommand
-"""Everything that is told to somebody else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,18 @@ YarnInput: TypeAlias = (
 """All that the allocator hears of."""
 
 
+YarnStimulus: TypeAlias = (
+    ProfilesDefined
+    | ResourcesAnswered
+    | ResourcesRefused
+    | ContainersGiven
+    | LaunchEnded
+    | MasterRegistered
+    | MasterLost
+)
+"""What arrives at the YARN side alone."""
+
+
 # what it asks for
 
 

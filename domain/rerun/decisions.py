@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis, ProfileId, next_on_grid
-from podtide.domain.engine import State
-from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase
 from podtide.domain.protocol.stimuli import ResourceProfileAdded, Stimulus
@@ -22,6 +21,8 @@ from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.outcome import Decision
 from podtide.domain.rerun.tasks import Tasks
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import State
 
 NO_END: Final = 2**62
 """Tasks that may end before anything depends on it: as many as there are."""
@@ -52,7 +53,7 @@ class Core:
 
     def begin(self, now: Millis) -> Sequence[Command]:
         """ExecutorAllocationManager.start()."""
-        begun = engine.start(self.config, now)
+        begun = dynamic_allocation.start(self.config, now)
         self.state, self.place = begun.state, now
         self.note(begun.commands, now)
         self.plan(now)
@@ -61,7 +62,7 @@ class Core:
     def hear(self, events: Sequence[Stimulus], now: Millis) -> Sequence[Command]:
         """Fold events and decide; the answers to its commands are heard by ``answer``."""
         assert self.state is not None
-        taken = engine.step(self.state, events, self.config, now)
+        taken = dynamic_allocation.step(self.state, events, self.config, now)
         self.state = taken.state
         if taken.reports:
             self.reported(taken.reports)
@@ -72,7 +73,7 @@ class Core:
     def plan(self, now: Millis) -> None:
         """When the timer may next do something: the first place on its grid that is not behind."""
         assert self.state is not None
-        due = engine.due(self.state, self.config)
+        due = dynamic_allocation.due(self.state, self.config)
         at = max(due, now, self.place)
         self.next_tick = NEVER if due == NEVER else next_on_grid(self.place, TICK_INTERVAL_MS, at)
         if self.state.scaling.add_time == NEVER:

@@ -14,9 +14,8 @@ from typing import Any, Final, Protocol
 
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
-from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, Step
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, Step
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, Wake
 from podtide.domain.recorded.application import Application
@@ -54,10 +53,10 @@ class EngineSteps:
     def __init__(self, config: EngineConfig, cluster: Cluster) -> None:
         self.config = config
         self.cluster = cluster
-        self._state: engine.State | None = None
+        self._state: engine.EngineState | None = None
 
     @property
-    def state(self) -> engine.State:
+    def state(self) -> engine.EngineState:
         """The engine's state; the application has begun."""
         assert self._state is not None
         return self._state
@@ -67,13 +66,13 @@ class EngineSteps:
         """Whether it has begun."""
         return self._state is not None
 
-    def begin(self, now: Millis) -> Sequence[Step[engine.State, Command]]:
+    def begin(self, now: Millis) -> Sequence[Step[engine.EngineState, Command]]:
         """The driver starts."""
         step = engine.launch(self.config, now)
         self._state = step.state
         return (step,)
 
-    def advance(self, stimuli: Sequence[AnyStimulus], now: Millis) -> Step[engine.State, Command]:
+    def advance(self, stimuli: Sequence[AnyStimulus], now: Millis) -> Step[engine.EngineState, Command]:
         """Take what came, and decide."""
         taken = engine.advance(self.state, stimuli, self.config, now)
         self._state = taken.state
@@ -95,7 +94,7 @@ def drive(
     steps: EngineSteps,
     now: Millis,
     hear: Callable[[Millis], list[AnyStimulus]],
-    follow: Callable[[Step[engine.State, Command], Sequence[AnyStimulus], Millis], None],
+    follow: Callable[[Step[engine.EngineState, Command], Sequence[AnyStimulus], Millis], None],
 ) -> Millis:
     """Step the engine with what it hears, and follow its commands, until nothing more happens at ``now``.
 
@@ -216,7 +215,7 @@ class EngineManager(ABC):
         idle = tuple(row.id for row in rows.values() if not row.running)
         return [ExecutorBusy(now, ids, is_busy) for ids, is_busy in ((busy, True), (idle, False)) if ids]
 
-    def _follow(self, step: Step[engine.State, Command], stimuli: Sequence[AnyStimulus], now: Millis) -> None:  # noqa: ARG002 - YARN's looks at them
+    def _follow(self, step: Step[engine.EngineState, Command], stimuli: Sequence[AnyStimulus], now: Millis) -> None:  # noqa: ARG002 - YARN's looks at them
         """Carry out what the engine commands."""
         self._note(step.reports)
         self.core.note(step.commands, now)

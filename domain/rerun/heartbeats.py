@@ -23,8 +23,8 @@ from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.fakes.yarn.outlook import Outlook, idle, outlook
-from podtide.domain.protocol.commands import Command, Step
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import Command, EngineConfig
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.yarn_messages import MasterRegistered
 from podtide.domain.rerun.engine_manager import EngineSteps
 from podtide.domain.yarn import allocator as yarn
@@ -105,7 +105,7 @@ class Heartbeats(EngineSteps):
         self._period = max(1, config.yarn.reporter.heartbeat_ms + place.beat_ms)
         self._parked: Millis | None = None  # when the reporter would have beaten next
 
-    def begin(self, now: Millis) -> Sequence[Step[engine.State, Command]]:
+    def begin(self, now: Millis) -> Sequence[Step[engine.EngineState, Command]]:
         """The driver starts and its master registers, before dynamic allocation does (client mode) or after it.
 
         The master is one that the cluster lets register at ``now``; if there is none yet, it comes by and by.

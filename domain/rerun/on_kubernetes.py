@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.protocol import pod_commands
-from podtide.domain.protocol.commands import Command, Report
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome as CallOutcome, PodStimulus, RegisterExecutor
 from podtide.domain.protocol.reasons import Bound, Held, Phase

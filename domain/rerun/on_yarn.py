@@ -20,9 +20,9 @@ from collections.abc import Iterable, Sequence
 
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.protocol import yarn_messages
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.containers import ContainerId, Resource
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.recorded.application import Application
@@ -64,7 +64,7 @@ class Yarn(EngineManager):
         self._make_ready(now)
         return arrivals
 
-    def _follow(self, step: Step[engine.State, Command], stimuli: Sequence[AnyStimulus], now: Millis) -> None:
+    def _follow(self, step: Step[engine.EngineState, Command], stimuli: Sequence[AnyStimulus], now: Millis) -> None:
         super()._follow(step, stimuli, now)
         for one in stimuli:
             if isinstance(one, yarn_messages.ResourcesAnswered):  # containers may end before the driver knows them

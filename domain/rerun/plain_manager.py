@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.randomness import HOUR_MS, log, split, stream, unit
 from podtide.domain.base.units import DEFAULT_PROFILE, LAST_MS, ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.stimuli import Answer, ExecutorAdded, ExecutorRemoved, ListenerEvent, Tick
 from podtide.domain.recorded.application import Application, main_profile, peaks
 from podtide.domain.rerun.behaviour import Behaviour

@@ -14,7 +14,8 @@ from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.yarn.description import YarnDescription
-from podtide.domain.protocol.config import EngineConfig, ScalingConfig
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.config import ScalingConfig
 
 AnyCluster: TypeAlias = Description | YarnDescription
 """A cluster as somebody described it: Kubernetes, or YARN."""

@@ -30,9 +30,11 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.conf.settings import settled
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.yarn_config import yarn_config
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.cluster_config import ReporterConfig, YarnConfig
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.completions import PREEMPTED
-from podtide.domain.protocol.config import EngineConfig, ReporterConfig, ScalingConfig, YarnConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
@@ -83,14 +85,14 @@ def _replayed(requests: Sequence[Request], config: YarnConfig, began: Millis, *,
     steps = Heartbeats(EngineConfig(ScalingConfig(), dynamic=False, yarn=config), cluster, client=client)
     launched: dict[ProfileId, deque[Millis]] = {one.profile: deque() for one in requests}
     targets = dict.fromkeys(launched, 0)
-    stimuli: list[engine.AnyStimulus] = [ProfilesDefined(began, tuple((profile, container) for profile in launched))]
+    stimuli: list[AnyStimulus] = [ProfilesDefined(began, tuple((profile, container) for profile in launched))]
 
-    def hear(now: Millis) -> list[engine.AnyStimulus]:
+    def hear(now: Millis) -> list[AnyStimulus]:
         news = [*stimuli, *(one for one in cluster.advance(now) if not _registers(cluster, one))]
         stimuli.clear()
         return news
 
-    def follow(step: Step[engine.State, Command], _: Sequence[engine.AnyStimulus], now: Millis) -> None:
+    def follow(step: Step[engine.EngineState, Command], _: Sequence[AnyStimulus], now: Millis) -> None:
         for command in step.commands:
             if isinstance(command, LaunchExecutor) and command.profile in launched:
                 launched[command.profile].append(now)
@@ -112,7 +114,7 @@ def _replayed(requests: Sequence[Request], config: YarnConfig, began: Millis, *,
     return [launched[one.profile].popleft() if launched[one.profile] else one.at for one in requests]
 
 
-def _registers(cluster: DescribedCluster, one: engine.AnyStimulus) -> bool:
+def _registers(cluster: DescribedCluster, one: AnyStimulus) -> bool:
     """Whether an executor registers: it is up at once and stays, and the engine need not know it."""
     if not isinstance(one, RegisterExecutor):
         return False

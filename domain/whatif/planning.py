@@ -52,7 +52,7 @@ from podtide.domain.conf.spark_conf import EVENT_LOG, ConfError, Setting, SparkC
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.fakes.kubernetes.description import KIND, Description
 from podtide.domain.fakes.yarn.description import YarnDescription
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.recorded.application import Application, main_profile, peaks
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, fitted_to, with_faults

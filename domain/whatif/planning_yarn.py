@@ -25,8 +25,10 @@ from podtide.domain.conf.settings import settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.fakes.yarn.description import Death, Manager, Phase, YarnDescription, racks
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.completions import PREEMPTED
-from podtide.domain.protocol.config import EngineConfig, ScalingConfig, YarnConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import Resource
 from podtide.domain.rerun import plan as plans
 from podtide.domain.rerun.assumed_kubernetes import shifted

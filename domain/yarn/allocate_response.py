@@ -14,6 +14,7 @@ from pyrsistent import pmap
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SparkFault
+from podtide.domain.machine.holds import held
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.container_requests import Matching
 from podtide.domain.protocol.containers import (
@@ -24,7 +25,6 @@ from podtide.domain.protocol.containers import (
     ContainerId,
     resource_text,
 )
-from podtide.domain.protocol.holds import held
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Threw, Why
 from podtide.domain.protocol.yarn_messages import (

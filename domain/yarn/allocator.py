@@ -28,8 +28,8 @@ from pyrsistent import PMap, pmap
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, trie_order
+from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import Layout, RequestTable, Span, count_of, first_of
 from podtide.domain.protocol.containers import ContainerSpec, one_label, resource_text
 from podtide.domain.protocol.reasons import Cause, Fact, Threw, Why

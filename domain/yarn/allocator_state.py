@@ -11,13 +11,13 @@ from pyrsistent import PDeque, PMap, pdeque, pmap
 from podtide.domain.base.tables import Members, Table, Tables
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned import Versioned
+from podtide.domain.machine.turn import Turn
+from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import RequestTable
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.reasons import Cause, Why
-from podtide.domain.protocol.turn import Turn
 from podtide.domain.protocol.yarn_messages import (
     ReleaseContainers,
     TargetsTaken,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.values import to_int, to_long
-from podtide.domain.protocol.config import ContainerRules
+from podtide.domain.protocol.cluster_config import ContainerRules
 from podtide.domain.protocol.containers import ContainerSpec, Resource
 from podtide.domain.protocol.resource_profiles import (
     BUILT_IN,

@@ -18,7 +18,7 @@ from pyrsistent import PMap, pmap
 from podtide.domain.backend.failure_tracker import NO_FAILURES, Failures
 from podtide.domain.base.units import Millis
 from podtide.domain.jvm.values import to_long
-from podtide.domain.protocol.config import ExclusionConfig
+from podtide.domain.protocol.cluster_config import ExclusionConfig
 
 NODES_UNKNOWN: Final = 2**31 - 1
 """How many nodes a cluster has before the resource manager said anything (Int.MaxValue)."""

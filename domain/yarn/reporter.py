@@ -31,8 +31,8 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from pyrsistent import pmap
 
 from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.protocol.cluster_config import ReporterConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import ReporterConfig
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
 from podtide.domain.protocol.yarn_messages import Beat, EndApplication
 

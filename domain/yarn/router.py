@@ -30,13 +30,13 @@ from pyrsistent import pmap
 
 from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
+from podtide.domain.machine.holds import held
+from podtide.domain.machine.router import Router
 from podtide.domain.protocol import backend_messages as messages, pod_stimuli, yarn_messages
+from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import YarnConfig
-from podtide.domain.protocol.holds import held
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Threw
-from podtide.domain.protocol.router import Router
 from podtide.domain.yarn import allocator as yarn, reporter, scheduler_backend as yarn_backend
 from podtide.domain.yarn.allocator_state import MACHINE as ALLOCATOR, NegotiationCommand, YarnState
 from podtide.domain.yarn.node_health import Health

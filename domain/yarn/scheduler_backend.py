@@ -49,6 +49,7 @@ from podtide.domain.backend.state import (
 from podtide.domain.backend.turn import BackendTurn, ClusterManager
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
+from podtide.domain.machine.turn import thrown, why
 from podtide.domain.protocol.backend_messages import (
     LossReported,
     MasterAsked,
@@ -58,13 +59,12 @@ from podtide.domain.protocol.backend_messages import (
     YarnBackendCommand,
     YarnBackendInput,
 )
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import BackendConfig
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor, StopSource
 from podtide.domain.protocol.pod_stimuli import Outcome, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import Reset
-from podtide.domain.protocol.turn import thrown, why
 from podtide.domain.protocol.yarn_messages import (
     ContainersWanted,
     DecommissionHost,

@@ -11,25 +11,15 @@ from typing import NamedTuple, TypeAlias
 
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol import backend_messages as messages, yarn_messages
-from podtide.domain.protocol.config import YarnConfig
+from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved, Reset
+from podtide.domain.protocol.yarn_messages import YarnStimulus
 from podtide.domain.yarn import allocator as yarn, reporter, scheduler_backend as yarn_backend
 from podtide.domain.yarn.allocator_state import YarnState
 from podtide.domain.yarn.reporter import ReporterState
 from podtide.domain.yarn.scheduler_backend import YarnBackendState
-
-YarnStimulus: TypeAlias = (
-    yarn_messages.ProfilesDefined
-    | yarn_messages.ResourcesAnswered
-    | yarn_messages.ResourcesRefused
-    | yarn_messages.ContainersGiven
-    | yarn_messages.LaunchEnded
-    | yarn_messages.MasterRegistered
-    | yarn_messages.MasterLost
-)
-"""What arrives at the YARN side alone."""
 
 SideStimulus: TypeAlias = (
     YarnStimulus | PodStimulus | messages.RequestTotals | messages.RequestMore | messages.HostsExcluded

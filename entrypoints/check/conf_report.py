@@ -19,7 +19,7 @@ from podtide.domain.conf.settings import Level, Notice, settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, check, from_arguments, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import SparkVersion
 from podtide.domain.conf.yarn_config import yarn_config
-from podtide.domain.protocol.config import YarnConfig
+from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.entrypoints.common.output import UnreadableInput
 from podtide.entrypoints.common.platform import MASTER_KEY, on_yarn, side_name
 

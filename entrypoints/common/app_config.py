@@ -19,7 +19,8 @@ from podtide.domain.conf.settings import Notice, settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping, layered
 from podtide.domain.conf.yarn_config import NO_RACKS, YarnSettings, yarn_config
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, BackOff, Policies
-from podtide.domain.protocol.config import BackendConfig, EngineConfig
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.entrypoints.common.log_config import SettingsError
 from podtide.entrypoints.common.platform import MASTER_KEY, on_yarn
 

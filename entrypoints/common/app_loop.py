@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 from podtide.domain import engine
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, Step
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, Step
 from podtide.domain.protocol.pod_stimuli import Starting, Wake
 
 STEPS_AT_ONCE_MAX: Final = 100_000
@@ -40,7 +40,7 @@ class Environment(Protocol):
 class Observer(Protocol):
     """Sees every step."""
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """One step was taken: what entered it, what it decided and what is known now."""
         ...
 
@@ -61,10 +61,10 @@ class AppLoop:
         self.steps = 0
         self._surroundings = environment
         self._observers = tuple(observers)
-        self._state: State | None = None
+        self._state: EngineState | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> EngineState:
         """The state after the last step."""
         assert self._state is not None
         return self._state
@@ -77,7 +77,7 @@ class AppLoop:
         """Start the application: the first step, whose one stimulus is ``Starting``."""
         self._adopt((Starting(self.now),), engine.launch(self.config, self.now))
 
-    def resume(self, state: State, now: Millis, steps: int = 0) -> None:
+    def resume(self, state: EngineState, now: Millis, steps: int = 0) -> None:
         """Go on from a state that is known, instead of launching; ``steps`` led to it, up to ``now``."""
         self._state = state
         self.now = max(self.now, now)
@@ -111,7 +111,7 @@ class AppLoop:
             else:
                 self.now = max(self.now, now)
 
-    def _adopt(self, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def _adopt(self, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         self._state = taken.state
         self.steps += 1
         for observer in self._observers:

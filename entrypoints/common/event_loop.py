@@ -1,7 +1,7 @@
 """The loop: stimuli in, steps, commands out, and a tick whenever one is due.
 
 ``Loop`` is the only place where time passes. It is given events in order, cuts them at the 100 ms grid of
-ExecutorAllocationManager's timer, folds each piece in one go and then asks ``engine.due`` whether the timer may
+ExecutorAllocationManager's timer, folds each piece in one go and then asks ``scaling.due`` whether the timer may
 change anything; a tick that may not is skipped, which decides exactly what ticking every 100 ms would.
 
 Several *lanes* can run side by side on one load: the same application under another assumption about its

@@ -13,7 +13,8 @@ from typing import Final, Protocol, cast
 
 from podtide.adapters.kubernetes.lease.record import ID_MAX
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CreatePod,

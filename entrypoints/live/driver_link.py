@@ -17,10 +17,11 @@ from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, 
 from podtide.adapters.notices import Level, Topic
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes import side as kubernetes_side
-from podtide.domain.protocol.commands import Command, Step
-from podtide.domain.protocol.config import KubernetesConfig
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.cluster_config import KubernetesConfig
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.resource_profiles import from_added
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.entrypoints.common.output import ClusterRefused, Misused
@@ -121,7 +122,7 @@ class SummaryObserver:
         self._config, self._driver, self._hear = config, driver, hear
         self._waits = False
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See whether it begins to wait."""
         del stimuli
         side = taken.state.kubernetes

@@ -16,11 +16,11 @@ from typing import Any, Final, cast
 
 from podtide.adapters.kubernetes.watch.lists import as_deleted
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.live import headless, observed_targets as following, shadow as shadowing
 from podtide.domain.live.headless import HeadlessConfig, HeadlessState
 from podtide.domain.live.shadow import Difference, Same, ShadowConfig, ShadowState
-from podtide.domain.protocol.commands import Command, Decommission, Kill
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Decommission, Kill
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePod, DeletePods
 from podtide.domain.protocol.pod_stimuli import (
     UNKNOWN_OUTCOME,

@@ -21,8 +21,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from podtide.adapters.clock import Clock
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.engine import AnyStimulus
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_commands import PodCommand, StopApplication
 from podtide.domain.protocol.pod_stimuli import Wake
 

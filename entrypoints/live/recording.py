@@ -17,14 +17,15 @@ from pyrsistent import pmap
 
 from podtide.adapters.driver.target_sources import ScheduleSource
 from podtide.adapters.notices import Level, Topic
-from podtide.adapters.recording import RecordingError, RecordingHeader, RecordingWriter, header_of, open_recording
+from podtide.adapters.recording.header import RecordingError, RecordingHeader, header_of
+from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.recorder import Recorder
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.adapters.text.safe import cause
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.live import headless
 from podtide.domain.protocol.allocation_policies import Policies
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_commands import CreatePod, DecommissionExecutors
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_loop import AppLoop, Observer
@@ -54,7 +55,7 @@ def goes_on(options: RunOptions) -> bool:
 def recorded_initial(options: RunOptions) -> int | None:
     """The number of executors that a run which is gone on with began with; None: nothing is known of one."""
     if goes_on(options) and options.record is not None:
-        with contextlib.suppress(RecordingError, ValueError), open_recording(options.record) as recording:
+        with contextlib.suppress(RecordingError, ValueError), Recording(options.record) as recording:
             return int(recording.header.conf.get(INSTANCES_KEY, ""))
     return None
 

@@ -17,22 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from podtide.adapters.recording import (
-    NothingRecorded,
-    Recorded,
-    RecordedStep,
-    RecordingError,
-    RecordingHeader,
-    RecordingWriter,
-    open_recording,
-)
 from podtide.adapters.recording.comparison import Agreement
+from podtide.adapters.recording.header import NothingRecorded, RecordingError, RecordingHeader
+from podtide.adapters.recording.reader import Recorded, RecordedStep, Recording
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.adapters.text.safe import cause
 from podtide.domain import engine
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.pod_commands import StopApplication
 from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Stopping
 
@@ -44,7 +38,7 @@ class NotTheSame(Exception):
 class Resumed(NamedTuple):
     """A run as it was. ``open``: commands that were never answered, in order. ``writer``: goes on with the recording."""
 
-    state: State
+    state: EngineState
     now: Millis
     steps: int
     open: tuple[Command, ...]
@@ -63,7 +57,7 @@ def resume(path: str, header: RecordingHeader, config: EngineConfig, witness: Wi
     """
     place = Path(os.path.realpath(path))
     try:
-        opened = open_recording(str(place))
+        opened = Recording(str(place))
     except NothingRecorded:
         return None
     with opened as recording:
@@ -94,9 +88,9 @@ def resume(path: str, header: RecordingHeader, config: EngineConfig, witness: Wi
 
 def _take(
     path: str, entries: Iterator[Recorded], config: EngineConfig, writer: RecordingWriter, witness: Witness
-) -> tuple[State, Millis, int, dict[int, Command]] | None:
+) -> tuple[EngineState, Millis, int, dict[int, Command]] | None:
     """Take the recorded steps once more. The last one may have been cut before its decisions; they are made now."""
-    state: State | None = None
+    state: EngineState | None = None
     now: Millis = 0
     steps = 0
     stopped = False

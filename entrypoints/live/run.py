@@ -20,7 +20,7 @@ from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import KubernetesApi
 from podtide.adapters.kubernetes.lease.lease import POD_NAME_PREFIX, ApplicationLease
 from podtide.adapters.notices import Level, Topic
-from podtide.adapters.recording import RecordingError
+from podtide.adapters.recording.header import RecordingError
 from podtide.adapters.recording.recorder import Recorder
 from podtide.adapters.views.live.status import ACT, SHADOW, About
 from podtide.adapters.views.live.tracker import LiveTracker

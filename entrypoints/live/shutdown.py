@@ -18,7 +18,7 @@ from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.notices import Level, Topic
 from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol.pod_stimuli import Stopping
 from podtide.entrypoints.common.app_loop import AppLoop
 from podtide.entrypoints.live.assembly import LiveSystem
@@ -65,7 +65,7 @@ def end(system: LiveSystem, loop: AppLoop) -> bool:
     return left
 
 
-def is_over(state: State) -> bool:
+def is_over(state: EngineState) -> bool:
     """Whether the scheduler backend has gone through its end."""
     side = state.kubernetes
     return side is not None and side.backend.phase in (BackendPhase.STOPPED, BackendPhase.ABANDONED)

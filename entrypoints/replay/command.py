@@ -20,7 +20,7 @@ from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import LogSource, open_log
 from podtide.adapters.eventlog.decoder_process import WORTH_BYTES, SecondProcess
 from podtide.adapters.eventlog.sensor import EventLogSensor
-from podtide.adapters.recording import is_recording
+from podtide.adapters.recording.opening import is_recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.spool import RecordSpool

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import click
 
-from podtide.adapters.recording import RecordedStep, Recording, RecordingError, open_recording
+from podtide.adapters.recording.header import RecordingError
+from podtide.adapters.recording.reader import RecordedStep, Recording
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.text.format import moment
 from podtide.adapters.text.safe import escaped
@@ -25,7 +26,7 @@ from podtide.adapters.views.explain.container import ContainerHistory
 from podtide.adapters.views.explain.executor import ExecutorHistory
 from podtide.adapters.views.explain.moment import MomentHistory
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import State
+from podtide.domain.engine import EngineState
 from podtide.entrypoints.common.output import Misused, UnreadableInput, print_object, printed
 from podtide.entrypoints.replay.overrides import ReplayTerms, ReplayWishes
 from podtide.entrypoints.replay.recording import settled_terms
@@ -75,7 +76,7 @@ def explain(recording: str, executor: str | None, at: str | None, policies: tupl
     if sys.stdin is None and recording == "-":
         raise UnreadableInput("standard input is closed")
     try:
-        with contextlib.closing(open_recording(recording)) as opened:
+        with contextlib.closing(Recording(recording)) as opened:
             terms = settled_terms(opened, ReplayWishes(policies=policies))
             telling = _Telling(opened, terms)
             document = telling.executor(executor) if executor is not None else telling.moment(str(at))
@@ -121,7 +122,7 @@ class _Telling:
         steps = self._steps()
         config = self.terms.settings.config
         history: MomentHistory | None = None
-        before: tuple[RecordedStep, State | None] | None = None
+        before: tuple[RecordedStep, EngineState | None] | None = None
         for step, state in steps:
             if history is None:
                 history = MomentHistory(moment_of(text, step.at))
@@ -145,7 +146,7 @@ class _Telling:
             history.settle(*before, config)
         return {**self._document("moment"), "moment": history.document()}
 
-    def _steps(self) -> Iterator[tuple[RecordedStep, State | None]]:
+    def _steps(self) -> Iterator[tuple[RecordedStep, EngineState | None]]:
         """Every recorded step and the state after it; None from the first that is decided otherwise on."""
         for entry in self.recording.entries():
             self.last = max(self.last, entry.at)

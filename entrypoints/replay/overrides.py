@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from podtide.adapters.recording import RecordingHeader, policy_words
+from podtide.adapters.recording.header import RecordingHeader, policy_words
 from podtide.adapters.text.safe import cause, escaped
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping, layered
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import EngineConfig
 from podtide.entrypoints.common.app_config import FIXES, AppSettings, app_settings, policies_with
 from podtide.entrypoints.common.platform import on_yarn, side_name
 

@@ -14,14 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from podtide.adapters.recording import (
-    Recording,
-    RecordingError,
-    UnknownPolicy,
-    decided_record,
-    open_recording,
-    policy_words,
-)
+from podtide.adapters.recording.codec import decided_record
+from podtide.adapters.recording.header import RecordingError, UnknownPolicy, policy_words
+from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
@@ -40,9 +35,10 @@ from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.settings import Level as NoticeLevel
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.reasons import Remark
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.log_config import SettingsError
@@ -128,7 +124,7 @@ class _Records:
     def __init__(self, sinks: Sequence[Callable[[Plain], None]]) -> None:
         self._sinks = sinks
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """Hand on what one step decided."""
         del now, stimuli
         for item in (*taken.commands, *taken.reports):
@@ -157,7 +153,7 @@ class _Run:
         self._sinks: list[Callable[[Plain], None]] = []
         # A pipe may not say for an hour what it is a recording of; outputs are refused at once.
         self._outputs()
-        self.recording = resources.enter_context(open_recording(options.path))
+        self.recording = resources.enter_context(Recording(options.path))
         wishes = ReplayWishes(options.overrides, options.spark_version, options.fixes, options.policies)
         self.terms = settled_terms(self.recording, wishes)
         self.on_yarn = self.terms.settings.config.yarn is not None

@@ -25,11 +25,13 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from podtide.adapters.recording import RecordedEnd, RecordedStep, Recording, RecordingError
 from podtide.adapters.recording.comparison import Agreement
+from podtide.adapters.recording.header import RecordingError
+from podtide.adapters.recording.reader import RecordedEnd, RecordedStep, Recording
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, Step
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, Step
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Starting
 from podtide.domain.protocol.yarn_messages import (
@@ -95,7 +97,7 @@ class Past:
                     self._less(self._then.popitem(last=False)[1])
         return heard
 
-    def diverge(self, step: RecordedStep, taken: Step[State, Command], rest: Iterator[RecordedStep]) -> None:
+    def diverge(self, step: RecordedStep, taken: Step[EngineState, Command], rest: Iterator[RecordedStep]) -> None:
         """``step`` was decided otherwise, as ``taken``; ``rest`` comes after it. All calls before it were the same."""
         self._steps = rest
         self._next = next(rest, None)
@@ -187,9 +189,9 @@ class _Last:
     """An observer that keeps the last step."""
 
     def __init__(self) -> None:
-        self.taken: Step[State, Command] | None = None
+        self.taken: Step[EngineState, Command] | None = None
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         del now, stimuli
         self.taken = taken
 
@@ -210,7 +212,7 @@ class Redecider:
         self._observers = (*observers, self._last)
         self._profiles = None if terms.settings.config.yarn is None else KnownProfiles()
 
-    def take(self, step: RecordedStep) -> Step[State, Command]:
+    def take(self, step: RecordedStep) -> Step[EngineState, Command]:
         """Decide one step and compare it (``agreement``). Raises RecordingError for what no application can take."""
         self.past.hear(self.sound(step))
         if self.loop is None:

@@ -12,10 +12,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final
 
-from podtide.adapters.recording import AnyStimulus as Recorded
+from podtide.adapters.recording.codec import RecordedStimulus
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.containers import Completion, Container, NodeReport
 from podtide.domain.protocol.pod_stimuli import TargetsSet
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
@@ -38,7 +37,7 @@ class KnownProfiles:
     def __init__(self) -> None:
         self._known: set[ProfileId] = {DEFAULT_PROFILE}
 
-    def unknown(self, stimuli: Iterable[Recorded]) -> ProfileId | None:
+    def unknown(self, stimuli: Iterable[RecordedStimulus]) -> ProfileId | None:
         """The first profile that gets a target and was never defined; None if all are known."""
         for stimulus in stimuli:
             match stimulus:
@@ -84,7 +83,7 @@ class PastManager:
             case _:
                 pass
 
-    def hear(self, stimulus: Recorded) -> list[AnyStimulus] | None:
+    def hear(self, stimulus: RecordedStimulus) -> list[AnyStimulus] | None:
         """What a recorded stimulus brings now; None if it is not of this side."""
         match stimulus:
             case ResourcesAnswered():

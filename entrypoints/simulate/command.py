@@ -20,7 +20,7 @@ import click
 from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.workload import read as read_workload, targets as read_targets
 from podtide.adapters.files.yarn_cluster import read_cluster
-from podtide.adapters.recording import RecordingError, header_of
+from podtide.adapters.recording.header import RecordingError, header_of
 from podtide.adapters.recording.recorder import Recorder, whole_recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError, DecisionWriter
 from podtide.adapters.text.format import count, lasting

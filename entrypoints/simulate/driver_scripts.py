@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Workload
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.containers import ContainerSpec
 from podtide.domain.protocol.pod_commands import StopApplication

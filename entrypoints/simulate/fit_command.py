@@ -16,7 +16,7 @@ import click
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.files.cluster import write_fitted
 from podtide.adapters.files.yarn_cluster import write as write_yarn
-from podtide.adapters.recording import Recording, open_recording
+from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionWriter
 from podtide.adapters.text.safe import display
 from podtide.domain.fakes.kubernetes import fit as fitting
@@ -49,7 +49,7 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
             f"{display(out)}: exists already; choose another name, or say that it may be replaced (--overwrite)"
         )
     try:
-        with open_recording(recording, stdin=None if sys.stdin is None else sys.stdin.buffer) as opened:
+        with Recording(recording, stdin=None if sys.stdin is None else sys.stdin.buffer) as opened:
             yarn = on_yarn(opened.header.spark_conf())
             described = _yarn(opened) if yarn else fitting.fit(_observed(opened))
             name, cut = opened.name, opened.cut

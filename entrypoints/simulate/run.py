@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from podtide.domain.backend.registry import Registered
 from podtide.domain.backend.state import BackendState
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.fakes.kubernetes import cluster as pod_worlds
 from podtide.domain.fakes.kubernetes.cluster import Application, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Description
@@ -24,8 +24,8 @@ from podtide.domain.fakes.yarn import cluster as yarn_worlds
 from podtide.domain.fakes.yarn.cluster import YarnCluster
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.kubernetes import side as kubernetes_side
-from podtide.domain.protocol.commands import Command, Step
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import StopApplication
 from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized, ExecutorSummary
 from podtide.domain.protocol.stimuli import TaskEnd, TaskOutcome, TaskStart
@@ -119,7 +119,7 @@ class StatusStore:
         self._wanted = False
         self._asked: ExecutorsSummarized | None = None
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """Count tasks, and sum up when the plugin begins to wait for it."""
         for stimulus in stimuli:
             if isinstance(stimulus, TaskStart | TaskEnd):

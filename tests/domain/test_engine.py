@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId
 from podtide.domain.protocol.commands import RequestTotal
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.reasons import Cause
 from podtide.domain.protocol.stimuli import ExecutorAdded, StageSubmitted, Stimulus, Stop, TaskStart, Tick
+from podtide.domain.scaling import dynamic_allocation
 from podtide.domain.scaling.metrics import metrics
 from tests.support.scaling_play import Play
 
@@ -22,17 +22,17 @@ CONFIG = ScalingConfig(
 
 
 def test_the_first_command_asks_for_the_initial_executors() -> None:
-    step = engine.start(CONFIG, 7)
+    step = dynamic_allocation.start(CONFIG, 7)
     (request,) = step.commands
     assert isinstance(request, RequestTotal)
     assert (request.at, dict(request.targets), request.why.cause) == (7, {DEFAULT_PROFILE: 1}, Cause.INITIAL)
     assert dict(request.locality_tasks) == {DEFAULT_PROFILE: 0}
     assert request.host_tasks == {}
-    assert engine.due(step.state, CONFIG) == NEVER
+    assert dynamic_allocation.due(step.state, CONFIG) == NEVER
 
 
 def test_a_batch_may_hold_ticks() -> None:
-    state = engine.start(CONFIG, 0).state
+    state = dynamic_allocation.start(CONFIG, 0).state
     batch: list[Stimulus] = [
         ExecutorAdded(0, ExecutorId("1"), DEFAULT_PROFILE),
         StageSubmitted(10, 0, 0, 5, DEFAULT_PROFILE),
@@ -42,15 +42,15 @@ def test_a_batch_may_hold_ticks() -> None:
         Stop(1_012),
         Tick(9_000),
     ]
-    step = engine.step(state, batch, CONFIG, 9_000)
+    step = dynamic_allocation.step(state, batch, CONFIG, 9_000)
     assert [command.at for command in step.commands] == [1_010]
     assert step.state.load.demand(DEFAULT_PROFILE).running == 1
     assert step.state.scaling.stopped
 
 
 def test_an_empty_batch_changes_nothing() -> None:
-    state = engine.start(CONFIG, 0).state
-    step = engine.step(state, [], CONFIG, 0)
+    state = dynamic_allocation.start(CONFIG, 0).state
+    step = dynamic_allocation.step(state, [], CONFIG, 0)
     assert (step.commands, step.reports) == ((), ())
     assert step.state.scaling.targets == state.scaling.targets
 

@@ -9,8 +9,9 @@ import pytest
 from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
 from podtide.domain.kubernetes.side import wants
+from podtide.domain.protocol.cluster_config import ResizeConfig, RollConfig
 from podtide.domain.protocol.commands import Kill, RequestTotal
-from podtide.domain.protocol.config import ResizeConfig, RollConfig, ScalingConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,

@@ -10,7 +10,8 @@ import pytest
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol.backend_messages import HostsExcluded, RequestTotals
-from podtide.domain.protocol.config import AllocationConfig, ClaimTemplate, ScalingConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CreateClaim,

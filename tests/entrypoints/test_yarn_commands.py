@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from podtide.adapters.files.yarn_cluster import understand
-from podtide.adapters.recording import open_recording
+from podtide.adapters.recording.reader import Recording
 from podtide.adapters.views.stats.yarn import GIVEN_BACK
 from podtide.domain.fakes.yarn.description import Phase, racks
 from podtide.domain.protocol.yarn_messages import MasterRegistered, ResourcesAnswered
@@ -177,7 +177,7 @@ def test_targets_are_set_again_for_an_application_master_that_comes_anew(
     assert (code, err) == (0, "")
     told = json.loads(out)
     assert told["containers"]["registered"] == 10
-    with open_recording(str(record)) as opened:
+    with Recording(str(record)) as opened:
         masters = [one.at for step in opened for one in step.stimuli if isinstance(one, MasterRegistered)]
     assert len(masters) == 2
     assert masters[1] > START + 60_000
@@ -312,7 +312,7 @@ def test_a_recording_is_decided_again_to_the_letter(
 
 
 def test_racks_are_recorded_and_decide_again(files: dict[str, Path]) -> None:
-    with open_recording(str(files["calm.jsonl"])) as opened:
+    with Recording(str(files["calm.jsonl"])) as opened:
         racks = opened.header.racks
     assert racks["w-1"] == "/east"
     assert racks["w-2"] == "/west"
@@ -388,7 +388,7 @@ def test_a_recording_stays_on_its_side(files: dict[str, Path], capsys: pytest.Ca
 
 def first_containers(path: Path) -> ResourcesAnswered:
     """The first answer that gave containers."""
-    with open_recording(str(path)) as opened:
+    with Recording(str(path)) as opened:
         return next(
             one for step in opened for one in step.stimuli if isinstance(one, ResourcesAnswered) and one.allocated
         )

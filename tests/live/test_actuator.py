@@ -23,7 +23,7 @@ from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.executor_pod.facts import Owner
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pod_commands import (
     AssignExecutorId,
     AwaitDriverReady,

@@ -33,8 +33,8 @@ from podtide.domain.protocol.allocation_policies import (
     Surplus,
     size_by_limits,
 )
+from podtide.domain.protocol.cluster_config import INT_MAX, AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.config import INT_MAX, AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,

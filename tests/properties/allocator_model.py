@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes.allocator.executor_index import hash_order
-from podtide.domain.protocol.config import AllocationConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.pods import PROFILE_LABEL, Pod, PodNumber, PodState
 
 Call = tuple[object, ...]

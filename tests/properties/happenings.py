@@ -5,7 +5,7 @@ shuffles and RDDs, profiles that are announced, unknown, or cannot run a task. N
 sensible order: tasks end that never began, executors leave twice, answers come late or for nobody.
 
 ``Run`` lives through such a story with the timer of ExecutorAllocationManager beside it, either at every 100 ms or
-only when ``engine.due`` says so, and writes down what was said.
+only when ``dynamic_allocation.due`` says so, and writes down what was said.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
-from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import State
 from podtide.domain.protocol.commands import Report, ScalingCommand, ScheduleThrew
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules, ScalingConfig
 from podtide.domain.protocol.stimuli import (
@@ -51,6 +49,8 @@ from podtide.domain.protocol.stimuli import (
     UnschedulableTaskSetAdded,
     UnschedulableTaskSetRemoved,
 )
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import State
 from tests.support.scaling_play import Cluster
 
 
@@ -238,7 +238,7 @@ class Run:
         self.owed: list[Stimulus] = []
         self.said: list[Said] = []
         self.ticks = 0
-        begun = engine.start(config, start)
+        begun = dynamic_allocation.start(config, start)
         self.state: State = begun.state
         self._carry_out(begun.commands)
 
@@ -281,7 +281,7 @@ class Run:
         self.now += gap
         while self.grid < self.now:
             if not self.eager:
-                due = engine.due(self.state, self.config)
+                due = dynamic_allocation.due(self.state, self.config)
                 if due > self.grid:
                     self.grid += -(-(min(due, self.now) - self.grid) // TICK_INTERVAL_MS) * TICK_INTERVAL_MS
                     if self.grid >= self.now:
@@ -292,7 +292,7 @@ class Run:
 
     def take(self, stimulus: Stimulus) -> None:
         """One step, and the answers to what it led to."""
-        step = engine.step(self.state, stimulus, self.config, stimulus.at)
+        step = dynamic_allocation.step(self.state, stimulus, self.config, stimulus.at)
         self.state = step.state
         self.said.extend(step.reports)
         self._carry_out(step.commands)

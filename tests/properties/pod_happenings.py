@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from pyrsistent import PMap, pmap
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.commands import Command, Departure, Report
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Departure, Report
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import (
@@ -50,8 +51,7 @@ from podtide.domain.protocol.pods import (
 )
 from podtide.domain.protocol.reasons import Bound, Fact, Why
 from podtide.domain.protocol.stimuli import Move, Stimulus
-from podtide.domain.protocol.yarn_messages import YarnCommand
-from podtide.domain.yarn.side import YarnStimulus
+from podtide.domain.protocol.yarn_messages import YarnCommand, YarnStimulus
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, strategies as st
 from podtide.domain.base.units import LAST_MS, NEVER, ProfileId
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import AllocatorInput, RecoveryNeeded
-from podtide.domain.protocol.config import AllocationConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.pod_commands import CountFailure, CreatePod, DeletePods, Deliver
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,

@@ -26,7 +26,7 @@ from podtide.domain.protocol.backend_messages import (
     StopAllocator,
     TargetsForwarded,
 )
-from podtide.domain.protocol.config import BackendConfig
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.pod_commands import CreateConfigMap, DeletePods, ExitReason, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,

@@ -16,18 +16,13 @@ from hypothesis import given, settings, strategies as st
 from podtide.domain import engine
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes import polling_source as polling, snapshots_store as store
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
-from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew
-from podtide.domain.protocol.config import (
-    TICK_INTERVAL_MS,
-    ClaimTemplate,
-    EngineConfig,
-    ResizeConfig,
-    RollConfig,
-    ScalingConfig,
-)
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.cluster_config import ClaimTemplate, ResizeConfig, RollConfig
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScheduleThrew
+from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.protocol.pod_commands import CreatePod, StopApplication
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
@@ -168,7 +163,7 @@ class Run:
         self.coming: list[tuple[Millis, int, Outcome]] = []
         self.calls = 0
         self.said: list[tuple[Millis, Command | Report]] = []
-        self.kept: list[tuple[State, tuple[AnyStimulus, ...], Millis, Any]] = []
+        self.kept: list[tuple[EngineState, tuple[AnyStimulus, ...], Millis, Any]] = []
         step = engine.launch(config, 0)
         self.state = step.state
         self._note(step)

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import example, given, strategies as st
 
 from podtide.adapters.conformance.scaling import state_line
-from podtide.domain import engine
 from podtide.domain.base.units import LAST_MS, NEVER, ExecutorId, ProfileId
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.stimuli import (
@@ -32,6 +31,8 @@ from podtide.domain.protocol.stimuli import (
     Tick,
     UnpersistRDD,
 )
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import State
 from tests.properties.happenings import Changed, Happening, Moment, Run, Said, Stop, at, configs, happenings, news
 
 Line = dict[str, Any]
@@ -42,7 +43,7 @@ def test_an_older_state_answers_as_before_and_can_be_gone_on_from(
     config: ScalingConfig, story: list[Happening], data: st.DataObject
 ) -> None:
     run = Run(config)
-    kept: list[tuple[int, engine.State, Line, Moment, int]] = []
+    kept: list[tuple[int, State, Line, Moment, int]] = []
     lines: list[Line] = []
     for place, happening in enumerate(story):
         kept.append((place, run.state, state_line(run.state, config), run.moment(), len(run.said)))
@@ -99,7 +100,7 @@ def test_a_batch_decides_what_its_stimuli_decide_one_by_one(
         now += gap
         if not isinstance(what, Changed):
             stimuli.append(at(now, what))
-    single = batched = engine.start(config, 0).state
+    single = batched = dynamic_allocation.start(config, 0).state
     said_single: list[Said] = []
     said_batched: list[Said] = []
     done = 0
@@ -108,9 +109,9 @@ def test_a_batch_decides_what_its_stimuli_decide_one_by_one(
         batch = stimuli[done : done + size]
         done += size
         for stimulus in batch:
-            single, commands, reports = engine.step(single, stimulus, config, stimulus.at)
+            single, commands, reports = dynamic_allocation.step(single, stimulus, config, stimulus.at)
             said_single.extend([*commands, *reports])
-        batched, commands, reports = engine.step(batched, batch, config, batch[-1].at)
+        batched, commands, reports = dynamic_allocation.step(batched, batch, config, batch[-1].at)
         said_batched.extend([*commands, *reports])
         assert state_line(batched, config) == state_line(single, config)
     # Within a batch the commands are told before the reports.
@@ -122,7 +123,7 @@ def test_nothing_is_decided_after_the_stop(config: ScalingConfig, story: list[Ha
     run = Run(config).live(story)
     run.take(Stop(run.now))
     said = len(run.said)
-    assert engine.due(run.state, config) == NEVER
+    assert dynamic_allocation.due(run.state, config) == NEVER
     run.live(story)
     assert len(run.said) == said
 
@@ -156,12 +157,12 @@ leaps = st.sampled_from([0, 1, 1_000, 60_000, LAST_MS // 2])
 @given(configs(), st.lists(st.tuples(leaps, extreme), max_size=40))
 @example(ScalingConfig(), [(LAST_MS, Tick(0)), (LAST_MS, Tick(0)), (0, Tick(0))])
 def test_no_input_raises(config: ScalingConfig, story: list[Happening]) -> None:
-    state = engine.start(config, 0).state
+    state = dynamic_allocation.start(config, 0).state
     now = 0
     for leap, what in story:
         assert not isinstance(what, Changed)
         now += leap
         for stimulus in (at(now, what), Tick(now)):
-            state, _, _ = engine.step(state, stimulus, config, now)
-            engine.due(state, config)
+            state, _, _ = dynamic_allocation.step(state, stimulus, config, now)
+            dynamic_allocation.due(state, config)
     state_line(state, config)

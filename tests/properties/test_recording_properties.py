@@ -11,17 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from podtide.adapters.recording import (
-    RecordedPods,
-    RecordedStep,
-    RecordingError,
-    RecordingHeader,
-    RecordingWriter,
-    decided_record,
-    decided_value,
-    open_recording,
-)
+from podtide.adapters.recording.codec import decided_record, decided_value
+from podtide.adapters.recording.header import RecordingError, RecordingHeader
 from podtide.adapters.recording.pods import FORM, PodTable, PodWire
+from podtide.adapters.recording.reader import RecordedPods, RecordedStep, Recording
+from podtide.adapters.recording.writer import RecordingWriter
 from tests.properties.pod_happenings import COMMANDS, REPORTS, Taken, anything_once, lists_of_pods, manifests, stories
 
 HEADER = RecordingHeader("app", 0, "fake", {"spark.executor.cores": "4"}, seed=7)
@@ -42,7 +36,7 @@ def recorded(story: Sequence[Taken], *, compress: bool = False, flush_steps: int
 
 
 def read(data: bytes) -> tuple[list[RecordedStep], str | None]:
-    with open_recording("-", stdin=io.BytesIO(data)) as recording:
+    with Recording("-", stdin=io.BytesIO(data)) as recording:
         return list(recording), recording.cut
 
 
@@ -155,7 +149,7 @@ def test_looking_from_the_middle_shows_the_same_steps(
     path.write_bytes(recorded(story))
     times = [step.at for step in story] or [0]
     at = data.draw(st.sampled_from(times))
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         entries = list(recording.since(at))
         steps = [entry for entry in entries if isinstance(entry, RecordedStep)]
         rest = plain(story)[len(story) - len(steps) :]

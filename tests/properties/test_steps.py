@@ -25,7 +25,7 @@ from podtide.domain.fakes.kubernetes import cluster as clusters
 from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.fakes.yarn import cluster as yarn_clusters
 from podtide.domain.live import headless
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.pods import PodNumber
 from tests.properties import test_engine_properties as on_kubernetes, test_yarn_side_properties as on_yarn
 from tests.properties.pod_happenings import pod_stimuli
@@ -185,7 +185,7 @@ def test_an_engine_on_yarn(config: EngineConfig, items: list[Any], gaps: list[in
     for item, gap in zip(items, gaps, strict=False):
         now += gap
 
-        def step(state: Any = state, item: Any = item, now: int = now) -> engine.State:
+        def step(state: Any = state, item: Any = item, now: int = now) -> engine.EngineState:
             return engine.advance(state, (item._replace(at=now),), config, now).state
 
         stays(state, step)

@@ -12,9 +12,9 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from podtide.adapters.conformance.scaling import state_line
-from podtide.domain import engine
-from podtide.domain.engine import State
 from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import State
 from tests.properties.happenings import Happening, Run, configs, happenings, news
 from tests.support.project import PROJECT
 from tests.support.scaling_play import stored_idleness, stored_load
@@ -110,4 +110,4 @@ def test_a_run_goes_on_in_a_fresh_process() -> None:
 
 
 def test_an_untouched_state_is_small() -> None:
-    assert len(encode(engine.start(ScalingConfig(), 0).state)) < 1_000
+    assert len(encode(dynamic_allocation.start(ScalingConfig(), 0).state)) < 1_000

@@ -14,8 +14,8 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.cluster_config import ExclusionConfig, NegotiationConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import ExclusionConfig, NegotiationConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, ContainerSpec, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Cause

@@ -8,16 +8,15 @@ from hypothesis import given, settings, strategies as st
 
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.commands import Command
-from podtide.domain.protocol.config import (
+from podtide.domain.protocol.application import Command, EngineConfig
+from podtide.domain.protocol.cluster_config import (
     BackendConfig,
-    EngineConfig,
     ExclusionConfig,
     NegotiationConfig,
     ReporterConfig,
-    ScalingConfig,
     YarnConfig,
 )
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, Resource
 from podtide.domain.protocol.pod_stimuli import (
     DecommissionRequested,
@@ -95,7 +94,7 @@ configs = st.builds(
 )  # fmt: skip
 
 
-def run(config: EngineConfig, items: list[Any], gaps: list[int]) -> tuple[engine.State, list[Command], Millis]:
+def run(config: EngineConfig, items: list[Any], gaps: list[int]) -> tuple[engine.EngineState, list[Command], Millis]:
     step = engine.launch(config, 0)
     state, said, now = step.state, list(step.commands), 0
     for item, gap in zip(items, gaps, strict=False):

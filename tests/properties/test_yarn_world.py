@@ -40,8 +40,8 @@ from podtide.domain.fakes.yarn.description import (
 from podtide.domain.fakes.yarn.resource_requests import arrive, cancel, give, parcel, request, restore, take, wanted
 from podtide.domain.fakes.yarn.rows import AskRow, NodeState
 from podtide.domain.fakes.yarn.tables import Plan, Shape, YarnTables
+from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import NegotiationConfig
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import ContainerId, ContainerSpec, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors

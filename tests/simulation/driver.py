@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from random import Random
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, DecommissionExecutors, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorBusy, KillRequested, TargetsSet
 from podtide.domain.protocol.stimuli import (

@@ -23,17 +23,20 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.engine import State
+from podtide.domain.engine import EngineState
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes import snapshots_store as stores
 from podtide.domain.kubernetes.allocator import executor_index as fleets
 from podtide.domain.kubernetes.allocator.executor_index import Bucket, Census, IndexTables
 from podtide.domain.kubernetes.allocator.state import AllocatorState, ClaimWait, PodWait, Round
 from podtide.domain.kubernetes.side import KubernetesState
-from podtide.domain.protocol.config import AllocationConfig, EngineConfig, ScalingConfig
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_stimuli import KnownExecutors
 from podtide.domain.protocol.pods import INACTIVE_LABEL, Pod, PodNumber, PodState, pod_number
 from podtide.domain.protocol.reasons import Fact
+from podtide.domain.scaling.dynamic_allocation import State
 from podtide.domain.scaling.state import ScalingState
 
 
@@ -64,7 +67,7 @@ class Violation(NamedTuple):
     facts: Mapping[str, Fact]
 
 
-def check(state: State, config: EngineConfig | ScalingConfig) -> tuple[Violation, ...]:
+def check(state: EngineState | State, config: EngineConfig | ScalingConfig) -> tuple[Violation, ...]:
     """What does not hold of this state, as far as sums and what is under way tell. Costs those, not the fleet."""
     found = _Found()
     scaling = config if isinstance(config, ScalingConfig) else config.scaling
@@ -73,7 +76,7 @@ def check(state: State, config: EngineConfig | ScalingConfig) -> tuple[Violation
     if scaling.repair_pending:
         for profile, tally in state.load._tables.tallies.items():
             found.unless(tally.pending >= 0, Truth.NEGATIVE_PENDING, profile=profile, pending=tally.pending)
-    side = state.kubernetes
+    side = state.kubernetes if isinstance(state, EngineState) else None
     if side is not None and isinstance(config, EngineConfig):
         _deliveries(side, found)
         _leaving(side, found)
@@ -86,7 +89,7 @@ def check(state: State, config: EngineConfig | ScalingConfig) -> tuple[Violation
     return tuple(found.violations)
 
 
-def check_whole(state: State, config: EngineConfig | ScalingConfig) -> tuple[Violation, ...]:
+def check_whole(state: EngineState | State, config: EngineConfig | ScalingConfig) -> tuple[Violation, ...]:
     """``check``, and everything counted again from the pods, the executors and the stages themselves."""
     found = _Found()
     found.violations.extend(check(state, config))
@@ -94,7 +97,7 @@ def check_whole(state: State, config: EngineConfig | ScalingConfig) -> tuple[Vio
     if scaling.repair_pending:
         for (stage, _), attempt in state.load._tables.attempts.items():
             found.unless(attempt.pending >= 0, Truth.NEGATIVE_PENDING, stage=stage, pending=attempt.pending)
-    side = state.kubernetes
+    side = state.kubernetes if isinstance(state, EngineState) else None
     if side is not None:
         _registered(side, found)
         _snapshots(side, found)

@@ -11,15 +11,17 @@ from pyrsistent import pmap
 
 from podtide.domain.backend.registry import Leaving
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
-from podtide.domain.engine import State
+from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes.allocator.executor_index import Created, ExecutorIndex, IndexTables, Joined
 from podtide.domain.kubernetes.allocator.state import AllocatorState, Flight, Round
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import LifecycleState
 from podtide.domain.kubernetes.lifecycle.tables import LifecycleTables
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, Run
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, Consumer
-from podtide.domain.protocol.config import AllocationConfig, EngineConfig
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.pods import PodNumber
+from podtide.domain.scaling.dynamic_allocation import State
 from podtide.domain.scaling.load import restored
 from podtide.domain.scaling.load_tables import Attempt
 from tests.simulation import invariants
@@ -31,25 +33,25 @@ ONE = PodNumber(1)
 
 
 @cache
-def lived() -> tuple[State, EngineConfig]:
+def lived() -> tuple[EngineState, EngineConfig]:
     """Three executors that run, and a fourth that is pending."""
     run = Play(case(cluster(calm_ms=11_100), target(0, 3), target(10_500, 4)), FIXED_POLICIES)
     run.storm(None)
     return run.loop.state, run.config
 
 
-def allocating(state: State, allocator: AllocatorState) -> State:
+def allocating(state: EngineState, allocator: AllocatorState) -> EngineState:
     assert state.kubernetes is not None
     return state._replace(side=replace(state.kubernetes, allocator=allocator))
 
 
-def allocator_of(state: State) -> AllocatorState:
+def allocator_of(state: EngineState) -> AllocatorState:
     assert state.kubernetes is not None
     assert state.kubernetes.allocator is not None
     return state.kubernetes.allocator
 
 
-def with_books(state: State, change: Callable[[IndexTables], object], *, derive: bool = False) -> State:
+def with_books(state: EngineState, change: Callable[[IndexTables], object], *, derive: bool = False) -> EngineState:
     """The fleet's books changed behind its back. ``derive``: its sums too."""
     allocator = allocator_of(state)
     books = allocator.fleet._tables.fork()
@@ -59,7 +61,7 @@ def with_books(state: State, change: Callable[[IndexTables], object], *, derive:
     return allocating(state, replace(allocator, fleet=ExecutorIndex(books)))
 
 
-def in_round(state: State, *, busy: bool = True, **changes: object) -> State:
+def in_round(state: EngineState, *, busy: bool = True, **changes: object) -> EngineState:
     """A round under way that has asked for a fifth pod, where the target is 5 and the store waits."""
     allocator = allocator_of(state)
     consumer = Consumer(DEFAULT_PROFILE, 4, 5, 1)
@@ -78,14 +80,14 @@ def in_round(state: State, *, busy: bool = True, **changes: object) -> State:
     return state._replace(side=replace(side, store=replace(side.store, subscribers=subscribers)))
 
 
-def with_registry(state: State, **changes: object) -> State:
+def with_registry(state: EngineState, **changes: object) -> EngineState:
     side = state.kubernetes
     assert side is not None
     registry = replace(side.backend.registry, **changes)  # type: ignore[arg-type]
     return state._replace(side=replace(side, backend=replace(side.backend, registry=registry)))
 
 
-def with_lifecycle(state: State, change: Callable[[LifecycleTables], object]) -> State:
+def with_lifecycle(state: EngineState, change: Callable[[LifecycleTables], object]) -> EngineState:
     side = state.kubernetes
     assert side is not None
     books = side.lifecycle._tables.fork()
@@ -93,7 +95,7 @@ def with_lifecycle(state: State, change: Callable[[LifecycleTables], object]) ->
     return state._replace(side=replace(side, lifecycle=LifecycleState(books)))
 
 
-def with_negative_pending(state: State) -> State:
+def with_negative_pending(state: EngineState) -> EngineState:
     attempt = Attempt((7, 0))
     attempt.profiles, attempt.started = (DEFAULT_PROFILE,), {1}
     tables = state.load.tables()
@@ -101,11 +103,11 @@ def with_negative_pending(state: State) -> State:
     return state._replace(load=restored(tables))
 
 
-def known(state: State) -> State:
+def known(state: EngineState) -> EngineState:
     return with_books(state, lambda books: books.known.add(PodNumber(4)), derive=True)
 
 
-Break = Callable[[State], State]
+Break = Callable[[EngineState], EngineState]
 CHEAP: list[tuple[Truth, Break]] = [
     (Truth.ID_NEVER_GIVEN, lambda s: with_books(s, lambda b: b.created.update({PodNumber(99): Created(DEFAULT_PROFILE, 0)}),
                                                 derive=True)),
@@ -144,7 +146,7 @@ def test_hold_of_a_state_that_the_machines_made() -> None:
     assert invariants.check(in_round(state), config) == ()
 
 
-def found(state: State, config: EngineConfig) -> set[Truth]:
+def found(state: EngineState, config: EngineConfig) -> set[Truth]:
     return {violation.what for violation in invariants.check(state, config)}
 
 
@@ -184,7 +186,7 @@ def test_targets_of_dynamic_allocation_are_within_their_bounds() -> None:
         state = state._replace(scaling=state.scaling._replace(targets=pmap({DEFAULT_PROFILE: target_})))
         dynamic = replace(config, scaling=scaling, dynamic=True)
         assert (Truth.TARGET_OUT_OF_RANGE in found(state, dynamic)) is wrong
-        alone = invariants.check_whole(state._replace(side=None), scaling)
+        alone = invariants.check_whole(State(state.load, state.scaling), scaling)
         assert ({violation.what for violation in alone} == {Truth.TARGET_OUT_OF_RANGE}) is wrong
 
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES
+from podtide.domain.protocol.application import AnyStimulus
 from tests.simulation.driver import Asking
 from tests.simulation.play import MODES, Play, play, shrink
 from tests.simulation.watcher import Broken, Name

@@ -25,15 +25,15 @@ from enum import Enum
 from typing import NamedTuple
 
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Life
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.router import MACHINES, Machine
 from podtide.domain.kubernetes.side import KubernetesState
-from podtide.domain.protocol.commands import Command, Step
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,
@@ -146,7 +146,7 @@ class Watcher:
 
     # ------------------------------------------------------------------------------------------------------ every step
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """One step was taken."""
         self.steps += 1
         state = taken.state
@@ -370,7 +370,7 @@ class Watcher:
             return Reason.RETIRED
         return Reason.GONE_EARLY if made.left and self.allocation.policies.forget_ghosts else None
 
-    def _pending_tasks(self, state: State, now: Millis) -> None:
+    def _pending_tasks(self, state: EngineState, now: Millis) -> None:
         if self.pending_wrong or self.config.scaling.repair_pending:
             return
         for profile, tally in state.load._tables.tallies.items():
@@ -417,7 +417,7 @@ class Watcher:
 
     # --------------------------------------------------------------------------------------------------------- the end
 
-    def settled(self, state: State) -> tuple[str, dict[str, Fact]] | None:
+    def settled(self, state: EngineState) -> tuple[str, dict[str, Fact]] | None:
         """What is still to come, once all is calm: None where the target is reached and the books are the cluster."""
         side, world = state.kubernetes, self.look()
         assert side is not None
@@ -442,7 +442,7 @@ class Watcher:
             return "books and cluster", {"odd": str(sorted(counted ^ live)[:9])}
         return None
 
-    def unsettled(self, state: State, at: Millis, what: str, facts: Mapping[str, Fact]) -> None:
+    def unsettled(self, state: EngineState, at: Millis, what: str, facts: Mapping[str, Fact]) -> None:
         """The bound has passed: say what it is called."""
         side, world = state.kubernetes, self.look()
         assert side is not None

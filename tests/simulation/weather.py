@@ -34,7 +34,7 @@ from podtide.domain.fakes.kubernetes.description import (
 )
 from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import EngineConfig
 from podtide.entrypoints.common.app_config import app_settings
 
 S: Final[Millis] = 1_000

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from podtide.adapters.recording.records.decisions import command_record
+from podtide.adapters.recording.records.commands import command_record
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.engine import AnyStimulus
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_commands import StopApplication
 from podtide.domain.protocol.pod_stimuli import Outcome
 

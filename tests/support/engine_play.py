@@ -13,19 +13,19 @@ from typing import Any, TypeVar, cast
 
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes.side import KubernetesState
-from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal
-from podtide.domain.protocol.config import (
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.cluster_config import (
     AllocationConfig,
     BackendConfig,
-    EngineConfig,
     KubernetesConfig,
     LifecycleConfig,
     ReplicasConfig,
-    ScalingConfig,
     SourcesConfig,
 )
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, DeletePods, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
@@ -113,7 +113,7 @@ class AppPlay:
         return [command for _, command in self.said[before:]]
 
     def _keep(self, step: Any) -> None:
-        self.state: State = step.state
+        self.state: EngineState = step.state
         self.reports.extend(step.reports)
         for command in step.commands:
             self.said.append((self.now, command))

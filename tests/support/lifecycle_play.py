@@ -13,7 +13,7 @@ from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
     LifecycleCommand,
     LifecycleInput,
 )
-from podtide.domain.protocol.config import LifecycleConfig
+from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CallFailure, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import (

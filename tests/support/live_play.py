@@ -8,8 +8,7 @@ from typing import Any
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.views.live.status import About
 from podtide.adapters.views.live.tracker import LiveTracker
-from podtide.domain.engine import AnyStimulus
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import AnyStimulus, EngineConfig
 from podtide.domain.protocol.pod_stimuli import Starting
 from tests.support.engine_play import Answers, AppPlay
 

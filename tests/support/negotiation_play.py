@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.cluster_config import ExclusionConfig, NegotiationConfig
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.config import ExclusionConfig, NegotiationConfig
 from podtide.domain.protocol.containers import (
     DECOMMISSIONING,
     Completion,

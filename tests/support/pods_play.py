@@ -18,8 +18,8 @@ from podtide.domain.jvm.instants import format_instant, java_instant
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorInput, AllocatorState, RecoveryNeeded
+from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.config import AllocationConfig
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CreateClaim,

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from podtide.adapters.recording import RecordingWriter, header_of
+from podtide.adapters.recording.header import header_of
 from podtide.adapters.recording.recorder import Recorder
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.fakes.kubernetes.description import KIND, Api, Description, Fault, Life, Stage, Verb
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_stimuli import TargetsSet
 from podtide.domain.protocol.stimuli import JobEnd, JobStage, JobStart, StageCompleted, StageSubmitted, UnpersistRDD
 from podtide.entrypoints.common.app_config import app_settings

@@ -11,7 +11,7 @@ from podtide.domain.conf.scaling_config import scaling_config
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.fakes.yarn.description import Executors, Manager, Master, Nodes, Queue, YarnDescription
-from podtide.domain.protocol.config import EngineConfig
+from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.rerun.plan import ExecutorShape, Plan
 
 NOW: Final = Constant(0)

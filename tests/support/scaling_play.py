@@ -13,9 +13,7 @@ from typing import Any
 
 import msgspec
 
-from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import State
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScalingCommand
 from podtide.domain.protocol.config import ScalingConfig
@@ -34,6 +32,8 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
     Tick,
 )
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import State
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.rules import needed_executors
@@ -77,7 +77,7 @@ class Play:
         self.cluster = cluster or Cluster()
         self.commands: list[ScalingCommand] = []
         self.reports: list[Report] = []
-        begun = engine.start(config, now)
+        begun = dynamic_allocation.start(config, now)
         self.state: State = begun.state
         self._carry_out(begun.commands)
 
@@ -86,7 +86,7 @@ class Play:
     def feed(self, *stimuli: Stimulus) -> None:
         """Take stimuli one by one, and the cluster's answers to what they lead to."""
         for stimulus in stimuli:
-            step = engine.step(self.state, stimulus, self.config, self.now)
+            step = dynamic_allocation.step(self.state, stimulus, self.config, self.now)
             self.state = step.state
             self.reports.extend(step.reports)
             self._carry_out(step.commands)

@@ -25,7 +25,6 @@ from msgspec import Raw, Struct
 from pyrsistent import pmap
 
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.engine import State
 from podtide.domain.jvm.hash_order import walk_order
 from podtide.domain.protocol.commands import Departure
 from podtide.domain.protocol.config import ProfileRules
@@ -33,6 +32,7 @@ from podtide.domain.protocol.reasons import Bound, Cause, Fact, Why
 from podtide.domain.protocol.resource_profiles import from_added
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.scaling import executor_monitor, load as loads
+from podtide.domain.scaling.dynamic_allocation import State
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.executor_trackers import SCALARS, Limits, MonitorTables, Removals, Tracker
 from podtide.domain.scaling.load import Load

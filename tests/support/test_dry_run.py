@@ -6,13 +6,9 @@ from typing import Any
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.fakes.driver.script import Targets
-from podtide.domain.protocol.config import (
-    AllocationConfig,
-    BackendConfig,
-    EngineConfig,
-    KubernetesConfig,
-    ScalingConfig,
-)
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig, BackendConfig, KubernetesConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import StopApplication
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_loop import AppLoop

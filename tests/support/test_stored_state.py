@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
-from podtide.domain.engine import State
 from podtide.domain.protocol.config import ProfileRules, ScalingConfig
 from podtide.domain.protocol.stimuli import (
     Answer,
@@ -28,6 +26,8 @@ from podtide.domain.protocol.stimuli import (
     Stop,
     Tick,
 )
+from podtide.domain.scaling import dynamic_allocation
+from podtide.domain.scaling.dynamic_allocation import State
 from podtide.domain.scaling.state import Removing, Resyncing, Updating
 from tests.support.stored_state import STATE_VERSION, StateError, decode, encode
 
@@ -40,9 +40,9 @@ CONFIG = ScalingConfig(
 
 
 def state_after(*stimuli: Stimulus, config: ScalingConfig = CONFIG) -> State:
-    state = engine.start(config, 0).state
+    state = dynamic_allocation.start(config, 0).state
     for stimulus in stimuli:
-        state = engine.step(state, stimulus, config, stimulus.at).state
+        state = dynamic_allocation.step(state, stimulus, config, stimulus.at).state
     return state
 
 
@@ -62,7 +62,7 @@ def awaiting(kind: type) -> State:
     state = state_after(ExecutorAdded(0, ExecutorId("1"), DEFAULT_PROFILE), Tick(3_000))
     if kind is Removing:
         return state
-    return engine.step(state, Answer(3_000, 2, (ExecutorId("1"),)), CONFIG, 3_000).state
+    return dynamic_allocation.step(state, Answer(3_000, 2, (ExecutorId("1"),)), CONFIG, 3_000).state
 
 
 @pytest.mark.parametrize("kind", [Updating, Removing, Resyncing])

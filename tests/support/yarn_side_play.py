@@ -13,16 +13,11 @@ from typing import Any, TypeVar
 
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Report, Step
-from podtide.domain.protocol.config import (
-    BackendConfig,
-    EngineConfig,
-    NegotiationConfig,
-    ReporterConfig,
-    ScalingConfig,
-    YarnConfig,
-)
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.cluster_config import BackendConfig, NegotiationConfig, ReporterConfig, YarnConfig
+from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor, Wake
 from podtide.domain.protocol.yarn_messages import (
@@ -112,7 +107,7 @@ class YarnPlay:
         self._keep(engine.advance(self.state, stimuli, self.config, self.now))
         return [command for _, command in self.said[before:]]
 
-    def _keep(self, step: Step[State, Command]) -> None:
+    def _keep(self, step: Step[EngineState, Command]) -> None:
         self.state = step.state
         self.reports.extend(step.reports)
         for command in step.commands:

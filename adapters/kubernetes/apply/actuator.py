@@ -38,7 +38,8 @@ from podtide.adapters.kubernetes.ratelimit import Jitter, Rate, RateLimiter, Thr
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,

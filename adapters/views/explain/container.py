@@ -17,7 +17,8 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.recording import AnyStimulus, RecordedStep, decided_record
+from podtide.adapters.recording.codec import RecordedStimulus, decided_record
+from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.views.explain.executor import (
     GONE,
@@ -29,9 +30,9 @@ from podtide.adapters.views.explain.executor import (
 )
 from podtide.adapters.views.stats.yarn import nearness
 from podtide.domain.base.units import ExecutorId, Millis
-from podtide.domain.engine import State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps, yarn_messages as ym
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import Completion, Container
@@ -107,7 +108,7 @@ class ContainerHistory(ExecutorHistory):
         """The history as plain data; times in milliseconds since the epoch."""
         return {**super().document(), "container": self.container, "host": self.host}
 
-    def step(self, step: RecordedStep, state: State | None) -> None:
+    def step(self, step: RecordedStep, state: EngineState | None) -> None:
         """See one step, and the state after it where it is known."""
         self._ends.clear()
         super().step(step, state)
@@ -118,7 +119,7 @@ class ContainerHistory(ExecutorHistory):
 
     # ---------------------------------------------------------------------------------------------------- what is heard
 
-    def _hear(self, at: Millis, stimulus: AnyStimulus) -> None:
+    def _hear(self, at: Millis, stimulus: RecordedStimulus) -> None:
         match stimulus:
             case ym.ResourcesAnswered(allocated=allocated, completed=completed):
                 for container in allocated:
@@ -312,7 +313,7 @@ class ContainerHistory(ExecutorHistory):
                 self._tell_before(given.at, given, matched)
         super().finish(end)
 
-    def _books(self, state: State) -> dict[str, str]:
+    def _books(self, state: EngineState) -> dict[str, str]:
         return container_books_of(state, self.executor, self.container)
 
     def _place(self) -> str:
@@ -328,7 +329,7 @@ class ContainerHistory(ExecutorHistory):
         return None if not self._asked else STARTING if self._up else LAUNCHING
 
 
-def container_books_of(state: State, executor: str, container: str | None) -> dict[str, str]:
+def container_books_of(state: EngineState, executor: str, container: str | None) -> dict[str, str]:
     """What the application master's and the driver's books say of an executor, by whose books they are."""
     side = state.yarn
     if side is None:

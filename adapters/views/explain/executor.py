@@ -15,16 +15,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from podtide.adapters.recording import AnyStimulus, RecordedStep, decided_record
+from podtide.adapters.recording.codec import RecordedStimulus, decided_record
 from podtide.adapters.recording.comparison import HoldBook
+from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.recording.records.codec import Plain
 from podtide.domain.backend.registry import Registry
 from podtide.domain.base.units import ExecutorId, Millis
-from podtide.domain.engine import State
+from podtide.domain.engine import EngineState
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
     INACTIVE_LABEL,
@@ -125,7 +127,7 @@ class ExecutorHistory:
         """Whether anything in the recording is about this executor."""
         return self.entries_total > 0
 
-    def step(self, step: RecordedStep, state: State | None) -> None:
+    def step(self, step: RecordedStep, state: EngineState | None) -> None:
         """See one step, and the state after it where it is known."""
         self._line = step.line
         for stimulus in step.stimuli:
@@ -168,7 +170,7 @@ class ExecutorHistory:
 
     # ---------------------------------------------------------------------------------------------------- what is heard
 
-    def _hear(self, at: Millis, stimulus: AnyStimulus) -> None:
+    def _hear(self, at: Millis, stimulus: RecordedStimulus) -> None:
         match stimulus:
             case ps.PodsUpdated(pods=pods):
                 for pod in pods:
@@ -347,7 +349,7 @@ class ExecutorHistory:
 
     # ------------------------------------------------------------------------------------------------ books and stages
 
-    def _read_books(self, at: Millis, state: State) -> None:
+    def _read_books(self, at: Millis, state: EngineState) -> None:
         books = self._books(state)
         if books == self.books:
             return
@@ -357,7 +359,7 @@ class ExecutorHistory:
             self._tell(at, "books", {"books": changed})
         self.books = books
 
-    def _books(self, state: State) -> dict[str, str]:
+    def _books(self, state: EngineState) -> dict[str, str]:
         return books_of(state, self.executor, self._number)
 
     def _place(self) -> str:
@@ -416,7 +418,7 @@ Flags = Sequence[tuple[bool, str]]
 """What may hold of an executor: whether it does, and how that reads."""
 
 
-def books_of(state: State, executor: str, number: PodNumber | None) -> dict[str, str]:
+def books_of(state: EngineState, executor: str, number: PodNumber | None) -> dict[str, str]:
     """What the driver's books say of an executor, by whose books they are; costs nothing but look-ups."""
     side = state.kubernetes
     if side is None:

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from typing import Any, Final
 
-from podtide.adapters.recording import RecordedStep, decided_record
+from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.recording.comparison import HoldBook
+from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.recording.records.codec import Plain
 from podtide.domain import engine
 from podtide.domain.base.units import ALWAYS, NEVER, Millis
-from podtide.domain.engine import State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol import yarn_messages as ym
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
-from podtide.domain.protocol.config import EngineConfig, YarnConfig
+from podtide.domain.protocol.application import Command, EngineConfig
+from podtide.domain.protocol.cluster_config import YarnConfig
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
 from podtide.domain.protocol.pods import PROFILE_LABEL
@@ -85,7 +87,7 @@ class MomentHistory:
         if step.commands:
             self._last.append(_told(step))
 
-    def settle(self, step: RecordedStep, state: State | None, config: EngineConfig) -> None:
+    def settle(self, step: RecordedStep, state: EngineState | None, config: EngineConfig) -> None:
         """The moment has come: ``step`` is the last one before it, ``state`` what it led to."""
         self.passed = True
         calls: dict[str, Plain] = {}
@@ -113,7 +115,7 @@ class MomentHistory:
         return {**self.before, "next": self.next}
 
 
-def standing(state: State, config: EngineConfig, now: Millis) -> Plain:
+def standing(state: EngineState, config: EngineConfig, now: Millis) -> Plain:
     """How an application stands: targets and pods by profile, executors, failures, the next timer.
 
     Costs one pass over the pods.
@@ -205,7 +207,7 @@ def _profile(allocator: YarnState, profile: Any) -> dict[str, int]:
     }
 
 
-def _timer(state: State, config: EngineConfig, now: Millis) -> Millis | None:
+def _timer(state: EngineState, config: EngineConfig, now: Millis) -> Millis | None:
     """When a timer runs next; None if only news can change anything."""
     due = engine.wake_due(state, config)
     return None if due == NEVER else now if due == ALWAYS else max(due, now)

@@ -15,7 +15,7 @@ from podtide.adapters.views.timeline.decisions import decided_rows, hold_words
 from podtide.adapters.views.timeline.scaling_rows import TimelineRow
 from podtide.adapters.views.timeline.yarn_decisions import location_words, named, short, text
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.config import INT_MAX
+from podtide.domain.protocol.cluster_config import INT_MAX
 
 Clock = Callable[[Millis], str]
 """A time since the start, as the page shows it."""

@@ -22,15 +22,17 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from podtide.adapters.recording.records.decisions import command_name, command_record, report_record
+from podtide.adapters.recording.records.commands import command_name, command_record
+from podtide.adapters.recording.records.decisions import report_record
 from podtide.adapters.text.format import lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.decisions import bound_words, decided_rows, exit_words
 from podtide.adapters.views.timeline.reasons import BACKEND, OUTSIDE, profile_words
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol import pod_commands as pc
-from podtide.domain.protocol.commands import Command, Decommission, Kill, Report, RequestTotal, ScheduleThrew, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScheduleThrew, Step
 from podtide.domain.protocol.pod_stimuli import TargetsSet
 from podtide.domain.protocol.reasons import Cause, Held, Phase, Remark, Threw
 
@@ -386,7 +388,9 @@ class TargetWatch:
         self._told: dict[int, int] = {}  # what was asked for or told of last
         self._seen: object = None
 
-    def moved(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> list[OutsideMove]:
+    def moved(
+        self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]
+    ) -> list[OutsideMove]:
         """What moved in this step that no ``RequestTotal`` of it says. Costs the profiles, and only if any moved."""
         moves: list[OutsideMove] = []
         for command in taken.commands:

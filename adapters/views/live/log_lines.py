@@ -29,19 +29,22 @@ from typing import IO, Any, Final, NamedTuple, Self, TypeAlias
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.notices import Level, Notice, Topic
-from podtide.adapters.recording.records.decisions import command_record, report_record
+from podtide.adapters.recording.records.commands import command_record
+from podtide.adapters.recording.records.decisions import report_record
 from podtide.adapters.recording.records.jsonl import encoded
 from podtide.adapters.text.format import lasting
 from podtide.adapters.text.page import Page
+from podtide.adapters.text.redactor import Redactor
 from podtide.adapters.text.safe import cause, escaped
 from podtide.adapters.views.live import events
 from podtide.adapters.views.live.status import REQUESTED, LiveSnapshot, alarms
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.redaction import Redaction, Redactor
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Report, Step
+from podtide.domain.conf.redaction import Redaction
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.reasons import Fact
 
 STATUS_MS: Final[Millis] = 30_000
@@ -125,7 +128,7 @@ class LiveLines:
 
     # ------------------------------------------------------------------------------------------------- from any thread
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See one step of the loop."""
         moves = tuple(self._targets.moved(now, stimuli, taken))
         if taken.commands or taken.reports or moves:

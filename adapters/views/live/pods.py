@@ -16,13 +16,13 @@ from typing import Any, Final
 from podtide.adapters.views.live.status import REQUESTED, STATES, ProfileFigures, TotalFigures
 from podtide.domain.backend.registry import Registry
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.kubernetes.allocator.executor_index import profile_of
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.kubernetes.snapshots import View
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
-from podtide.domain.protocol.commands import Command, Decommission, Kill
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Decommission, Kill
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Labels, Pod, PodNumber, PodState
 
 NUMBER_DIGITS_MAX: Final = 18

@@ -23,7 +23,8 @@ from typing import Any, Final
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Level, Notice, Topic
-from podtide.adapters.recording.records.decisions import command_name
+from podtide.adapters.recording.records.commands import command_name
+from podtide.adapters.text.redactor import Redactor
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.live import status
 from podtide.adapters.views.live.api_calls import Calls, HistogramCounter
@@ -32,10 +33,11 @@ from podtide.adapters.views.live.pods import PodCounts
 from podtide.adapters.views.stats.base import HoldKey, HoldTable
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.redaction import Redaction, Redactor
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.conf.redaction import Redaction
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol import pod_commands as pc
-from podtide.domain.protocol.commands import Command, ScheduleThrew, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import ScheduleThrew, Step
 from podtide.domain.protocol.pod_stimuli import Stopping
 from podtide.domain.protocol.reasons import Held, Threw
 
@@ -135,7 +137,7 @@ class LiveTracker:
                 self._step_last = now - roused
                 self._step_seconds.add(now - roused)
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See one step. Costs what it says, and the profiles."""
         side = taken.state.kubernetes
         assert side is not None, "a live run is of an application on a cluster"
@@ -219,7 +221,7 @@ class LiveTracker:
 
     # ------------------------------------------------------------------------------------------ what was decided, held
 
-    def _hear(self, now: Millis, taken: Step[State, Command]) -> None:
+    def _hear(self, now: Millis, taken: Step[EngineState, Command]) -> None:
         for command in taken.commands:
             self._counts[command_name(type(command)), cause_of(command).value] += 1
             if isinstance(command, pc.StopApplication):

@@ -14,15 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.sparklog.templates import Level, SparkLine
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew, Step
 from podtide.domain.protocol.reasons import Threw
 from podtide.domain.protocol.stimuli import ShuffleCleaned, StageSubmitted
+
+if TYPE_CHECKING:  # a replay of an event log writes Spark's log, too, and loads no machine of a cluster manager
+    from podtide.domain.engine import EngineState
+    from podtide.domain.protocol.application import AnyStimulus, Command
 
 LEVELS: Final[tuple[Level, ...]] = ("DEBUG", "INFO", "WARN", "ERROR")
 """From the lowest to the highest."""
@@ -129,7 +132,7 @@ class SparkLogObserver:
     def __init__(self, log: SparkLog) -> None:
         self._log = log
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """Write the lines of one step: of its reports, then of its commands."""
         del stimuli
         for report in taken.reports:

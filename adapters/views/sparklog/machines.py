@@ -26,10 +26,10 @@ from podtide.domain.kubernetes import resize_plugins, roll_plugin, snapshots_sto
 from podtide.domain.kubernetes.allocator.turn import MACHINE as ALLOCATOR
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.polling_source import REJECTED, STARTED_TWICE
+from podtide.domain.machine.turn import UTILS
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.pod_stimuli import DiskReport
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw
-from podtide.domain.protocol.turn import UTILS
 from podtide.domain.protocol.yarn_messages import EndApplication
 from podtide.domain.yarn import allocator_state as yarn, reporter, scheduler_backend as yarn_backend
 

@@ -20,11 +20,12 @@ from typing import Any, Final
 
 from podtide.adapters.views.stats.base import StatsBase
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol import pod_commands as pc
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause
@@ -69,7 +70,7 @@ class KubernetesStats(StatsBase):
         self._side: KubernetesState | None = None
         self._looked_at: AllocatorState | None = None
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See one step. Costs what it says, and the profiles."""
         self._pass(now)
         for stimulus in stimuli:

@@ -22,9 +22,10 @@ from typing import Any, ClassVar, Final
 
 from podtide.adapters.views.stats.base import StatsBase
 from podtide.domain.base.units import Millis
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol import yarn_messages as ym
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.containers import ANY_HOST
 from podtide.domain.protocol.pod_commands import AnswerRegistration, RemoveExecutor
@@ -88,7 +89,7 @@ class YarnStats(StatsBase):
         self._looked_at: YarnState | None = None
         self._pending = 0
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See one step. Costs what it says, and the profiles."""
         self._pass(now)
         hosts: dict[str, str] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from podtide.adapters.recording import AnyStimulus, decided_record
+from podtide.adapters.recording.codec import RecordedStimulus, decided_record
 from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline import scaling as timeline
@@ -23,7 +23,7 @@ from podtide.adapters.views.timeline.scaling_rows import Rows, TimelineRow, Word
 from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, container_words, heard_containers
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol import pod_stimuli as ps, stimuli as st
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
 
 TEXT_MAX: Final = 160
@@ -202,7 +202,7 @@ def call_words(command: Command) -> str:
     return decided_rows(decided_record(command))[0].what
 
 
-def heard(stimulus: AnyStimulus, calls: Mapping[int, str] | None = None) -> str:
+def heard(stimulus: RecordedStimulus, calls: Mapping[int, str] | None = None) -> str:
     """A stimulus in a line. ``calls``: by serial, the calls that outcomes answer, in words."""
     match stimulus:
         case ps.PodsUpdated(pods=pods):

@@ -34,9 +34,10 @@ from podtide.adapters.views.timeline.reasons import (
 )
 from podtide.adapters.views.timeline.scaling_rows import TimelineRow, Words
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol import pod_commands as pc
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal, ScheduleThrew, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew, Step
 from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
 from podtide.domain.protocol.reasons import Fact, Held, Phase, Threw, Why
 
@@ -117,7 +118,7 @@ class PodTimeline:
         self._known: object = None
         self._named = False
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See one step."""
         for stimulus in stimuli:
             self._hear(now, stimulus)
@@ -220,7 +221,7 @@ class PodTimeline:
         else:
             self._tail.append(moment)
 
-    def _aims(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def _aims(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """Targets that moved, and why: as the pods allocator knows them, or as they were asked for where it has none."""
         requests = self._asked
         for stimulus in stimuli:
@@ -256,7 +257,7 @@ class PodTimeline:
                 moment.before = before or 0
             moment.profile, moment.after, moment.cause, moment.facts = profile, after, cause, facts
 
-    def _targets_in(self, state: State) -> Mapping[ProfileId, int] | None:
+    def _targets_in(self, state: EngineState) -> Mapping[ProfileId, int] | None:
         """The targets that the side works towards; None where it keeps none of its own."""
         side = state.kubernetes
         return None if side is None or side.allocator is None else side.allocator.targets

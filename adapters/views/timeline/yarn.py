@@ -19,9 +19,9 @@ from podtide.adapters.views.timeline.kubernetes import IDS_KEPT, MergedMoment, P
 from podtide.adapters.views.timeline.scaling_rows import Words
 from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, named, released, text
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.protocol import yarn_messages as ym
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Cause
@@ -157,7 +157,7 @@ class YarnTimeline(PodTimeline):
         if oldest is not None and (not tail or tail[0] is not oldest):  # it fell out, and where it was with it
             self._placed.pop(oldest.order, None)
 
-    def _targets_in(self, state: State) -> Mapping[ProfileId, int] | None:
+    def _targets_in(self, state: EngineState) -> Mapping[ProfileId, int] | None:
         side = state.yarn
         return None if side is None else side.allocator.targets
 

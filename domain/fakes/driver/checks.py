@@ -14,7 +14,8 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.fakes.checks import delay_problem
 from podtide.domain.fakes.driver.script import Data, Jobs, Profile, Stage, Targets, Workload
 from podtide.domain.jvm.exceptions import SparkFault
-from podtide.domain.protocol.config import INT_MAX, ProfileRules
+from podtide.domain.protocol.cluster_config import INT_MAX
+from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.resource_profiles import CORES, CPUS, ResourceProfile, default_profile, tasks_per_executor
 
 TASKS_MAX: Final = 5_000_000

@@ -34,7 +34,7 @@ from podtide.domain.fakes.driver.jobs import clean
 from podtide.domain.fakes.driver.rows import Due, Ending, ExecutorRow, Kind, PodRow, Standing
 from podtide.domain.fakes.driver.script import Targets, Workload
 from podtide.domain.fakes.driver.tables import DriverTables, Plan
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,

@@ -52,7 +52,7 @@ from podtide.domain.fakes.kubernetes.rows import Application, Due, Kind, WatchSt
 from podtide.domain.fakes.kubernetes.tables import ClusterTables, Plan
 from podtide.domain.fakes.kubernetes.watch import begin as begin_watch, broke, mended, stop_watch
 from podtide.domain.fakes.tables import FakeCluster, due, tally
-from podtide.domain.protocol.config import SourcesConfig
+from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,

@@ -22,7 +22,7 @@ from podtide.domain.fakes.kubernetes.rows import (
     WatchState,
 )
 from podtide.domain.fakes.tables import FakeTables
-from podtide.domain.protocol.config import SourcesConfig
+from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR, PodManifest
 

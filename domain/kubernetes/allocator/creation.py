@@ -17,12 +17,12 @@ from podtide.domain.kubernetes.allocator import turn as ending
 from podtide.domain.kubernetes.allocator.state import ClaimWait, Flight, ListWait, PodWait, UndoWait
 from podtide.domain.kubernetes.allocator.turn import AllocatorTurn
 from podtide.domain.kubernetes.allocator.volume_claims import Wanted, reusable_claims, reuse, wanted_claims
+from podtide.domain.machine.turn import thrown
 from podtide.domain.protocol.allocation_policies import Consumer, Limits
 from podtide.domain.protocol.pod_commands import ClaimSpec, CountFailure, CreateClaim, CreatePod, DeletePod, ListClaims
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, CallFailure, Claim, Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Why
-from podtide.domain.protocol.turn import thrown
 
 NOT_FOUND: Final = 404
 

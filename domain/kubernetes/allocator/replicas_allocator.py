@@ -29,8 +29,9 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.hash_order import BUCKETS, grown, walk_order
 from podtide.domain.kubernetes.allocator.state import driver_pod_fault
+from podtide.domain.machine.turn import thrown, why
+from podtide.domain.protocol.cluster_config import ClaimTemplate, ReplicasConfig, claim_name
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import ClaimTemplate, ReplicasConfig, claim_name
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -42,7 +43,6 @@ from podtide.domain.protocol.pod_commands import (
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pods import DEPLOYMENT, STATEFULSET, UNNAMED_EXECUTOR
 from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
-from podtide.domain.protocol.turn import thrown, why
 
 MACHINES: Final = {STATEFULSET: "StatefulSetPodsAllocator", DEPLOYMENT: "DeploymentPodsAllocator"}
 

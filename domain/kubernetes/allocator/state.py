@@ -15,8 +15,9 @@ from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.kubernetes.allocator.back_off import QUIET, Slowdown
 from podtide.domain.kubernetes.allocator.executor_index import Census, ExecutorIndex, empty_index
+from podtide.domain.machine.holds import NO_HOLDS, HoldKey, Holds
+from podtide.domain.machine.turn import thrown
 from podtide.domain.protocol.allocation_policies import Consumer
-from podtide.domain.protocol.holds import NO_HOLDS, HoldKey, Holds
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -42,7 +43,6 @@ from podtide.domain.protocol.pod_stimuli import (
 )
 from podtide.domain.protocol.pods import PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Fact
-from podtide.domain.protocol.turn import thrown
 
 NOT_FOUND: Final = 404
 

@@ -12,12 +12,12 @@ from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes.allocator.executor_index_step import Draft
 from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorState, DeletionsChanged, Round
+from podtide.domain.machine.holds import HoldKey, settle
+from podtide.domain.machine.turn import Turn
+from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import AllocationConfig
-from podtide.domain.protocol.holds import HoldKey, settle
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Fact, Remark, Threw
-from podtide.domain.protocol.turn import Turn
 
 MACHINE: Final = "ExecutorPodsAllocator"
 

@@ -17,7 +17,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.jvm.quantities import parse_quantity
-from podtide.domain.protocol.config import ClaimTemplate, claim_name
+from podtide.domain.protocol.cluster_config import ClaimTemplate, claim_name
 from podtide.domain.protocol.pod_commands import ClaimSpec
 from podtide.domain.protocol.pod_stimuli import Claim
 from podtide.domain.protocol.pods import PodNumber

@@ -39,8 +39,8 @@ from podtide.domain.base.versioned import Versioned
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.lifecycle import exit_reasons
 from podtide.domain.kubernetes.lifecycle.tables import LifecycleTables
+from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import Pod, PodNumber, PodState, Snapshot

@@ -15,7 +15,7 @@ from podtide.adapters.conformance.scenario_configs import (
     yarn_scenario,
 )
 from podtide.domain.conf.settings import ConstructFailure
-from podtide.domain.protocol.config import AllocationConfig, ClaimTemplate, KubernetesConfig, ReplicasConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate, KubernetesConfig, ReplicasConfig
 from podtide.domain.protocol.pods import PodRules
 from tests.support.project import SHARED
 

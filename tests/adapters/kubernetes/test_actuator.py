@@ -28,7 +28,7 @@ from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.kubernetes.ratelimit import Backoff, Rate, Wait
 from podtide.adapters.notices import Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,

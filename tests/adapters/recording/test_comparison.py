@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, strategies as some
 from pyrsistent import pmap
 
-from podtide.adapters.recording import RecordedStep, decided_record
+from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.recording.comparison import DEPARTURES_MAX, HOLDS_MAX, Agreement, HoldBook, departures
+from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.recording.records.expectation import ABSENT
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol.commands import Command, Report
+from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.pod_stimuli import Wake
 from podtide.domain.protocol.pods import PodNumber

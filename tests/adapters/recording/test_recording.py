@@ -14,24 +14,12 @@ import pytest
 import zstandard
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.recording import (
-    AnyStimulus,
-    RecordedEnd,
-    RecordedPods,
-    RecordedStep,
-    RecordingError,
-    RecordingHeader,
-    RecordingWriter,
-    UnknownPolicy,
-    begins_recording,
-    header_of,
-    is_recording,
-    open_recording,
-    pods as recording_pods,
-    policy_words,
-    reader as recording_reader,
-    writer as recording_writer,
-)
+from podtide.adapters.recording import pods as recording_pods, reader as recording_reader, writer as recording_writer
+from podtide.adapters.recording.codec import RecordedStimulus
+from podtide.adapters.recording.header import RecordingError, RecordingHeader, UnknownPolicy, header_of, policy_words
+from podtide.adapters.recording.opening import begins_recording, is_recording
+from podtide.adapters.recording.reader import RecordedEnd, RecordedPods, RecordedStep, Recording
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.conf.redaction import REDACTED
 from podtide.domain.conf.spark_conf import from_mapping
@@ -64,7 +52,7 @@ def file_of(path: Path, *lines: str, header: str = FIRST) -> str:
 
 
 def steps_of(path: str | Path) -> tuple[list[RecordedStep], str | None]:
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         return list(recording), recording.cut
 
 
@@ -81,7 +69,7 @@ def test_a_recording_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
         writer.step(2_000, [PodsUpdated(2_000, (pod(1),)), Wake(2_000)], [create(2_000, 2)], [remark])
         writer.full(2_000)
         writer.step(3_000, [Tick(3_000)])
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         assert recording.header.app_id == "app"
         assert recording.header.seed == 7
         assert recording.header.conf == {"spark.executor.cores": "4"}
@@ -142,7 +130,7 @@ def test_a_list_says_only_what_changed() -> None:
     assert [part if isinstance(part, int) else (part.get("name"), part.get("same")) for part in lists[5]] == [
         ("exec-00000", None), 17, (None, "exec-00020"), 9_981
     ]  # fmt: skip
-    with open_recording("-", stdin=io.BytesIO(file.getvalue())) as recording:
+    with Recording("-", stdin=io.BytesIO(file.getvalue())) as recording:
         (*_, last) = recording
     assert last.stimuli == (Outcome(5, 1, pods=listed),)
 
@@ -199,7 +187,7 @@ def test_a_step_of_any_size_goes_into_lines_of_bounded_length(tmp_path: Path, mo
     lines = path.read_bytes().splitlines()
     assert max(map(len, lines)) <= 2_000
     assert sum(b'"more":true' in line for line in lines) > 20
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         entries = list(recording.entries())
         assert [step.at for step in recording] == [5, 6]
     first, full, *_ = entries
@@ -242,7 +230,7 @@ def test_a_full_table_forgets_nothing_that_matters(tmp_path: Path, monkeypatch: 
     path = tmp_path / "r"
     pods = tuple(pod(number) for number in range(6))
     heavy = pod(1, message="x" * 3_000)
-    story: list[tuple[AnyStimulus, ...]] = [
+    story: list[tuple[RecordedStimulus, ...]] = [
         (PodsReplaced(1, pods),), (PodsReplaced(2, pods),), (PodsUpdated(3, (heavy,)),), (PodsUpdated(4, (pod(1),)),),
         (PodsUpdated(5, pods),), (PodsReplaced(6, tuple(reversed(pods))),), (PodsReplaced(7, ()),),
     ]  # fmt: skip
@@ -413,13 +401,13 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes, said: s
     path = tmp_path / "r"
     path.write_bytes(content)
     with pytest.raises(RecordingError) as refusal:
-        open_recording(str(path))
+        Recording(str(path))
     assert str(refusal.value).endswith(said)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="there is no such file or folder"):
-        open_recording(str(tmp_path / "none"))
+        Recording(str(tmp_path / "none"))
 
 
 # -------------------------------------------------------------------------------------------------------------------- cut
@@ -531,7 +519,7 @@ def test_a_full_disk_is_told_once_and_what_was_written_reads(compress: bool) -> 
         with pytest.raises(RecordingError, match="No space left on device"):
             again()
     writer.abandon()
-    with open_recording("-", stdin=io.BytesIO(disk.getvalue())) as recording:
+    with Recording("-", stdin=io.BytesIO(disk.getvalue())) as recording:
         steps = list(recording)
         assert len(steps) > 3
         assert recording.cut is not None
@@ -606,14 +594,14 @@ def test_secrets_stay_out(tmp_path: Path) -> None:
         assert "hunter2" not in text
         assert "hush" not in text
         assert REDACTED not in text
-        with open_recording(str(path)) as recording:
+        with Recording(str(path)) as recording:
             assert recording.header.conf["spark.executor.cores"] == "4"
             assert "spark.my.password" in recording.header.redacted
             assert "spark.mine" in recording.header.redacted
             again = recording.header
     # A recording of a replay keeps them out too, and keeps saying what was taken out.
     RecordingWriter(str(path), again, overwrite=True).close()
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         assert recording.header == again
 
 
@@ -621,7 +609,7 @@ def test_the_conf_comes_back_under_the_recorded_defaults(tmp_path: Path) -> None
     conf = from_mapping({"spark.executor.cores": "4"}, "a test", parse_version("3.3.1"))
     path = tmp_path / "r"
     RecordingWriter(str(path), header_of("app", conf, 5, "live")).close()
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         again = recording.header.spark_conf()
         assert again.version.release == (3, 3, 1)
         assert again.settings["spark.executor.cores"].value == "4"
@@ -637,7 +625,7 @@ def test_policies_come_back_by_name(tmp_path: Path, policies: Policies) -> None:
     path = tmp_path / "r"
     RecordingWriter(str(path), header_of("app", from_mapping({}, "a test"), 0, "live", policies=policies)).close()
     own = {str(policy_words(Policies(split=greedy))["split"]): greedy}
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         assert recording.header.policies_used(own) == policies
         if policies.split is greedy:
             with pytest.raises(UnknownPolicy, match="greedy"):
@@ -696,7 +684,7 @@ def test_a_compressed_recording_is_known_too(tmp_path: Path) -> None:
     assert is_recording(str(path))
     stdin = io.BufferedReader(io.BytesIO(path.read_bytes()))
     assert is_recording("-", stdin=stdin)
-    with open_recording("-", stdin=stdin) as recording:
+    with Recording("-", stdin=stdin) as recording:
         assert len(recording.header.conf) == 200
         assert list(recording) == []
     assert not is_recording(str(tmp_path / "none"))
@@ -708,7 +696,7 @@ def test_a_pipe_can_be_read_once() -> None:
     file = io.BytesIO()
     with RecordingWriter(file, HEADER) as writer:
         writer.step(1, [Wake(1)])
-    with open_recording("-", stdin=io.BytesIO(file.getvalue())) as recording:
+    with Recording("-", stdin=io.BytesIO(file.getvalue())) as recording:
         assert len(list(recording)) == 1
         for again in (lambda: list(recording), lambda: list(recording.since(0))):
             with pytest.raises(RecordingError, match="only once"):
@@ -725,7 +713,7 @@ def test_looking_from_the_middle_decodes_nothing_before(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     lines[1] = "damaged"
     path.write_text("\n".join((*lines, "")))
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
 
         def seen(at: int) -> list[int]:
             return [entry.at for entry in recording.since(at) if isinstance(entry, RecordedStep)]

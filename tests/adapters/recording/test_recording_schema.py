@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from referencing import Registry, Resource
 
-from podtide.adapters.recording import RecordingHeader, RecordingWriter, header_of, open_recording
 from podtide.adapters.recording.codec import MORE_PODS, stimulus_forms
-from podtide.adapters.recording.header import header_line
+from podtide.adapters.recording.header import RecordingHeader, header_line, header_of
 from podtide.adapters.recording.pods import FORM
+from podtide.adapters.recording.reader import Recording
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES
 from tests.properties.pod_happenings import POD_STIMULI, STIMULI, YARN_STIMULI, Taken, anything_once, stories
@@ -81,7 +82,7 @@ def test_the_example_in_the_documentation_is_a_recording() -> None:
     for line in example.splitlines():
         VALIDATOR.validate(json.loads(line))
     whole = header_line(HEADER) + example.encode()
-    with open_recording("-", stdin=io.BytesIO(whole)) as recording:
+    with Recording("-", stdin=io.BytesIO(whole)) as recording:
         pods = [[(pod.name, pod.phase) for pod in step.stimuli[0].pods] for step in recording]  # type: ignore[union-attr]
     assert pods[2:] == [[("e-1", "Running"), ("e-2", "Running")], [("e-2", "Running"), ("e-3", None)]]
 

@@ -7,11 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from podtide.adapters.recording import RecordingHeader, RecordingWriter, decided_record, decided_value, open_recording
-from podtide.adapters.recording.codec import UnreadableLine
+from podtide.adapters.recording.codec import UnreadableLine, decided_record, decided_value
+from podtide.adapters.recording.header import RecordingHeader
+from podtide.adapters.recording.reader import Recording
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import NodeReport, Resource
 from podtide.domain.protocol.pod_stimuli import KillRequested, Stopping
@@ -40,7 +42,7 @@ class RecordedPlay(YarnPlay):
         writer.step(0, (), *engine.launch(CONFIG, 0)[1:])
         super().__init__(CONFIG)
 
-    def feed(self, *stimuli: engine.AnyStimulus) -> list[Command]:
+    def feed(self, *stimuli: AnyStimulus) -> list[Command]:
         """Take stimuli in one step, and write it down."""
         step = engine.advance(self.state, stimuli, self.config, self.now)
         self.writer.step(self.now, stimuli, step.commands, step.reports)
@@ -76,7 +78,7 @@ def recorded() -> bytes:
 
 
 def test_a_run_on_yarn_decides_the_same_again() -> None:
-    with open_recording("-", stdin=io.BytesIO(recorded())) as recording:
+    with Recording("-", stdin=io.BytesIO(recorded())) as recording:
         steps = list(recording)
         assert recording.header.racks == {"h1": "/r1"}
     begun = engine.launch(CONFIG, 0)
@@ -84,7 +86,7 @@ def test_a_run_on_yarn_decides_the_same_again() -> None:
     assert (steps[0].commands, steps[0].reports) == (begun.commands, begun.reports)
     kinds: set[str] = set()
     for step in steps[1:]:
-        stimuli = cast(tuple[engine.AnyStimulus, ...], step.stimuli)
+        stimuli = cast(tuple[AnyStimulus, ...], step.stimuli)
         again = engine.advance(state, stimuli, CONFIG, step.at)
         assert again.commands == step.commands
         assert again.reports == step.reports

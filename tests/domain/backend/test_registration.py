@@ -21,7 +21,7 @@ from podtide.domain.protocol.backend_messages import (
     RequestTotals,
     TargetsForwarded,
 )
-from podtide.domain.protocol.config import BackendConfig
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, ExitReason, MarkPods
 from podtide.domain.protocol.pod_stimuli import CallFailure, DecommissionRequested, Outcome, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause

@@ -35,8 +35,8 @@ from podtide.domain.protocol.backend_messages import (
     StopAllocator,
     TargetsForwarded,
 )
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.config import BackendConfig
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,

@@ -13,7 +13,7 @@ from podtide.domain.conf.settings import Notice, Refused
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
-from podtide.domain.protocol.config import (
+from podtide.domain.protocol.cluster_config import (
     INT_MAX,
     AllocationConfig,
     BackendConfig,

@@ -11,7 +11,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.conf.spark_conf import ConfError, from_mapping
 from podtide.domain.conf.volumes import PREFIX, VOLUMES_MAX, claim_templates, executor_volumes
-from podtide.domain.protocol.config import ClaimTemplate
+from podtide.domain.protocol.cluster_config import ClaimTemplate
 
 ORDERS = json.loads((Path(__file__).parent / "volume_orders.json").read_text())
 CLASSES = {

@@ -9,7 +9,7 @@ from podtide.domain.conf.settings import ConstructFailure, Level, Refused
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import YarnSettings, yarn_config
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
-from podtide.domain.protocol.config import ExclusionConfig, ReporterConfig, YarnConfig
+from podtide.domain.protocol.cluster_config import ExclusionConfig, ReporterConfig, YarnConfig
 from podtide.domain.protocol.containers import Resource
 
 EXPIRY = "spark.hadoop.yarn.am.liveness-monitor.expiry-interval-ms"

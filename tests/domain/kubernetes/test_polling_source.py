@@ -10,7 +10,7 @@ from podtide.domain.base.units import NEVER
 from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes import polling_source as polling
 from podtide.domain.kubernetes.polling_source import PollingConfig, PollingInput, Start, Stop
-from podtide.domain.protocol.config import SourcesConfig
+from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, Wake
 from podtide.domain.protocol.pods import PodManifest

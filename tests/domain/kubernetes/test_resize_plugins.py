@@ -23,7 +23,7 @@ from podtide.domain.kubernetes.resize_plugins import (
     start_claims,
     start_pods,
 )
-from podtide.domain.protocol.config import ResizeConfig
+from podtide.domain.protocol.cluster_config import ResizeConfig
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     ClaimsMeasured,

@@ -24,7 +24,7 @@ from podtide.domain.kubernetes.roll_plugin import (
     roll,
     start,
 )
-from podtide.domain.protocol.config import RollConfig
+from podtide.domain.protocol.cluster_config import RollConfig
 from podtide.domain.protocol.pod_stimuli import (
     DecommissionRequested,
     ExecutorsSummarized,

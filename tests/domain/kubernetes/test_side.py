@@ -13,7 +13,7 @@ from podtide.domain.kubernetes.router import MACHINES, Machine
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
 from podtide.domain.protocol.backend_messages import Requested
-from podtide.domain.protocol.config import KubernetesConfig, LifecycleConfig, RollConfig
+from podtide.domain.protocol.cluster_config import KubernetesConfig, LifecycleConfig, RollConfig
 from podtide.domain.protocol.pod_commands import (
     CreateConfigMap,
     CreatePod,

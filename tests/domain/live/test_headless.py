@@ -10,14 +10,13 @@ from hypothesis import given, settings, strategies as st
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.fakes.driver.script import Targets
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.cluster import Application, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Life, NodeGroup, Stage
 from podtide.domain.live import headless
 from podtide.domain.live.headless import HeadlessConfig, HeadlessState
-from podtide.domain.protocol.commands import Command
+from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, ExitReason, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import (
     ExecutorDisconnected,

@@ -26,7 +26,7 @@ from podtide.domain.protocol.allocation_policies import (
     size_by_limits,
     split_evenly,
 )
-from podtide.domain.protocol.config import AllocationConfig, ClaimTemplate
+from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePods
 from podtide.domain.protocol.pod_stimuli import KnownExecutors
 from podtide.domain.protocol.pods import PodNumber

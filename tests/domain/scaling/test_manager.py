@@ -7,7 +7,6 @@ from math import inf, nan
 
 import pytest
 
-from podtide.domain import engine
 from podtide.domain.base.units import ALWAYS, DEFAULT_PROFILE, LAST_MS, NEVER, ExecutorId, ProfileId
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew
@@ -23,6 +22,7 @@ from podtide.domain.protocol.stimuli import (
     Tick,
     UnschedulableTaskSetAdded,
 )
+from podtide.domain.scaling import dynamic_allocation
 from podtide.domain.scaling.load import Demand
 from podtide.domain.scaling.manager import timer_end
 from podtide.domain.scaling.rules import need, needed_executors, total_need
@@ -202,11 +202,11 @@ def test_a_round_waits_for_the_answer_to_a_moved_target() -> None:
     request = play.requests()[-1]
     assert play.target() == 1
     assert play.increment() == 1
-    assert engine.due(play.state, play.config) == NEVER
+    assert dynamic_allocation.due(play.state, play.config) == NEVER
     for _ in range(3):
         assert play.tick(SECOND) == []
     play.feed(Answer(play.now, request.serial - 1))  # not the answer that is waited for
-    assert engine.due(play.state, play.config) == NEVER
+    assert dynamic_allocation.due(play.state, play.config) == NEVER
     play.feed(Answer(play.now, request.serial))
     assert play.increment() == 2
     # The timer starts anew when the round began, not when the answer came.
@@ -261,7 +261,7 @@ def test_a_refused_kill_is_repeated_at_every_tick_and_told_once() -> None:
     for _ in range(3):
         play.now += 100
         play.tick(3 * SECOND)
-        assert engine.due(play.state, play.config) == ALWAYS
+        assert dynamic_allocation.due(play.state, play.config) == ALWAYS
     assert play.kills() == [("1", "2")] * 3
     assert [(r.phase, r.bound) for r in play.reports if isinstance(r, Held)] == [(Phase.BEGAN, Bound.REFUSED_KILL)]
     play.cluster = Cluster()
@@ -273,7 +273,7 @@ def test_due_while_a_listed_executor_that_would_go_has_left() -> None:
     play = idle_fleet(2, cluster=Cluster(refuses_all=True))
     play.tick(3 * SECOND)
     play.leave(1)
-    assert engine.due(play.state, play.config) == ALWAYS
+    assert dynamic_allocation.due(play.state, play.config) == ALWAYS
     play.tick(100)
     assert play.kills()[-1] == ("2",)
 
@@ -336,17 +336,17 @@ def test_a_need_below_the_minimum_starts_the_increment_over_and_is_due() -> None
     play.end(0, range(7))
     assert (play.target(), play.need(), play.increment()) == (3, 2, 4)
     play.config = replace(CONFIG, executors_min=3)
-    assert engine.due(play.state, play.config) == ALWAYS
+    assert dynamic_allocation.due(play.state, play.config) == ALWAYS
     assert play.tick(100) == []
     assert (play.target(), play.increment()) == (3, 1)
-    assert engine.due(play.state, play.config) > play.now
+    assert dynamic_allocation.due(play.state, play.config) > play.now
 
 
 def test_nothing_follows_a_stop() -> None:
     play = idle_fleet(2)
     play.feed(Stop(play.now))
     assert play.tick(10 * SECOND) == []
-    assert engine.due(play.state, play.config) == NEVER
+    assert dynamic_allocation.due(play.state, play.config) == NEVER
 
 
 def test_an_answer_that_nobody_waits_for_is_let_pass() -> None:
@@ -362,17 +362,17 @@ def test_an_answer_that_nobody_waits_for_is_let_pass() -> None:
 def test_an_unknown_profile_makes_every_round_throw_until_it_is_known() -> None:
     play = Play(CONFIG)
     play.stage(0, 1, profile=GPU)
-    assert engine.due(play.state, play.config) == ALWAYS
+    assert dynamic_allocation.due(play.state, play.config) == ALWAYS
     play.tick()
     message = f"org.apache.spark.SparkException: ResourceProfileId {GPU} not found!"
     assert play.reports == [ScheduleThrew(0, message)]
     fault = needed_executors(play.state.scaling, play.state.load, CONFIG, ProfileId(GPU))
     assert isinstance(fault, SparkFault)
-    assert engine.due(play.state, play.config) == NEVER
+    assert dynamic_allocation.due(play.state, play.config) == NEVER
     play.tick(100)
     assert play.reports[-1] == ScheduleThrew(100, message, repeated=True)
     play.announce(GPU, executor={"cores": 1}, task={"cpus": 1.0})
-    assert engine.due(play.state, play.config) == ALWAYS
+    assert dynamic_allocation.due(play.state, play.config) == ALWAYS
     play.tick(900)
     assert play.target(GPU) == 1
 
@@ -506,15 +506,15 @@ def test_due_follows_the_config_that_it_is_given() -> None:
     while play.target() < 4:
         play.add()
     play.tick(100)
-    assert engine.due(play.state, play.config) > play.now
+    assert dynamic_allocation.due(play.state, play.config) > play.now
     wide = replace(CONFIG, profile_rules=ProfileRules(executor_cores=4))
-    assert engine.due(play.state, wide) == ALWAYS
+    assert dynamic_allocation.due(play.state, wide) == ALWAYS
     assert needed_executors(play.state.scaling, play.state.load, wide, DEFAULT_PROFILE) == 1
     play.config = wide
     play.tick(100)
     assert play.target() == 1
     same = replace(wide, profile_rules=ProfileRules(executor_cores=4))
-    assert engine.due(play.state, same) == engine.due(play.state, wide)
+    assert dynamic_allocation.due(play.state, same) == dynamic_allocation.due(play.state, wide)
 
 
 def test_a_tick_with_nothing_to_do_changes_nothing() -> None:
@@ -524,7 +524,7 @@ def test_a_tick_with_nothing_to_do_changes_nothing() -> None:
     play.run(0, [0])
     play.tick(100)
     before = play.state.scaling
-    step = engine.step(play.state, Tick(play.now + 100), play.config, play.now + 100)
+    step = dynamic_allocation.step(play.state, Tick(play.now + 100), play.config, play.now + 100)
     assert step.state.scaling == before
     assert (step.commands, step.reports) == ((), ())
 
@@ -541,6 +541,6 @@ def test_the_total_need_leaves_out_what_cannot_be_known() -> None:
     known.stage(0, 3)
     known.tick()
     assert total_need(known.state.scaling, known.state.load, CONFIG) == 3
-    assert engine.due(known.state, CONFIG) == SECOND
+    assert dynamic_allocation.due(known.state, CONFIG) == SECOND
     wide = replace(CONFIG, profile_rules=ProfileRules(executor_cores=4))
     assert total_need(known.state.scaling, known.state.load, wide) == 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
-from podtide.domain.protocol.config import NegotiationConfig, ReporterConfig, YarnConfig
+from podtide.domain.protocol.cluster_config import NegotiationConfig, ReporterConfig, YarnConfig
 from podtide.domain.recorded.application import Application, Executor, Leave
 from podtide.domain.whatif.fit_behaviour import fit
 from podtide.domain.whatif.fit_containers import REPLAYED_MAX, Request, launches, status_of, stops

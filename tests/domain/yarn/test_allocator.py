@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ProfileId
-from podtide.domain.protocol.config import ContainerRules, ExclusionConfig, ProfileRules
+from podtide.domain.protocol.cluster_config import ContainerRules, ExclusionConfig
+from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.containers import ContainerId, Resource
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why

@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 from podtide.domain.base.units import ProfileId
-from podtide.domain.protocol.config import ContainerRules, ProfileRules
+from podtide.domain.protocol.cluster_config import ContainerRules
+from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.containers import ContainerSpec, Resource
 from podtide.domain.protocol.resource_profiles import ResourceProfile
 from podtide.domain.yarn.container_specs import container_spec, unknown_resources

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
-from podtide.domain.protocol.config import NegotiationConfig
+from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.containers import Completion, ContainerId, NodeReport
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Threw

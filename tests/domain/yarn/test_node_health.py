@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.backend.failure_tracker import Failures
-from podtide.domain.protocol.config import ExclusionConfig
+from podtide.domain.protocol.cluster_config import ExclusionConfig
 from podtide.domain.yarn.node_health import NODES_UNKNOWN, Difference, Health
 
 ON = ExclusionConfig(enabled=True, timeout_ms=100)

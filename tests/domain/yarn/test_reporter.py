@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.protocol.config import ReporterConfig
+from podtide.domain.protocol.cluster_config import ReporterConfig
 from podtide.domain.protocol.reasons import Cause, Threw
 from podtide.domain.protocol.yarn_messages import Beat, EndApplication
 from podtide.domain.yarn import reporter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from podtide.domain.protocol.config import NegotiationConfig
+from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.yarn_messages import (
     CallResourceManager,

@@ -25,7 +25,7 @@ from podtide.domain.protocol.backend_messages import (
     YarnBackendCommand,
     YarnBackendInput,
 )
-from podtide.domain.protocol.config import BackendConfig
+from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.containers import ContainerSpec, Resource
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,

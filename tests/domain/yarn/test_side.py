@@ -6,9 +6,11 @@ import pytest
 
 from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
+from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.backend_messages import HostsExcluded
+from podtide.domain.protocol.cluster_config import ContainerRules, ExclusionConfig
 from podtide.domain.protocol.commands import RequestTotal
-from podtide.domain.protocol.config import ContainerRules, EngineConfig, ExclusionConfig, ScalingConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor, StopSource
 from podtide.domain.protocol.pod_stimuli import (

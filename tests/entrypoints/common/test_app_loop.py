@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
-from podtide.domain.protocol.commands import Command, Kill, RequestTotal, Step
-from podtide.domain.protocol.config import EngineConfig, ScalingConfig
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.commands import Kill, RequestTotal, Step
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated, Starting, TargetsSet, Wake
 from podtide.domain.protocol.stimuli import StageSubmitted
@@ -57,9 +58,9 @@ class Notebook:
 
     def __init__(self) -> None:
         self.steps: list[tuple[Millis, list[str], int]] = []
-        self.states: list[State] = []
+        self.states: list[EngineState] = []
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         self.steps.append((now, [type(stimulus).__name__ for stimulus in stimuli], len(taken.commands)))
         self.states.append(taken.state)
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.live.headless import HeadlessConfig
 from podtide.domain.live.shadow import Deed, Difference, Same, ShadowConfig
-from podtide.domain.protocol.commands import Command, Kill
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Kill
 from podtide.domain.protocol.pod_commands import (
     CreatePod,
     DeletePods,

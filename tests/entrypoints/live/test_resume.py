@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from returns.pipeline import is_successful
 
-from podtide.adapters.recording import RecordingError, RecordingWriter, header_of, open_recording
+from podtide.adapters.recording.header import RecordingError, header_of
+from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.recorder import Recorder
+from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.conf.spark_conf import from_arguments
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES
+from podtide.domain.protocol.application import AnyStimulus
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
 from podtide.entrypoints.common.app_config import AppSettings, app_settings
@@ -75,7 +77,7 @@ def gone_on(path: Path, app: AppSettings) -> Any:
 
 
 def agrees(path: Path) -> bool:
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         rerun = Redecision(recording, terms_of(recording.header, ReplayWishes()), stop_at_divergence=True)
         rerun.run()
         return rerun.agreement.divergence is None and rerun.steps > 0

@@ -17,7 +17,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from podtide.adapters.recording import open_recording
+from podtide.adapters.recording.reader import Recording
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.reasons import Bound, Held, Phase
 from podtide.entrypoints.cli import podtide
@@ -139,7 +139,7 @@ def test_what_held_pods_back_sums_to_what_the_recording_says(tmp_path: Path) -> 
     since: dict[tuple[Bound, int], int] = {}
     summed: dict[tuple[str, int], int] = {}
     created = 0
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         for step in recording:
             created += sum(isinstance(command, CreatePod) for command in step.commands)
             for report in step.reports:
@@ -321,7 +321,7 @@ def test_another_seed_is_another_story(tmp_path: Path) -> None:
 def test_a_compressed_recording_holds_the_same(tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.jsonl.zst"):
         assert asked("--targets", "0:5", "--record", tmp_path / name).code == 0
-    with open_recording(str(tmp_path / "a.jsonl")) as one, open_recording(str(tmp_path / "a.jsonl.zst")) as other:
+    with Recording(str(tmp_path / "a.jsonl")) as one, Recording(str(tmp_path / "a.jsonl.zst")) as other:
         assert [repr(step.stimuli) for step in one] == [repr(step.stimuli) for step in other]
         assert one.cut is None
 
@@ -450,7 +450,7 @@ def test_a_reader_that_has_gone_costs_no_recording(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.close()
         process.wait(timeout=60)
-    with open_recording(str(path)) as recording:
+    with Recording(str(path)) as recording:
         assert sum(1 for _ in recording) > 10
         assert recording.cut is None
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from podtide.adapters.files import cluster as world_file
-from podtide.adapters.recording import open_recording
+from podtide.adapters.recording.reader import Recording
 from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod
 from podtide.entrypoints.cli import podtide
 from podtide.entrypoints.simulate.command import simulate
@@ -85,7 +85,7 @@ def start_ups(recording: Path) -> list[int]:
     """How long each executor took from the request for its pod to its registration, ms."""
     asked_at: dict[str, int] = {}
     took = []
-    with open_recording(str(recording)) as opened:
+    with Recording(str(recording)) as opened:
         for step in opened:
             for command in step.commands:
                 if isinstance(command, CreatePod):

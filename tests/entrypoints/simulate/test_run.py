@@ -11,12 +11,13 @@ import pytest
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
 from podtide.domain.fakes.driver.script import Job, Jobs, Stage, Targets, Workload
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Description, Life
-from podtide.domain.protocol.commands import Command, Step
+from podtide.domain.protocol.application import AnyStimulus, Command
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import CreatePod, DecommissionExecutors, StopApplication
 from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized, RegisterExecutor, TargetsSet
 from podtide.domain.protocol.pods import PodNumber
@@ -42,7 +43,7 @@ class Watcher:
     def __init__(self) -> None:
         self.steps: list[tuple[Millis, tuple[AnyStimulus, ...], tuple[Command, ...]]] = []
 
-    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[State, Command]) -> None:
+    def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         self.steps.append((now, tuple(stimuli), taken.commands))
 
     def heard(self, kind: type[Any]) -> list[Any]:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyrsistent import pmap
 
-from podtide.adapters.recording.records.decisions import command_record, pod_command_forms, report_record
+from podtide.adapters.recording.records.commands import command_record, pod_command_forms
+from podtide.adapters.recording.records.decisions import report_record
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol.commands import Departure, Kill, RequestTotal, TargetChange
 from podtide.domain.protocol.pod_commands import (

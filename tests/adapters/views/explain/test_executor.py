@@ -6,7 +6,7 @@ from typing import Any
 
 from pyrsistent import pmap
 
-from podtide.adapters.recording import RecordedStep
+from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.views.explain.executor import HEAD, STAGES_MAX, TAIL, ExecutorHistory
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps

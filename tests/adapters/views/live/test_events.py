@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
-from podtide.adapters.recording.records.decisions import command_name, command_record
+from podtide.adapters.recording.records.commands import command_name, command_record
 from podtide.adapters.views.live.events import (
     LEVELS,
     ExecutorRanges,

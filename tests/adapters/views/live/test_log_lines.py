@@ -17,8 +17,8 @@ from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import from_mapping
+from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_commands import MarkPods
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 from tests.support.engine_play import S, config

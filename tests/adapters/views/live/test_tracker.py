@@ -27,8 +27,8 @@ from podtide.adapters.views.live.status import (
 from podtide.adapters.views.live.tracker import DECISIONS_KEPT, NOTICES_KEPT, POINTS_MAX, LiveTracker
 from podtide.domain.base.tables import Table
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.kubernetes.allocator.executor_index import profile_of
+from podtide.domain.protocol.application import AnyStimulus
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import CreatePod, MarkPods
 from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorDisconnected, PodsUpdated, Stopping, Wake

@@ -25,7 +25,7 @@ from podtide.domain.kubernetes.resize_plugins import resize_claims, resize_pods,
 from podtide.domain.kubernetes.roll_plugin import Roll, roll, start
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.backend_messages import BackendInput, LossReported, RequestMore
-from podtide.domain.protocol.config import BackendConfig, ResizeConfig, RollConfig
+from podtide.domain.protocol.cluster_config import BackendConfig, ResizeConfig, RollConfig
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
 from podtide.domain.protocol.yarn_messages import EndApplication

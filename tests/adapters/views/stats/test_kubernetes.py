@@ -11,9 +11,9 @@ from podtide.adapters.views.stats import base as story_books
 from podtide.adapters.views.stats.kubernetes import KubernetesStats
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus, State
+from podtide.domain.engine import EngineState
+from podtide.domain.protocol.application import AnyStimulus, EngineConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.config import EngineConfig
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePods
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Starting
 from podtide.domain.protocol.reasons import Bound, Held, Phase
@@ -271,7 +271,7 @@ def test_executors_above_the_target() -> None:
 
 def said(story: KubernetesStats, at: Millis, *reports: Report) -> None:
     """A step in which nothing but these reports was said."""
-    state: State = engine.launch(config(initial=0), 0).state
+    state: EngineState = engine.launch(config(initial=0), 0).state
     story.step(at, (), Step(state, (), reports))
 
 

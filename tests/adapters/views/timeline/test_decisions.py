@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
-from podtide.adapters.recording import AnyStimulus, decided_record
+from podtide.adapters.recording.codec import RecordedStimulus, decided_record
 from podtide.adapters.views.timeline.decisions import decided_rows, failure_words, heard, outcome_words, pod_words
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, ContainerState, PodManifest
@@ -42,7 +42,7 @@ def test_every_command_has_a_row(kind: type) -> None:
     told()
 
 
-@pytest.mark.parametrize("kind", kinds(AnyStimulus), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", kinds(RecordedStimulus), ids=lambda kind: kind.__name__)
 def test_every_stimulus_is_told_in_a_line(kind: type) -> None:
     @settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
     @given(some.from_type(kind))

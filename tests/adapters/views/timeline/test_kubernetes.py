@@ -10,15 +10,17 @@ from pyrsistent import pmap
 
 from podtide.adapters.views.timeline.kubernetes import HEAD, TAIL, PodTimeline
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.engine import start
+from podtide.domain.engine import launch
 from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import KubernetesConfig, ReplicasConfig
 from podtide.domain.protocol.commands import Departure, Kill, RequestTotal, Step, TargetChange
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, TargetsSet
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 
-STATE = start(ScalingConfig(), 0).state
+STATE = launch(EngineConfig(ScalingConfig(), KubernetesConfig(replicas=ReplicasConfig())), 0).state
 ZERO = ProfileId(0)
 
 

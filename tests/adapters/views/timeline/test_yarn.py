@@ -12,8 +12,10 @@ from podtide.adapters.views.timeline.kubernetes import HEAD, TAIL
 from podtide.adapters.views.timeline.yarn import YarnTimeline
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import NegotiationConfig, YarnConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.config import EngineConfig, NegotiationConfig, ScalingConfig, YarnConfig
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, Resource
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
-from podtide.adapters.recording import decided_record
+from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.views.explain.yarn_view import entry_rows, standing_words
 from podtide.adapters.views.timeline.decisions import decided_rows, heard
 from podtide.adapters.views.timeline.yarn_decisions import heard_containers, short, shorts

@@ -12,18 +12,13 @@ import pytest
 from podtide.domain import engine
 from podtide.domain.base.randomness import Uniform
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import AnyStimulus
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Profile, Stage, Targets, Workload
-from podtide.domain.protocol.commands import Command, Decommission, Kill, RequestTotal
-from podtide.domain.protocol.config import (
-    AllocationConfig,
-    BackendConfig,
-    EngineConfig,
-    KubernetesConfig,
-    ScalingConfig,
-)
+from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig, BackendConfig, KubernetesConfig
+from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
+from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import (
     CreatePod,
     DecommissionExecutors,

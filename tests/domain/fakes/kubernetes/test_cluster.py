@@ -13,7 +13,7 @@ from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.cluster import KIND, Application, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import DriverPod, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.config import SourcesConfig
+from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CreatePod,

@@ -25,7 +25,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Watch,
 )
 from podtide.domain.fakes.kubernetes.fit import Fitted, Sample, fit
-from podtide.domain.protocol.config import SourcesConfig
+from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
     CreatePod,
     DecommissionExecutors,

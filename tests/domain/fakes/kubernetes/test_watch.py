@@ -10,7 +10,7 @@ from podtide.domain.base.randomness import Constant, Uniform
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.description import Api, Fault, NodeGroup, Verb, Watch
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.config import SourcesConfig
+from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import DeletePods, ListPods
 from podtide.domain.protocol.pods import PodManifest
 from tests.support.world_play import WHY, Driver, S, outline, plain, quick

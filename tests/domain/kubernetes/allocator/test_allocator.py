@@ -13,7 +13,7 @@ from podtide.domain.jvm.instants import format_instant
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import DeletionsChanged, Subscribed
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Retired
-from podtide.domain.protocol.config import AllocationConfig, ClaimTemplate
+from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CountFailure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podtide.domain.protocol.config import AllocationConfig
+from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.pod_commands import CountFailure, CreatePod
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, CallFailure, Reconciled
 from podtide.domain.protocol.pods import PodNumber

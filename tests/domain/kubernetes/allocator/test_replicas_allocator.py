@@ -18,8 +18,8 @@ from podtide.domain.kubernetes.allocator.replicas_allocator import (
     TargetsServed,
     claim_specs,
 )
+from podtide.domain.protocol.cluster_config import ClaimTemplate, ReplicasConfig
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.config import ClaimTemplate, ReplicasConfig
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,

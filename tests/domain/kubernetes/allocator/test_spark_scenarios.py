@@ -17,7 +17,7 @@ from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.kubernetes.allocator.executor_index import hash_order
 from podtide.domain.protocol.allocation_policies import Consumer, split_evenly
-from podtide.domain.protocol.config import AllocationConfig, ClaimTemplate
+from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.pod_commands import CountFailure, CreateClaim, CreatePod, DeletePod, DeletePods, ListClaims
 from podtide.domain.protocol.pod_stimuli import CallFailure, Claim
 from podtide.domain.protocol.pods import PodNumber

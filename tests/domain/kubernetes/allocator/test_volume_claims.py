@@ -6,7 +6,7 @@ import pytest
 
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.allocator.volume_claims import Wanted, reusable_claims, reuse, wanted_claims
-from podtide.domain.protocol.config import ClaimTemplate, claim_name
+from podtide.domain.protocol.cluster_config import ClaimTemplate, claim_name
 from podtide.domain.protocol.pod_commands import ClaimSpec
 from podtide.domain.protocol.pod_stimuli import Claim
 from podtide.domain.protocol.pods import PodNumber

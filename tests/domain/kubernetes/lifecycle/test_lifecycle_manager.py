@@ -15,7 +15,7 @@ from podtide.domain.base.units import ALWAYS, NEVER
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import Delivery
 from podtide.domain.kubernetes.lifecycle.tables import map_order
-from podtide.domain.protocol.config import LifecycleConfig
+from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, Pod, PodManifest, PodNumber, PodState, Snapshot

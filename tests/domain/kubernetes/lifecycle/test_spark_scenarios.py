@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtide.domain.protocol.config import LifecycleConfig
+from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInactive, RemoveExecutor
 from podtide.domain.protocol.pods import Container
 from tests.support.lifecycle_play import Play, ended, pod
