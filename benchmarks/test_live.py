@@ -29,6 +29,7 @@ from podtide.adapters.views.live.status import ACT, About
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.conf.spark_conf import from_mapping
+from podtide.domain.live.filters import HeadlessFilter
 from podtide.domain.live.headless import HeadlessConfig
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
@@ -38,7 +39,6 @@ from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import AppSettings, policies_with
 from podtide.entrypoints.common.app_loop import AppLoop, Observer
 from podtide.entrypoints.live.config import live_settings
-from podtide.entrypoints.live.filters import HeadlessFilter
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 from podtide.entrypoints.live.manifests import LiveManifests, live_manifests
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple, NewType, TypeAlias
 
 from podtide.domain.base.units import Millis
+from podtide.domain.jvm.instants import format_instant
 
 PodNumber = NewType("PodNumber", int)
 """The executor id of a pod as the allocator reads it: a whole number (label spark-exec-id)."""
@@ -138,3 +139,8 @@ ON_DEMAND: Final = "OnDemand"
 EXECUTOR_ID: Final = "SPARK_EXECUTOR_ID"
 STATEFULSET: Final = "statefulset"
 DEPLOYMENT: Final = "deployment"
+
+
+def as_deleted(pod: PodManifest, now: Millis) -> PodManifest:
+    """A pod that is gone, so that it reads as PodDeleted (spec: snapshots, section 2, rule 1) whatever its last phase."""
+    return pod._replace(deleted_at=pod.deleted_at or format_instant(now), phase=None)

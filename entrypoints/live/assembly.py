@@ -27,16 +27,7 @@ from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import lasting
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.live.headless import HeadlessConfig
-from podtide.domain.live.shadow import Difference, Same, ShadowConfig
-from podtide.domain.protocol.pods import PodNumber
-from podtide.entrypoints.common.app_config import AppSettings
-from podtide.entrypoints.common.output import ClusterRefused, Misused
-from podtide.entrypoints.live.audience import Audience
-from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
-from podtide.entrypoints.live.control import RunControl
-from podtide.entrypoints.live.driver_link import DriverLink
-from podtide.entrypoints.live.filters import (
+from podtide.domain.live.filters import (
     AdoptFilter,
     FollowFilter,
     GoneFilter,
@@ -46,6 +37,15 @@ from podtide.entrypoints.live.filters import (
     RegistrationFilter,
     ShadowFilter,
 )
+from podtide.domain.live.headless import HeadlessConfig
+from podtide.domain.live.shadow import Difference, Same, ShadowConfig
+from podtide.domain.protocol.pods import PodNumber
+from podtide.entrypoints.common.app_config import AppSettings
+from podtide.entrypoints.common.output import ClusterRefused, Misused
+from podtide.entrypoints.live.audience import Audience
+from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
+from podtide.entrypoints.live.control import RunControl
+from podtide.entrypoints.live.driver_link import DriverLink
 from podtide.entrypoints.live.loop import CommandSink, Hear, Inbox, LiveEnvironment, StimulusFilter
 from podtide.entrypoints.live.manifests import DriverPodRefused, LiveManifests, NoManifests, driver_pod, live_manifests
 from podtide.entrypoints.live.options import RunOptions

@@ -24,6 +24,7 @@ from podtide.adapters.recording.writer import RecordingWriter
 from podtide.adapters.text.safe import cause
 from podtide.domain.base.units import Millis
 from podtide.domain.live import headless
+from podtide.domain.live.filters import AdoptFilter
 from podtide.domain.protocol.allocation_policies import Policies
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_commands import CreatePod, DecommissionExecutors
@@ -32,7 +33,6 @@ from podtide.entrypoints.common.app_loop import AppLoop, Observer
 from podtide.entrypoints.live.assembly import LiveSystem, Survivors
 from podtide.entrypoints.live.config import INSTANCES_KEY
 from podtide.entrypoints.live.driver_link import SummaryObserver
-from podtide.entrypoints.live.filters import AdoptFilter
 from podtide.entrypoints.live.options import RunOptions
 from podtide.entrypoints.live.resume import resume
 

@@ -28,8 +28,6 @@ from urllib.parse import quote
 from podtide.adapters.kubernetes.api import ApiAnswer, ApiClient
 from podtide.adapters.kubernetes.codec import Event, PodPage, read_pods
 from podtide.adapters.kubernetes.status import UnreadableBody
-from podtide.domain.base.units import Millis
-from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL, ROLE_LABEL, PodManifest
 
 PODS_MAX: Final = 262_144
@@ -107,11 +105,6 @@ def _pages(
 def number_of(version: str) -> int | None:
     """A resource version as a number; None if it is none, or no 64-bit one."""
     return int(version) if version.isascii() and version.isdigit() and len(version) <= _VERSION_DIGITS else None
-
-
-def as_deleted(pod: PodManifest, now: Millis) -> PodManifest:
-    """A pod that is gone, so that it reads as PodDeleted (spec: snapshots, section 2, rule 1) whatever its last phase."""
-    return pod._replace(deleted_at=pod.deleted_at or format_instant(now), phase=None)
 
 
 class Merged(NamedTuple):

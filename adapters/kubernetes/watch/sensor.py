@@ -34,19 +34,12 @@ from podtide.adapters.kubernetes.errors import ApiRequest, Complaints, refused
 from podtide.adapters.kubernetes.ratelimit import Backoff, Jitter, Wait
 from podtide.adapters.kubernetes.status import UnreadableBody, no_answer
 from podtide.adapters.kubernetes.watch.backoff import GONE, Trouble, Troubles
-from podtide.adapters.kubernetes.watch.lists import (
-    KnownPods,
-    ListedPods,
-    as_deleted,
-    executors_selector,
-    list_pods,
-    pods_path,
-)
+from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, executors_selector, list_pods, pods_path
 from podtide.adapters.kubernetes.watch.stream import LINE_MAX, WatchReader
 from podtide.adapters.notices import Level, Notify, Topic
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated
-from podtide.domain.protocol.pods import INACTIVE_LABEL, PodManifest
+from podtide.domain.protocol.pods import INACTIVE_LABEL, PodManifest, as_deleted
 
 PODS: Final = "pods"
 _REFUSAL_BODY_MAX: Final = 64 * 1024

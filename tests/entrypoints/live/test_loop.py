@@ -9,6 +9,14 @@ from typing import Any
 import pytest
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.live.filters import (
+    AdoptFilter,
+    FollowFilter,
+    HeadlessFilter,
+    MarkFilter,
+    RegistrationFilter,
+    ShadowFilter,
+)
 from podtide.domain.live.headless import HeadlessConfig
 from podtide.domain.live.shadow import Deed, Difference, Same, ShadowConfig
 from podtide.domain.protocol.application import AnyStimulus, Command
@@ -34,14 +42,6 @@ from podtide.domain.protocol.pod_stimuli import (
 from podtide.domain.protocol.pods import Container, ContainerState, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
-from podtide.entrypoints.live.filters import (
-    AdoptFilter,
-    FollowFilter,
-    HeadlessFilter,
-    MarkFilter,
-    RegistrationFilter,
-    ShadowFilter,
-)
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 
 WHY = Why(Cause.BELOW_TARGET)

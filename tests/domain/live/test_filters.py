@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from podtide.domain.base.units import NEVER, ProfileId
+from podtide.domain.live.filters import GoneFilter, ReadableFilter
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated, TargetsSet, Wake
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodState
 from podtide.entrypoints.live.config import awake
-from podtide.entrypoints.live.filters import GoneFilter, ReadableFilter
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 from tests.entrypoints.live.test_loop import Calls, Clock, Pulse, create
 

@@ -1,4 +1,4 @@
-"""Lenses of a live run: pure machines between the inbox and the engine, which change what is seen.
+"""Stimulus filters of a live run: what stands between the inbox and the engine, and changes what the engine hears.
 
 In the order in which they stand. Acting: pods that cannot be read are passed over (``ReadableFilter``), ids that were
 given out are never given out again (``MarkFilter``). With a driver: registrations that come too late
@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from podtide.adapters.kubernetes.watch.lists import as_deleted
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.live import headless, observed_targets as following, shadow as shadowing
 from podtide.domain.live.headless import HeadlessConfig, HeadlessState
@@ -42,6 +41,7 @@ from podtide.domain.protocol.pods import (
     Pod,
     PodManifest,
     PodNumber,
+    as_deleted,
     pod_number,
 )
 
