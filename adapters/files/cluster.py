@@ -38,10 +38,10 @@ from podtide.adapters.files.values import (
 )
 from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar
 from podtide.adapters.files.yaml_writer import NOTHING, Written, document, quoted
+from podtide.domain.fakes.fitting import Fitted
 from podtide.domain.fakes.kubernetes import description as described
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Description, Stage
-from podtide.domain.fakes.kubernetes.fit import Fitted
 from podtide.domain.fakes.windows import Window
 
 KUBERNETES: Final = "kubernetes"
@@ -213,7 +213,7 @@ def write(description: Description, notes: MappingOf[str, str] | None = None, he
     return document(sections, _BLOCKS, notes, heading)
 
 
-def write_fitted(fitted: Fitted, heading: str = "") -> str:
+def write_fitted(fitted: Fitted[Description], heading: str = "") -> str:
     """The file of a fitted cluster: behind each number how many observations it rests on, at the top what was not seen."""
     unseen = [e.key + (f" ({e.note})" if e.note else "") for e in fitted.evidence if not e.observations]
     lines = [*heading.splitlines()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias, assert_never
 
@@ -16,8 +16,23 @@ NODES_MAX: Final = 100_000
 RATE: Final = "a rate from 0 to 3600000 an hour (one a millisecond)"
 
 
+class Problems(list[tuple[str, str]]):
+    """What cannot be in a description: (the path of its key in a cluster file, what was expected)."""
+
+    def expect(self, holds: bool, where: str, what: str) -> None:
+        """Take note where something does not hold."""
+        if not holds:
+            self.append((where, what))
+
+
 Expect: TypeAlias = Callable[[bool, str, str], None]
-"""Takes note where something does not hold: (whether it does, the key, what was expected)."""
+"""``Problems.expect``."""
+
+
+def refuse(problems: Sequence[tuple[str, str]], shown_max: int | None = None) -> None:
+    """Raise ValueError for what has problems."""
+    if problems:
+        raise ValueError("; ".join(f"{where}: expected {what}" for where, what in problems[:shown_max]))
 
 
 def check_window(window: Window, where: str, expect: Expect) -> None:

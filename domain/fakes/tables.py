@@ -12,29 +12,34 @@ uids only grow, and where order matters among names it is sorted.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from podtide.domain.base.randomness import Stream, split
+from podtide.domain.base.randomness import Stream, draw_active_ms, split
 from podtide.domain.base.tables import Field, Serial, Table, Tables
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.base.versioned import Exclusive
+from podtide.domain.fakes.windows import Window
+
+K = TypeVar("K", bound=IntEnum)
+S = TypeVar("S")
+H = TypeVar("H", bound=Hashable)
+T = TypeVar("T", bound="FakeTables[Any, Any]")
 
 
-class Ahead(Protocol):
-    """Something that will happen."""
+class AgendaRow(NamedTuple, Generic[K, S]):
+    """Something that lies ahead. ``a``, ``b``: whom it concerns, by its kind. ``say``: what is heard of the fake then."""
 
-    @property
-    def at(self) -> Millis:
-        """When."""
-
-
-D = TypeVar("D", bound=Ahead)
-T = TypeVar("T", bound="FakeTables[Any]")
+    at: Millis
+    kind: K
+    a: int = 0
+    b: int = 0
+    say: S | None = None
 
 
-class FakeTables(Tables, Generic[D]):
+class FakeTables(Tables, Generic[K, S]):
     """The inside of a fake. ``began``: when it did; ``calm_ms``: from how long after that on no fault begins."""
 
     stopped = Field(False)
@@ -43,7 +48,7 @@ class FakeTables(Tables, Generic[D]):
         self.seed = seed
         self.began = began
         self.calm_ms = calm_ms
-        self.agenda: Table[int, D] = Table()
+        self.agenda: Table[int, AgendaRow[K, S]] = Table()
         self.serials = Serial()
         self.tally: Table[str, int] = Table()
         super().__init__()
@@ -55,6 +60,7 @@ class FakeTables(Tables, Generic[D]):
                 table.reorder(sorted(table.items()))
         self.heap = [(due.at, serial) for serial, due in self.agenda.items()]
         heapq.heapify(self.heap)
+        self.stimuli: list[S] = []
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to what the summary tells."""
@@ -70,16 +76,25 @@ class FakeTables(Tables, Generic[D]):
 
     # what lies ahead
 
-    def schedule(self, due: D) -> int:
+    def later(self, at: Millis, kind: K, a: int = 0, b: int = 0, say: S | None = None) -> int:
         """Put something into the agenda; returns its serial."""
         serial = self.serials.next()
-        self.agenda.put(serial, due)
+        self.agenda.put(serial, AgendaRow(at, kind, a, b, say))
         heap = self.heap
-        heapq.heappush(heap, (due.at, serial))
+        heapq.heappush(heap, (at, serial))
         if len(heap) > 2 * len(self.agenda) + 1_000:  # what was cancelled is dropped at last
             self.heap = [(due.at, serial) for serial, due in self.agenda.items()]
             heapq.heapify(self.heap)
         return serial
+
+    def later_at_rate(
+        self, rng: Stream, per_hour: float, during: Window, now: Millis, kind: K, a: int = 0, b: int = 0
+    ) -> None:
+        """Put a fault that comes at a rate into the agenda, unless faults have ended by then."""
+        wait, _ = draw_active_ms(rng, per_hour)
+        at = during.after(now - self.began, max(1, wait))
+        if at is not None and self.faulty(self.began + at):
+            self.later(self.began + at, kind, a, b)
 
     def cancel(self, serial: int) -> None:
         """Take something out of the agenda, if it is still there."""
@@ -95,13 +110,21 @@ class FakeTables(Tables, Generic[D]):
             heapq.heappop(heap)
         return NEVER
 
-    def pop(self, until: Millis) -> Iterator[D]:
+    def pop(self, until: Millis) -> Iterator[AgendaRow[K, S]]:
         """What lies ahead up to and including ``until``, in order, also what is put there meanwhile."""
         while (at := self.due()) <= until and at != NEVER:
             _, serial = heapq.heappop(self.heap)
             due = self.agenda.drop(serial)
             assert due is not None
             yield due
+
+
+def discard_member(index: dict[H, dict[int, Any]], key: H, member: int) -> None:
+    """Take a member out of an index; a key without members goes."""
+    members = index[key]
+    del members[member]
+    if not members:
+        del index[key]
 
 
 class FakeCluster(Exclusive[T]):
@@ -126,6 +149,19 @@ class FakeCluster(Exclusive[T]):
     def stepped(self, now: Millis) -> Self:
         """End a step: the cluster as its tables are now."""
         return self.hand_over(type(self)(self._tables, now))
+
+    def lived(self, now: Millis, happen: Callable[[T, AgendaRow[Any, Any]], None]) -> tuple[Self, tuple[Any, ...]]:
+        """``advance``: the cluster when time has passed up to and including ``now``, and what was heard of it, in order.
+
+        Raises ValueError when ``now`` is before what has been lived through.
+        """
+        with self.step_at(now) as tables:
+            if tables.due() > now:
+                return (self if now == self.now else self.stepped(now)), ()
+            stimuli = tables.stimuli = []
+            for happening in tables.pop(now):
+                happen(tables, happening)
+            return self.stepped(now), tuple(stimuli)
 
 
 def due(cluster: FakeCluster[Any]) -> Millis:

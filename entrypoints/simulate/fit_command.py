@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -19,10 +20,11 @@ from podtide.adapters.files.yarn_cluster import write as write_yarn
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionWriter
 from podtide.adapters.text.safe import display
+from podtide.domain.fakes.fitting import Fitted
 from podtide.domain.fakes.kubernetes import fit as fitting
 from podtide.domain.fakes.kubernetes.fit import Observation
 from podtide.domain.fakes.yarn import fit as yarn_fitting
-from podtide.domain.fakes.yarn.fit import YarnFitted
+from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.entrypoints.common.output import Misused, UnreadableInput, misused, printed
@@ -50,8 +52,10 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
         )
     try:
         with Recording(recording, stdin=None if sys.stdin is None else sys.stdin.buffer) as opened:
-            yarn = on_yarn(opened.header.spark_conf())
-            described = _yarn(opened) if yarn else fitting.fit(_observed(opened))
+            if on_yarn(opened.header.spark_conf()):
+                text_under = partial(_written, _yarn(opened))
+            else:
+                text_under = partial(write_fitted, fitting.fit(_observed(opened)))
             name, cut = opened.name, opened.cut
     except LogError as unreadable:
         raise UnreadableInput(str(unreadable)) from None
@@ -59,13 +63,12 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     if cut:
         heading += "\nThe recording ends in the middle; all whole steps of it count."
     with misused(), printed(), DecisionWriter(out) as writer:  # whole or not at all
-        text = _written(described, heading) if isinstance(described, YarnFitted) else write_fitted(described, heading)
-        writer.write(text.encode())
+        writer.write(text_under(heading).encode())
         writer.commit()
     return 0
 
 
-def _yarn(recording: Recording) -> YarnFitted:
+def _yarn(recording: Recording) -> Fitted[YarnDescription]:
     """The cluster of a recording of an application on YARN."""
     return yarn_fitting.fit(_observed_on_yarn(recording), recording.header.racks)
 
@@ -77,7 +80,7 @@ def _observed_on_yarn(recording: Recording) -> Iterator[yarn_fitting.Observation
                 yield item
 
 
-def _written(fitted: YarnFitted, heading: str) -> str:
+def _written(fitted: Fitted[YarnDescription], heading: str) -> str:
     """The file of a fitted cluster: behind each number how many observations it rests on, at the top what was not seen."""
     unseen = [e.key + (f" ({e.note})" if e.note else "") for e in fitted.evidence if not e.observations]
     lines = [*heading.splitlines()]

@@ -29,7 +29,6 @@ from podtide.domain.fakes.driver import task_scheduler as tasks
 from podtide.domain.fakes.driver.jobs import close_job, open_job
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
-    Due,
     Ending,
     ExecutorRow,
     Fate,
@@ -270,7 +269,7 @@ def _fetch_failed(tables: DriverTables, task: TaskRow, now: Millis) -> None:
     if row.phase is Phase.RUNNING:
         _finish(tables, task.stage, row, now, Phase.IDLE if aborts else Phase.FAILED)
         if not aborts:
-            tables.schedule(Due(now + RESUBMIT_MS, Kind.RESUBMIT))
+            tables.later(now + RESUBMIT_MS, Kind.RESUBMIT)
     if aborts:
         _abort(tables, task.stage, now)
     elif row.phase in (Phase.RUNNING, Phase.FAILED):

@@ -20,20 +20,22 @@ says what of Spark they leave out.
 from __future__ import annotations
 
 import heapq
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Never, TypeAlias
 
 from pyrsistent import PDeque, pdeque
 
 from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
 from podtide.domain.base.versioned import Exclusive
+from podtide.domain.fakes.checks import refuse
 from podtide.domain.fakes.driver import dag_scheduler as stages, task_scheduler as tasks
 from podtide.domain.fakes.driver.checks import problems
 from podtide.domain.fakes.driver.executor_losses import executor_lost
 from podtide.domain.fakes.driver.jobs import clean
-from podtide.domain.fakes.driver.rows import Due, Ending, ExecutorRow, Kind, PodRow, Standing
+from podtide.domain.fakes.driver.rows import Ending, ExecutorRow, Kind, PodRow, Standing
 from podtide.domain.fakes.driver.script import Targets, Workload
 from podtide.domain.fakes.driver.tables import DriverTables, Plan
+from podtide.domain.fakes.tables import AgendaRow
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.pod_commands import (
@@ -92,15 +94,13 @@ def begin(workload: Workload, seed: int, now: Millis, rules: ProfileRules | None
     Raises ValueError for a workload that has ``problems`` (``fakes.driver.checks``).
     """
     rules = rules or ProfileRules()
-    found = problems(workload, rules)
-    if found:
-        raise ValueError("; ".join(f"{where}: expected {what}" for where, what in found[:10]))
+    refuse(problems(workload, rules), 10)
     if isinstance(workload, Targets):
         return Asking(now, workload, now)
     tables = DriverTables(Plan(workload, rules), stream(seed), now)
     for place, job in enumerate(workload.jobs):
         if not job.after:
-            tables.schedule(Due(now + job.start_ms, Kind.JOB, place, 0))
+            tables.later(now + job.start_ms, Kind.JOB, place, 0)
     tables.undo_log.clear()
     return Playing(now, Run(tables))
 
@@ -203,7 +203,7 @@ def _live(tables: DriverTables, until: Millis) -> None:
             tasks.offer_all(tables, at)
 
 
-def _happen(tables: DriverTables, due: Due) -> None:
+def _happen(tables: DriverTables, due: AgendaRow[Kind, Never]) -> None:
     match due.kind:
         case Kind.JOB:
             stages.start_job(tables, due.a, due.b, due.at)

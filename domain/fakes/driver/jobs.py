@@ -15,7 +15,7 @@ from podtide.domain.base.randomness import draw, split
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.fakes.driver import task_scheduler as tasks
 from podtide.domain.fakes.driver.checks import Node
-from podtide.domain.fakes.driver.rows import Due, Ending, JobRow, Kind, StageRow, attempt_key
+from podtide.domain.fakes.driver.rows import Ending, JobRow, Kind, StageRow, attempt_key
 from podtide.domain.fakes.driver.script import Cached
 from podtide.domain.fakes.driver.tables import DriverTables
 from podtide.domain.protocol.stimuli import (
@@ -141,7 +141,7 @@ def _follow(tables: DriverTables, row: JobRow, now: Millis) -> None:
         _unused(tables, f"{place}.{row.run}.{stage}", now)
     _unpersist(tables, ~place, now)
     if row.run + 1 < script.times:
-        tables.schedule(Due(now + _think(tables, place, row.run + 1), Kind.JOB, place, row.run + 1))
+        tables.later(now + _think(tables, place, row.run + 1), Kind.JOB, place, row.run + 1)
         return
     _unpersist(tables, place, now)
     tables.ended.add(place)
@@ -151,7 +151,7 @@ def _follow(tables: DriverTables, row: JobRow, now: Millis) -> None:
     for follower in plan.followers[place]:
         if tables.ended.issuperset(plan.before[follower]):
             at = max(now + _think(tables, follower, 0), tables.began + plan.job(follower).start_ms)
-            tables.schedule(Due(at, Kind.JOB, follower, 0))
+            tables.later(at, Kind.JOB, follower, 0)
 
 
 def _think(tables: DriverTables, place: int, run: int) -> Millis:
@@ -171,7 +171,7 @@ def _unused(tables: DriverTables, name: str, now: Millis) -> None:
         tables.shuffles.drop(name)
         tables.users.drop(shuffle)
         if tables.plan.script.clean_ms is not None:
-            tables.schedule(Due(now + tables.plan.script.clean_ms, Kind.CLEAN, shuffle))
+            tables.later(now + tables.plan.script.clean_ms, Kind.CLEAN, shuffle)
 
 
 def _unpersist(tables: DriverTables, place: int, now: Millis) -> None:

@@ -158,12 +158,3 @@ class Kind(IntEnum):
     JOB = 0  # a: the job's place, b: its run
     RESUBMIT = 1
     CLEAN = 2  # a: the shuffle
-
-
-class Due(NamedTuple):
-    """Something that lies ahead."""
-
-    at: Millis
-    kind: Kind
-    a: int = 0
-    b: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from pyrsistent import PMap
 
@@ -19,10 +19,10 @@ from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver.checks import Index, Node, slots_by_profile
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
-    Due,
     ExecutorRow,
     Holder,
     JobRow,
+    Kind,
     PodRow,
     QueueRow,
     StageRow,
@@ -31,7 +31,7 @@ from podtide.domain.fakes.driver.rows import (
     attempt_key,
 )
 from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Profile, Stage
-from podtide.domain.fakes.tables import FakeTables
+from podtide.domain.fakes.tables import AgendaRow, FakeTables
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.stimuli import Stimulus
 
@@ -98,7 +98,7 @@ class Arrays(Table[int, list[Holder | None]]):
         return type(self)((key, list(row)) for key, row in self.items())
 
 
-class DriverTables(FakeTables[Due]):
+class DriverTables(FakeTables[Kind, Never]):
     """The inside of a fake driver. ``ended``: the jobs of the script, by place, of which all runs have.
 
     ``announced``: the profiles that the listeners know. ``moves``: partitions that others took over.
@@ -165,11 +165,11 @@ class DriverTables(FakeTables[Due]):
         }
         self.interned: dict[int, Holder] = {}
 
-    def schedule(self, due: Due) -> int:
+    def later(self, at: Millis, kind: Kind, a: int = 0, b: int = 0, say: None = None) -> int:
         """Put something into the agenda; returns its serial. The heap holds the ends of tasks as well."""
         serial = self.serials.next()
-        self.agenda.put(serial, due)
-        heapq.heappush(self.heap, (due.at, serial))
+        self.agenda.put(serial, AgendaRow(at, kind, a, b, say))
+        heapq.heappush(self.heap, (at, serial))
         return serial
 
     def due(self) -> Millis:

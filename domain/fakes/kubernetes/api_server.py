@@ -26,7 +26,7 @@ from podtide.domain.fakes.kubernetes.watch import listed
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, Outcome, PodsReplaced
-from podtide.domain.protocol.pods import EXECUTOR_LABEL, INACTIVE_LABEL, PodManifest
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, INACTIVE_LABEL
 from podtide.domain.protocol.reasons import Cause, Why
 
 _CALLS: Final = 3
@@ -405,9 +405,4 @@ def await_driver(tables: ClusterTables, command: pod_commands.AwaitDriverReady, 
         )
         failure = CallFailure(None, text, "io.fabric8.kubernetes.client.KubernetesClientTimeoutException")
         outcome = Outcome(now + command.timeout_ms, command.serial, failure)
-    tables.later(outcome.at, Kind.SAY, say=outcome)
-
-
-def manifests(tables: ClusterTables) -> tuple[PodManifest, ...]:
-    """Every pod that the API holds, oldest first."""
-    return tuple(pod.manifest for pod in tables.pods.values())
+    tables.say(outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtide.domain.base.randomness import HOUR_MS
-from podtide.domain.fakes.checks import NODES_MAX, RATE, Expect, check_delay, check_window
+from podtide.domain.fakes.checks import NODES_MAX, RATE, Expect, Problems, check_delay, check_window
 from podtide.domain.fakes.kubernetes.description import STEPS, Description
 
 
@@ -13,12 +13,8 @@ def problems(description: Description) -> tuple[tuple[str, str], ...]:
     ``where`` is the path of the key in a cluster file, as ``api.faults[2].status``. What single values must be is said
     here too, so that a description made in code is held to the same rules as one from a file.
     """
-    found: list[tuple[str, str]] = []
-
-    def expect(holds: bool, where: str, what: str) -> None:
-        if not holds:
-            found.append((where, what))
-
+    found = Problems()
+    expect = found.expect
     names = [g.name for g in description.groups]
     expect(len(set(names)) == len(names), "nodes.groups", "every group has a name of its own")
     for i, group in enumerate(description.groups):

@@ -15,70 +15,28 @@ How to use it: jump to the earlier of ``due(cluster)`` and the time at which the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.api_server import (
-    answered,
-    await_driver,
-    begin_poll,
-    call,
-    manifests,
-    poll,
-    reached,
-    start,
-    stop_poll,
-)
+from podtide.domain.fakes.checks import refuse
+from podtide.domain.fakes.kubernetes import api_server, controllers, executors, nodes, pod_endings, watch
 from podtide.domain.fakes.kubernetes.checks import problems
-from podtide.domain.fakes.kubernetes.controllers import act
 from podtide.domain.fakes.kubernetes.description import KIND, Description, Life
-from podtide.domain.fakes.kubernetes.executors import calm, elapsed, hear, restart, say_to
-from podtide.domain.fakes.kubernetes.nodes import (
-    arrive,
-    begin as begin_nodes,
-    happen,
-    idle,
-    interrupt,
-    leave,
-    place,
-    scan,
-    schedule,
-)
-from podtide.domain.fakes.kubernetes.pod_endings import backs_off, killed, orphaned
-from podtide.domain.fakes.kubernetes.rows import Application, Due, Kind, WatchState, Word
+from podtide.domain.fakes.kubernetes.rows import Application, Kind, WatchState
 from podtide.domain.fakes.kubernetes.tables import ClusterTables, Plan
-from podtide.domain.fakes.kubernetes.watch import begin as begin_watch, broke, mended, stop_watch
-from podtide.domain.fakes.tables import FakeCluster, due, tally
+from podtide.domain.fakes.tables import AgendaRow, FakeCluster, due, tally
+from podtide.domain.fakes.words import DriverWord, words
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.cluster_config import SourcesConfig
-from podtide.domain.protocol.pod_commands import (
-    AnswerRegistration,
-    AssignExecutorId,
-    AwaitDriverReady,
-    DecommissionExecutors,
-    PodCommand,
-    RemoveExecutor,
-    StopApplication,
-    StopSource,
-)
 from podtide.domain.protocol.pod_stimuli import Outcome, PodStimulus
 from podtide.domain.protocol.pods import PodManifest
 
 __all__ = [
-    "KIND",
-    "Application",
-    "Census",
-    "KubernetesCluster",
-    "advance",
-    "apply",
-    "begin",
-    "census",
-    "due",
-    "pods",
-    "tally",
-]
+    "KIND", "Application", "Census", "KubernetesCluster", "advance", "apply", "begin", "census", "due", "pods", "tally",
+]  # fmt: skip
 
 
 class KubernetesCluster(FakeCluster[ClusterTables]):
@@ -101,21 +59,19 @@ def begin(
     ``polls``: the cluster also lists by itself, every ``sources.poll_interval_ms``, and says ``PodsReplaced``. Leave it off
     where the driver asks with ListPods. Raises ValueError for a description that has ``problems``.
     """
-    found = problems(description)
-    if found:
-        raise ValueError("; ".join(f"{where}: expected {what}" for where, what in found))
+    refuse(problems(description))
     plan = Plan(description, sources or SourcesConfig(), application or Application(), polls)
     tables = ClusterTables(plan, stream(seed), now)
-    begin_nodes(tables, now)
-    begin_watch(tables, now)
-    begin_poll(tables, now)
+    nodes.begin(tables, now)
+    watch.begin(tables, now)
+    api_server.begin_poll(tables, now)
     if description.calm_ms is not None:
         tables.later(now + description.calm_ms, Kind.CALM)
     tables.undo_log.clear()
     return KubernetesCluster(tables, now)
 
 
-def apply(cluster: KubernetesCluster, command: PodCommand, now: Millis) -> KubernetesCluster:
+def apply(cluster: KubernetesCluster, command: pod_commands.PodCommand, now: Millis) -> KubernetesCluster:
     """The driver asks for something at ``now``: a call is on its way to the API, a word to an executor.
 
     Nothing comes of it before ``advance``, which may be at this same ``now``. Raises ValueError when ``now`` is before
@@ -133,48 +89,34 @@ def advance(cluster: KubernetesCluster, now: Millis) -> tuple[KubernetesCluster,
 
     Raises ValueError when ``now`` is before what has been lived through.
     """
-    with cluster.step_at(now) as tables:
-        if tables.due() > now:
-            return (cluster if now == cluster.now else cluster.stepped(now)), ()
-        stimuli = tables.stimuli = []
-        for happening in tables.pop(now):
-            _happen(tables, happening)
-        return cluster.stepped(now), tuple(stimuli)
+    return cluster.lived(now, _happen)
 
 
-def _ask(tables: ClusterTables, command: PodCommand, now: Millis) -> None:
+def _ask(tables: ClusterTables, command: pod_commands.PodCommand, now: Millis) -> None:
     match command:
-        case RemoveExecutor():
-            for pod in tables.speaking(command.executor):
-                say_to(tables, pod, Word.STOP, now)
-        case DecommissionExecutors():
-            if command.notify_executors:
-                for executor in command.executors:
-                    for pod in tables.speaking(executor):
-                        say_to(tables, pod, Word.DECOMMISSION, now)
-        case AnswerRegistration():
-            word = Word.ACCEPTED if command.accepted else Word.REFUSED
-            for pod in tables.speaking(command.executor):
-                say_to(tables, pod, word, now)
-        case AssignExecutorId():
+        case pod_commands.RemoveExecutor() | pod_commands.DecommissionExecutors() | pod_commands.AnswerRegistration():
+            for executor, word in words(command):
+                for pod in tables.speaking(executor):
+                    executors.say_to(tables, pod, word, now)
+        case pod_commands.AssignExecutorId():
             uid = tables.names.get(command.pod)
             if uid is not None and tables.pods[uid].life is Life.NAMING:
                 pod = tables.pods[uid]._replace(executor=str(command.executor))
                 tables.put_pod(pod)
-                say_to(tables, pod, Word.NAMED, now)
-            call(tables, command, now)
-        case AwaitDriverReady():
-            await_driver(tables, command, now)
-        case StopSource():
+                executors.say_to(tables, pod, DriverWord.NAMED, now)
+            api_server.call(tables, command, now)
+        case pod_commands.AwaitDriverReady():
+            api_server.await_driver(tables, command, now)
+        case pod_commands.StopSource():
             if command.what == "watch":
-                stop_watch(tables)
+                watch.stop_watch(tables)
             elif command.what == "poll":
-                stop_poll(tables)
-            tables.later(now, Kind.SAY, say=Outcome(now, command.serial))
-        case StopApplication():
+                api_server.stop_poll(tables)
+            tables.say(Outcome(now, command.serial))
+        case pod_commands.StopApplication():
             _stop(tables)
         case _:
-            call(tables, command, now)
+            api_server.call(tables, command, now)
 
 
 def _stop(tables: ClusterTables) -> None:
@@ -187,70 +129,51 @@ def _stop(tables: ClusterTables) -> None:
         tables.drop_pod(pod)
 
 
-def _happen(tables: ClusterTables, happening: Due) -> None:
-    now, a = happening.at, happening.a
-    match happening.kind:
-        case Kind.SAY:
-            assert happening.say is not None
-            tables.stimuli.append(happening.say)
-        case Kind.STAGE:
-            pod, stage = tables.pods[a], tables.plan.stages[happening.b]
-            if stage.next is Life.SCHEDULED:
-                schedule(tables, pod, now)
-            else:
-                elapsed(tables, pod, stage, now)
-        case Kind.CALL:
-            reached(tables, a, now)
-        case Kind.ANSWER:
-            answered(tables, a, now)
-        case Kind.RETRY:
-            start(tables, a, now)
-        case Kind.HEAR:
-            hearer = tables.pods.get(a)
-            if hearer is not None:
-                hear(tables, hearer, Word(happening.b), now)
-        case Kind.KILL:
-            killed(tables, tables.pods[a], now)
-        case Kind.RESTART:
-            restart(tables, tables.pods[a], now)
-        case Kind.BACKOFF:
-            backs_off(tables, tables.pods[a], now)
-        case Kind.ORPHAN:
-            orphaned(tables, tables.pods[a], now)
-        case _:
-            _happen_around(tables, happening)
+def _happen(tables: ClusterTables, happening: AgendaRow[Kind, PodStimulus]) -> None:
+    if happening.say is not None:
+        tables.stimuli.append(happening.say)
+    else:
+        _HAPPENINGS[happening.kind](tables, happening.a, happening.b, happening.at)
 
 
-def _happen_around(tables: ClusterTables, happening: Due) -> None:
-    """What happens to nodes, controllers, the watch and the faults."""
-    now, a = happening.at, happening.a
-    match happening.kind:
-        case Kind.PLACE:
-            place(tables, now)
-        case Kind.SCAN:
-            scan(tables, now)
-        case Kind.ARRIVE:
-            arrive(tables, a, now)
-        case Kind.INTERRUPT:
-            interrupt(tables, a, now)
-        case Kind.LEAVE:
-            leave(tables, a, now)
-        case Kind.IDLE:
-            idle(tables, a, now)
-        case Kind.EVENT:
-            happen(tables, a, now)
-        case Kind.SYNC:
-            act(tables, a, now)
-        case Kind.BREAK:
-            broke(tables, a, now)
-        case Kind.MEND:
-            mended(tables, now)
-        case Kind.POLL:
-            poll(tables, now)
-        case Kind.CALM:
-            calm(tables, now)
-        case _:
-            raise AssertionError(f"{happening.kind} is nobody's")
+def _stage(tables: ClusterTables, uid: int, number: int, now: Millis) -> None:
+    """A stage of a pod's life ends."""
+    pod, stage = tables.pods[uid], tables.plan.stages[number]
+    if stage.next is Life.SCHEDULED:
+        nodes.schedule(tables, pod, now)
+    else:
+        executors.elapsed(tables, pod, stage, now)
+
+
+def _hear(tables: ClusterTables, uid: int, word: int, now: Millis) -> None:
+    pod = tables.pods.get(uid)
+    if pod is not None:
+        executors.hear(tables, pod, DriverWord(word), now)
+
+
+_HAPPENINGS: Final[Mapping[Kind, Callable[[ClusterTables, int, int, Millis], None]]] = {
+    Kind.STAGE: _stage,
+    Kind.KILL: lambda tables, uid, _, now: pod_endings.killed(tables, tables.pods[uid], now),
+    Kind.RESTART: lambda tables, uid, _, now: executors.restart(tables, tables.pods[uid], now),
+    Kind.BACKOFF: lambda tables, uid, _, now: pod_endings.backs_off(tables, tables.pods[uid], now),
+    Kind.ORPHAN: lambda tables, uid, _, now: pod_endings.orphaned(tables, tables.pods[uid], now),
+    Kind.PLACE: lambda tables, _, __, now: nodes.place(tables, now),
+    Kind.SCAN: lambda tables, _, __, now: nodes.scan(tables, now),
+    Kind.ARRIVE: lambda tables, node, _, now: nodes.arrive(tables, node, now),
+    Kind.INTERRUPT: lambda tables, node, _, now: nodes.interrupt(tables, node, now),
+    Kind.LEAVE: lambda tables, node, _, now: nodes.leave(tables, node, now),
+    Kind.IDLE: lambda tables, node, _, now: nodes.idle(tables, node, now),
+    Kind.EVENT: lambda tables, place, _, now: nodes.happen(tables, place, now),
+    Kind.CALL: lambda tables, call, _, now: api_server.reached(tables, call, now),
+    Kind.ANSWER: lambda tables, call, _, now: api_server.answered(tables, call, now),
+    Kind.RETRY: lambda tables, call, _, now: api_server.start(tables, call, now),
+    Kind.HEAR: _hear,
+    Kind.SYNC: lambda tables, number, _, now: controllers.act(tables, number, now),
+    Kind.BREAK: lambda tables, outage, _, now: watch.broke(tables, outage, now),
+    Kind.MEND: lambda tables, _, __, now: watch.mended(tables, now),
+    Kind.POLL: lambda tables, _, __, now: api_server.poll(tables, now),
+    Kind.CALM: lambda tables, _, __, now: executors.calm(tables, now),
+}
 
 
 class Census(NamedTuple):
@@ -284,4 +207,4 @@ def census(cluster: KubernetesCluster) -> Census:
 
 def pods(cluster: KubernetesCluster) -> tuple[PodManifest, ...]:
     """Every pod that the API holds, as it really is now, oldest first."""
-    return manifests(cluster._tables)
+    return tuple(pod.manifest for pod in cluster._tables.pods.values())

@@ -48,7 +48,7 @@ def room(tables: ClusterTables) -> bool:
 
 def _stateful(tables: ClusterTables, row: SetRow, pods: list[PodRow], now: Millis) -> bool:
     taken = {pod.ordinal for pod in pods}
-    for pod in sorted(pods, key=_ordinal, reverse=True):
+    for pod in sorted(pods, key=lambda pod: pod.ordinal, reverse=True):
         if pod.ordinal >= row.replicas or pod.finished:
             delete(tables, pod, now)
     for ordinal in range(row.replicas):
@@ -66,10 +66,6 @@ def _stateful(tables: ClusterTables, row: SetRow, pods: list[PodRow], now: Milli
                 tables.claims.put(claim, ClaimRow(claim, spec.storage_class, spec.size, format_instant(now)))
         create(tables, name, UNNAMED_EXECUTOR, row.profile, now, claims, row.number, ordinal)
     return True
-
-
-def _ordinal(pod: PodRow) -> int:
-    return pod.ordinal
 
 
 def _deployed(tables: ClusterTables, row: SetRow, pods: list[PodRow], now: Millis) -> bool:

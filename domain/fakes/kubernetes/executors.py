@@ -12,8 +12,9 @@ from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.kubernetes.description import Life, Stage
 from podtide.domain.fakes.kubernetes.pod_endings import SIGKILL_EXIT, SIGTERM_EXIT, disconnect, ended, evicted, remove
 from podtide.domain.fakes.kubernetes.pods import container, enter, show
-from podtide.domain.fakes.kubernetes.rows import Kind, PodRow, Word
+from podtide.domain.fakes.kubernetes.rows import Kind, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
+from podtide.domain.fakes.words import DriverWord
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, RegisterExecutor
 from podtide.domain.protocol.pods import RUNNING, WAITING, ContainerState
@@ -76,7 +77,7 @@ def _speak(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     pod = pod._replace(address=_address(pod))
     if pod.owner:
         asked = GenerateExecutorId(now + pod.rpc_ms, pod.name, pod.address)
-        tables.later(asked.at, Kind.SAY, say=asked)
+        tables.say(asked)
         enter(tables, pod, Life.NAMING, now)
     else:
         _register(tables, pod, now)
@@ -85,7 +86,7 @@ def _speak(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
 def _register(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     host = _ip(pod)
     asked = RegisterExecutor(now + pod.rpc_ms, ExecutorId(pod.executor), ProfileId(pod.profile), host, pod.address)
-    tables.later(asked.at, Kind.SAY, say=asked)
+    tables.say(asked)
     enter(tables, pod, Life.REGISTERING, now)
 
 
@@ -115,28 +116,29 @@ def restart(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
 # the driver's words
 
 
-def say_to(tables: ClusterTables, pod: PodRow, word: Word, now: Millis) -> None:
+def say_to(tables: ClusterTables, pod: PodRow, word: DriverWord, now: Millis) -> None:
     """A word of the driver's is on its way to an executor."""
     tables.later(now + pod.rpc_ms, Kind.HEAR, pod.uid, word)
 
 
-def hear(tables: ClusterTables, pod: PodRow, word: Word, now: Millis) -> None:
+def hear(tables: ClusterTables, pod: PodRow, word: DriverWord, now: Millis) -> None:
     """A word of the driver's reaches the executor, if there is a process that listens."""
     life = pod.life
-    if word is Word.NAMED and life is Life.NAMING:
+    if word is DriverWord.NAMED and life is Life.NAMING:
         _register(tables, pod, now)
-    elif word is Word.ACCEPTED and life is Life.REGISTERING:
+    elif word is DriverWord.ACCEPTED and life is Life.REGISTERING:
         tables.count("executors.registered")
         enter(tables, pod, Life.REGISTERED, now)
-    elif word is Word.REFUSED and life is Life.REGISTERING:
+    elif word is DriverWord.REFUSED and life is Life.REGISTERING:
         tables.count("executors.refused")
         enter(tables, pod, Life.REFUSED, now)
-    elif word is Word.STOP and life in {Life.REGISTERED, Life.DRAINING}:
+    elif word is DriverWord.STOP and life in {Life.REGISTERED, Life.DRAINING}:
         enter(tables, pod, Life.EXITING, now)
-    elif word is Word.DECOMMISSION and life is Life.REGISTERED:
+    elif word is DriverWord.DECOMMISSION and life is Life.REGISTERED:
         enter(tables, pod, Life.DRAINING, now)
-    elif word in {Word.STOP, Word.DECOMMISSION} and life is Life.HUNG and pod.address and pod.told != Word.STOP:
-        tables.put_pod(pod._replace(told=word))
+    elif word in {DriverWord.STOP, DriverWord.DECOMMISSION} and life is Life.HUNG and pod.address:
+        if pod.told != DriverWord.STOP:
+            tables.put_pod(pod._replace(told=word))
 
 
 def calm(tables: ClusterTables, now: Millis) -> None:
@@ -154,6 +156,6 @@ def calm(tables: ClusterTables, now: Millis) -> None:
                 else:
                     awake = enter(tables, pod._replace(told=0), Life.REGISTERED, now)
                     if pod.told:
-                        hear(tables, awake, Word(pod.told), now)
+                        hear(tables, awake, DriverWord(pod.told), now)
             else:
                 enter(tables, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)

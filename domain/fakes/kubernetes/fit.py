@@ -24,11 +24,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from podtide.domain.base.randomness import DELAY_MAX, HOUR_MS, Constant, Delay, Quantiles
+from podtide.domain.base.randomness import HOUR_MS, Constant
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.evidence import Evidence
+from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, share
 from podtide.domain.fakes.kubernetes.api_errors import request
 from podtide.domain.fakes.kubernetes.api_server import lane
 from podtide.domain.fakes.kubernetes.description import (
@@ -66,61 +66,22 @@ from podtide.domain.protocol.pods import EXECUTOR_LABEL, SPARK_CONTAINER, TERMIN
 Observation: TypeAlias = PodStimulus | PodCommand
 """What a recording shows, each with the time at which the driver heard or said it."""
 
-SAMPLES_MAX: Final = 100_000
 _VERSIONS_KEPT: Final = 15
 _WAITED_MS: Final[Millis] = 10_000
 _LIMITED: Final = re.compile(r"exceeded quota: .{0,200}?limited: pods=([0-9]{1,9})")
-_FINE: Final = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
-_COARSE: Final = (0, 50, 100)
-
-
-class Fitted(NamedTuple):
-    """A description and what it rests on."""
-
-    description: Description
-    evidence: tuple[Evidence, ...]
-
-
-class Sample:
-    """Durations, at most ``SAMPLES_MAX`` of them: when it is full, every other one goes and every other one comes."""
-
-    __slots__ = ("_skip", "count", "values")
-
-    def __init__(self) -> None:
-        self.values: list[Millis] = []
-        self.count = 0
-        self._skip = 1
-
-    def add(self, ms: Millis) -> None:
-        """One more."""
-        if self.count % self._skip == 0:
-            self.values.append(min(max(ms, 0), DELAY_MAX))
-            if len(self.values) >= SAMPLES_MAX:
-                del self.values[1::2]
-                self._skip *= 2
-        self.count += 1
-
-    def delay(self) -> Delay:
-        """The distribution of the samples; there is at least one."""
-        values = sorted(self.values)
-        last = len(values) - 1
-        if last < 2 or values[0] == values[-1]:
-            return Constant(values[last // 2])
-        percents = _FINE if last >= 19 else _COARSE
-        return Quantiles(tuple((float(p), values[(p * last + 50) // 100]) for p in percents))
 
 
 @dataclass(slots=True)
 class _Stretch:
     """Samples of one stretch of life, as the watch saw it and as lists did."""
 
-    watched: Sample = field(default_factory=Sample)
-    listed: Sample = field(default_factory=Sample)
+    watched: DurationSample = field(default_factory=DurationSample)
+    listed: DurationSample = field(default_factory=DurationSample)
 
     def add(self, ms: Millis, by_watch: bool) -> None:
         (self.watched if by_watch else self.listed).add(ms)
 
-    def best(self) -> tuple[Sample, str]:
+    def best(self) -> tuple[DurationSample, str]:
         if self.watched.count or not self.listed.count:
             return self.watched, ""
         return self.listed, "from lists, coarse"
@@ -149,8 +110,8 @@ class _Fitter:
     """Reads observations one by one and keeps what the description needs."""
 
     def __init__(self) -> None:
-        self.latency = Sample()
-        self.watch_delay = Sample()
+        self.latency = DurationSample()
+        self.watch_delay = DurationSample()
         self.schedule, self.pull, self.pulled, self.register = _Stretch(), _Stretch(), _Stretch(), _Stretch()
         self.crash, self.exit, self.drain, self.terminate = _Stretch(), _Stretch(), _Stretch(), _Stretch()
         self.crash_codes: Counter[int] = Counter()
@@ -160,7 +121,7 @@ class _Fitter:
         self.executor_ms = 0
         self.calls: Counter[tuple[Verb, str]] = Counter()
         self.refused: Counter[tuple[Verb, str, int]] = Counter()
-        self.retry_after: dict[tuple[Verb, str, int], Sample] = {}
+        self.retry_after: dict[tuple[Verb, str, int], DurationSample] = {}
         self.unanswered: Counter[tuple[Verb, str]] = Counter()
         self.create_unanswered: list[str] = []
         self.quota: tuple[int, int] | None = None
@@ -247,7 +208,7 @@ class _Fitter:
         ):
             self.refused[(*kind, failure.status)] += 1
             if failure.retry_after_ms is not None:
-                self.retry_after.setdefault((*kind, failure.status), Sample()).add(failure.retry_after_ms)
+                self.retry_after.setdefault((*kind, failure.status), DurationSample()).add(failure.retry_after_ms)
 
     # executors
 
@@ -366,7 +327,7 @@ def _plain_code(code: int | None) -> int:
     return code if code is not None and 0 <= code <= 255 else 1
 
 
-def fit(observations: Iterable[Observation]) -> Fitted:
+def fit(observations: Iterable[Observation]) -> Fitted[Description]:
     """The cluster that these observations, in order, show; and for each of its numbers how many it rests on."""
     fitter = _Fitter()
     for observation in observations:
@@ -384,16 +345,12 @@ def fit(observations: Iterable[Observation]) -> Fitted:
     if fitter.watch_events:
         watch = replace(
             watch,
-            duplicates=_share(fitter.duplicates, fitter.watch_events),
-            reordered=_share(fitter.reordered, fitter.watch_events),
+            duplicates=share(fitter.duplicates, fitter.watch_events),
+            reordered=share(fitter.reordered, fitter.watch_events),
         )
     evidence.append(Evidence("watch.duplicates", fitter.duplicates, f"of {fitter.watch_events} events"))
     evidence.append(Evidence("watch.reordered", fitter.reordered, f"of {fitter.watch_events} events"))
     return Fitted(replace(description, watch=watch), tuple(evidence))
-
-
-def _share(part: int, whole: int) -> float:
-    return round(part / whole, 6) if whole else 0.0
 
 
 def _stages(fitter: _Fitter, evidence: list[Evidence]) -> tuple[Stage, ...]:
@@ -462,17 +419,15 @@ def _api(fitter: _Fitter, evidence: list[Evidence]) -> Api:
     left = Counter(fitter.calls)  # the first fault that hits decides: the next is asked only about the others
 
     def add(count: int, verb: Verb, resource: str, status: int | None, lost: Lost | None, after: Millis | None) -> None:
-        share = max(1e-6, _share(count, left[verb, resource]))
+        part = max(1e-6, share(count, left[verb, resource]))
         note = f"of {fitter.calls[verb, resource]} calls"
         evidence.append(Evidence(f"api.faults[{len(faults)}]", count, note))
-        faults.append(Fault(status, lost, share, (verb,), (resource,), after))
+        faults.append(Fault(status, lost, part, (verb,), (resource,), after))
         left[verb, resource] -= count
 
     for (verb, resource, status), count in sorted(fitter.refused.items(), key=_by_text):
         asked = fitter.retry_after.get((verb, resource, status))
-        add(
-            count, verb, resource, status, None, None if asked is None else sorted(asked.values)[len(asked.values) // 2]
-        )
+        add(count, verb, resource, status, None, None if asked is None else asked.median())
     for (verb, resource), count in sorted(fitter.unanswered.items(), key=_by_text):
         done = 0
         if (verb, resource) == (Verb.CREATE, "pods"):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from podtide.domain.base.randomness import Stream, draw, draw_active_ms, split
+from podtide.domain.base.randomness import draw, split
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes.description import Image, Life, NodeGroup, NodeHappening, Shape
 from podtide.domain.fakes.kubernetes.pod_endings import delete, lose
@@ -49,17 +49,11 @@ def _join(tables: ClusterTables, place: int, number: int, now: Millis) -> None:
     tables.in_group[place] += 1
     tables.count("nodes.joined")
     if group.interruptions_per_hour > 0:
-        _fate(tables, row, group, now)
+        rng = split(row.rng, _FATE)
+        tables.later_at_rate(rng, group.interruptions_per_hour, group.during, now, Kind.INTERRUPT, number)
     if group.maximum is not None and tables.in_group[place] > group.count:
         tables.later(now + group.idle_ms, Kind.IDLE, number)
     _place_soon(tables, now)
-
-
-def _fate(tables: ClusterTables, row: NodeRow, group: NodeGroup, now: Millis) -> None:
-    wait, _ = draw_active_ms(split(row.rng, _FATE), group.interruptions_per_hour)
-    at = group.during.after(now - tables.began, max(1, wait))
-    if at is not None and tables.faulty(tables.began + at):
-        tables.later(tables.began + at, Kind.INTERRUPT, row.number)
 
 
 def _place_soon(tables: ClusterTables, now: Millis) -> None:
@@ -129,7 +123,7 @@ def place(tables: ClusterTables, now: Millis) -> None:
         heads = [(next(iter(tickets)), shape) for shape, tickets in tables.waiting.items() if shape not in full]
         if not heads:
             break
-        ticket, shape = min(heads, key=_ticket)
+        ticket, shape = min(heads, key=lambda head: head[0])
         node = _roomiest(tables, shape)
         if node is None:
             full.add(shape)
@@ -137,10 +131,6 @@ def place(tables: ClusterTables, now: Millis) -> None:
         _bind(tables, tables.pods[tables.waiting[shape][ticket]], node, shape, now)
     if tables.waiting:
         _scan_soon(tables, now)  # what was ordered for them may have gone to others
-
-
-def _ticket(head: tuple[int, Shape]) -> int:
-    return head[0]
 
 
 # the autoscaler
@@ -159,7 +149,9 @@ def _may_grow(tables: ClusterTables, place: int, group: NodeGroup) -> bool:
 def scan(tables: ClusterTables, now: Millis) -> None:
     """The autoscaler looks: order what those who wait need beyond what is on its way."""
     tables.scan_timer = 0
-    needs = {shape: len(tickets) for shape, tickets in sorted(tables.waiting.items(), key=_first_ticket)}
+    needs = {
+        shape: len(tickets) for shape, tickets in sorted(tables.waiting.items(), key=lambda item: next(iter(item[1])))
+    }
     groups = tables.plan.description.groups
     for place_ in tables.coming.values():
         _pack(groups[place_], needs)
@@ -168,10 +160,6 @@ def scan(tables: ClusterTables, now: Millis) -> None:
             if not _pack(group, needs):
                 break
             _order(tables, place_, now)
-
-
-def _first_ticket(item: tuple[Shape, dict[int, int]]) -> int:
-    return next(iter(item[1]))
 
 
 def _pack(group: NodeGroup, needs: dict[Shape, int]) -> int:
@@ -191,15 +179,11 @@ def _pack(group: NodeGroup, needs: dict[Shape, int]) -> int:
 
 def _order(tables: ClusterTables, place_: int, now: Millis) -> None:
     number = tables.node_numbers.next()
-    delay, _ = draw(_stream(tables, number), tables.plan.description.groups[place_].arrives)
+    delay, _ = draw(split(tables.stream(_NODES, number), _ORDERS), tables.plan.description.groups[place_].arrives)
     tables.coming.put(number, place_)
     tables.in_group[place_] += 1
     tables.count("nodes.ordered")
     tables.later(now + max(1, delay), Kind.ARRIVE, number)
-
-
-def _stream(tables: ClusterTables, number: int) -> Stream:
-    return split(tables.stream(_NODES, number), _ORDERS)
 
 
 def arrive(tables: ClusterTables, number: int, now: Millis) -> None:

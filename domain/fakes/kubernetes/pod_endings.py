@@ -37,7 +37,7 @@ def disconnect(tables: ClusterTables, pod: PodRow, now: Millis, after_ms: Millis
     if not pod.address:
         return pod
     lost = ExecutorDisconnected(now + pod.rpc_ms + after_ms, pod.address)
-    tables.later(lost.at, Kind.SAY, say=lost)
+    tables.say(lost)
     return pod._replace(address="")
 
 
@@ -144,7 +144,7 @@ def delete(tables: ClusterTables, pod: PodRow, now: Millis, grace_ms: Millis | N
             now + pod.rpc_ms, (ExecutorId(pod.executor),), f"Executor {pod.executor} is decommissioned.",
             triggered_by_executor=True,
         )  # fmt: skip
-        tables.later(told.at, Kind.SAY, say=told)
+        tables.say(told)
     pod = enter(tables, pod, Life.TERMINATING, now)
     ending = tables.agenda.get(pod.timer)
     if ending is not None and tables.plan.stages[ending.b].next is Life.STUCK:

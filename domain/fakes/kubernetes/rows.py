@@ -8,34 +8,29 @@ from typing import Final, NamedTuple, TypeAlias
 from podtide.domain.base.randomness import Stream
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes.description import Life
-from podtide.domain.protocol.pod_commands import (
-    AssignExecutorId,
-    ClaimSpec,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-)
-from podtide.domain.protocol.pod_stimuli import Outcome, PodStimulus
+from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodManifest
 
 Call: TypeAlias = (
-    CreatePod | CreateClaim | CreateSet | CreateConfigMap | DeletePods | DeletePod | DeleteSet | DeleteOwned
-    | ListClaims | GetDriverPod | ListPods | MarkInactive | MarkPods | ScaleSet | AssignExecutorId | ResizePod
-    | ResizeClaim
-)  # fmt: skip
+    pod_commands.CreatePod
+    | pod_commands.CreateClaim
+    | pod_commands.CreateSet
+    | pod_commands.CreateConfigMap
+    | pod_commands.DeletePods
+    | pod_commands.DeletePod
+    | pod_commands.DeleteSet
+    | pod_commands.DeleteOwned
+    | pod_commands.ListClaims
+    | pod_commands.GetDriverPod
+    | pod_commands.ListPods
+    | pod_commands.MarkInactive
+    | pod_commands.MarkPods
+    | pod_commands.ScaleSet
+    | pod_commands.AssignExecutorId
+    | pod_commands.ResizePod
+    | pod_commands.ResizeClaim
+)
 """The commands that are calls of the API."""
 
 
@@ -84,31 +79,11 @@ class WatchState(IntEnum):
     CLOSED = 2
 
 
-class Word(IntEnum):
-    """What the driver says to an executor."""
-
-    ACCEPTED = 1
-    REFUSED = 2
-    STOP = 3
-    DECOMMISSION = 4
-    NAMED = 5
-
-
-class Due(NamedTuple):
-    """Something that lies ahead."""
-
-    at: Millis
-    kind: Kind
-    a: int = 0
-    b: int = 0
-    say: PodStimulus | None = None
-
-
 class PodRow(NamedTuple):
     """A pod that the API knows. ``label``: its spark-exec-id. ``node``: a number, 0 for none. ``timer``: its stage's place
     in the agenda. ``address``: where the driver hears it from, "" while it does not. ``owner``: the number of its
     StatefulSet or Deployment, 0 for none. ``held``: it takes room on its node. ``executor``: the id that its process
-    goes by, "" while it has none. ``told``: what the driver said to it while it hung (a ``Word``, 0 for nothing).
+    goes by, "" while it has none. ``told``: what the driver said to it while it hung (a ``DriverWord``, 0 for nothing).
     """
 
     uid: int
@@ -183,7 +158,7 @@ class SetRow(NamedTuple):
     stateful: bool
     profile: int
     replicas: int
-    claims: tuple[ClaimSpec, ...]
+    claims: tuple[pod_commands.ClaimSpec, ...]
     sync: int = 0
 
 

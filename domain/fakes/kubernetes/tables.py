@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TypeVar
-
 from podtide.domain.base.randomness import Stream
 from podtide.domain.base.tables import Field, Serial, Table
 from podtide.domain.base.units import Millis
@@ -14,20 +11,16 @@ from podtide.domain.fakes.kubernetes.rows import (
     CallRow,
     Change,
     ClaimRow,
-    Due,
     Kind,
     NodeRow,
     PodRow,
     SetRow,
     WatchState,
 )
-from podtide.domain.fakes.tables import FakeTables
+from podtide.domain.fakes.tables import FakeTables, discard_member
 from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR, PodManifest
-
-H = TypeVar("H", bound=Hashable)
-M = TypeVar("M")
 
 
 class Plan:
@@ -39,7 +32,7 @@ class Plan:
         self.app = app
         self.polls = polls
         # By name, so that the order in which a file lists its stages changes nothing.
-        self.stages = tuple(sorted(description.executors.stages, key=_stage_name))
+        self.stages = tuple(sorted(description.executors.stages, key=lambda stage: stage.name))
         self.weighted: dict[Life, list[tuple[int, Stage]]] = {}
         self.rated: dict[Life, list[tuple[int, Stage]]] = {}
         for place, stage in enumerate(self.stages):
@@ -55,11 +48,7 @@ class Plan:
         return self.shapes.get(profile, self.description.executors.shape)
 
 
-def _stage_name(stage: Stage) -> str:
-    return stage.name
-
-
-class ClusterTables(FakeTables[Due]):
+class ClusterTables(FakeTables[Kind, PodStimulus]):
     """The inside of a fake Kubernetes cluster.
 
     ``poll_timer``, ``place_timer``, ``scan_timer``: what lies ahead of these (0: nothing; the poll's -1: stopped).
@@ -98,7 +87,6 @@ class ClusterTables(FakeTables[Due]):
     def recount(self) -> None:
         """Make the heap, the indexes and the counts anew."""
         super().recount()
-        self.stimuli: list[PodStimulus] = []
         self.names: dict[str, int] = {}
         self.labels: dict[str, dict[int, None]] = {}
         self.speakers: dict[str, dict[int, None]] = {}
@@ -118,9 +106,9 @@ class ClusterTables(FakeTables[Due]):
         for group in self.coming.values():
             self.in_group[group] += 1
 
-    def later(self, at: Millis, kind: Kind, a: int = 0, b: int = 0, say: PodStimulus | None = None) -> int:
-        """Put something into the agenda; returns its serial."""
-        return self.schedule(Due(at, kind, a, b, say))
+    def say(self, stimulus: PodStimulus) -> None:
+        """Something will reach the driver, at its time."""
+        self.later(stimulus.at, Kind.SAY, say=stimulus)
 
     # pods
 
@@ -163,15 +151,15 @@ class ClusterTables(FakeTables[Due]):
         uid = pod.uid
         self.names.pop(pod.name, None)
         if pod.label != UNNAMED_EXECUTOR:
-            _remove(self.labels, pod.label, uid)
+            discard_member(self.labels, pod.label, uid)
         if pod.executor:
-            _remove(self.speakers, pod.executor, uid)
+            discard_member(self.speakers, pod.executor, uid)
         if pod.owner:
-            _remove(self.owned, pod.owner, uid)
+            discard_member(self.owned, pod.owner, uid)
         if pod.node:
-            _remove(self.aboard, pod.node, uid)
+            discard_member(self.aboard, pod.node, uid)
         if pod.ticket:
-            _remove(self.waiting, self.plan.shape(pod.profile), pod.ticket)
+            discard_member(self.waiting, self.plan.shape(pod.profile), pod.ticket)
         key = (pod.profile, pod.life)
         self.counts[key] -= 1
         if not self.counts[key]:
@@ -187,10 +175,3 @@ class ClusterTables(FakeTables[Due]):
         """The pods whose process goes by this executor id, oldest first."""
         rows = self.pods
         return [rows[uid] for uid in sorted(self.speakers.get(executor, ()))]
-
-
-def _remove(index: dict[H, dict[int, M]], key: H, member: int) -> None:
-    members = index[key]
-    del members[member]
-    if not members:
-        del index[key]

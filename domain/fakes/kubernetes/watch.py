@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from podtide.domain.base.randomness import chance, draw, draw_active_ms
+from podtide.domain.base.randomness import chance, draw
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes.rows import Change, Kind, WatchState
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
-from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodStimulus, PodsUpdated
+from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL, ROLE_LABEL, PodManifest
 
 _EVENTS: Final = 11  # families of streams; pods, nodes and calls have others
@@ -92,21 +92,17 @@ def send(tables: ClusterTables, version: int, manifest: PodManifest, now: Millis
         if twice:
             tables.count("watch.duplicated")
             more, stream = draw(stream, watch.late)
-            _say(tables, PodsUpdated(at + more, (manifest,)))
+            tables.say(PodsUpdated(at + more, (manifest,)))
         if lost:
             tables.count("watch.lost")
             return
         if late:
             tables.count("watch.reordered")
             more, stream = draw(stream, watch.late)
-            _say(tables, PodsUpdated(at + more, (manifest,)))
+            tables.say(PodsUpdated(at + more, (manifest,)))
             return
     tables.last_event_at = at
-    _say(tables, PodsUpdated(at, (manifest,)))
-
-
-def _say(tables: ClusterTables, stimulus: PodStimulus) -> None:
-    tables.later(stimulus.at, Kind.SAY, say=stimulus)
+    tables.say(PodsUpdated(at, (manifest,)))
 
 
 def begin(tables: ClusterTables, now: Millis) -> None:
@@ -122,10 +118,8 @@ def begin(tables: ClusterTables, now: Millis) -> None:
 def _next_break(tables: ClusterTables, now: Millis) -> None:
     watch = tables.plan.description.watch
     if watch.breaks_per_hour > 0:
-        wait, _ = draw_active_ms(tables.stream(_BREAKS, tables.break_draws.next()), watch.breaks_per_hour)
-        at = watch.during.after(now - tables.began, max(1, wait))
-        if at is not None and tables.faulty(tables.began + at):
-            tables.later(tables.began + at, Kind.BREAK, -1)
+        rng = tables.stream(_BREAKS, tables.break_draws.next())
+        tables.later_at_rate(rng, watch.breaks_per_hour, watch.during, now, Kind.BREAK, -1)
 
 
 def _next_outage(tables: ClusterTables, place: int, now: Millis) -> None:
@@ -178,7 +172,7 @@ def mended(tables: ClusterTables, now: Millis) -> None:
     tables.watch = WatchState.OPEN
     at = max(now, tables.last_event_at)
     tables.last_event_at = at
-    _say(tables, PodsReplaced(at, current(tables)))
+    tables.say(PodsReplaced(at, current(tables)))
 
 
 def stop_watch(tables: ClusterTables) -> None:

@@ -59,11 +59,11 @@ def above(tables: YarnTables, now: Millis) -> bool:
     return tables.used_mib > memory or (dominant and tables.used_vcores > cores)
 
 
-def _has_room(tables: YarnTables, size: Resource, now: Millis) -> bool:
+def queue_has_room(tables: YarnTables, size: Resource, now: Millis) -> bool:
+    """Whether the queue has room for one such container."""
     left = headroom(tables, now)
-    if not tables.plan.description.manager.dominant:
-        return size.memory_mib <= left.memory_mib
-    return size.memory_mib <= left.memory_mib and size.vcores <= left.vcores
+    fits = size.memory_mib <= left.memory_mib
+    return fits and (size.vcores <= left.vcores or not tables.plan.description.manager.dominant)
 
 
 def next_change(window: Window, t: Millis) -> Millis | None:
@@ -113,7 +113,7 @@ def _slots(tables: YarnTables, now: Millis) -> int:
     """The nodes at whose heartbeat somebody may be given something, as bits."""
     slots = 0
     for _, need in _hungry(tables):
-        if not _has_room(tables, need.resource, now):
+        if not queue_has_room(tables, need.resource, now):
             break
         slots |= tables.room_for(Shape(need.resource, need.label)) & ~tables.barred
     return slots
@@ -140,7 +140,7 @@ def _offer(tables: YarnTables, slot: int, now: Millis) -> bool | None:
     """Give one container: whether its host or rack had been named; None where nobody may be given one."""
     node = tables.plan.nodes[slot]
     for profile, need in _hungry(tables):
-        if not _has_room(tables, need.resource, now):
+        if not queue_has_room(tables, need.resource, now):
             return None
         if not _open(tables, slot, Shape(need.resource, need.label)):
             continue
@@ -196,7 +196,7 @@ def _give(tables: YarnTables, profile: int, slot: int, locations: tuple[str, ...
         tables.count("mistakes.too small")
         size = size._replace(memory_mib=max(1, size.memory_mib // 2))
     _allocate(tables, mine, priority, size, slot)
-    if surplus and _open(tables, slot, Shape(need.resource, need.label)) and _has_room(tables, need.resource, now):
+    if surplus and _open(tables, slot, Shape(need.resource, need.label)) and queue_has_room(tables, need.resource, now):
         tables.count("mistakes.surplus")
         _allocate(tables, mine, mine, need.resource, slot)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from podtide.domain.base.randomness import HOUR_MS
-from podtide.domain.fakes.checks import NODES_MAX, RATE, Expect, check_delay, check_window
+from podtide.domain.fakes.checks import NODES_MAX, RATE, Expect, Problems, check_delay, check_window
 from podtide.domain.fakes.yarn.description import Death, NodeHappening, Nodes, YarnDescription, places
 
 _SHARE: Final = "a share, 0 to 1"
@@ -21,12 +21,8 @@ def problems(description: YarnDescription) -> tuple[tuple[str, str], ...]:
     ``where`` is the path of the key in a cluster file, as ``manager.faults[2].probability``. What single values must
     be is said here too, so that a description made in code is held to the same rules as one from a file.
     """
-    found: list[tuple[str, str]] = []
-
-    def expect(holds: bool, where: str, what: str) -> None:
-        if not holds:
-            found.append((where, what))
-
+    found = Problems()
+    expect = found.expect
     names = [row.name for row in description.nodes]
     expect(len(set(names)) == len(names), "nodes.groups", "every group has a name of its own")
     for i, row in enumerate(description.nodes):

@@ -18,58 +18,34 @@ happens, not what the cluster holds: a heartbeat of a node is an event only if a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.tables import FakeCluster, due, tally
-from podtide.domain.fakes.yarn.application_master import (
-    answered,
-    begin as begin_master,
-    call,
-    reached,
-    register,
-    restart,
+from podtide.domain.fakes.checks import refuse
+from podtide.domain.fakes.tables import AgendaRow, FakeCluster, due, tally
+from podtide.domain.fakes.words import DriverWord, words
+from podtide.domain.fakes.yarn import (
+    application_master,
+    capacity_scheduler,
+    container_endings,
+    executors,
+    nodes,
+    resource_requests,
 )
-from podtide.domain.fakes.yarn.capacity_scheduler import beat, limit, look, watch_queue
 from podtide.domain.fakes.yarn.checks import problems
-from podtide.domain.fakes.yarn.container_endings import expired, killed, preempt, press, reported
 from podtide.domain.fakes.yarn.description import YARN, YarnDescription
-from podtide.domain.fakes.yarn.executors import elapsed, hear, launch, launched, say_to
-from podtide.domain.fakes.yarn.nodes import back, begin as begin_nodes, crash, happen, leave, lost, out
-from podtide.domain.fakes.yarn.resource_requests import cancel, request, take, wanted
-from podtide.domain.fakes.yarn.rows import Asked, ContainerRow, Due, Kind, Said, Stage, Word
+from podtide.domain.fakes.yarn.rows import Asked, ContainerRow, Kind, Said, Stage
 from podtide.domain.fakes.yarn.tables import Plan, YarnTables
+from podtide.domain.protocol import pod_commands, yarn_messages
 from podtide.domain.protocol.containers import Resource
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor, StopSource
-from podtide.domain.protocol.yarn_messages import (
-    CallResourceManager,
-    CancelRequests,
-    EndApplication,
-    LaunchExecutor,
-    ReleaseContainers,
-    RequestContainers,
-    TakeRequests,
-    UpdateExclusions,
-)
 
 __all__ = [
-    "APPLICATION_ID",
-    "YARN",
-    "Asked",
-    "Census",
-    "Said",
-    "YarnCluster",
-    "advance",
-    "apply",
-    "begin",
-    "census",
-    "containers",
-    "due",
-    "tally",
-]
+    "APPLICATION_ID", "YARN", "Asked", "Census", "Said", "YarnCluster", "advance", "apply", "begin", "census", "containers",
+    "due", "tally",
+]  # fmt: skip
 
 APPLICATION_ID: Final = "application_1700000000000_0001"
 
@@ -85,13 +61,11 @@ def begin(description: YarnDescription, seed: int, now: Millis, *, application_i
 
     ``application_id``: what the containers' names are made of. Raises ValueError for a description that has ``problems``.
     """
-    found = problems(description)
-    if found:
-        raise ValueError("; ".join(f"{where}: expected {what}" for where, what in found))
+    refuse(problems(description))
     tables = YarnTables(Plan(description, stream(seed), application_id), now)
-    begin_nodes(tables, now)
-    watch_queue(tables, now)
-    begin_master(tables, now)
+    nodes.begin(tables, now)
+    capacity_scheduler.watch_queue(tables, now)
+    application_master.begin(tables, now)
     tables.stirred = False
     tables.undo_log.clear()
     return YarnCluster(tables, now)
@@ -108,7 +82,7 @@ def apply(cluster: YarnCluster, command: Asked, now: Millis) -> YarnCluster:
             return cluster
         _ask(tables, command, now)
         if tables.stirred:
-            look(tables, now)
+            capacity_scheduler.look(tables, now)
         return cluster.stepped(now)
 
 
@@ -117,29 +91,16 @@ def advance(cluster: YarnCluster, now: Millis) -> tuple[YarnCluster, tuple[Said,
 
     Raises ValueError when ``now`` is before what has been lived through.
     """
-    with cluster.step_at(now) as tables:
-        if tables.due() > now:
-            return (cluster if now == cluster.now else cluster.stepped(now)), ()
-        stimuli = tables.stimuli = []
-        for happening in tables.pop(now):
-            _happen(tables, happening)
-            if tables.stirred:
-                look(tables, happening.at)
-        return cluster.stepped(now), tuple(stimuli)
+    return cluster.lived(now, _happen)
 
 
 def _ask(tables: YarnTables, command: Asked, now: Millis) -> None:
     """The driver's words reach executors whether or not there is a master; everything else is for the master."""
     match command:
-        case RemoveExecutor():
-            say_to(tables, command.executor, Word.STOP, now)
-        case DecommissionExecutors():
-            if command.notify_executors:
-                for executor in command.executors:
-                    say_to(tables, executor, Word.DECOMMISSION, now)
-        case AnswerRegistration():
-            say_to(tables, command.executor, Word.ACCEPTED if command.accepted else Word.REFUSED, now)
-        case EndApplication() | StopSource(what="client"):
+        case pod_commands.RemoveExecutor() | pod_commands.DecommissionExecutors() | pod_commands.AnswerRegistration():
+            for executor, word in words(command):
+                executors.say_to(tables, executor, word, now)
+        case yarn_messages.EndApplication() | pod_commands.StopSource(what="client"):
             _stop(tables)
         case _:
             if tables.master:
@@ -148,22 +109,22 @@ def _ask(tables: YarnTables, command: Asked, now: Millis) -> None:
 
 def _ask_master(tables: YarnTables, command: Asked, now: Millis) -> None:
     match command:
-        case RequestContainers():
-            request(tables, command)
-        case CancelRequests():
-            cancel(tables, command)
-        case TakeRequests():
-            take(tables, command)
-        case CallResourceManager():
-            call(tables, command, now)
-        case ReleaseContainers():
+        case yarn_messages.RequestContainers():
+            resource_requests.request(tables, command)
+        case yarn_messages.CancelRequests():
+            resource_requests.cancel(tables, command)
+        case yarn_messages.TakeRequests():
+            resource_requests.take(tables, command)
+        case yarn_messages.CallResourceManager():
+            application_master.call(tables, command, now)
+        case yarn_messages.ReleaseContainers():
             for container in command.containers:
                 row = tables.by_id(container)
                 if row is not None:
                     tables.releases.put(tables.release_numbers.next(), row.number)
-        case LaunchExecutor():
-            launch(tables, command, now)
-        case UpdateExclusions():
+        case yarn_messages.LaunchExecutor():
+            executors.launch(tables, command, now)
+        case yarn_messages.UpdateExclusions():
             for host in command.added:
                 tables.excluding.put(host, 1)
             for host in command.removed:
@@ -182,72 +143,54 @@ def _stop(tables: YarnTables) -> None:
         table.drop_all()
 
 
-def _happen(tables: YarnTables, happening: Due) -> None:
-    now, a = happening.at, happening.a
-    match happening.kind:
-        case Kind.SAY:
-            assert happening.say is not None
-            tables.stimuli.append(happening.say)
-        case Kind.BEAT:
-            beat(tables, a, now)
-        case Kind.CALL:
-            reached(tables, a, now)
-        case Kind.ANSWER:
-            answered(tables, a)
-        case Kind.LAUNCH:
-            launched(tables, a, now)
-        case Kind.STAGE | Kind.HEAR | Kind.EXPIRE | Kind.REPORT | Kind.KILL:
-            row = tables.containers.get(a)
-            if row is not None:
-                _happen_to(tables, happening, row)
-        case _:
-            _happen_around(tables, happening)
-
-
-def _happen_to(tables: YarnTables, happening: Due, row: ContainerRow) -> None:
-    """What happens to a container."""
+def _happen(tables: YarnTables, happening: AgendaRow[Kind, Said]) -> None:
     now = happening.at
-    match happening.kind:
-        case Kind.STAGE:
-            elapsed(tables, row, now)
-        case Kind.HEAR:
-            hear(tables, row, Word(happening.b), now)
-        case Kind.EXPIRE:
-            expired(tables, row, now)
-        case Kind.REPORT:
-            reported(tables, row, now)
-        case _:
-            killed(tables, row, now)
+    if happening.say is not None:
+        tables.stimuli.append(happening.say)
+    elif happening.kind in _OF_CONTAINERS:
+        row = tables.containers.get(happening.a)
+        if row is not None:
+            _OF_CONTAINERS[happening.kind](tables, row, happening.b, now)
+    else:
+        _OTHERS[happening.kind](tables, happening.a, happening.b, now)
+    if tables.stirred:
+        capacity_scheduler.look(tables, now)
 
 
-def _happen_around(tables: YarnTables, happening: Due) -> None:
-    """What happens to nodes, the queue and the application master."""
-    now, a, lives = happening.at, happening.a, happening.b
-    match happening.kind:
-        case Kind.LOSE:
-            crash(tables, a, lives, now)
-        case Kind.LOST:
-            lost(tables, a, lives, now)
-        case Kind.LEAVE:
-            leave(tables, a, lives, now)
-        case Kind.OUT:
-            out(tables, a, lives, now)
-        case Kind.BACK:
-            back(tables, a, lives, now)
-        case Kind.EVENT:
-            happen(tables, a, now)
-        case Kind.QUEUE:
-            watch_queue(tables, now)
-            press(tables, now)
-            tables.stir()
-        case Kind.PREEMPT:
-            preempt(tables, now)
-        case Kind.RESTART:
-            restart(tables, now)
-        case Kind.REGISTER:
-            register(tables, now)
-        case _:
-            raise AssertionError(f"{happening.kind} is nobody's")
+_OF_CONTAINERS: Final[Mapping[Kind, Callable[[YarnTables, ContainerRow, int, Millis], None]]] = {
+    Kind.STAGE: lambda tables, row, _, now: executors.elapsed(tables, row, now),
+    Kind.HEAR: lambda tables, row, word, now: executors.hear(tables, row, DriverWord(word), now),
+    Kind.EXPIRE: lambda tables, row, _, now: container_endings.expired(tables, row, now),
+    Kind.REPORT: lambda tables, row, _, now: container_endings.reported(tables, row, now),
+    Kind.KILL: lambda tables, row, _, now: container_endings.killed(tables, row, now),
+}
+"""What happens to a container, if it is still there."""
+
+
+def _change_queue(tables: YarnTables, now: Millis) -> None:
+    """A tenant comes or goes."""
+    capacity_scheduler.watch_queue(tables, now)
+    container_endings.press(tables, now)
+    tables.stir()
+
+
+_OTHERS: Final[Mapping[Kind, Callable[[YarnTables, int, int, Millis], None]]] = {
+    Kind.BEAT: lambda tables, slot, _, now: capacity_scheduler.beat(tables, slot, now),
+    Kind.CALL: lambda tables, call, _, now: application_master.reached(tables, call, now),
+    Kind.ANSWER: lambda tables, call, _, __: application_master.answered(tables, call),
+    Kind.LAUNCH: lambda tables, launch, _, now: executors.launched(tables, launch, now),
+    Kind.LOSE: nodes.crash,
+    Kind.LOST: nodes.lost,
+    Kind.LEAVE: nodes.leave,
+    Kind.OUT: nodes.out,
+    Kind.BACK: nodes.back,
+    Kind.EVENT: lambda tables, place, _, now: nodes.happen(tables, place, now),
+    Kind.QUEUE: lambda tables, _, __, now: _change_queue(tables, now),
+    Kind.PREEMPT: lambda tables, _, __, now: container_endings.preempt(tables, now),
+    Kind.RESTART: lambda tables, _, __, now: application_master.restart(tables, now),
+    Kind.REGISTER: lambda tables, _, __, now: application_master.register(tables, now),
+}
+"""What happens to nodes, the queue, calls and the application master."""
 
 
 class Census(NamedTuple):
@@ -274,9 +217,11 @@ def census(cluster: YarnCluster) -> Census:
         stages[key] = stages.get(key, 0) + 1
     return Census(
         stages=MappingProxyType(stages),
-        wanted=MappingProxyType({profile: wanted(need) for profile, need in sorted(tables.needs.items())}),
+        wanted=MappingProxyType(
+            {profile: resource_requests.wanted(need) for profile, need in sorted(tables.needs.items())}
+        ),
         used=Resource(tables.used_mib, tables.used_vcores),
-        allowed=Resource(*limit(tables, cluster.now)),
+        allowed=Resource(*capacity_scheduler.limit(tables, cluster.now)),
         nodes=tables.active,
         calls_open=len(tables.calls),
         master=tables.master and not tables.stopped,

@@ -12,9 +12,10 @@ from typing import Final
 from podtide.domain.base.randomness import Stream, chance, draw, draw_active_ms, pick
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.fakes.windows import SPARK_ASK_MS
+from podtide.domain.fakes.words import DriverWord
 from podtide.domain.fakes.yarn.container_endings import MANAGERS, end, exits
 from podtide.domain.fakes.yarn.description import Death, LaunchFault, Phase
-from podtide.domain.fakes.yarn.rows import ContainerRow, Kind, LaunchRow, NodeState, Stage, Word
+from podtide.domain.fakes.yarn.rows import ContainerRow, Kind, LaunchRow, NodeState, Stage
 from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor
@@ -183,28 +184,28 @@ def _dies(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
 # the driver's words
 
 
-def say_to(tables: YarnTables, executor: str, word: Word, now: Millis) -> None:
+def say_to(tables: YarnTables, executor: str, word: DriverWord, now: Millis) -> None:
     """A word of the driver's is on its way to an executor, if there is one that is heard from."""
     row = tables.containers.get(tables.speakers.get(executor, 0))
     if row is not None and row.address:
         tables.later(now + row.rpc_ms, Kind.HEAR, row.number, word)
 
 
-def hear(tables: YarnTables, row: ContainerRow, word: Word, now: Millis) -> None:
+def hear(tables: YarnTables, row: ContainerRow, word: DriverWord, now: Millis) -> None:
     """A word of the driver's reaches the executor; it listens to what makes sense to it."""
     executors = tables.plan.description.executors
-    if word is Word.ACCEPTED and row.stage is Stage.REGISTERING:
+    if word is DriverWord.ACCEPTED and row.stage is Stage.REGISTERING:
         tables.count("executors.registered")
         tables.cancel(row.timer)
         _enter(tables, row._replace(timer=0), Stage.REGISTERED, now, None)
-    elif word is Word.REFUSED and row.stage is Stage.REGISTERING:
+    elif word is DriverWord.REFUSED and row.stage is Stage.REGISTERING:
         tables.count("executors.refused")
         wait, rng = draw(row.rng, executors.exit)
         _leaves(tables, row._replace(rng=rng), Stage.EXITING, now + wait, _REFUSED_STATUS)
-    elif word is Word.STOP and row.stage in {Stage.REGISTERED, Stage.DRAINING}:
+    elif word is DriverWord.STOP and row.stage in {Stage.REGISTERED, Stage.DRAINING}:
         wait, rng = draw(row.rng, executors.exit)
         _leaves(tables, row._replace(rng=rng), Stage.EXITING, now + wait, 0)
-    elif word is Word.DECOMMISSION and row.stage is Stage.REGISTERED:
+    elif word is DriverWord.DECOMMISSION and row.stage is Stage.REGISTERED:
         tables.count("executors.draining")
         wait, rng = draw(row.rng, executors.drain)
         _leaves(tables, row._replace(rng=rng), Stage.DRAINING, now + wait, 0)

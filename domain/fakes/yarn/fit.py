@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from podtide.domain.base.randomness import HOUR_MS, Constant
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.evidence import Evidence
-from podtide.domain.fakes.kubernetes.fit import Sample
+from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, share
 from podtide.domain.fakes.yarn.description import (
     YARN,
     CallFault,
@@ -61,13 +60,6 @@ FAULTS_MAX: Final = 20
 """Kinds of failures that are told apart, by their exception and message; further ones count with the most frequent."""
 
 
-class YarnFitted(NamedTuple):
-    """A description and what it rests on."""
-
-    description: YarnDescription
-    evidence: tuple[Evidence, ...]
-
-
 @dataclass(slots=True)
 class _Box:
     """A container that was given: what is known of it."""
@@ -84,13 +76,13 @@ class _Box:
 class _Fitter:
     """What was seen so far."""
 
-    latency: Sample = field(default_factory=Sample)
-    launch: Sample = field(default_factory=Sample)
-    localize: Sample = field(default_factory=Sample)
-    localized: Sample = field(default_factory=Sample)
-    exit: Sample = field(default_factory=Sample)
-    shares: Sample = field(default_factory=Sample)  # of the queue, in MiB
-    share_cores: Sample = field(default_factory=Sample)
+    latency: DurationSample = field(default_factory=DurationSample)
+    launch: DurationSample = field(default_factory=DurationSample)
+    localize: DurationSample = field(default_factory=DurationSample)
+    localized: DurationSample = field(default_factory=DurationSample)
+    exit: DurationSample = field(default_factory=DurationSample)
+    shares: DurationSample = field(default_factory=DurationSample)  # of the queue, in MiB
+    share_cores: DurationSample = field(default_factory=DurationSample)
     calls: dict[int, Millis] = field(default_factory=dict)
     heartbeats: int = 0
     refusals: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -223,7 +215,7 @@ class _Fitter:
                 self.lived_ms += self.last - box.registered
 
 
-def fit(observations: Iterable[Observation], racks: Mapping[str, str]) -> YarnFitted:
+def fit(observations: Iterable[Observation], racks: Mapping[str, str]) -> Fitted[YarnDescription]:
     """The cluster that these observations, in order, show. ``racks``: where hosts are, as far as that is known."""
     fitter = _Fitter()
     for observation in observations:
@@ -235,11 +227,11 @@ def fit(observations: Iterable[Observation], racks: Mapping[str, str]) -> YarnFi
     evidence.append(Evidence("queue.memory", fitter.shares.count, "what it had and what was left"))
     evidence.append(Evidence("queue.vcores", fitter.share_cores.count))
     if fitter.shares.count:
-        queue = replace(queue, memory_mib=_median(fitter.shares), vcores=max(1, _median(fitter.share_cores)))
+        queue = replace(queue, memory_mib=fitter.shares.median(), vcores=max(1, fitter.share_cores.median()))
     description = replace(
         YARN, nodes=nodes, queue=queue, manager=_manager(fitter, evidence), executors=_executors(fitter, evidence)
     )
-    return YarnFitted(description, tuple(evidence))
+    return Fitted(description, tuple(evidence))
 
 
 def _nodes(fitter: _Fitter, racks: Mapping[str, str], evidence: list[Evidence]) -> tuple[Nodes, ...]:
@@ -274,7 +266,7 @@ def _manager(fitter: _Fitter, evidence: list[Evidence]) -> Manager:
     faults = []
     for place, ((what, fatal), number) in enumerate(_kinds(fitter.refusals)):
         evidence.append(Evidence(f"manager.faults[{place}]", number, f"of {fitter.heartbeats} heartbeats"))
-        faults.append(CallFault(what, _share(number, fitter.heartbeats), fatal))
+        faults.append(CallFault(what, share(number, fitter.heartbeats), fatal))
     return replace(manager, faults=tuple(faults))
 
 
@@ -295,12 +287,12 @@ def _executors(fitter: _Fitter, evidence: list[Evidence]) -> Executors:
     faults = []
     for place, ((what, fatal), number) in enumerate(_kinds(fitter.launches_failed)):
         evidence.append(Evidence(f"executors.launch-faults[{place}]", number, f"of {fitter.launches} launches"))
-        faults.append(LaunchFault(what, _share(number, fitter.launches), fatal))
+        faults.append(LaunchFault(what, share(number, fitter.launches), fatal))
     deaths: list[Death] = []
     early, late = sum(fitter.ended_early.values()), sum(fitter.ended.values())
     if early:
         evidence.append(Evidence(f"executors.deaths[{len(deaths)}]", early, f"of {fitter.began} that began"))
-        deaths.append(Death(Phase.STARTING, _share(early, fitter.began), statuses=_statuses(fitter.ended_early)))
+        deaths.append(Death(Phase.STARTING, share(early, fitter.began), statuses=_statuses(fitter.ended_early)))
     if late and fitter.lived_ms:
         hours = fitter.lived_ms / HOUR_MS
         evidence.append(Evidence(f"executors.deaths[{len(deaths)}]", late, f"in {hours:,.1f} executor-hours"))
@@ -317,11 +309,3 @@ def _kinds(counts: Counter[tuple[str, bool]]) -> list[tuple[tuple[str, bool], in
 
 def _statuses(counts: Counter[int]) -> tuple[tuple[int, float], ...]:
     return tuple((status, float(number)) for status, number in sorted(counts.items()))
-
-
-def _share(part: int, whole: int) -> float:
-    return round(part / whole, 6) if whole else 0.0
-
-
-def _median(sample: Sample) -> int:
-    return sorted(sample.values)[len(sample.values) // 2]

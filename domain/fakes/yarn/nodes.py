@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from podtide.domain.base.randomness import Delay, Stream, draw, draw_active_ms, split
+from podtide.domain.base.randomness import Delay, Stream, draw, split
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.yarn.container_endings import give_up, press, vanish
-from podtide.domain.fakes.yarn.description import NodeEvent, NodeHappening, Nodes
+from podtide.domain.fakes.yarn.description import NodeEvent, NodeHappening
 from podtide.domain.fakes.yarn.rows import Kind, NodeRow, NodeState
 from podtide.domain.fakes.yarn.tables import ACTIVE, YarnTables
 from podtide.domain.protocol.containers import DECOMMISSIONING, NodeReport
@@ -56,10 +56,7 @@ def join(tables: YarnTables, slot: int, now: Millis) -> None:
         (group.lost_per_hour, Kind.LOSE, _LOSS), (group.decommissioned_per_hour, Kind.LEAVE, _LEAVE),
     ):  # fmt: skip
         if rate > 0:
-            wait, _ = draw_active_ms(split(rng, key), rate)
-            at = group.during.after(now - tables.began, max(1, wait))
-            if at is not None and tables.faulty(tables.began + at):
-                tables.later(tables.began + at, kind, slot, lives)
+            tables.later_at_rate(split(rng, key), rate, group.during, now, kind, slot, lives)
     tables.stir()
 
 
@@ -96,16 +93,12 @@ def crash(
 
 def _again(tables: YarnTables, slot: int, lives: int, now: Millis, back: Millis | None, *, stays: bool) -> None:
     """The machine will be there again."""
-    group = _group(tables, slot)
+    group = tables.plan.description.nodes[tables.plan.nodes[slot].row]
     wait = back
     if wait is None and group.back is not None:
         wait, _ = draw(split(_stream(tables, slot, lives), _AWAY), group.back)
     if wait is not None and not stays:
         tables.later(now + max(1, wait), Kind.BACK, slot, lives)
-
-
-def _group(tables: YarnTables, slot: int) -> Nodes:
-    return tables.plan.description.nodes[tables.plan.nodes[slot].row]
 
 
 def lost(tables: YarnTables, slot: int, lives: int, now: Millis) -> None:

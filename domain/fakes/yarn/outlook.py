@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from podtide.domain.fakes.yarn.capacity_scheduler import headroom
+from podtide.domain.fakes.yarn.capacity_scheduler import queue_has_room
 from podtide.domain.fakes.yarn.cluster import YarnCluster
 from podtide.domain.fakes.yarn.resource_requests import wanted
-from podtide.domain.fakes.yarn.tables import Shape, YarnTables
-from podtide.domain.protocol.containers import Resource
+from podtide.domain.fakes.yarn.tables import Shape
 
 
 def idle(cluster: YarnCluster) -> bool:
@@ -47,7 +46,7 @@ def outlook(cluster: YarnCluster) -> Outlook:
         count = wanted(need)
         if not count:
             continue
-        blocked = blocked or not _allowed(tables, need.resource, headroom(tables, cluster.now))
+        blocked = blocked or not queue_has_room(tables, need.resource, cluster.now)
         if blocked:
             full += count
             continue
@@ -59,9 +58,3 @@ def outlook(cluster: YarnCluster) -> Outlook:
         else:
             full += count
     return Outlook(len(tables.fresh), soon, barred, full)
-
-
-def _allowed(tables: YarnTables, size: Resource, left: Resource) -> bool:
-    """Whether the queue has room for one such container."""
-    fits = size.memory_mib <= left.memory_mib
-    return fits and (size.vcores <= left.vcores or not tables.plan.description.manager.dominant)

@@ -9,31 +9,24 @@ from pyrsistent import PMap, pmap
 
 from podtide.domain.base.randomness import Stream
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.container_requests import Layout, RequestTable
 from podtide.domain.protocol.containers import ContainerId, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, PodCommand
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
-from podtide.domain.protocol.yarn_messages import (
-    LaunchEnded,
-    MasterLost,
-    MasterRegistered,
-    ResourcesAnswered,
-    ResourcesRefused,
-    YarnCommand,
-)
 
 Said: TypeAlias = (
-    ResourcesAnswered
-    | ResourcesRefused
-    | LaunchEnded
+    yarn_messages.ResourcesAnswered
+    | yarn_messages.ResourcesRefused
+    | yarn_messages.LaunchEnded
+    | yarn_messages.MasterRegistered
+    | yarn_messages.MasterLost
     | RegisterExecutor
     | ExecutorDisconnected
-    | MasterRegistered
-    | MasterLost
 )
 """What reaches the application."""
 
-Asked: TypeAlias = YarnCommand | PodCommand | AnswerRegistration | DecommissionExecutors
+Asked: TypeAlias = yarn_messages.YarnCommand | PodCommand | AnswerRegistration | DecommissionExecutors
 """What the application asks for; what is for somebody else is not listened to."""
 
 
@@ -60,25 +53,6 @@ class Kind(IntEnum):
     PREEMPT = 18  # what is above the queue's limit is taken back
     RESTART = 19  # the application master fails
     REGISTER = 20  # another one registers
-
-
-class Word(IntEnum):
-    """What the driver says to an executor."""
-
-    ACCEPTED = 1
-    REFUSED = 2
-    STOP = 3
-    DECOMMISSION = 4
-
-
-class Due(NamedTuple):
-    """Something that lies ahead."""
-
-    at: Millis
-    kind: Kind
-    a: int = 0
-    b: int = 0
-    say: Said | None = None
 
 
 class Stage(IntEnum):

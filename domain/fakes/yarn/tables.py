@@ -18,13 +18,12 @@ from typing import Final, NamedTuple
 from podtide.domain.base.randomness import Stream, split
 from podtide.domain.base.tables import Field, Serial, Table
 from podtide.domain.base.units import Millis, next_on_grid
-from podtide.domain.fakes.tables import FakeTables
+from podtide.domain.fakes.tables import FakeTables, discard_member
 from podtide.domain.fakes.yarn.description import YarnDescription, places
 from podtide.domain.fakes.yarn.rows import (
     AskRow,
     CallRow,
     ContainerRow,
-    Due,
     Kind,
     LaunchRow,
     NeedRow,
@@ -78,7 +77,7 @@ class Plan:
             nodes.append(
                 NodePlan(row, place, group.host(place), group.rack(place), phase, group.capacity, group.label, first)
             )
-        self.nodes = tuple(sorted(nodes, key=_beat))
+        self.nodes = tuple(sorted(nodes, key=lambda node: (node.phase, node.row, node.place)))
         self.phases = [node.phase for node in self.nodes]
         self.slots: Mapping[str, int] = {node.host: slot for slot, node in enumerate(self.nodes)}
         by_row: list[list[int]] = [[] for _ in description.nodes]
@@ -93,11 +92,7 @@ class Plan:
         return resource.memory_mib <= room.memory_mib
 
 
-def _beat(node: NodePlan) -> tuple[Millis, int, int]:
-    return node.phase, node.row, node.place
-
-
-class YarnTables(FakeTables[Due]):
+class YarnTables(FakeTables[Kind, Said]):
     """The inside of a fake YARN cluster.
 
     ``master``: an application master is registered; ``attempt``: its number; ``containers_before``: how many containers
@@ -134,7 +129,6 @@ class YarnTables(FakeTables[Due]):
     def recount(self) -> None:
         """Make the heap, the indexes and the sums anew."""
         super().recount()
-        self.stimuli: list[Said] = []
         self.stirred = False
         self.aboard: dict[int, dict[int, None]] = {}
         self.held: dict[int, dict[int, None]] = {}
@@ -158,10 +152,6 @@ class YarnTables(FakeTables[Due]):
         """Add to what the summary tells; a name of which nothing happened is not in it."""
         if by:
             super().count(name, by)
-
-    def later(self, at: Millis, kind: Kind, a: int = 0, b: int = 0, say: Said | None = None) -> int:
-        """Put something into the agenda; returns its serial."""
-        return self.schedule(Due(at, kind, a, b, say))
 
     def say(self, what: Said) -> None:
         """Something will reach the application, at its time."""
@@ -274,10 +264,7 @@ class YarnTables(FakeTables[Due]):
         self.cancel(old.timer)
         if not old.ended:
             self._release(old)
-        here = self.aboard[old.slot]
-        del here[old.number]
-        if not here:
-            del self.aboard[old.slot]
+        discard_member(self.aboard, old.slot, old.number)
         del self.ids[old.id]
         if self.speakers.get(old.executor) == old.number:
             del self.speakers[old.executor]
@@ -294,10 +281,7 @@ class YarnTables(FakeTables[Due]):
 
     def _release(self, row: ContainerRow) -> None:
         """It takes nothing of the queue any more."""
-        mine = self.held[row.profile]
-        del mine[row.number]
-        if not mine:
-            del self.held[row.profile]
+        discard_member(self.held, row.profile, row.number)
         self.used_mib -= row.resource.memory_mib
         self.used_vcores -= row.resource.vcores
 

@@ -9,8 +9,9 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.randomness import Constant, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
-from podtide.domain.fakes.evidence import Evidence
-from podtide.domain.fakes.kubernetes import cluster as worlds, fit as fitting
+from podtide.domain.fakes import fitting
+from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted
+from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.cluster import KIND
 from podtide.domain.fakes.kubernetes.description import (
@@ -24,7 +25,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Verb,
     Watch,
 )
-from podtide.domain.fakes.kubernetes.fit import Fitted, Sample, fit
+from podtide.domain.fakes.kubernetes.fit import fit
 from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
     CreatePod,
@@ -48,17 +49,17 @@ def played(description: Description, count: int = 300, until: int = 600, seed: i
     return driver.until(until * S)
 
 
-def fitted(driver: Driver) -> Fitted:
+def fitted(driver: Driver) -> Fitted[Description]:
     found = fit(driver.observed)
     assert problems(found.description) == ()
     return found
 
 
-def stages(found: Fitted) -> dict[str, Stage]:
+def stages(found: Fitted[Description]) -> dict[str, Stage]:
     return {s.name: s for s in found.description.executors.stages}
 
 
-def evidence(found: Fitted, key: str) -> Evidence:
+def evidence(found: Fitted[Description], key: str) -> Evidence:
     (one,) = [e for e in found.evidence if e.key == key]
     return one
 
@@ -206,7 +207,7 @@ def test_what_is_fitted_plays_like_what_was_seen() -> None:
 
 @given(st.lists(st.integers(-5, 10**12), min_size=1, max_size=200))
 def test_samples_make_delays_that_can_be_played(values: list[int]) -> None:
-    sample = Sample()
+    sample = DurationSample()
     for value in values:
         sample.add(value)
     assert problems(replace(KIND, controllers=sample.delay())) == ()
@@ -215,7 +216,7 @@ def test_samples_make_delays_that_can_be_played(values: list[int]) -> None:
 
 def test_samples_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "SAMPLES_MAX", 64)
-    sample = Sample()
+    sample = DurationSample()
     for value in range(100_000):
         sample.add(value)
     assert len(sample.values) <= 64
