@@ -136,9 +136,13 @@ def hear(tables: ClusterTables, pod: PodRow, word: DriverWord, now: Millis) -> N
         enter(tables, pod, Life.EXITING, now)
     elif word is DriverWord.DECOMMISSION and life is Life.REGISTERED:
         enter(tables, pod, Life.DRAINING, now)
-    elif word in {DriverWord.STOP, DriverWord.DECOMMISSION} and life is Life.HUNG and pod.address:
-        if pod.told != DriverWord.STOP:
-            tables.put_pod(pod._replace(told=word))
+    elif (
+        word in {DriverWord.STOP, DriverWord.DECOMMISSION}
+        and life is Life.HUNG
+        and pod.address
+        and pod.told != DriverWord.STOP
+    ):
+        tables.put_pod(pod._replace(told=word))
 
 
 def calm(tables: ClusterTables, now: Millis) -> None:
