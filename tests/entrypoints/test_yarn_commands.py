@@ -17,6 +17,7 @@ from podtide.domain.fakes.yarn.description import Phase, racks
 from podtide.domain.protocol.yarn_messages import MasterRegistered, ResourcesAnswered
 from podtide.entrypoints import cli
 from podtide.entrypoints.simulate.command import START
+from tests.support.commands import answer as ran
 from tests.support.schemas import validate
 
 YARN = ("--conf", "spark.master=yarn")
@@ -62,13 +63,6 @@ DYNAMIC = (
     "--conf", "spark.excludeOnFailure.application.maxFailedExecutorsPerNode=0",
     "--conf", "spark.excludeOnFailure.timeout=20s",
 )  # fmt: skip
-
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    """The command line in this process."""
-    code = cli.run([str(one) for one in arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 @pytest.fixture(scope="module")
@@ -126,17 +120,17 @@ def test_bad_weather_is_counted(files: dict[str, Path]) -> None:
     assert told["hosts"]["decommissioning"] == 0  # Spark looks at that with spark.decommission.enabled only
 
 
-def test_the_same_seed_tells_the_same_story(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_seed_tells_the_same_story(files: dict[str, Path]) -> None:
     arguments = ("simulate", "--cluster", files["storm"], "--workload", files["near"], *DYNAMIC, "--json")
-    code, out, _ = ran(capsys, *arguments)
+    code, out, _ = ran(*arguments)
     assert (code, out) == (0, files["storm.json"].read_text())
-    other = json.loads(ran(capsys, *arguments, "--seed", "6")[1])
+    other = json.loads(ran(*arguments, "--seed", "6")[1])
     assert other["containers"] != answer(files, "storm")["containers"]
 
 
-def test_the_report_speaks_of_containers(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_speaks_of_containers(files: dict[str, Path]) -> None:
     arguments = ("simulate", "--cluster", files["storm"], "--workload", files["near"], *DYNAMIC)
-    code, out, err = ran(capsys, *arguments)
+    code, out, err = ran(*arguments)
     words = " ".join(out.split())
     assert (code, err) == (0, "")
     assert "near their data on w-1, w-3, w-5" in words
@@ -150,9 +144,9 @@ def test_the_report_speaks_of_containers(files: dict[str, Path], capsys: pytest.
 
 
 @pytest.mark.parametrize("master", ["yarn", "yarn-client", "yarn-cluster"])
-def test_the_master_alone_chooses_a_yarn_cluster_that_behaves(master: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_master_alone_chooses_a_yarn_cluster_that_behaves(master: str) -> None:
     arguments = ("simulate", "--conf", f"spark.master={master}", "--targets", "0:5,60:8", "--json")
-    code, out, err = ran(capsys, *arguments)
+    code, out, err = ran(*arguments)
     told = json.loads(out)
     assert (code, err) == (0, "")
     assert [goal["target"] for goal in told["targets"]] == [5, 8]
@@ -160,20 +154,18 @@ def test_the_master_alone_chooses_a_yarn_cluster_that_behaves(master: str, capsy
     assert told["conf"] == {"spark.master": master}
 
 
-def test_an_application_without_targets_gets_its_instances(capsys: pytest.CaptureFixture[str]) -> None:
-    boxes = json.loads(ran(capsys, "simulate", *YARN, "--json")[1])["containers"]
+def test_an_application_without_targets_gets_its_instances() -> None:
+    boxes = json.loads(ran("simulate", *YARN, "--json")[1])["containers"]
     assert boxes["registered"] == 2  # Spark's default
     arguments = ("simulate", *YARN, "--conf", "spark.executor.instances=4", "--json")
-    assert json.loads(ran(capsys, *arguments)[1])["containers"]["registered"] == 4
+    assert json.loads(ran(*arguments)[1])["containers"]["registered"] == 4
 
 
-def test_targets_are_set_again_for_an_application_master_that_comes_anew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_targets_are_set_again_for_an_application_master_that_comes_anew(tmp_path: Path) -> None:
     cluster, record = tmp_path / "c.yaml", tmp_path / "r.jsonl"
     cluster.write_text("kind: yarn\nmaster: {restarts: [60s]}\n")
     arguments = ("simulate", "--cluster", cluster, "--targets", "0:5", "--json", "--record", record)
-    code, out, err = ran(capsys, *arguments)
+    code, out, err = ran(*arguments)
     assert (code, err) == (0, "")
     told = json.loads(out)
     assert told["containers"]["registered"] == 10
@@ -181,62 +173,58 @@ def test_targets_are_set_again_for_an_application_master_that_comes_anew(
         masters = [one.at for step in opened for one in step.stimuli if isinstance(one, MasterRegistered)]
     assert len(masters) == 2
     assert masters[1] > START + 60_000
-    assert ran(capsys, "replay", record, "--check")[0] == 0
-    words = " ".join(ran(capsys, "replay", record)[1].split())
+    assert ran("replay", record, "--check")[0] == 0
+    words = " ".join(ran("replay", record)[1].split())
     assert "a new application master" in words
 
 
-def test_targets_of_other_profiles_get_containers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_of_other_profiles_get_containers(tmp_path: Path) -> None:
     workload = tmp_path / "w.yaml"
     workload.write_text("targets:\n  0s: {0: 2, 1: 3}\n")
-    code, out, err = ran(capsys, "simulate", *YARN, "--workload", workload, "--json")
+    code, out, err = ran("simulate", *YARN, "--workload", workload, "--json")
     assert (code, err) == (0, "")
     told = json.loads(out)
     assert {(goal["profile"], goal["target"]) for goal in told["targets"]} == {(0, 2), (1, 3)}
     assert told["containers"]["registered"] == 5
 
 
-def test_too_many_failures_end_the_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_many_failures_end_the_application(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nexecutors: {deaths: [{phase: starting, share: 1, statuses: {1: 1}}]}\n")
     arguments = ("simulate", "--cluster", cluster, "--targets", "0:5", "--conf", "spark.executor.maxNumFailures=4")
-    code, out, err = ran(capsys, *arguments)
+    code, out, err = ran(*arguments)
     words = " ".join(out.split())
     assert (code, err) == (0, "")
     message = "FAILED: Max number of executor failures (4) reached"
     assert f"The application was ended with exit code 11, {message}." in words
-    told = json.loads(ran(capsys, *arguments, "--json")[1])
+    told = json.loads(ran(*arguments, "--json")[1])
     assert (told["exit_code"], told["ending"]["status"]) == (11, "FAILED")
 
 
-def test_every_container_that_was_given_is_accounted_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_container_that_was_given_is_accounted_for(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nmanager: {mistakes: {surplus: 0.3, small: 0.2}}\n")
     arguments = ("simulate", "--cluster", cluster, "--targets", "0:10,60:50,300:0", "--until", "10m")
-    told = json.loads(ran(capsys, *arguments, "--json")[1])["containers"]
+    told = json.loads(ran(*arguments, "--json")[1])["containers"]
     left = told["allocated"] - told["launched"] - told["surplus"]
     assert left > 0
-    words = " ".join(ran(capsys, *arguments)[1].split())
+    words = " ".join(ran(*arguments)[1].split())
     assert f"left over {left} neither launched nor given back" in words
 
 
-def test_containers_that_go_with_their_application_master_are_wasted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_containers_that_go_with_their_application_master_are_wasted(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nmaster: {restarts: [12s, 60s]}\nexecutors: {start: 10s}\n")
-    told = json.loads(ran(capsys, "simulate", "--cluster", cluster, "--targets", "0:5", "--json")[1])
+    told = json.loads(ran("simulate", "--cluster", cluster, "--targets", "0:5", "--json")[1])
     boxes = told["containers"]
     assert boxes["launched"] == boxes["registered"] + boxes["wasted"] + boxes["on_the_way"]
     assert told["wasted_by"]["a new application master"] > 0
 
 
-def test_an_exception_that_ended_the_application_was_not_gone_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_exception_that_ended_the_application_was_not_gone_over(tmp_path: Path) -> None:
     cluster = tmp_path / "c.yaml"
     cluster.write_text("kind: yarn\nmanager: {faults: [{fatal: true}]}\n")
-    words = " ".join(ran(capsys, "simulate", "--cluster", cluster, "--targets", "0:5")[1].split())
+    words = " ".join(ran("simulate", "--cluster", cluster, "--targets", "0:5")[1].split())
     assert "rounds that threw 1" in words
     assert "The application was ended with exit code" in words
     assert "goes on" not in words
@@ -246,9 +234,9 @@ def test_an_exception_that_ended_the_application_was_not_gone_over(
     ("master", "stray"),
     [("YARN", True), ("local[2]", True), ("yarn", False), ("yarn-client", False), ("k8s://https://x", False)],
 )
-def test_a_master_of_neither_side_is_told(master: str, stray: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_master_of_neither_side_is_told(master: str, stray: bool) -> None:
     arguments = ("simulate", "--targets", "0:1", "--conf", f"spark.master={master}", "--until", "30s", "--json")
-    code, out, _ = ran(capsys, *arguments)
+    code, out, _ = ran(*arguments)
     assert code == 0
     said = f"spark.master = {master} (--conf) is neither yarn nor k8s://...: as on Kubernetes."
     assert (said in json.loads(out)["notes"]) is stray
@@ -262,12 +250,10 @@ def test_a_master_of_neither_side_is_told(master: str, stray: bool, capsys: pyte
         (CALM, "local[2]", "expected yarn"),
     ],
 )
-def test_a_cluster_of_the_other_kind_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], cluster: str, master: str, said: str
-) -> None:
+def test_a_cluster_of_the_other_kind_is_refused(tmp_path: Path, cluster: str, master: str, said: str) -> None:
     file = tmp_path / "c.yaml"
     file.write_text(cluster)
-    code, out, err = ran(capsys, "simulate", "--cluster", file, "--conf", f"spark.master={master}")
+    code, out, err = ran("simulate", "--cluster", file, "--conf", f"spark.master={master}")
     assert (code, out) == (2, "")
     assert said in err
     assert "spark.master" in err
@@ -282,19 +268,17 @@ def test_a_cluster_of_the_other_kind_is_refused(
         ("spark.dynamicAllocation.minExecutors=-1", "minExecutors"),
     ],
 )
-def test_what_yarn_would_refuse_is_refused(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str], pair: str, said: str
-) -> None:
+def test_what_yarn_would_refuse_is_refused(files: dict[str, Path], pair: str, said: str) -> None:
     arguments = ("simulate", "--cluster", files["calm"], "--workload", files["near"], "--conf", pair)
-    code, out, err = ran(capsys, *arguments)
+    code, out, err = ran(*arguments)
     assert (code, out) == (2, "")
     assert said in err
     assert "Traceback" not in err
 
 
-def test_fixes_about_pods_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fixes_about_pods_change_nothing() -> None:
     arguments = ("simulate", *YARN, "--targets", "0:1", "--fix", "SPARK-34519")
-    code, out, _ = ran(capsys, *arguments)
+    code, out, _ = ran(*arguments)
     assert code == 0
     assert "SPARK-34519: about pods; nothing changes on YARN." in " ".join(out.split())
 
@@ -303,10 +287,8 @@ def test_fixes_about_pods_change_nothing(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("name", ["calm", "storm"])
-def test_a_recording_is_decided_again_to_the_letter(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    code, out, err = ran(capsys, "replay", files[f"{name}.jsonl"], "--check")
+def test_a_recording_is_decided_again_to_the_letter(files: dict[str, Path], name: str) -> None:
+    code, out, err = ran("replay", files[f"{name}.jsonl"], "--check")
     assert (code, err) == (0, "")
     assert out.startswith("Agrees: ")
 
@@ -319,10 +301,8 @@ def test_racks_are_recorded_and_decide_again(files: dict[str, Path]) -> None:
     assert len(racks) == 8
 
 
-def test_a_recording_has_the_figures_of_its_simulation(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = ran(capsys, "replay", files["storm.jsonl"], "--json")
+def test_a_recording_has_the_figures_of_its_simulation(files: dict[str, Path]) -> None:
+    code, out, _ = ran("replay", files["storm.jsonl"], "--json")
     assert code == 0
     summary, simulated = json.loads(out)["summary"], answer(files, "storm")
     same = ("targets", "removals", "wasted_by", "calls", "calls_failed", "hosts", "rounds_threw", "exit_code")
@@ -330,8 +310,8 @@ def test_a_recording_has_the_figures_of_its_simulation(
     assert summary["containers"]["launched"] == simulated["containers"]["launched"]
 
 
-def test_every_decision_can_be_read(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = ran(capsys, "replay", files["storm.jsonl"], "--all")
+def test_every_decision_can_be_read(files: dict[str, Path]) -> None:
+    code, out, _ = ran("replay", files["storm.jsonl"], "--all")
     assert code == 0
     for said in (
         "request ",
@@ -346,16 +326,14 @@ def test_every_decision_can_be_read(files: dict[str, Path], capsys: pytest.Captu
         assert said in out
 
 
-def test_another_conf_is_decided_otherwise_on_what_was_given_then(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_conf_is_decided_otherwise_on_what_was_given_then(files: dict[str, Path]) -> None:
     pair = "spark.dynamicAllocation.executorIdleTimeout=3s"
-    code, out, _ = ran(capsys, "replay", files["calm.jsonl"], "--conf", pair)
+    code, out, _ = ran("replay", files["calm.jsonl"], "--conf", pair)
     words = " ".join(out.split())
     assert code == 0
     assert "the resource manager gives what it gave then, and no container besides" in words
     assert "idle 3 s (timeout 3 s)" in words
-    code, out, _ = ran(capsys, "replay", files["calm.jsonl"], "--conf", pair, "--check")
+    code, out, _ = ran("replay", files["calm.jsonl"], "--conf", pair, "--check")
     assert code == 1
     assert "Diverges: " in out
 
@@ -365,20 +343,20 @@ def test_another_conf_is_decided_otherwise_on_what_was_given_then(
     "arguments", [("replay",), ("replay", "--conf", "spark.executor.memory=3g"), ("explain", "--at", "+60")]
 )
 def test_targets_of_a_profile_that_nobody_defined_are_refused(
-    profile: int, arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    profile: int, arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     made, broken = tmp_path / "made.jsonl", tmp_path / "broken.jsonl"
-    assert ran(capsys, "simulate", *YARN, "--targets", "0:2,30:3", "--record", made)[0] == 0
+    assert ran("simulate", *YARN, "--targets", "0:2,30:3", "--record", made)[0] == 0
     lines = made.read_text().splitlines()
     number = max(at for at, line in enumerate(lines) if '"TargetsSet"' in line)
     lines[number] = lines[number].replace("[[0,3]]", f"[[{profile},3]]")
     broken.write_text("\n".join(lines) + "\n")
-    code, _, err = ran(capsys, arguments[0], broken, *arguments[1:])
+    code, _, err = ran(arguments[0], broken, *arguments[1:])
     assert (code, f":{number + 1}: a target of resource profile {profile}: expected" in err) == (3, True)
 
 
-def test_a_recording_stays_on_its_side(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = ran(capsys, "replay", files["calm.jsonl"], "--conf", "spark.master=k8s://https://x")
+def test_a_recording_stays_on_its_side(files: dict[str, Path]) -> None:
+    code, out, err = ran("replay", files["calm.jsonl"], "--conf", "spark.master=k8s://https://x")
     assert (code, out) == (2, "")
     assert "the recording is of an application on YARN" in err
 
@@ -394,10 +372,8 @@ def first_containers(path: Path) -> ResourcesAnswered:
         )
 
 
-def test_the_story_of_an_executor_is_the_story_of_its_container(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = ran(capsys, "explain", files["calm.jsonl"], "--executor", "1", "--json")
+def test_the_story_of_an_executor_is_the_story_of_its_container(files: dict[str, Path]) -> None:
+    code, out, err = ran("explain", files["calm.jsonl"], "--executor", "1", "--json")
     assert (code, err) == (0, "")
     story = json.loads(out)["story"]
     (given,) = first_containers(files["calm.jsonl"]).allocated[:1]
@@ -417,31 +393,29 @@ def test_the_story_of_an_executor_is_the_story_of_its_container(
     assert ended["given_back"] is True
 
 
-def test_the_container_may_be_named_instead(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_container_may_be_named_instead(files: dict[str, Path]) -> None:
     named = first_containers(files["calm.jsonl"]).allocated[0].id
-    mine = json.loads(ran(capsys, "explain", files["calm.jsonl"], "--executor", named, "--json")[1])["story"]
-    its = json.loads(ran(capsys, "explain", files["calm.jsonl"], "--executor", "1", "--json")[1])["story"]
+    mine = json.loads(ran("explain", files["calm.jsonl"], "--executor", named, "--json")[1])["story"]
+    its = json.loads(ran("explain", files["calm.jsonl"], "--executor", "1", "--json")[1])["story"]
     assert mine == its
 
 
-def test_a_container_that_nobody_wanted_has_a_story(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    records = json.loads(ran(capsys, "replay", files["storm.jsonl"], "--json")[1])["decisions"]
+def test_a_container_that_nobody_wanted_has_a_story(files: dict[str, Path]) -> None:
+    records = json.loads(ran("replay", files["storm.jsonl"], "--json")[1])["decisions"]
     surplus = next(one for one in records if one["command"] == "releaseContainers" and one["cause"] == "surplus")
-    code, out, _ = ran(capsys, "explain", files["storm.jsonl"], "--executor", surplus["containers"][0])
+    code, out, _ = ran("explain", files["storm.jsonl"], "--executor", surplus["containers"][0])
     words = " ".join(out.split())
     assert code == 0
     assert "given back, no executor was started in it" in words
     assert "no request wants them" in words
 
 
-def test_an_executor_that_failed_says_whose_fault_it_was(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    records = json.loads(ran(capsys, "replay", files["storm.jsonl"], "--json")[1])["decisions"]
+def test_an_executor_that_failed_says_whose_fault_it_was(files: dict[str, Path]) -> None:
+    records = json.loads(ran("replay", files["storm.jsonl"], "--json")[1])["decisions"]
     failed = next(
         one for one in records if one["command"] == "removeExecutor" and one["reason"].get("exit_code") == 143
     )
-    code, out, _ = ran(capsys, "explain", files["storm.jsonl"], "--executor", failed["executor"])
+    code, out, _ = ran("explain", files["storm.jsonl"], "--executor", failed["executor"])
     words = " ".join(out.split())
     assert code == 0
     assert "exit status 143 · the application's fault" in words
@@ -449,10 +423,8 @@ def test_an_executor_that_failed_says_whose_fault_it_was(
     assert "Container from a bad node" in words
 
 
-def test_a_moment_shows_the_books_of_the_application_master(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = ran(capsys, "explain", files["calm.jsonl"], "--at", "+3", "--json")
+def test_a_moment_shows_the_books_of_the_application_master(files: dict[str, Path]) -> None:
+    code, out, err = ran("explain", files["calm.jsonl"], "--at", "+3", "--json")
     assert (code, err) == (0, "")
     moment = json.loads(out)["moment"]
     profile = moment["profiles"]["0"]
@@ -460,12 +432,12 @@ def test_a_moment_shows_the_books_of_the_application_master(
     assert profile["target"] == profile["running"] + profile["starting"] + profile["pending"]
     assert moment["cluster_nodes"] == 8
     assert moment["failures"]["counted"] == 0
-    words = " ".join(ran(capsys, "explain", files["calm.jsonl"], "--at", "+3")[1].split())
+    words = " ".join(ran("explain", files["calm.jsonl"], "--at", "+3")[1].split())
     assert "Targets and containers as the application master counts them" in words
 
 
-def test_an_executor_that_never_was_is_refused(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = ran(capsys, "explain", files["calm.jsonl"], "--executor", "99999")
+def test_an_executor_that_never_was_is_refused(files: dict[str, Path]) -> None:
+    code, out, err = ran("explain", files["calm.jsonl"], "--executor", "99999")
     assert (code, out) == (2, "")
     assert "nothing is recorded of an executor 99999; it launched executors 1 to" in err
 
@@ -473,10 +445,8 @@ def test_an_executor_that_never_was_is_refused(files: dict[str, Path], capsys: p
 # ----------------------------------------------------------------------------------------------------------------- fit
 
 
-def test_a_fitted_cluster_has_the_nodes_the_queue_and_the_troubles_of_the_recorded_one(
-    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = ran(capsys, "fit", files["storm.jsonl"])
+def test_a_fitted_cluster_has_the_nodes_the_queue_and_the_troubles_of_the_recorded_one(files: dict[str, Path]) -> None:
+    code, out, err = ran("fit", files["storm.jsonl"])
     assert (code, err) == (0, "")
     fitted = understand(out)
     assert {host: rack for host, rack in racks(fitted).items() if host.startswith("w-")} == {
@@ -491,13 +461,11 @@ def test_a_fitted_cluster_has_the_nodes_the_queue_and_the_troubles_of_the_record
     assert "observations" in out
 
 
-def test_a_fitted_cluster_behaves_like_the_recorded_one(
-    files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fitted_cluster_behaves_like_the_recorded_one(files: dict[str, Path], tmp_path: Path) -> None:
     cluster = tmp_path / "fitted.yaml"
-    assert ran(capsys, "fit", files["calm.jsonl"], "--out", cluster)[0] == 0
+    assert ran("fit", files["calm.jsonl"], "--out", cluster)[0] == 0
     arguments = ("simulate", "--cluster", cluster, "--workload", files["near"], *DYNAMIC, "--json")
-    again, before = json.loads(ran(capsys, *arguments)[1]), answer(files, "calm")
+    again, before = json.loads(ran(*arguments)[1]), answer(files, "calm")
     assert again["containers"]["launched"] == pytest.approx(before["containers"]["launched"], rel=0.2)
     assert again["containers"]["executor_seconds"] == pytest.approx(before["containers"]["executor_seconds"], rel=0.2)
     assert again["containers"]["waiting_seconds"] == pytest.approx(before["containers"]["waiting_seconds"], rel=0.4)
@@ -506,31 +474,29 @@ def test_a_fitted_cluster_behaves_like_the_recorded_one(
 # ------------------------------------------------------------------------------------------------------ conf and others
 
 
-def test_conf_says_what_a_container_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_conf_says_what_a_container_is() -> None:
     arguments = ("conf", *YARN, "--conf", "spark.executor.memory=8g", "--conf", "spark.executor.cores=4", "--json")
-    code, out, _ = ran(capsys, *arguments)
+    code, out, _ = ran(*arguments)
     yarn = json.loads(out)["yarn"]
     assert code == 0
     assert (yarn["container_memory_mib"], yarn["container_vcores"], yarn["executor_heap_mib"]) == (9_011, 4, 8_192)
     assert (yarn["heartbeat_ms"], yarn["heartbeat_waiting_ms"], yarn["failures_max"]) == (3_000, 200, 3)
-    assert "yarn" not in json.loads(ran(capsys, "conf", "--conf", "spark.master=k8s://x", "--json")[1])
+    assert "yarn" not in json.loads(ran("conf", "--conf", "spark.master=k8s://x", "--json")[1])
 
 
 @pytest.mark.parametrize(
     ("master", "key", "side"),
     [("yarn", "spark.kubernetes.namespace", "YARN"), ("k8s://x", "spark.yarn.queue", "Kubernetes")],
 )
-def test_conf_names_settings_of_the_other_side(
-    capsys: pytest.CaptureFixture[str], master: str, key: str, side: str
-) -> None:
-    code, _, err = ran(capsys, "conf", "--conf", f"spark.master={master}", "--conf", f"{key}=x")
+def test_conf_names_settings_of_the_other_side(master: str, key: str, side: str) -> None:
+    code, _, err = ran("conf", "--conf", f"spark.master={master}", "--conf", f"{key}=x")
     assert code == 0
     assert f"{key} has no effect on {side}" in err
 
 
-def test_conf_refuses_what_the_application_master_would(capsys: pytest.CaptureFixture[str]) -> None:
+def test_conf_refuses_what_the_application_master_would() -> None:
     pair = "spark.yarn.executor.resource.memory.amount=4g"
-    code, _, err = ran(capsys, "conf", *YARN, "--conf", pair)
+    code, _, err = ran("conf", *YARN, "--conf", pair)
     assert code == 2
     assert "spark.executor.memory" in err
 
@@ -544,9 +510,9 @@ def test_conf_refuses_what_the_application_master_would(capsys: pytest.CaptureFi
 )
 @pytest.mark.parametrize("master", ["yarn", "yarn-client"])
 def test_what_only_kubernetes_has_is_refused_with_the_reason(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str, master: str
+    arguments: tuple[str, ...], said: str, master: str
 ) -> None:
-    code, out, err = ran(capsys, *arguments, "--conf", f"spark.master={master}")
+    code, out, err = ran(*arguments, "--conf", f"spark.master={master}")
     assert (code, out) == (2, "")
     assert said in err
     assert f"spark.master={master}" in err

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from podtide.entrypoints.check.pod_command import pod
+from tests.support.commands import answer
 
 IMAGE = ("--conf", "spark.kubernetes.container.image=img")
 VOLUME = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data."
@@ -28,10 +27,7 @@ CLAIM = tuple(
 OWNED = ("--driver", "drv", "--driver-uid", "u-1")
 
 
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    result = CliRunner().invoke(pod, [str(argument) for argument in arguments])
-    assert result.exception is None or isinstance(result.exception, (SystemExit, click.ClickException))
-    return result.exit_code, result.stdout, result.stderr
+run = partial(answer, "pod")
 
 
 def documents(*arguments: str | Path) -> list[dict[str, Any]]:
@@ -48,10 +44,6 @@ def test_a_properties_file_and_settings_over_it(tmp_path: Path) -> None:
     assert container["resources"]["requests"] == {"memory": "4505Mi", "cpu": "2"}
     assert found["metadata"]["labels"]["spark-exec-id"] == "7"
     assert found["metadata"]["labels"]["spark-app-selector"] == "app-1"
-
-
-def test_twice_the_same() -> None:
-    assert run(*IMAGE) == run(*IMAGE)
 
 
 def test_what_is_assumed_is_said() -> None:
@@ -163,12 +155,6 @@ def test_a_template_by_the_conf_and_what_is_odd_about_it(tmp_path: Path) -> None
     assert "pod.yaml:3: spec.nodName is no field" in err
     assert "specified container other not found" in err
     assert yaml.safe_load(out)["spec"]["containers"][0]["env"][0] == {"name": "PORT", "value": "8080"}
-
-
-def test_nothing_in_a_manifest_moves_the_cursor() -> None:
-    for form in ("yaml", "json"):
-        _, out, err = run(*IMAGE, "--conf", "spark.executorEnv.X=\x1b[2J\x9b", "--format", form)
-        assert all(sign.isprintable() or sign == "\n" for sign in out + err)
 
 
 def test_a_driver_adds_java_s_module_options() -> None:

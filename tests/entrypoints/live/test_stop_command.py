@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 from collections.abc import Iterator
@@ -11,14 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-import click
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from podtide.adapters.clock import SystemClock
 from podtide.domain.jvm.instants import java_instant
-from podtide.entrypoints.live.stop_command import stop
+from tests.support.commands import Answer, answer
 from tests.support.fake_kubernetes import APP, NAMESPACE, FakeApi, Fault, labels_of
 
 DRIVER = {"spark-app-selector": APP, "spark-role": "driver"}
@@ -74,20 +71,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     server.server_close()
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 def stopped(cluster: Cluster, *arguments: str) -> Answer:
-    result = CliRunner().invoke(stop, ["--kubeconfig", str(cluster.kubeconfig), *arguments], standalone_mode=False)
-    if isinstance(result.exception, click.ClickException):
-        complaint = io.StringIO()
-        result.exception.show(complaint)
-        return Answer(result.exception.exit_code, result.stdout, result.stderr + complaint.getvalue())
-    assert result.exception is None, result.exception
-    return Answer(result.return_value, result.stdout, result.stderr)
+    return answer("stop", "--kubeconfig", cluster.kubeconfig, *arguments)
 
 
 def left_behind(api: FakeApi, pods: int = 3) -> None:
@@ -102,8 +87,8 @@ def left_behind(api: FakeApi, pods: int = 3) -> None:
 
 def test_what_was_left_behind_goes_and_is_said(cluster: Cluster) -> None:
     left_behind(cluster.api)
-    answer = stopped(cluster, "--app-id", APP)
-    assert answer == Answer(
+    given = stopped(cluster, "--app-id", APP)
+    assert given == Answer(
         0,
         "executor pods       3 found, 3 deleted\n"
         "services            1 found, 1 deleted\n"
@@ -127,9 +112,9 @@ def test_volume_claims_and_the_driver_only_if_told(cluster: Cluster) -> None:
 def test_a_dry_run_touches_nothing(cluster: Cluster) -> None:
     left_behind(cluster.api, 8)
     cluster.api.put("pods", "driver", DRIVER, status={"phase": "Running"})
-    answer = stopped(cluster, "--app-id", APP, "--dry-run")
-    assert answer.code == 0
-    assert answer.out.splitlines() == [
+    given = stopped(cluster, "--app-id", APP, "--dry-run")
+    assert given.code == 0
+    assert given.out.splitlines() == [
         "executor pods       8 found: e-exec-0, e-exec-1, e-exec-2, e-exec-3, e-exec-4 and 3 more",
         "services            1 found: svc",
         "config maps         1 found: conf",
@@ -140,8 +125,8 @@ def test_a_dry_run_touches_nothing(cluster: Cluster) -> None:
 
 def test_for_machines(cluster: Cluster) -> None:
     left_behind(cluster.api)
-    answer = stopped(cluster, "--app-id", APP, "--json", "--kinds", "pods, services")
-    document = json.loads(answer.out)
+    given = stopped(cluster, "--app-id", APP, "--json", "--kinds", "pods, services")
+    document = json.loads(given.out)
     assert {key: value for key, value in document.items() if key != "kinds"} == {
         "app_id": APP,
         "namespace": NAMESPACE,
@@ -166,11 +151,11 @@ def test_a_running_application_is_not_stopped_by_accident(cluster: Cluster, forc
     cluster.api.put("pods", "driver", DRIVER, status={"phase": "Running"})
     spec = {"holderIdentity": "host-1", "leaseDurationSeconds": 15, "renewTime": java_instant(SystemClock().now())}
     cluster.api.put("leases", "podtide-spark-abc", {"spark-app-selector": APP}, spec=spec)
-    answer = stopped(cluster, "--app-id", APP, *(["--force"] if force else []))
-    assert answer.code == (0 if force else 2)
+    given = stopped(cluster, "--app-id", APP, *(["--force"] if force else []))
+    assert given.code == (0 if force else 2)
     if not force:
-        assert "driver pod driver is Running; host-1 holds the lease podtide-spark-abc" in answer.err
-        assert "--force" in answer.err
+        assert "driver pod driver is Running; host-1 holds the lease podtide-spark-abc" in given.err
+        assert "--force" in given.err
         assert cluster.api.calls("delete") == []
     assert "driver" in cluster.api.names()
     assert ("e-exec-1" in cluster.api.names()) != force
@@ -194,16 +179,16 @@ def test_a_running_application_is_not_stopped_by_accident(cluster: Cluster, forc
 )
 def test_what_cannot_be_meant_is_refused(cluster: Cluster, arguments: list[str], says: str) -> None:
     left_behind(cluster.api)
-    answer = stopped(cluster, *arguments)
-    assert answer.code == 2
-    assert says in answer.err
+    given = stopped(cluster, *arguments)
+    assert given.code == 2
+    assert says in given.err
     assert cluster.api.made == []
 
 
 def test_a_kubeconfig_that_is_none(cluster: Cluster, tmp_path: Path) -> None:
-    answer = stopped(Cluster(cluster.api, tmp_path / "absent"), "--app-id", APP)
-    assert answer.code == 2
-    assert "cannot be used as a kubeconfig" in answer.err
+    given = stopped(Cluster(cluster.api, tmp_path / "absent"), "--app-id", APP)
+    assert given.code == 2
+    assert "cannot be used as a kubeconfig" in given.err
 
 
 def forbidden(verb: str, resource: str) -> Fault:
@@ -227,23 +212,23 @@ def test_a_missing_permission_is_named(
 ) -> None:
     left_behind(cluster.api)
     cluster.api.faults.append(fault)
-    answer = stopped(cluster, "--app-id", APP, *arguments)
-    assert answer.code == 4
-    assert says in answer.err
+    given = stopped(cluster, "--app-id", APP, *arguments)
+    assert given.code == 4
+    assert says in given.err
     assert len(cluster.api.names()) == left
-    assert "sesame" not in f"{answer}"
+    assert "sesame" not in f"{given}"
 
 
 def test_what_is_left_at_the_timeout_is_named(cluster: Cluster) -> None:
     cluster.api.put("pods", "e-exec-1", labels_of(1), spec={"nodeName": "gone"})
-    answer = stopped(cluster, "--app-id", APP, "--timeout", "300ms")
-    assert answer.code == 4
-    assert answer.out.splitlines() == [
+    given = stopped(cluster, "--app-id", APP, "--timeout", "300ms")
+    assert given.code == 4
+    assert given.out.splitlines() == [
         "executor pods       1 found, 1 deleted, 1 left: e-exec-1 (1 terminating)",
         "1 object of spark-abc in namespace ns is left",
     ]
-    answer = stopped(cluster, "--app-id", APP, "--no-wait")
-    assert answer.code == 0
+    given = stopped(cluster, "--app-id", APP, "--no-wait")
+    assert given.code == 0
 
 
 def test_a_cluster_that_is_not_there(cluster: Cluster, tmp_path: Path) -> None:
@@ -251,6 +236,6 @@ def test_a_cluster_that_is_not_there(cluster: Cluster, tmp_path: Path) -> None:
     config["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:9"
     path = tmp_path / "elsewhere"
     path.write_text(yaml.safe_dump(config))
-    answer = stopped(Cluster(cluster.api, path), "--app-id", APP, "--timeout", "1s")
-    assert answer.code == 4
-    assert "http://127.0.0.1:9 cannot be reached" in answer.err
+    given = stopped(Cluster(cluster.api, path), "--app-id", APP, "--timeout", "1s")
+    assert given.code == 4
+    assert "http://127.0.0.1:9 cannot be reached" in given.err

@@ -2,58 +2,29 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 
-from podtide.entrypoints.cli import podtide
 from podtide.entrypoints.common.output import Misused
-from podtide.entrypoints.replay.explain_command import explain, moment_of
+from podtide.entrypoints.replay.explain_command import moment_of
+from tests.support import commands
 from tests.support.project import PROJECT
 from tests.support.recordings import APP, T0, calm, first_decided, lines, rewritten, scaled, stormy
 
-PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()"]
-PLAIN: dict[str, str | None] = {"COLUMNS": "110", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def asked(*arguments: str | Path, columns: int = 110) -> Answer:
-    runner = CliRunner(env={**PLAIN, "COLUMNS": str(columns)})
-    result = runner.invoke(explain, [str(one) for one in arguments], standalone_mode=False)
-    if isinstance(result.exception, click.ClickException):
-        complaint = io.StringIO()
-        result.exception.show(complaint)
-        return Answer(result.exception.exit_code, result.stdout, result.stderr + complaint.getvalue())
-    assert result.exception is None, result.exception
-    return Answer(result.return_value, result.stdout, result.stderr)
+asked = partial(commands.answer, "explain")
+document = partial(commands.document, "explain")
 
 
 def words(*arguments: str | Path) -> str:
     answer = asked(*arguments)
     assert (answer.code, answer.err) == (0, "")
-    return " ".join(answer.out.split())
-
-
-def document(*arguments: str | Path) -> Any:
-    answer = asked(*arguments, "--json")
-    assert answer.code == 0, answer.err
-    return json.loads(answer.out)
+    return answer.words
 
 
 @pytest.fixture(scope="module")
@@ -306,25 +277,6 @@ def test_what_is_no_recording_is_refused(path: str) -> None:
     assert answer.err.startswith(f"podtide: {path}")
 
 
-def test_names_of_a_stranger_steer_no_terminal(recording: Path) -> None:
-    evil = "evil\x1b[31m\nname"
-
-    def change(listed: list[Any]) -> None:
-        listed[0]["app_id"] = evil
-        for line in listed:
-            for one in line.get("stimuli", ()):
-                for pod in one.get("pods", ()):
-                    if isinstance(pod, dict) and "node" in pod:
-                        pod["node"] = evil
-                if one["stimulus"] == "RegisterExecutor":
-                    one["host"] = evil
-
-    answer = asked(rewritten(recording, change), "--executor", "1")
-    assert answer.code == 0
-    assert "\x1b" not in answer.out
-    assert r"evil\x1b[31m" in answer.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -340,36 +292,10 @@ def test_usage_is_refused_with_2(recording: Path, arguments: list[str], told: st
     assert told in answer.err
 
 
-@pytest.mark.parametrize("width", [20, 45, 80, 200])
-def test_no_line_is_wider_than_the_terminal(made: dict[str, Path], width: int) -> None:
-    for arguments in (["--executor", "1"], ["--at", "+0.9"]):
-        shown = asked(made["stormy"], *arguments, columns=width).out.splitlines()
-        assert max(map(len, shown)) <= width
-        assert not [line for line in shown if line != line.rstrip()]
-
-
-def test_standard_input_and_a_reader_that_goes_away(made: dict[str, Path]) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing"), "COLUMNS": "110"}
-    command = [*PROGRAM, "explain", "-", "--executor", "7"]
-    data = made["calm"].read_bytes()
-    whole = subprocess.run(command, input=data, capture_output=True, env=environment, check=False)
-    assert (whole.returncode, whole.stderr) == (0, b"")
-    by_name = asked(made["calm"], "--executor", "7").out
-    _, began, story = by_name.partition("started ")
-    assert whole.stdout.decode().partition("started ")[1:] == (began, story), "all but the recording's name"
-    assert story
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        process.stdin.write(data)
-        process.stdin.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 0
-
-
-def test_help_names_every_option() -> None:
-    shown = CliRunner().invoke(podtide, ["explain", "--help"]).output
-    assert all(option in shown for option in ("--executor", "--at", "--json", "--policy"))
+def test_standard_input_is_a_recording_too(made: dict[str, Path]) -> None:
+    by_pipe = asked("-", "--executor", "7", stdin=made["calm"].read_bytes())
+    by_name = asked(made["calm"], "--executor", "7")
+    assert (by_pipe.code, by_pipe.err) == (0, "")
+    assert by_pipe.out.partition("started ")[1:] == by_name.out.partition("started ")[1:], (
+        "all but the recording's name"
+    )

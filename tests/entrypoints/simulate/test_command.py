@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from podtide.adapters.recording.reader import Recording
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.reasons import Bound, Held, Phase
-from podtide.entrypoints.cli import podtide
-from podtide.entrypoints.simulate.command import START, simulate
+from podtide.entrypoints.simulate.command import START
+from tests.support import commands
 from tests.support.project import PROJECT
 from tests.support.schemas import schema, validate
 
+asked = partial(commands.answer, "simulate")
+ran = partial(commands.ran, "simulate")
+
 DEMO = PROJECT / "demo"
 SCHEMA = schema("simulation")
-PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()", "simulate"]
-PLAIN: dict[str, str | None] = {"COLUMNS": "80", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
 K = "spark.kubernetes."
 BATCH = ("--conf", f"{K}allocation.batch.size=1")
 
@@ -48,43 +42,12 @@ watch: {delay: 300ms}
 """A cluster without chance: an executor registers 5.05 s after its pod was asked for."""
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def asked(*arguments: str | Path, env: dict[str, str | None] | None = None) -> Answer:
-    """The command in this process."""
-    runner = CliRunner(env={**PLAIN, **(env or {})})
-    result = runner.invoke(simulate, [str(one) for one in arguments], standalone_mode=False)
-    if isinstance(result.exception, click.ClickException):
-        complaint = io.StringIO()
-        result.exception.show(complaint)
-        return Answer(result.exception.exit_code, result.stdout, result.stderr + complaint.getvalue())
-    assert result.exception is None, result.exception
-    return Answer(result.return_value, result.stdout, result.stderr)
-
-
 def document(*arguments: str | Path) -> Any:
     answer = asked(*arguments, "--json")
     assert answer.code == 0, answer.err
     told = json.loads(answer.out)
     validate(told, "simulation")
     return told
-
-
-def program(arguments: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
-    """The command as a program."""
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing"), "COLUMNS": "80", **options.pop("env", {})}
-    return subprocess.Popen([*PROGRAM, *map(str, arguments)], env=environment, **options)
-
-
-def ran(*arguments: str | Path, env: dict[str, str] | None = None) -> Answer:
-    pipe = subprocess.PIPE
-    with program(arguments, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env or {}) as process:
-        out, err = process.communicate(timeout=120)
-    return Answer(process.returncode, out.decode(), err.decode())
 
 
 @pytest.fixture
@@ -183,15 +146,6 @@ def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- reports and documents
 
 
-def test_help_names_every_option_and_says_what_it_prints() -> None:
-    shown = CliRunner().invoke(podtide, ["simulate", "--help"])
-    assert shown.exit_code == 0
-    options = ("--targets", "--workload", "--cluster", "--conf", "--properties-file", "--fix", "--seed", "--until", "--json",
-               "--record", "--overwrite", "--spark-log")  # fmt: skip
-    assert all(option in shown.output for option in options)
-    assert "virtual time" in shown.output
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -243,12 +197,6 @@ def test_sets_are_plotted_and_counted_as_well() -> None:
     told = document("--targets", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
     assert told["pods"]["created"] == told["pods"]["registered"] == 4
     assert max(one[3] for one in told["series"]["peak"]) == 4
-
-
-def test_secrets_are_not_shown() -> None:
-    answer = asked("--json", "--conf", "spark.my.password=hunter2", "--until", "1s")
-    assert "hunter2" not in answer.out
-    assert "redacted" in answer.out
 
 
 def test_notes_say_what_is_to_be_known() -> None:
@@ -402,92 +350,3 @@ def test_a_configuration_that_spark_refuses_is_told_whole() -> None:
     answer = asked("--conf", f"{K}allocation.batch.size=x", "--conf", f"{K}allocation.batch.delay=soon")
     assert answer.code == 2
     assert len(answer.err.splitlines()) == 2
-
-
-def test_hostile_names_cannot_touch_the_terminal(tmp_path: Path) -> None:
-    answer = asked("--conf", "spark.app.id=\x1b[31mred", "--conf", "spark.x=\x07\u202e", "--until", "5s")
-    if answer.code == 0:
-        assert all(sign.isprintable() or sign == "\n" for sign in answer.out)
-    else:
-        assert "\x1b" not in answer.err
-
-
-# -------------------------------------------------------------------------------------- terminals, pipes, interrupts
-
-
-@pytest.mark.parametrize("columns", [20, 40, 80, 140])
-def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
-    for arguments in (
-        ("--targets", "0:30,60:33", *BATCH),
-        ("--workload", DEMO / "workload.yaml", "--until", "3m"),
-    ):
-        out = asked(*arguments, env={"COLUMNS": str(columns)}).out
-        assert max(map(len, out.splitlines())) <= columns
-        assert not [line for line in out.splitlines() if line != line.rstrip()]
-
-
-def test_a_terminal_without_unicode_gets_ascii() -> None:
-    answer = ran("--targets", "0:30,60:2", *BATCH, env={"PYTHONIOENCODING": "ascii"})
-    assert answer.code == 0
-    assert answer.out.isascii()
-    assert "0 -> 30" in answer.out
-
-
-@pytest.mark.parametrize("arguments", [(), ("--json",), ("--record", "-"), ("--spark-log", "-")], ids=str)
-def test_a_reader_that_has_gone_is_no_error(arguments: tuple[str, ...]) -> None:
-    asked_for = ("--targets", "0:100", "--until", "3m", *arguments)
-    with program(asked_for, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        complaint = process.stderr.read()
-    assert (process.returncode, complaint) == (0, b"")
-
-
-def test_a_reader_that_has_gone_costs_no_recording(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    with program(["--targets", "0:5", "--record", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        process.wait(timeout=60)
-    with Recording(str(path)) as recording:
-        assert sum(1 for _ in recording) > 10
-        assert recording.cut is None
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-@pytest.mark.parametrize("arguments", [(), ("--json",), ("--record", "/dev/full", "--overwrite")], ids=str)
-def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
-    with (
-        Path("/dev/full").open("wb") as full,
-        program(["--targets", "0:5", *arguments], stdout=full, stderr=subprocess.PIPE) as process,
-    ):
-        assert process.stderr is not None
-        complaint = process.stderr.read().decode()
-    assert process.returncode == 2
-    assert len(complaint.splitlines()) == 1
-    assert "No space left on device" in complaint
-
-
-@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path, signal_: signal.Signals) -> None:
-    kept = tmp_path / "r.jsonl"
-    kept.write_text("as it was")
-    pipe = subprocess.PIPE
-    arguments = ["--targets", "0:100000", "--record", str(kept), "--overwrite", "--spark-log", str(tmp_path / "log")]
-    with program(arguments, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
-        deadline = time.monotonic() + 60
-        while not _at_work(tmp_path) and time.monotonic() < deadline:
-            assert process.poll() is None
-        process.send_signal(signal_)
-        told, complaint = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal_
-    assert told == b""
-    assert b"Traceback" not in complaint
-    assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
-    assert kept.read_text() == "as it was"
-
-
-def _at_work(folder: Path) -> bool:
-    """Whether the simulation writes: its files stand beside their places, and something is in one of them."""
-    return any(path.stat().st_size > 0 for path in folder.iterdir() if path.name.startswith("."))

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from podtide.adapters.files import cluster as world_file
 from podtide.adapters.recording.reader import Recording
 from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod
-from podtide.entrypoints.cli import podtide
-from podtide.entrypoints.simulate.command import simulate
-from podtide.entrypoints.simulate.fit_command import fit
-from tests.support.project import PROJECT
-
-PROGRAM = [sys.executable, "-c", "from podtide.entrypoints.cli import main; main()", "fit"]
+from tests.support.commands import Answer, answer as asked
 
 SLOW = """
 nodes:
@@ -47,30 +36,11 @@ TARGETS = "0:20,90:45"
 """Two waves: one meets nodes without the image, the other finds it there."""
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def asked(command: click.Command, *arguments: str | Path, stdin: bytes | None = None) -> Answer:
-    """A command in this process."""
-    result = CliRunner(env={"COLUMNS": "80"}).invoke(
-        command, [str(one) for one in arguments], stdin, standalone_mode=False
-    )
-    if isinstance(result.exception, click.ClickException):
-        complaint = io.StringIO()
-        result.exception.show(complaint)
-        return Answer(result.exception.exit_code, result.stdout, result.stderr + complaint.getvalue())
-    assert result.exception is None, result.exception
-    return Answer(result.return_value, result.stdout, result.stderr)
-
-
 def record(folder: Path, name: str, *arguments: str | Path) -> Path:
     """A recording of a simulation."""
     path = folder / name
     quiet = ("--conf", "spark.executor.maxNumFailures=1000", "--record", path)
-    answer = asked(simulate, "--targets", TARGETS, *quiet, *arguments)
+    answer = asked("simulate", "--targets", TARGETS, *quiet, *arguments)
     assert answer.code == 0, answer.err
     return path
 
@@ -104,7 +74,7 @@ def tenth(values: Sequence[int], share: float) -> int:
 
 def test_a_fitted_cluster_starts_executors_as_fast_as_the_recorded_one(tmp_path: Path, recorded: Path) -> None:
     fitted = tmp_path / "fitted.yaml"
-    assert asked(fit, recorded, "--out", fitted) == Answer(0, "", "")
+    assert asked("fit", recorded, "--out", fitted) == Answer(0, "", "")
     again = record(tmp_path, "again.jsonl", "--cluster", fitted, "--seed", "9")
     before, after = start_ups(recorded), start_ups(again)
     assert len(before) == len(after) == 45
@@ -116,9 +86,9 @@ def test_a_fitted_cluster_starts_executors_as_fast_as_the_recorded_one(tmp_path:
 
 def test_refusals_come_as_often(tmp_path: Path, recorded: Path) -> None:
     fitted = tmp_path / "fitted.yaml"
-    asked(fit, recorded, "--out", fitted)
+    asked("fit", recorded, "--out", fitted)
     told = [
-        json.loads(asked(simulate, "--targets", TARGETS, "--cluster", path, "--json", "--seed", seed, *_PATIENT).out)
+        json.loads(asked("simulate", "--targets", TARGETS, "--cluster", path, "--json", "--seed", seed, *_PATIENT).out)
         for path, seed in ((tmp_path / "slow.yaml", "3"), (fitted, "4"))
     ]
     shares = [one["calls_failed"].get("create pods 500", 0) / one["calls"]["create pods"] for one in told]
@@ -130,7 +100,7 @@ _PATIENT = ("--conf", "spark.executor.maxNumFailures=1000")
 
 
 def test_every_number_says_on_how_much_it_rests(recorded: Path) -> None:
-    answer = asked(fit, recorded)
+    answer = asked("fit", recorded)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith(f"# Fitted by podtide fit from {recorded}.\n")
     assert "# Not seen, and left at the default:" in answer.out
@@ -142,15 +112,15 @@ def test_every_number_says_on_how_much_it_rests(recorded: Path) -> None:
 
 def test_the_file_goes_where_it_is_asked_for_whole(tmp_path: Path, recorded: Path) -> None:
     out = tmp_path / "c.yaml"
-    assert asked(fit, recorded, "--out", out).code == 0
-    assert out.read_text() == asked(fit, recorded).out
+    assert asked("fit", recorded, "--out", out).code == 0
+    assert out.read_text() == asked("fit", recorded).out
     assert out.stat().st_mode & 0o777 == 0o666 & ~_umask()
     out.write_text("mine")
-    answer = asked(fit, recorded, "--out", out)
+    answer = asked("fit", recorded, "--out", out)
     assert (answer.code, out.read_text()) == (2, "mine")
     assert "exists already" in answer.err
     assert str(out) in answer.err
-    assert asked(fit, recorded, "--out", out, "--overwrite").code == 0
+    assert asked("fit", recorded, "--out", out, "--overwrite").code == 0
     assert out.read_text() != "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.yaml", "r.jsonl", "slow.yaml"]
 
@@ -165,7 +135,7 @@ def test_a_compressed_recording_and_one_from_a_pipe_give_the_same(tmp_path: Path
     packed = record(tmp_path, "r.jsonl.zst", "--cluster", tmp_path / "slow.yaml", "--seed", "3")
     bodies = [
         answer.out.partition("\n")[2]
-        for answer in (asked(fit, recorded), asked(fit, packed), asked(fit, "-", stdin=recorded.read_bytes()))
+        for answer in (asked("fit", recorded), asked("fit", packed), asked("fit", "-", stdin=recorded.read_bytes()))
     ]
     assert bodies[0] == bodies[1] == bodies[2]
 
@@ -173,7 +143,7 @@ def test_a_compressed_recording_and_one_from_a_pipe_give_the_same(tmp_path: Path
 def test_a_recording_that_was_cut_counts_up_to_there(tmp_path: Path, recorded: Path) -> None:
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(recorded.read_bytes()[:-5_000])
-    answer = asked(fit, cut)
+    answer = asked("fit", cut)
     assert answer.code == 0
     assert "ends in the middle" in answer.out
     world_file.understand(answer.out)
@@ -181,7 +151,7 @@ def test_a_recording_that_was_cut_counts_up_to_there(tmp_path: Path, recorded: P
 
 def test_a_short_recording_leaves_the_defaults(tmp_path: Path) -> None:
     path = record(tmp_path, "short", "--until", "0")
-    answer = asked(fit, path)
+    answer = asked("fit", path)
     assert answer.code == 0
     assert world_file.understand(answer.out).executors.shape == world_file.understand("").executors.shape
 
@@ -199,7 +169,7 @@ def test_what_is_no_recording_is_refused_with_its_name(tmp_path: Path, content: 
     if content is not None:
         path.write_text(content)
     out = tmp_path / "out.yaml"
-    answer = asked(fit, path, "--out", out)
+    answer = asked("fit", path, "--out", out)
     assert (answer.code, answer.out) == (3, "")
     assert str(path) in answer.err
     assert told in answer.err
@@ -211,7 +181,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, recorded: Path) -> None:
     lines = recorded.read_bytes().splitlines(keepends=True)
     lines[30] = b"{broken\n"
     (tmp_path / "bad.jsonl").write_bytes(b"".join(lines))
-    answer = asked(fit, tmp_path / "bad.jsonl")
+    answer = asked("fit", tmp_path / "bad.jsonl")
     assert (answer.code, answer.out) == (3, "")
     assert "bad.jsonl:31" in answer.err
 
@@ -221,37 +191,7 @@ def test_a_place_that_cannot_be_written_is_named(
     tmp_path: Path, recorded: Path, out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = asked(fit, recorded, "--out", out)
+    answer = asked("fit", recorded, "--out", out)
     assert answer.code == 2
     assert "cannot be written" in answer.err
     assert "Traceback" not in answer.err
-
-
-def test_help_says_what_it_is_for() -> None:
-    shown = CliRunner().invoke(podtide, ["fit", "--help"])
-    assert shown.exit_code == 0
-    assert all(word in shown.output for word in ("RECORDING", "--out", "--overwrite", "--cluster"))
-
-
-def _program(arguments: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing")}
-    return subprocess.Popen([*PROGRAM, *map(str, arguments)], env=environment, **options)
-
-
-def test_a_reader_that_has_gone_is_no_error(recorded: Path) -> None:
-    with _program([recorded], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        complaint = process.stderr.read()
-    assert (process.returncode, complaint) == (0, b"")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_a_full_disk_is_told_in_one_line(recorded: Path) -> None:
-    with Path("/dev/full").open("wb") as full, _program([recorded], stdout=full, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        complaint = process.stderr.read().decode()
-    assert process.returncode == 2
-    assert len(complaint.splitlines()) == 1
-    assert "No space left on device" in complaint

@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 from returns.pipeline import is_successful
 
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import Variant
 from podtide.entrypoints.common.output import Misused, ModelRefused
-from podtide.entrypoints.whatif.command import WhatIfOptions, run, whatif
+from podtide.entrypoints.whatif.command import WhatIfOptions, run
 from podtide.entrypoints.whatif.progress import Loaded
 from podtide.entrypoints.whatif.run import answered, ask, evaluate, planned, refusal, study
 from podtide.entrypoints.whatif.variants import VariantWishes
+from tests.support import commands
 from tests.support.project import PROJECT
 from tests.support.schemas import validate
-from tests.support.whatif_log import STATIC, write_log
+from tests.support.whatif_log import write_log
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, application, rerun
+
+asked = partial(commands.answer, "whatif")
 
 TRUTH = PROJECT.parent / "shared" / "data" / "truth"
 DA = "spark.dynamicAllocation."
 MOVES = {"spark.master": "yarn", DA + "enabled": "true", DA + "maxExecutors": "1", "spark.executor.cores": "1"}
 """Under which one executor would have run what two did."""
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def asked(*arguments: str | Path, stdin: bytes | None = None) -> Answer:
-    """The command in this process."""
-    runner = CliRunner(env={"COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"})
-    result = runner.invoke(whatif, [str(one) for one in arguments], standalone_mode=False, input=stdin)
-    if isinstance(result.exception, click.ClickException):
-        error = io.StringIO()
-        result.exception.show(error)
-        return Answer(result.exception.exit_code, result.stdout, error.getvalue())
-    if result.exception is not None:
-        raise result.exception
-    return Answer(result.return_value or 0, result.stdout, result.stderr)
 
 
 def document(*arguments: str | Path) -> dict[str, Any]:
@@ -230,13 +209,6 @@ def test_what_the_user_knows_better_than_the_log(tmp_path: Path) -> None:
     assert answer.code == 0, answer.err
 
 
-def test_names_move_no_cursor(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log", {**STATIC, "spark.app.name": "x"}, name="<script>\x1b[2J")
-    text = asked(log, "--static", "3", "--seeds", "1").out
-    assert "\x1b" not in text
-    assert "<script>" in text
-
-
 # ------------------------------------------------------------------------------------------- with a known simulation
 
 
@@ -314,19 +286,3 @@ def test_a_real_run_predicts_another_config() -> None:
     predicted = found["variants"][0]
     assert predicted["runtime_s"] == pytest.approx(real["app_s"], rel=0.1)
     assert predicted["executor_seconds"] == pytest.approx(real["executor_seconds"], rel=0.1)
-
-
-def test_a_reader_that_goes_away_is_no_fault(log: Path) -> None:
-    code = "from podtide.entrypoints.whatif.command import whatif; whatif.main(standalone_mode=False)"
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / ".typing")}
-    reading, writing = os.pipe()
-    os.close(reading)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(log), "--static", "2", "--seeds", "1"],
-            stdout=writing, stderr=subprocess.PIPE, env=environment, check=False, timeout=120,
-        )  # fmt: skip
-    finally:
-        os.close(writing)
-    assert done.returncode == 0, done.stderr
-    assert b"Traceback" not in done.stderr

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from podtide.domain.conf.scaling_config import MAX
 from podtide.entrypoints.whatif import diff_command
-from podtide.entrypoints.whatif.diff_command import DiffOptions, diff, run
+from podtide.entrypoints.whatif.diff_command import DiffOptions, run
+from tests.support import commands
 from tests.support.project import SHARED
 from tests.support.tune_play import IDLE, read, rerun
 
+invoked = partial(commands.answer, "diff")
+
 TRUTH = SHARED / "data" / "truth"
-PLAIN: dict[str, str | None] = {"COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
 SHORT_IDLE = ("--candidate", f"{IDLE}=5s")
 NARROW = ("--candidate", f"{MAX}=4")
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        return found
 
 
 def played(options: DiffOptions) -> int:
@@ -43,20 +31,7 @@ def played(options: DiffOptions) -> int:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command over the small world of ``tune_play``."""
     monkeypatch.setattr(diff_command, "run", played)
-
-    def ask(*arguments: str | Path) -> Answer:
-        return invoked(arguments)
-
-    return ask
-
-
-def invoked(arguments: Sequence[str | Path]) -> Answer:
-    result = CliRunner(env=PLAIN).invoke(diff, [str(one) for one in arguments], standalone_mode=False)
-    if isinstance(result.exception, click.ClickException):
-        return Answer(result.exception.exit_code, result.stdout, result.exception.format_message())
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Answer(result.return_value, result.stdout, result.stderr)
+    return invoked
 
 
 def test_the_row_of_an_application(asked: Any) -> None:
@@ -186,7 +161,7 @@ def test_names_move_no_cursor(asked: Any) -> None:
 @pytest.mark.skipif(not TRUTH.is_dir(), reason="../shared/data is not here")
 def test_real_runs_are_compared() -> None:
     logs = sorted(TRUTH.glob("w2/[AD]_*/*/log"))
-    answer = invoked([*logs, "--candidate", f"{MAX}=2", "--json", "--seeds", "1", "--fail-if", "runtime>+5%"])
+    answer = invoked(*logs, "--candidate", f"{MAX}=2", "--json", "--seeds", "1", "--fail-if", "runtime>+5%")
     found = answer.document
     assert answer.code == 1
     assert [one["status"] for one in found["applications"]] == ["compared"] * len(logs)

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import click
-import jsonschema
 import pytest
-from click.testing import CliRunner
 
 from podtide.entrypoints.whatif import tune_command
-from podtide.entrypoints.whatif.tune_command import TuneOptions, run, tune
-from tests.support.project import PROJECT, SHARED
+from podtide.entrypoints.whatif.tune_command import TuneOptions, run
+from tests.support import commands
+from tests.support.project import SHARED
+from tests.support.schemas import validate
 from tests.support.tune_play import IDLE, read, rerun
 
+invoked = partial(commands.answer, "tune")
+
 TRUTH = SHARED / "data" / "truth"
-SCHEMA = json.loads((PROJECT / "docs" / "schema" / "whatif.json").read_text())
-PLAIN: dict[str, str | None] = {"COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "dumb"}
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        return found
 
 
 def played(options: TuneOptions) -> int:
@@ -42,20 +29,7 @@ def played(options: TuneOptions) -> int:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command over the small world of ``tune_play``."""
     monkeypatch.setattr(tune_command, "run", played)
-
-    def ask(*arguments: str | Path) -> Answer:
-        return invoked(arguments)
-
-    return ask
-
-
-def invoked(arguments: Sequence[str | Path]) -> Answer:
-    result = CliRunner(env=PLAIN).invoke(tune, [str(one) for one in arguments], standalone_mode=False)
-    if isinstance(result.exception, click.ClickException):
-        return Answer(result.exception.exit_code, result.stdout, result.exception.format_message())
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Answer(result.return_value, result.stdout, result.stderr)
+    return invoked
 
 
 SMALL = ("--space", "none", "--space", f"{IDLE}=5s,20s,60s", "--space", "spark.dynamicAllocation.maxExecutors=4,8,16")
@@ -92,14 +66,14 @@ def test_the_document(asked: Any) -> None:
     assert found["searched"]["candidates"] == 8
     assert found["self_replay"]["curve"]
     assert found["measure"] == "cost"
-    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    validate(found, "whatif")
 
 
 def test_several_runs_are_one_answer_and_bad_logs_are_left_out(asked: Any) -> None:
     answer = asked("good-2", "nowhere", "misfit-1", "good-1", "nothing-1", *SMALL, "--json")
     found = answer.document
     assert answer.code == 0
-    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    validate(found, "whatif")
     assert [one["id"] for one in found["runs"]] == ["app-1", "app-2"]
     assert [one["log"] for one in found["unusable"]] == ["nowhere", "misfit-1", "nothing-1"]
     assert found["recorded"]["runtime_s"] == pytest.approx(90.0)
@@ -172,9 +146,8 @@ def test_names_move_no_cursor(asked: Any) -> None:
         assert "<script>" in answer.out or "2 applications" in answer.out
 
 
-def test_on_a_narrow_terminal_nothing_is_lost(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PLAIN, "COLUMNS", "40")
-    answer = asked("good-0", *SMALL)
+def test_on_a_narrow_terminal_nothing_is_lost(asked: Any) -> None:
+    answer = asked("good-0", *SMALL, columns=40)
     assert max(map(len, answer.out.splitlines())) <= 40
     assert "idle 5s" in answer.out
 
@@ -182,7 +155,7 @@ def test_on_a_narrow_terminal_nothing_is_lost(asked: Any, monkeypatch: pytest.Mo
 @pytest.mark.skipif(not TRUTH.is_dir(), reason="../shared/data is not here")
 def test_real_runs_are_tuned() -> None:
     logs = sorted(TRUTH.glob("w2/D_*/*/log"))
-    answer = invoked([*logs, "--budget", "20", "--seeds", "2", "--json", "--processes", "1"])
+    answer = invoked(*logs, "--budget", "20", "--seeds", "2", "--json", "--processes", "1")
     assert answer.code == 0
     found = answer.document
     assert len(found["runs"]) == len(logs)
