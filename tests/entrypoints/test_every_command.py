@@ -239,7 +239,7 @@ def test_an_interrupt_leaves_nothing_half_written(
 
 def test_a_reader_that_has_gone_costs_no_recording(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    arguments = ["simulate", "--targets", "0:5", "--record", path]
+    arguments = ["simulate", "--targets", "0:5", "--record", str(path)]
     with program(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
