@@ -130,7 +130,6 @@ class _Runner(Scripted):
     # the core, and the calls that it makes
 
     def take(self, item: bm.BackendInput) -> None:
-        """Hand one input to the core and carry out what it says."""
         step = backend.manage(self.state, (item,), self.config, self.now)
         self.state = step.state
         faults = thrown(step.reports)

@@ -60,7 +60,6 @@ class _Api:
     pods: dict[str, str | None] = field(default_factory=dict)  # by name: the deletionTimestamp
 
     def script(self, line: Line) -> None:
-        """Take what a line says about the API."""
         for key, method in (("failGets", "GET"), ("failDeletes", "DELETE"), ("failPatches", "PATCH")):
             if key in line:
                 texts = [java_text(text) for text in line[key]]
@@ -77,7 +76,6 @@ class _Api:
                 self.pods[pod.name] = pod.deleted_at or (_DELETING if state == "deleting" else None)
 
     def call(self, method: str, name: str) -> int:
-        """The HTTP status of a call."""
         failing = self.failing.get(method, frozenset())
         if _EVERY in failing or name in failing:
             return self.fail_code

@@ -51,7 +51,6 @@ class _Runner(Scripted):
         self.say({"state": {"scheduled": [] if self.state.due is None else [self.state.due]}})
 
     def advance(self, until: Millis) -> None:
-        """Let time pass, listing when a list is due."""
         while (at := polling.due(self.state)) <= until:
             self.now = max(self.now, at)
             self.take(Wake(self.now))

@@ -75,7 +75,6 @@ class _Runner(Scripted):
         self.say({"state": self.state_line()})
 
     def advance(self, until: Millis) -> None:
-        """Let time pass, running what falls due at its time."""
         while (at := store.due(self.state)) <= until:
             self.now = max(self.now, at)
             self.take(Wake(self.now))

@@ -170,7 +170,6 @@ class _Runner(Scripted):
     # -------------------------------------------------------------------------------------------- the resource manager
 
     def container_id(self, number: int) -> ContainerId:
-        """As YARN writes it."""
         name = ContainerId(f"container_1_0001_01_{number:06}")
         self.numbers[name] = number
         return name
@@ -187,7 +186,6 @@ class _Runner(Scripted):
         return Container(self.container_id(one.id), one.host, profile, Resource(memory, cores))
 
     def completed(self, answer: YarnAnswer) -> tuple[Completion, ...]:
-        """The completions of an answer."""
         return tuple(Completion(self.container_id(one.id), one.exit, one.diagnostics) for one in answer.completed)
 
     def answer(self, command: ym.CallResourceManager) -> ym.YarnInput:
@@ -403,7 +401,6 @@ class _Runner(Scripted):
             self.report(Remark(self.now, TRACKER, "no nodes"))
 
     def hosts(self, hosts: Mapping[str, Iterable[ContainerId]]) -> Line:
-        """Containers by host."""
         return {host: sorted(self.numbers[one] for one in containers) for host, containers in sorted(hosts.items())}
 
 

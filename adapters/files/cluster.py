@@ -98,7 +98,6 @@ class _Stages:
     """The default stages with what the file says of them, then its own, in its order."""
 
     def read(self, node: Node, path: str, reader: FileReader) -> Any:
-        """The stages."""
         if isinstance(node, Scalar) and node.null:
             return STAGES
         if not isinstance(node, Mapping):

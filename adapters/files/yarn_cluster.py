@@ -39,7 +39,6 @@ class _Amounts:
         return tuple(sorted(self._pairs.read(node, path, reader)))
 
     def write(self, value: Any) -> Written:
-        """The mapping."""
         return self._pairs.write(value)
 
 
@@ -59,7 +58,6 @@ class _Group:
     """A row of nodes; how many there are may follow from their names."""
 
     def read(self, node: Node, path: str, reader: FileReader) -> Any:
-        """The row."""
         fields = GROUP.fields(node, path, reader)
         if "count" not in fields:
             if "hosts" not in fields:
@@ -68,7 +66,6 @@ class _Group:
         return Nodes(**fields)
 
     def write(self, value: Any) -> Written:
-        """What differs from the defaults."""
         return GROUP.write(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from podtide.adapters.recording.records.expectation import ABSENT, Departing, Expectation, Unexpected
@@ -51,19 +51,29 @@ def _difference(view: ReplayView, difference: Unexpected, name: str, compared: i
         profile = f" of profile {bound['profile']}" if bound["profile"] else ""
         since = clock(bound["at_ms"] - start, tenths=True)
         view.page.say(f"  held since {since} by {by}{profile}: {most:,}", "held")
+
+    def print_record(record: Mapping[str, Any]) -> None:
+        if _whole(record):
+            view.record(record, rows)
+        else:
+            view.page.say(f"  {clock(record['at_ms'] - start, tenths=True)}  {_bare(record)}")
+
+    print_sides(view.page, difference, print_record)
+
+
+def print_sides(page: Page, difference: Difference, print_record: Callable[[Mapping[str, Any]], None]) -> None:
+    """Print what was expected and what is decided, and where the two differ."""
     for title, begun, following in (
-        ("Expected", expected, difference.next_expected),
-        ("Decided", decided, difference.next_decided),
+        ("Expected", difference.expected, difference.next_expected),
+        ("Decided", difference.decided, difference.next_decided),
     ):
-        view.page.title(title)
+        page.title(title)
         if begun is None:
-            view.page.say("  nothing more", "dim")
-        for one in [] if begun is None else [begun, *following]:
-            if _whole(one):
-                view.record(one, rows)
-            else:
-                view.page.say(f"  {clock(one['at_ms'] - start, tenths=True)}  {_bare(one)}")
-    print_departures(view.page, difference.departing, "expected")
+            page.say("  nothing more", "dim")
+            continue
+        for record in (begun, *following):
+            print_record(record)
+    print_departures(page, difference.departing, "expected")
 
 
 def _profiles(difference: Unexpected) -> set[int]:

@@ -17,14 +17,12 @@ from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.text.format import clock, count, lasting, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.expectation import print_departures
+from podtide.adapters.views.expectation import print_departures, print_sides
 from podtide.adapters.views.simulation import SimulationView
 from podtide.adapters.views.timeline.decisions import call_words, decided_rows, heard, hold_words
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
-from podtide.adapters.views.timeline.scaling_rows import TimelineRow
+from podtide.adapters.views.timeline.scaling_rows import SIGNS, TimelineRow
 from podtide.domain.base.units import Millis
-
-SIGNS: Final = {"raised": "▲", "lowered": "▼", "killed": "×", "proposed": "?", "held": "■", "threw": "!", "quiet": " "}
 
 HEAD_ROWS: Final = 24
 TAIL_ROWS: Final = 16
@@ -98,7 +96,8 @@ class RecordingView:
     def report(self, timeline: PodTimeline, records: Iterable[Mapping[str, Any]] | None = None) -> None:
         """Everything. ``records``: all decisions, where the whole timeline was asked for."""
         self.header()
-        figures = SimulationView(self.page, self._figures())
+        summary = {**self.document["summary"], "start_ms": self.start, "workload": {}}  # as a simulation has it
+        figures = SimulationView(self.page, summary)
         figures.plot()
         if records is None:
             self.timeline(timeline)
@@ -164,10 +163,6 @@ class RecordingView:
         policies = [f"{escaped(choice)} {escaped(str(word), 60)}" for choice, word in self.document["policies"].items()]
         if policies:
             page.row("  policies  ", policies)
-
-    def _figures(self) -> dict[str, Any]:
-        """The summary in the shape in which a simulation has it."""
-        return {**self.document["summary"], "start_ms": self.start, "workload": {}}
 
 
 # ---------------------------------------------------------------------------------------------------------- the verdict
@@ -252,17 +247,11 @@ def expected(page: Page, expectation: Expectation, start: Millis) -> None:
     if difference.before:
         page.title("What led up to it", "decided as expected")
         printer.records(difference.before)
-    for title, begun, following in (
-        ("Expected", difference.expected, difference.next_expected),
-        ("Decided", difference.decided, difference.next_decided),
-    ):
-        page.title(title)
-        if begun is None:
-            page.say("  nothing more", "dim")
-            continue
-        for record in (begun, *following):
-            if "facts" in record and "cause" in record:
-                printer.records([record])
-            else:  # somebody may have written it by hand
-                page.say(f"  {printer.clock(record['at_ms'])}  {escaped(str(record['command']))}")
-    print_departures(page, difference.departing, "expected")
+
+    def print_record(record: Mapping[str, Any]) -> None:
+        if "facts" in record and "cause" in record:
+            printer.records([record])
+        else:  # somebody may have written it by hand
+            page.say(f"  {printer.clock(record['at_ms'])}  {escaped(str(record['command']))}")
+
+    print_sides(page, difference, print_record)

@@ -22,7 +22,7 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.reasons import BOUNDS
 from podtide.adapters.views.timeline.scaling import HeldTotal, Moment, MomentKind, Timeline, between, single
-from podtide.adapters.views.timeline.scaling_rows import Rows, TimelineRow
+from podtide.adapters.views.timeline.scaling_rows import SIGNS, Rows, TimelineRow
 from podtide.domain.base.units import ExecutorId, Millis
 
 NARROW: Final = 64
@@ -43,8 +43,6 @@ BATCH: Final = 64
 
 BAR: Final = 8
 """Columns of the longest bar."""
-
-SIGNS: Final = {"raised": "▲", "lowered": "▼", "killed": "×", "proposed": "?", "held": "■", "threw": "!", "quiet": " "}
 
 _INFINITE: Final = re.compile(r"(2147483647|2147483647000|9223372036854775807)(s|ms)?")
 _MILLIS: Final = re.compile(r"[0-9]{1,12}ms")

@@ -8,7 +8,7 @@ The parts below the header are printed for recordings as well, which have the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from rich.cells import cell_len
@@ -181,25 +181,11 @@ class SimulationView:
         return [
             ("pods created", f"{pods['created']:,}", [failed, way]),
             ("executors registered", f"{pods['registered']:,}", [removed_words(pods["removed"], document["removals"])]),
-            (
-                "pods wasted",
-                f"{pods['wasted']:,}",
-                ["gone before they registered", *listed_words(document["wasted_by"])],
-            ),
+            ("pods wasted", f"{pods['wasted']:,}", _wasted_words(document)),
             ("excess pods deleted", f"{pods['excess']:,}", ["pods that had not started, above the target"]),
             ("pods given up", f"{pods['timed_out']:,}", ["not seen within allocation.executor.timeout"]),
-            ("executor time", lasting(pods["executor_seconds"] * 1000), ["of registered executors, added up"]),
-            (
-                "waiting time",
-                lasting(pods["waiting_seconds"] * 1000),
-                ["of pods asked for and not registered, added up"],
-            ),
-            ("API calls", f"{sum(document['calls'].values()):,}", listed_words(document["calls"])),
-            (
-                "calls that failed",
-                f"{sum(document['calls_failed'].values()):,}",
-                listed_words(document["calls_failed"]),
-            ),
+            *_time_costs(pods, "pods"),
+            *_call_costs(document, "API calls"),
             ("rounds that threw", f"{document['rounds_threw']:,}", ["Spark logs these and tries again"]),
         ]
 
@@ -295,23 +281,28 @@ def container_costs(document: Mapping[str, Any]) -> list[Cost]:
         ("containers launched", f"{boxes['launched']:,}", [failed, way]),
         ("executors registered", f"{boxes['registered']:,}", [removed_words(boxes["removed"], document["removals"])]),
         ("containers ended", f"{sum(boxes['exits'].values()):,}", listed_words(boxes["exits"])),
-        (
-            "containers wasted",
-            f"{boxes['wasted']:,}",
-            ["gone before they registered", *listed_words(document["wasted_by"])],
-        ),
+        ("containers wasted", f"{boxes['wasted']:,}", _wasted_words(document)),
         ("hosts excluded", f"{excluded:,}", [f"{included:,} taken back in"] if included else []),
         ("nodes leaving", f"{hosts['decommissioning']:,}", ["decommissioned by the resource manager"]),
-        ("executor time", lasting(boxes["executor_seconds"] * 1000), ["of registered executors, added up"]),
-        (
-            "waiting time",
-            lasting(boxes["waiting_seconds"] * 1000),
-            ["of containers asked for and not registered, added up"],
-        ),
-        ("calls", f"{sum(document['calls'].values()):,}", listed_words(document["calls"])),
-        ("calls that failed", f"{sum(document['calls_failed'].values()):,}", listed_words(document["calls_failed"])),
+        *_time_costs(boxes, "containers"),
+        *_call_costs(document, "calls"),
         ("rounds that threw", f"{document['rounds_threw']:,}", [told_of_throws]),
     ]
+
+
+def _wasted_words(document: Mapping[str, Any]) -> list[str]:
+    return ["gone before they registered", *listed_words(document["wasted_by"])]
+
+
+def _time_costs(figures: Mapping[str, Any], units: str) -> Iterator[Cost]:
+    yield "executor time", lasting(figures["executor_seconds"] * 1000), ["of registered executors, added up"]
+    waiting = lasting(figures["waiting_seconds"] * 1000)
+    yield "waiting time", waiting, [f"of {units} asked for and not registered, added up"]
+
+
+def _call_costs(document: Mapping[str, Any], name: str) -> Iterator[Cost]:
+    for label, calls in ((name, document["calls"]), ("calls that failed", document["calls_failed"])):
+        yield label, f"{sum(calls.values()):,}", listed_words(calls)
 
 
 def _left_over(boxes: Mapping[str, Any]) -> int:

@@ -89,14 +89,8 @@ class ExplainView:
             lead = page.text(f"{when:>8}  {lasting(stage['lasted_ms']):>{width}}  ", "dim")
             node = escaped(stage.get("node", ""), 60)
             name = stage["stage"]
-            place = (
-                name.replace("on a node", f"on {node}")
-                if "on a node" in name
-                else f"{name} on {node}"
-                if node
-                else name
-            )
-            parts = [page.text(place)]
+            place = f"{name} on {node}" if node else name
+            parts = [page.text(name.replace("on a node", f"on {node}") if "on a node" in name else place)]
             if not stage["over"]:
                 parts.append(page.text("still, when the recording ends", "dim"))
             if (waits := WAITS.get(name) or CONTAINER_WAITS.get(name)) is not None:
@@ -169,20 +163,15 @@ class ExplainView:
         if batch["pods"] > 1:
             place = f"the {_ordinal(batch['place'])} of {batch['pods']:,} ({batch['first']} to {batch['last']})"
             missing = facts.get("missing")
-            of = [f"{missing - batch['pods']:,} more were missing"] if _more(missing, batch["pods"]) else []
+            more = isinstance(missing, int) and missing > batch["pods"]
+            of = [f"{missing - batch['pods']:,} more were missing"] if more else []
             rows.append(TimelineRow(at, "quiet", "in a batch", [place, *of]))
         bound = entry.get("bound")
         if bound is not None:
             numbers = facts_words(bound["facts"], ("missing",))
             rows.append(TimelineRow(at, "held", "batch cut", [f"by {bound_words(bound['bound'])}", *numbers]))
-        target = entry["target"]
-        if target is not None:
-            waited = entry["waited_ms"]
-            since = f"set at {self.printer.clock(target['at_ms'])}, {lasting(waited)} before"
-            rows.append(TimelineRow(at, "quiet", f"for target {target['target']:,}", [since, escaped(target["cause"])]))
-        for hold in entry["held"]:
-            text = hold_words(hold, at, self.printer.clock(hold["since_ms"]))
-            rows.append(TimelineRow(at, "held", "held back until then", [text]))
+        rows += yarn_view.target_rows(entry, self.printer.clock)
+        rows += yarn_view.hold_rows(entry, self.printer.clock, "held back until then")
         if entry["claims"]:
             reused = [f"reused {ids([str(one) for one in entry['reused']], 2)}"] if entry["reused"] else []
             rows.append(
@@ -301,10 +290,6 @@ class ExplainView:
         for call in document["calls"][:CALLS_SHOWN]:
             since = self.printer.clock(call["since_ms"])
             page.say(f"  {call['calls']:,} {call['call']}, the oldest since {since} ({lasting(at - call['since_ms'])})")
-
-
-def _more(missing: Any, pods: int) -> bool:
-    return isinstance(missing, int) and missing > pods
 
 
 def _of(profile: str) -> str:

@@ -32,11 +32,8 @@ def entry_rows(entry: Mapping[str, Any], clock: Clock) -> list[TimelineRow] | No
         case "given":
             size = f"{entry['memory_mib']:,} MiB, {count(entry['vcores'], 'core')}"
             others = [f"with {count(entry['others'], 'other')}"] if entry["others"] else []
-            return [
-                TimelineRow(
-                    at, "raised", f"given {short(entry['container'])}", [f"on {text(entry['host'])}", size, *others]
-                )
-            ]
+            why = [f"on {text(entry['host'])}", size, *others]
+            return [TimelineRow(at, "raised", f"given {short(entry['container'])}", why)]
         case "matched":
             return [TimelineRow(at, "quiet", f"takes request {entry['request']:,}", _matched(entry))]
         case "launch ended":
@@ -48,14 +45,8 @@ def entry_rows(entry: Mapping[str, Any], clock: Clock) -> list[TimelineRow] | No
         case "completed":
             return [TimelineRow(at, "killed", "container completed", _completed(entry))]
         case "master registered":
-            return [
-                TimelineRow(
-                    at,
-                    "threw",
-                    "a new application master",
-                    ["it registered anew: its allocator knows nothing of before"],
-                )
-            ]
+            why = ["it registered anew: its allocator knows nothing of before"]
+            return [TimelineRow(at, "threw", "a new application master", why)]
         case "decided" if entry.get("command") == "releaseContainers":
             (row,) = decided_rows({key: value for key, value in entry.items() if key not in ("line", "what", "others")})
             others = [f"with {count(entry['others'], 'other')}"] if entry.get("others") else []
@@ -77,34 +68,33 @@ def _requested(entry: Mapping[str, Any], clock: Clock) -> list[TimelineRow]:
     """Why it was asked for, with how many others, where, and what had held it back."""
     at, facts, number = entry["at_ms"], entry["facts"], entry["requests"]
     missing, target = facts.get("missing"), facts.get("target")
-    why = (
-        f"{missing:,} missing of {target:,}" if isinstance(missing, int) and isinstance(target, int) else "below target"
-    )
+    known = isinstance(missing, int) and isinstance(target, int)
+    why = f"{missing:,} missing of {target:,}" if known else "below target"
     others = [f"one of {number:,} containers"] if number > 1 else []
     near = number - entry["anywhere"]
     where = "anywhere"
     if near:
         whose = "near its data" if number == 1 else f"{near:,} near their data"
-        where = f"{whose} on {named(entry['hosts'])}"
-        where += (
-            f" ({count(entry['hosts_total'], 'host')} in all)" if entry["hosts_total"] > len(entry["hosts"]) else ""
-        )
-    rows = [
-        TimelineRow(
-            at,
-            "raised",
-            "requested",
-            [why, *others, where, f"profile {entry['profile']}"],
-        )
-    ]
-    aim = entry["target"]
-    if aim is not None:
-        since = f"set at {clock(aim['at_ms'])}, {lasting(entry['waited_ms'])} before"
-        rows.append(TimelineRow(at, "quiet", f"for target {aim['target']:,}", [since, escaped(aim["cause"])]))
-    for hold in entry["held"]:
-        words = hold_words(hold, at, clock(hold["since_ms"]))
-        rows += [TimelineRow(at, "held", "waiting at that time", [words])]
-    return rows
+        more = f" ({count(entry['hosts_total'], 'host')} in all)" if entry["hosts_total"] > len(entry["hosts"]) else ""
+        where = f"{whose} on {named(entry['hosts'])}{more}"
+    requested = TimelineRow(at, "raised", "requested", [why, *others, where, f"profile {entry['profile']}"])
+    return [requested, *target_rows(entry, clock), *hold_rows(entry, clock, "waiting at that time")]
+
+
+def target_rows(entry: Mapping[str, Any], clock: Clock) -> list[TimelineRow]:
+    """For which target something was asked for, and how long that had been set."""
+    target = entry["target"]
+    if target is None:
+        return []
+    since = f"set at {clock(target['at_ms'])}, {lasting(entry['waited_ms'])} before"
+    return [TimelineRow(entry["at_ms"], "quiet", f"for target {target['target']:,}", [since, escaped(target["cause"])])]
+
+
+def hold_rows(entry: Mapping[str, Any], clock: Clock, what: str) -> list[TimelineRow]:
+    """What was holding back when something was asked for."""
+    at = entry["at_ms"]
+    holds = ((hold, clock(hold["since_ms"])) for hold in entry["held"])
+    return [TimelineRow(at, "held", what, [hold_words(hold, at, since)]) for hold, since in holds]
 
 
 def _matched(entry: Mapping[str, Any]) -> list[str]:
@@ -155,9 +145,8 @@ def standing_words(document: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     failures = document["failures"]
     if failures["counted"]:
         counted, maximum = failures["counted"], failures["maximum"]
-        ends = (
-            "no number of them ends the application" if maximum >= INT_MAX else f"at {maximum:,} the application ends"
-        )
+        endless = maximum >= INT_MAX
+        ends = "no number of them ends the application" if endless else f"at {maximum:,} the application ends"
         rows.append(("failures", [f"{counted:,} that {'counts' if counted == 1 else 'count'}", ends]))
     if document["excluded"]:
         shown = [text(host) for host in document["excluded"][:EXCLUDED_SHOWN]]

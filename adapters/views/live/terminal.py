@@ -8,7 +8,6 @@ gone delays no decision. Size, colours and encoding are those of the terminal at
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import suppress
 from types import TracebackType
@@ -30,14 +29,6 @@ FAREWELL_ROWS: Final = 16
 
 JOIN_S: Final = 2.0
 """Seconds that the end waits for a drawing under way: a terminal that was stopped must not stop the run."""
-
-
-def is_drawable(stream: IO[str]) -> bool:
-    """Whether a live view can be drawn there: a terminal, and one that can move its cursor."""
-    try:
-        return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-    except (ValueError, OSError):
-        return False
 
 
 class LiveTerminal:

@@ -15,7 +15,7 @@ from podtide.adapters.text.format import count
 from podtide.adapters.views.report.markup import element, join, prose, visible
 from podtide.adapters.views.report.plots import Spot, frontier
 from podtide.adapters.views.report.sections import NOTES_MAX
-from podtide.adapters.views.whatif.figures import MEASURES, change, difference, money, number, percent, took
+from podtide.adapters.views.whatif.figures import MEASURES, change, difference, money, number, percent, took, whole
 from podtide.adapters.views.whatif.findings import featured
 from podtide.adapters.views.whatif.model import Document, PricesEntry, RecordedEntry, RunEntry, Searched
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
@@ -122,7 +122,7 @@ def run_rows(document: Document) -> list[tuple[str, ...]]:
     """The runs that a tune looked at, and what the recommendation does to each."""
     return [
         (
-            visible(one.id or one.log, 60), took(one.runtime_s), number(round(one.executor_seconds)),
+            visible(one.id or one.log, 60), took(one.runtime_s), whole(one.executor_seconds),
             change(one.error.runtime), change(one.error.executor_seconds),
             change(one.recommended.runtime_share) if one.recommended else "",
             change(one.recommended.price_share) if one.recommended else "",

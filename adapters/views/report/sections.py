@@ -23,6 +23,7 @@ from podtide.adapters.views.whatif.figures import (
     percent,
     share_of,
     took,
+    whole,
 )
 from podtide.adapters.views.whatif.findings import Trust, about, featured, money_range, number_range, time_range, trust
 from podtide.adapters.views.whatif.model import Document, RunEntry, StageEntry
@@ -73,10 +74,10 @@ def key_figures(document: Document) -> list[tuple[str, str, str]]:
     """The figures that everybody asks for: what it is, the figure, and what stands below it."""
     recorded, bill = document.recorded, document.self_replay
     work = share_of(bill.ledger.get(WORK, 0.0), bill.billed)
-    seconds = number(round(recorded.executor_seconds))
+    seconds = whole(recorded.executor_seconds)
     figures = [
         ("Run time", took(recorded.runtime_s), f"simulated {took(bill.runtime_s)}"),
-        ("Executor-seconds", seconds, f"simulated {number(round(bill.executor_seconds))}"),
+        ("Executor-seconds", seconds, f"simulated {whole(bill.executor_seconds)}"),
     ]
     if recorded.cost is not None:
         simulated = money(bill.cost, document.currency, scale=recorded.cost)
@@ -92,12 +93,12 @@ def key_figures(document: Document) -> list[tuple[str, str, str]]:
 def bill(document: Document) -> list[tuple[str, str, str, str]]:
     """What was taken: as recorded, as simulated, and the range."""
     recorded, run, currency = document.recorded, document.self_replay, document.currency
-    billed = number(None if recorded.billed_seconds is None else round(recorded.billed_seconds))
-    seconds = number(round(recorded.executor_seconds)), number(round(run.executor_seconds))
+    billed = whole(recorded.billed_seconds)
+    seconds = whole(recorded.executor_seconds), whole(run.executor_seconds)
     rows = [
         ("Run time", took(recorded.runtime_s), took(run.runtime_s), time_range(run)),
         ("Executor-seconds", *seconds, number_range(run.executor_seconds_range)),
-        ("Billed executor-seconds, from request to end", billed, number(round(run.billed)), ""),
+        ("Billed executor-seconds, from request to end", billed, whole(run.billed), ""),
     ]
     if recorded.core_hours is not None or run.core_hours is not None:
         rows.append(("Core-hours", number(recorded.core_hours), number(run.core_hours), ""))

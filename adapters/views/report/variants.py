@@ -26,6 +26,7 @@ from podtide.adapters.views.whatif.figures import (
     number,
     percent,
     took,
+    whole,
 )
 from podtide.adapters.views.whatif.findings import Compared, FigureVerdict, featured
 from podtide.adapters.views.whatif.model import Document, RunEntry
@@ -93,12 +94,12 @@ def rows(document: Document) -> list[VariantRow]:
     priced = _priced(document)
     picked = document.recommendation.name if document.recommendation else None
     off = base.error.runtime, base.error.executor_seconds, difference(base.cost, recorded.cost)
-    record = [Figure(took(recorded.runtime_s)), Figure(number(round(recorded.executor_seconds)))]
+    record = [Figure(took(recorded.runtime_s)), Figure(whole(recorded.executor_seconds))]
     record += [Figure(money(recorded.cost, currency))] if priced else []
     made = [VariantRow(None, record, (number(recorded.peak_executors), UNKNOWN))]
     for one, time, total, cost in zip(runs, times, sums, costs, strict=True):
         offs = off if one is base else (None, None, None)
-        seconds = number(round(one.executor_seconds))
+        seconds = whole(one.executor_seconds)
         figures = [
             _figure(took(one.runtime_s), findings.time_range(one), time, scales[0], _TIME, offs[0]),
             _figure(seconds, findings.number_range(one.executor_seconds_range), total, scales[1], _AMOUNT, offs[1]),
@@ -133,7 +134,7 @@ def further_rows(document: Document) -> list[tuple[str, ...]]:
     shown: list[RunEntry] = [document.self_replay, *featured(document, VARIANTS_MAX)]
     return [
         (
-            visible(one.name, 60), number(round(one.billed)), number(one.core_hours), number(one.gb_hours),
+            visible(one.name, 60), whole(one.billed), number(one.core_hours), number(one.gb_hours),
             number(one.executors_started), number(one.executors_lost), number(one.requests), took(one.waited_s),
             number(one.tasks_again),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from podtide.adapters.views.stats.series import History
@@ -41,19 +41,21 @@ _KEEPS: Final = ("executors", "above_target", "excess")
 
 @dataclass
 class Goal:
-    """A target that was raised, in ``steps`` from ``at`` to ``raised``, and when it was reached.
+    """A target that was raised, in ``steps`` from ``at_ms`` to ``raised_ms``, and when it was reached, after ``seconds``.
 
-    ``most``: the most executors that were there meanwhile. ``replaced``: it was changed before it was reached.
+    ``most``: the most executors that were there meanwhile. ``replaced``: it was changed before it was reached. The fields
+    are those of the document.
     """
 
-    at: Millis
+    at_ms: Millis
     profile: int
     before: int
     target: int
-    raised: Millis
-    steps: int = 1
+    steps: int
+    raised_ms: Millis
     most: int = 0
-    reached: Millis | None = None
+    reached_ms: Millis | None = None
+    seconds: float | None = None
     replaced: bool = False
 
 
@@ -143,21 +145,7 @@ class StatsBase:
         """What a document begins with: how long it was, and the targets that were raised."""
         return {
             "seconds": (self._now - self.start) / 1000,
-            "targets": [
-                {
-                    "at_ms": goal.at,
-                    "profile": goal.profile,
-                    "before": goal.before,
-                    "target": goal.target,
-                    "steps": goal.steps,
-                    "raised_ms": goal.raised,
-                    "most": goal.most,
-                    "reached_ms": goal.reached,
-                    "seconds": None if goal.reached is None else (goal.reached - goal.at) / 1000,
-                    "replaced": goal.replaced,
-                }
-                for goal in self.goals
-            ],
+            "targets": [asdict(goal) for goal in self.goals],
             "targets_left_out": self.counts["goals"] - len(self.goals),
         }
 
@@ -253,7 +241,7 @@ class StatsBase:
             goal = self._open[aimed]
             goal.most = max(goal.most, self._there_of[aimed])
             if self._there_of[aimed] >= goal.target:
-                goal.reached = now
+                goal.reached_ms, goal.seconds = now, (now - goal.at_ms) / 1000
                 del self._open[aimed]
         wanted = sum(self._targets.values())
         self._values = (wanted, wanted, max(counted, there), there)
@@ -264,14 +252,14 @@ class StatsBase:
         if target == before:
             return
         goal = self._open.get(profile)
-        if goal is not None and target > before and now - goal.raised <= RAMP_MS:  # one ramp is one goal
-            goal.target, goal.raised, goal.steps = target, now, goal.steps + 1
+        if goal is not None and target > before and now - goal.raised_ms <= RAMP_MS:  # one ramp is one goal
+            goal.target, goal.raised_ms, goal.steps = target, now, goal.steps + 1
             return
         if goal is not None:
             goal.replaced = True
             del self._open[profile]
         if target > before:
-            goal = self._open[profile] = Goal(now, profile, before, target, now)
+            goal = self._open[profile] = Goal(now, profile, before, target, 1, now)
             self.counts["goals"] += 1
             if len(self.goals) < GOALS_MAX:
                 self.goals.append(goal)

@@ -156,7 +156,6 @@ class PodTimeline:
     # ---------------------------------------------------------------------------------------------------- collecting
 
     def _hear(self, now: Millis, stimulus: AnyStimulus) -> None:  # noqa: ARG002 - on YARN it becomes a moment
-        """Something that arrived."""
         if isinstance(stimulus, Outcome):
             self._answered(stimulus)
 
@@ -184,7 +183,6 @@ class PodTimeline:
                 pass
 
     def _threw(self, now: Millis, machine: str, what: str) -> None:
-        """A round ended in an exception."""
         moment = self._run(now, ("threw", machine, what[:200]))
         moment.text, moment.cause = machine, what
 

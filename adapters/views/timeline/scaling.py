@@ -17,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from heapq import heappush, heappushpop
 from typing import Any, Final
 
@@ -312,40 +313,40 @@ class Timeline:
 
 def single(record: Mapping[str, Any]) -> list[Moment]:
     """One record by itself, as moments: a request that moves several profiles is several."""
-    at, command = record["at_ms"], record.get("command")
+    command = record.get("command")
+    moment = partial(Moment, number=0, at=record["at_ms"], end=record["at_ms"])
     if command == "requestTotalExecutors":
         moved = changes(record)
         if not moved:
-            return [Moment(MomentKind.REQUESTED, 0, at, at, cause=record["cause"], facts=record["facts"])]
+            return [moment(MomentKind.REQUESTED, cause=record["cause"], facts=record["facts"])]
         return [
-            Moment(
-                MomentKind.RAISED if c.after >= c.before else MomentKind.LOWERED, 0, at, at,
+            moment(
+                MomentKind.RAISED if c.after >= c.before else MomentKind.LOWERED,
                 profile=c.profile, before=c.before, steps=[c], moves=1, last=c,
             )
             for c in moved
         ]  # fmt: skip
+    named = record.get("ids", [])
     if command is not None:
-        executors = record["ids"]
         return [
-            Moment(
-                MomentKind.KILLED, 0, at, at, command=command, cause=record["cause"], facts=record["facts"],
-                ids=executors, executors=len(executors),
-                settled=False,
+            moment(
+                MomentKind.KILLED, command=command, cause=record["cause"], facts=record["facts"], ids=named,
+                executors=len(named), settled=False,
             )
         ]  # fmt: skip
     match record["report"]:
         case "held":
-            peak = len(record["ids"]) or peak_of(record["bound"], record["facts"])
+            peak = len(named) or peak_of(record["bound"], record["facts"])
             return [
-                Moment(
-                    MomentKind.HELD, 0, at, at, profile=record["profile"], cause=record["bound"], facts=record["facts"],
-                    ids=record["ids"], peak=peak, what=record["phase"],
+                moment(
+                    MomentKind.HELD, profile=record["profile"], cause=record["bound"], facts=record["facts"], ids=named,
+                    peak=peak, what=record["phase"],
                 )
             ]  # fmt: skip
         case "kill disproved":
-            return [Moment(MomentKind.DISPROVED, 0, at, at, ids=record["ids"], executors=len(record["ids"]))]
+            return [moment(MomentKind.DISPROVED, ids=named, executors=len(named))]
         case "schedule threw":
-            return [Moment(MomentKind.THREW, 0, at, at, moves=1, what=record["what"])]
+            return [moment(MomentKind.THREW, moves=1, what=record["what"])]
         case _:
             return []
 

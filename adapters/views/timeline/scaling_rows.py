@@ -29,8 +29,12 @@ Words: TypeAlias = tuple[str, str, list[str]]
 """What a row says apart from its time: mark, what and why."""
 
 
+SIGNS: Final = {"raised": "▲", "lowered": "▼", "killed": "×", "proposed": "?", "held": "■", "threw": "!", "quiet": " "}
+"""What stands before a row, by its mark."""
+
+
 class TimelineRow(NamedTuple):
-    """``mark``: raised, lowered, killed, proposed, held, threw or quiet. ``why`` in parts."""
+    """``mark``: one of ``SIGNS``. ``why`` in parts."""
 
     at: Millis
     mark: str

@@ -250,7 +250,10 @@ def document(
         max_error=max_error,
         applications=tuple(rows),
         totals=totals,
-        gates=tuple(_gate(gate, breaches(gate, pairs, sums)) for gate in gates),
+        gates=tuple(
+            DiffGate(gate.text, gate.metric, bool(by), tuple(map(_breach, by)))
+            for gate, by in ((gate, breaches(gate, pairs, sums)) for gate in gates)
+        ),
         notes=(*([DEFAULTS_ONLY] if versions else []), *notes),
     )
 
@@ -265,10 +268,6 @@ def _pair(one: DiffRow) -> Pair | None:
         return Pair(one.log, one.base, one.candidate)
     ended = one.status in (DiffStatus.UNFINISHED, DiffStatus.NOT_STARTED)
     return Pair(one.log, {}, {}, one.why) if ended and one.side == "candidate" else None
-
-
-def _gate(gate: whatif_gates.Gate, failures: Sequence[whatif_gates.Breach]) -> DiffGate:
-    return DiffGate(gate.text, gate.metric, bool(failures), tuple(_breach(one) for one in failures))
 
 
 def _breach(one: whatif_gates.Breach) -> DiffBreach:

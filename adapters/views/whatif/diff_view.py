@@ -17,7 +17,7 @@ from podtide.adapters.text.format import count
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif.diff_document import ComparedRow, DiffBreach, DiffDocument, DiffRow, DiffStatus
-from podtide.adapters.views.whatif.figures import UNKNOWN, change, money, number, percent, took
+from podtide.adapters.views.whatif.figures import UNKNOWN, change, money, number, percent, took, whole
 from podtide.adapters.views.whatif.view import remarks
 from podtide.domain.whatif.comparison import Metric
 
@@ -138,7 +138,7 @@ class DiffView:
             page.text(name, style),
             page.text(took(takes[Metric.RUNTIME]), style),
             changed(Metric.RUNTIME),
-            page.text(number(round(takes[Metric.EXECUTOR_SECONDS])), style),
+            page.text(whole(takes[Metric.EXECUTOR_SECONDS]), style),
             changed(Metric.EXECUTOR_SECONDS),
         ]
         if priced:

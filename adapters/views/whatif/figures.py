@@ -63,6 +63,11 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if value < 0.995 else f"{value:.1f}".removesuffix(".0")
 
 
+def whole(value: float | None) -> str:
+    """A sum without its fraction: ``2,310``."""
+    return number(None if value is None else round(value))
+
+
 def executors(value: float) -> str:
     """``40 executors``."""
     return f"{number(value)} {'executor' if value == 1 else 'executors'}"
@@ -70,7 +75,7 @@ def executors(value: float) -> str:
 
 def executor_seconds(value: float) -> str:
     """``2,310 executor-seconds``."""
-    return f"{number(round(value))} executor-{'second' if round(value) == 1 else 'seconds'}"
+    return f"{whole(value)} executor-{'second' if round(value) == 1 else 'seconds'}"
 
 
 def percent(share: float | None) -> str:

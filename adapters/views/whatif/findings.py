@@ -30,6 +30,7 @@ from podtide.adapters.views.whatif.figures import (
     signed,
     span,
     took,
+    whole,
 )
 from podtide.adapters.views.whatif.model import Document, OwnErrorEntry, Range, RunEntry
 
@@ -93,7 +94,7 @@ def happened(document: Document) -> str:
     work = share_of(bill.ledger.get(WORK, 0.0), bill.billed)
     if work is None:
         return f"{ran}: {executor_seconds(recorded.executor_seconds)}."
-    return f"{ran}; {percent(work)} of {number(round(bill.billed))} billed executor-seconds did work."
+    return f"{ran}; {percent(work)} of {whole(bill.billed)} billed executor-seconds did work."
 
 
 def cost(document: Document) -> str:
@@ -103,7 +104,7 @@ def cost(document: Document) -> str:
     amounts += [f"{number(recorded.gb_hours)} GB-hours"] if recorded.gb_hours is not None else []
     amounts += [money(recorded.cost, document.currency)] if recorded.cost is not None else []
     first = executor_seconds(recorded.executor_seconds)
-    first += f", {number(round(recorded.billed_seconds))} billed" if recorded.billed_seconds is not None else ""
+    first += f", {whole(recorded.billed_seconds)} billed" if recorded.billed_seconds is not None else ""
     first += f": {', '.join(amounts)}" if amounts else ""
     return f"{first}. {wasted(document.self_replay)}".strip()
 
@@ -194,8 +195,8 @@ def error_rows(document: Document) -> list[tuple[str, str, str, str]]:
         ("Run time", took(recorded.runtime_s), took(simulated.runtime_s), change(error.runtime)),
         (
             "Executor-seconds",
-            number(round(recorded.executor_seconds)),
-            number(round(simulated.executor_seconds)),
+            whole(recorded.executor_seconds),
+            whole(simulated.executor_seconds),
             change(error.executor_seconds),
         ),
         (
@@ -270,7 +271,7 @@ def money_range(run: RunEntry, currency: str | None) -> str:
 
 def number_range(extent: Range | None) -> str:
     """``2,210–2,480``."""
-    return span(number(round(extent[0])), number(round(extent[1]))) if extent else ""
+    return span(whole(extent[0]), whole(extent[1])) if extent else ""
 
 
 def about(document: Document) -> str:

@@ -15,9 +15,8 @@ from rich.text import Text
 from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.whatif import findings
+from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
-from podtide.adapters.views.whatif.figures import MEASURES, UNKNOWN, change, difference, money, number, percent, took
 from podtide.adapters.views.whatif.model import Document, Recommendation, RunEntry, Searched
 from podtide.adapters.views.whatif.view import header, remarks
 
@@ -66,10 +65,10 @@ class TuneView:
             rows += [
                 [
                     page.text(escaped(run.log, LOG_MAX)),
-                    page.text(took(run.runtime_s)),
-                    page.text(change(run.error.runtime)),
-                    page.text(number(round(run.executor_seconds))),
-                    page.text(change(run.error.executor_seconds)),
+                    page.text(figures.took(run.runtime_s)),
+                    page.text(figures.change(run.error.runtime)),
+                    page.text(figures.whole(run.executor_seconds)),
+                    page.text(figures.change(run.error.executor_seconds)),
                 ]
                 for run in runs[:RUNS_SHOWN]
             ]
@@ -82,7 +81,7 @@ class TuneView:
     def frontier(self) -> None:
         """The frontier and what stands beside it, by rising time."""
         page, document = self.page, self.document
-        word = MEASURES[self.measure]
+        word = figures.MEASURES[self.measure]
         page.title(f"Time against {word}", "* nobody is faster and cheaper; differences are to the config that ran")
         heads = ("", "run time", "", word, "", "peak", "config")
         listed = sorted(
@@ -105,11 +104,11 @@ class TuneView:
         picked = document.recommendation is not None and run.name == document.recommendation.name
         style = "good" if picked else "bold" if ran else ""
         yield page.text(("*" if run.name in document.frontier else " ") + ("→" if picked else ""), style)
-        yield page.text(took(run.runtime_s), style)
-        yield page.text("" if ran else change(difference(run.runtime_s, base.runtime_s)), "dim")
+        yield page.text(figures.took(run.runtime_s), style)
+        yield page.text("" if ran else figures.change(figures.difference(run.runtime_s, base.runtime_s)), "dim")
         yield page.text(self._amount(self._price(run)), style)
-        yield page.text("" if ran else change(difference(self._price(run), self._price(base))), "dim")
-        yield page.text(number(run.peak_executors), "dim")
+        yield page.text("" if ran else figures.change(figures.difference(self._price(run), self._price(base))), "dim")
+        yield page.text(figures.number(run.peak_executors), "dim")
         yield page.text(AS_RAN if ran else escaped(run.name, NAME_MAX), style)
 
     def _price(self, run: RunEntry) -> float | None:
@@ -117,10 +116,10 @@ class TuneView:
 
     def _amount(self, price: float | None) -> str:
         if price is None:
-            return UNKNOWN
+            return figures.UNKNOWN
         if self.measure == "cost":
-            return money(price, self.document.currency, scale=self._price(self.document.self_replay))
-        return number(round(price)) if self.measure == "executor_seconds" else f"{price:,.3g}"
+            return figures.money(price, self.document.currency, scale=self._price(self.document.self_replay))
+        return figures.whole(price) if self.measure == "executor_seconds" else f"{price:,.3g}"
 
     def recommendation(self) -> None:
         """What to change, and the lines to paste."""
@@ -141,11 +140,11 @@ class TuneView:
         page, runs = self.page, self.document.runs
         if len(runs) == 1:
             return
-        rows = [[page.text(head, "dim") for head in ("", "run time", "worst seed", MEASURES[self.measure])]]
+        rows = [[page.text(head, "dim") for head in ("", "run time", "worst seed", figures.MEASURES[self.measure])]]
         for run in runs[:RUNS_SHOWN]:
             one = run.recommended
             shares = (None,) * 3 if one is None else (one.runtime_share, one.runtime_share_worst, one.price_share)
-            rows.append([page.text(escaped(run.log, LOG_MAX)), *(page.text(change(share)) for share in shares)])
+            rows.append([page.text(escaped(run.log, LOG_MAX)), *(page.text(figures.change(share)) for share in shares)])
         page.lines(page.table(rows, (False, True, True, True)))
 
     def searched(self) -> None:
@@ -165,8 +164,12 @@ class TuneView:
         simulated = f"{count(searched.simulations, 'simulation')}, {searched.full_simulations:,} of them to the end"
         page.bullet("·", f"{simulated}; {count(searched.pruned, 'config')} pruned{pruned and f': {pruned}'}")
         within = document.within or 0.0
-        bound = f"at most {percent(within)} longer" if within >= 0 else f"at least {percent(-within)} faster"
-        page.bullet("·", f"Asked for: {bound}, worth it from a saving of {percent(document.worth)}")
+        bound = (
+            f"at most {figures.percent(within)} longer"
+            if within >= 0
+            else f"at least {figures.percent(-within)} faster"
+        )
+        page.bullet("·", f"Asked for: {bound}, worth it from a saving of {figures.percent(document.worth)}")
 
     def notes(self) -> None:
         """What is odd."""

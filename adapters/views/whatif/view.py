@@ -40,8 +40,9 @@ from podtide.adapters.views.whatif.figures import (
     share_of,
     span,
     took,
+    whole,
 )
-from podtide.adapters.views.whatif.model import AppEntry, CurvePoint, Document, Range, RunEntry
+from podtide.adapters.views.whatif.model import AppEntry, CurvePoint, Document, RunEntry
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
 
@@ -61,13 +62,15 @@ GAP: Final = 3
 
 
 class _Figure(NamedTuple):
-    """A row of the table of variants: what it is called, its text, and what differences and ranges are of."""
+    """A row of the table of variants. ``field``: of a run, and of the record where that has it; ``shown``: the value as a
+    text; ``range``: the field of its range; ``compared``: whether variants show the difference to the first.
+    """
 
     label: str
-    shown: Callable[[RunEntry], str]
-    value: Callable[[RunEntry], float | None] | None = None
-    range: Callable[[RunEntry], Range | None] | None = None
-    recorded: str = ""
+    field: str
+    shown: Callable[[float | None], str] = number
+    range: str = ""
+    compared: bool = True
 
 
 class WhatIfView:
@@ -138,7 +141,7 @@ class WhatIfView:
         others = [self._column(run, base) for run in document.variants]
         labels = []
         for row in self._figures():
-            labels += [page.text(row.label, "dim"), *([] if row.range is None else [Text()])]
+            labels += [page.text(row.label, "dim"), *([Text()] if row.range else [])]
         self._side_by_side(labels, first, others, sparse=True)
         for run in document.variants:
             if run.unfinished is not None:
@@ -150,15 +153,13 @@ class WhatIfView:
         base = document.self_replay
         if base.billed <= 0:
             return
-        page.title(
-            "Where the executor-seconds went", f"of {number(round(base.billed))} from request to end, as simulated"
-        )
+        page.title("Where the executor-seconds went", f"of {whole(base.billed)} from request to end, as simulated")
         most = max(base.ledger.values(), default=0.0) or 1.0
         rows = []
         for cause, amount in parts_of(base.ledger, CAUSES):
             bar = page.text("█" * max(1, round(amount / most * BAR)), "busy")
             share = share_of(amount, base.billed)
-            rows.append([page.text(escaped(cause)), page.text(number(round(amount))), page.text(percent(share)), bar])
+            rows.append([page.text(escaped(cause)), page.text(whole(amount)), page.text(percent(share)), bar])
         page.lines(page.table(rows, (False, True, True, False)))
         if not document.variants:
             return
@@ -234,76 +235,52 @@ class WhatIfView:
 
     def _figures(self) -> tuple[_Figure, ...]:
         """The rows of the table of variants."""
-        recorded, currency = self.document.recorded, self.document.currency
+        currency = self.document.currency
         return (
-            _Figure(
-                "run time", lambda run: took(run.runtime_s), lambda run: run.runtime_s, lambda run: run.runtime_range_s,
-                took(recorded.runtime_s),
-            ),
-            _Figure(
-                "executor-seconds", lambda run: number(round(run.executor_seconds)), lambda run: run.executor_seconds,
-                lambda run: run.executor_seconds_range, number(round(recorded.executor_seconds)),
-            ),
-            _Figure(
-                "core-hours", lambda run: number(run.core_hours), lambda run: run.core_hours, None,
-                number(recorded.core_hours),
-            ),
-            _Figure(
-                "GB-hours", lambda run: number(run.gb_hours), lambda run: run.gb_hours, None, number(recorded.gb_hours)
-            ),
-            _Figure(
-                "money", lambda run: money(run.cost, currency), lambda run: run.cost, lambda run: run.cost_range,
-                money(recorded.cost, currency),
-            ),
-            _Figure("idle share", lambda run: percent(run.idle_share)),
-            _Figure("peak executors", lambda run: number(run.peak_executors), None, None, number(recorded.peak_executors)),
-            _Figure(
-                "executors started", lambda run: number(run.executors_started), lambda run: run.executors_started, None,
-                number(self.document.app.executors),
-            ),
-            _Figure("executors lost", lambda run: number(run.executors_lost) if run.executors_lost else ""),
-            _Figure("tasks run again", lambda run: number(run.tasks_again) if run.tasks_again else ""),
-            _Figure("requests", lambda run: number(run.requests), lambda run: run.requests),
-        )  # fmt: skip
+            _Figure("run time", "runtime_s", took, "runtime_range_s"),
+            _Figure("executor-seconds", "executor_seconds", whole, "executor_seconds_range"),
+            _Figure("core-hours", "core_hours"),
+            _Figure("GB-hours", "gb_hours"),
+            _Figure("money", "cost", lambda value: money(value, currency), "cost_range"),
+            _Figure("idle share", "idle_share", percent, compared=False),
+            _Figure("peak executors", "peak_executors", compared=False),
+            _Figure("executors started", "executors_started"),
+            _Figure("executors lost", "executors_lost", _unless_none, compared=False),
+            _Figure("tasks run again", "tasks_again", _unless_none, compared=False),
+            _Figure("requests", "requests"),
+        )
 
     def _column(self, run: RunEntry | None, base: RunEntry) -> list[Text]:
         """A column: its name, then every figure, and below it the range where there is one. None is the record."""
-        page = self.page
+        page, document = self.page, self.document
         if run is None:
             cells = [page.text(AS_RECORDED, "bold")]
             for row in self._figures():
-                cells.append(page.text(row.recorded))
-                cells.extend([] if row.range is None else [Text()])
+                started = document.app.executors if row.field == "executors_started" else None
+                value = getattr(document.recorded, row.field, started)
+                known = value is not None or row.field in document.recorded.__struct_fields__
+                cells.append(page.text(row.shown(value) if known else ""))
+                cells.extend([Text()] if row.range else [])
             return cells
         cells = [page.text(_name(run), "bold")]
         for row in self._figures():
-            cell = page.text(row.shown(run))
-            extent = row.range(run) if row.range is not None else None
-            if row.value is not None and run is not base and run.unfinished is None:
-                value, was = row.value(run), row.value(base)
+            value = getattr(run, row.field)
+            cell = page.text(row.shown(value))
+            extent = getattr(run, row.range) if row.range else None
+            if row.compared and run is not base and run.unfinished is None:
+                was = getattr(base, row.field)
                 by = difference(value, was)
                 if by is not None:
                     alike = extent is not None and was is not None and extent[0] <= was <= extent[1]
                     style = "dim" if alike else "good" if by < 0 else "bad" if by > 0 else ""
                     cell = Text.assemble(cell, " ", page.text(f"{change(by)}{' ~' if alike and by else ''}", style))
             cells.append(cell)
-            if row.range is not None:
-                low_high = "" if extent is None else span(*(self._end(row, one) for one in extent))
+            if row.range:
+                low_high = "" if extent is None else span(*(row.shown(one) for one in extent))
                 cells.append(page.text(low_high, "dim"))
         return cells
 
-    def _end(self, row: _Figure, value: float) -> str:
-        """One end of a range, written as its figure is."""
-        match row.label:
-            case "run time":
-                return took(value)
-            case "money":
-                return money(value, self.document.currency)
-            case _:
-                return number(round(value))
-
     def _changes(self, run: RunEntry) -> Iterator[Text]:
-        """What a variant changes."""
         page = self.page
         if run.static is not None:
             yield page.text(f"{number(run.static)} executors from the start, no dynamic allocation")
@@ -321,7 +298,7 @@ class WhatIfView:
     def _ledger_cell(self, run: RunEntry, cause: str) -> Text:
         amount = run.ledger.get(cause, 0.0)
         share = percent(share_of(amount, run.billed)) if amount else ""
-        return self.page.text(f"{number(round(amount))} {share:>5}" if amount else UNKNOWN)
+        return self.page.text(f"{whole(amount)} {share:>5}" if amount else UNKNOWN)
 
 
 def header(page: Page, app: AppEntry, *facts: str) -> None:
@@ -361,6 +338,10 @@ def binned(curve: Sequence[CurvePoint], span_ms: Millis) -> dict[str, Any]:
         length = last if place == len(bins) - 1 else width
         bins[place] = [amount / length for amount in amounts]
     return {"width_ms": width, "mean": bins}
+
+
+def _unless_none(value: float | None) -> str:
+    return number(value) if value else ""
 
 
 def _name(run: RunEntry) -> str:

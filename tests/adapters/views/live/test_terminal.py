@@ -35,7 +35,7 @@ from podtide.adapters.views.live.status import (
     TrendPoint,
     WatchHealth,
 )
-from podtide.adapters.views.live.terminal import LiveTerminal, is_drawable
+from podtide.adapters.views.live.terminal import LiveTerminal
 from podtide.adapters.views.live.tracker import LiveTracker
 from tests.support.engine_play import config
 from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, tracker
@@ -313,18 +313,6 @@ def test_colours_are_left_out_when_nobody_wants_them(terminal: Terminal, monkeyp
     with LiveTerminal(told, terminal):
         pass
     assert not any(f"\x1b[{colour}" in terminal.getvalue() for colour in ("31", "32", "33", "34", "35", "36", "1;31"))
-
-
-@pytest.mark.parametrize(
-    ("term", "tty", "drawable"),
-    [("xterm", True, True), ("dumb", True, False), ("", True, False), ("xterm", False, False)],
-)
-def test_where_a_view_can_be_drawn(monkeypatch: pytest.MonkeyPatch, term: str, tty: bool, drawable: bool) -> None:
-    monkeypatch.setenv("TERM", term)
-    assert is_drawable(Terminal() if tty else io.StringIO()) is drawable
-    closed = io.StringIO()
-    closed.close()
-    assert not is_drawable(closed)
 
 
 PROGRAM = """
