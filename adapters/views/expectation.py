@@ -61,7 +61,7 @@ def _difference(view: ReplayView, difference: Unexpected, name: str, compared: i
     print_sides(view.page, difference, print_record)
 
 
-def print_sides(page: Page, difference: Difference, print_record: Callable[[Mapping[str, Any]], None]) -> None:
+def print_sides(page: Page, difference: Unexpected, print_record: Callable[[Mapping[str, Any]], None]) -> None:
     """Print what was expected and what is decided, and where the two differ."""
     for title, begun, following in (
         ("Expected", difference.expected, difference.next_expected),
