@@ -40,7 +40,6 @@ from podtide.domain.scaling.load import Demand
 CONFIG = ViewConfig()
 SCALING = ScalingConfig(idle_timeout_ms=60_000)
 PROFILES = (ProfileId(0), ProfileId(1))
-OPEN = (StageStatus.ACTIVE,)
 
 
 class Books:

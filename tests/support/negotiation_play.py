@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.cluster_config import ExclusionConfig, NegotiationConfig
+from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.containers import (
     DECOMMISSIONING,
@@ -33,7 +33,6 @@ from podtide.domain.protocol.yarn_messages import (
     LaunchEnded,
     LaunchExecutor,
     LossReasonsAsked,
-    MasterEnding,
     ProfilesDefined,
     ReleaseContainers,
     RequestContainers,
@@ -51,10 +50,7 @@ SPEC = ContainerSpec(Resource(2_432, 5), 2_048, 5, 5)
 """What Spark's own suite uses: five cores, 2048 MB of heap, five tasks at once."""
 
 CONFIG = NegotiationConfig(executors_initial=0, containers=SPEC, launches_awaited=True)
-POOLED = NegotiationConfig(executors_initial=0, containers=SPEC)
-"""Launches run on a pool: they end when somebody says so."""
 
-EXCLUDING = ExclusionConfig(enabled=True, timeout_ms=100)
 
 C = TypeVar("C")
 Group = tuple[int, tuple[str, ...] | None]
@@ -130,9 +126,6 @@ class NegotiationPlay:
 
     def ask_loss(self, *executors: str) -> list[NegotiationCommand]:
         return self.take(LossReasonsAsked(self.now, tuple(map(ExecutorId, executors))))
-
-    def end_application(self) -> None:
-        self.take(MasterEnding(self.now))
 
     # the resource manager
 

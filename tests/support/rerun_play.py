@@ -39,7 +39,6 @@ from podtide.entrypoints.common.app_config import app_settings
 
 CONF: Final = from_mapping({}, "a test")
 SHAPE: Final = ExecutorShape(1, 1, 1024)
-ONE_SLOT: Final = {DEFAULT_PROFILE: SHAPE}
 P1: Final = ProfileId(1)
 
 

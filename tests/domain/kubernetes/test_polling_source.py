@@ -105,14 +105,6 @@ def test_versions_never_go_back(versions: list[str | None], taken: list[bool]) -
     assert story == taken
 
 
-def test_without_versions_every_list_is_taken() -> None:
-    play = started()
-    for round_number in (1, 2):
-        play.at(30_000 * round_number)
-        play.answer(version=None)
-    assert len(play.replaced) == 2
-
-
 @pytest.mark.parametrize(
     ("text", "version"),
     [

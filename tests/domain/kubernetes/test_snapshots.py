@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFault
+from podtide.domain.jvm.exceptions import NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.snapshots import Taken, View
 from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
     SPARK_CONTAINER,
     TERMINATED,
-    WAITING,
     Container,
     ContainerState,
     Pod,
@@ -102,62 +101,6 @@ def test_a_pod_being_deleted(phase: str | None, expected: PodState) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"), [(0, PodState.SUCCEEDED), (1, PodState.FAILED), (None, PodState.RUNNING)]
-)
-def test_a_pod_being_deleted_whose_container_ended(code: int | None, expected: PodState) -> None:
-    pod = manifest(deleted_at=LONG_AGO, containers=(spark(code),))
-    assert state(pod) is expected
-
-
-@pytest.mark.parametrize("phase", ["PENDING", "pENDING", "Pending"])
-def test_phases_in_any_case(phase: str) -> None:
-    assert state(manifest(phase=phase)) is PodState.PENDING
-
-
-@pytest.mark.parametrize(
-    ("containers", "expected"),
-    [
-        ((), PodState.RUNNING),
-        ((spark(None),), PodState.RUNNING),  # ended without an exit code: not ended
-        ((Container(SPARK_CONTAINER), spark(1)), PodState.RUNNING),  # the first one with the name decides
-        ((Container(SPARK_CONTAINER, state=ContainerState(WAITING)),), PodState.RUNNING),
-        ((Container(SPARK_CONTAINER, state=ContainerState()),), PodState.RUNNING),
-        ((Container(SPARK_CONTAINER, state=None),), PodState.RUNNING),
-        ((ended("other", 1), spark(0)), PodState.SUCCEEDED),
-    ],
-)
-def test_the_container_with_sparks_name(containers: tuple[Container, ...], expected: PodState) -> None:
-    assert state(manifest(containers=containers), SPARK_ALONE) is expected
-
-
-def test_the_container_is_named_by_the_template() -> None:
-    pod = manifest(containers=(spark(1), ended("main", 0)))
-    assert state(pod, PodRules(check_all_containers=False, spark_container="main")) is PodState.SUCCEEDED
-
-
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        (manifest(phase=None), NULL_POINTER),
-        (manifest(has_status=False), NULL_POINTER),
-        (manifest(has_spec=False), NULL_POINTER),
-        (manifest(has_spec=False, phase="Pending"), PodState.PENDING),
-        (manifest(restart_policy="Never", containers=(Container("a", state=None),)), NULL_POINTER),
-        (manifest(restart_policy="Never", containers=(ended("b", None), Container("a", state=None))), PodState.FAILED),
-        (manifest(restart_policy="Never", containers=(spark(None),)), PodState.FAILED),  # no exit code is not 0
-        (manifest(restart_policy="Never", containers=(spark(0),)), PodState.SUCCEEDED),
-    ],
-)
-def test_what_cannot_be_read_with_all_containers_checked(pod: PodManifest, expected: PodState | str) -> None:
-    assert state(pod, ALL) == expected
-
-
-@pytest.mark.parametrize("pod", [manifest(None), manifest("EXECID"), manifest(None, phase=None)])
-def test_a_pod_without_a_number_is_passed_over(pod: PodManifest) -> None:
-    assert snapshots.read(pod, ALL) is None
-
-
-@pytest.mark.parametrize(
     ("label", "number"),
     [
         ("7", 7),
@@ -219,13 +162,6 @@ def test_d3_updates_replace_and_add() -> None:
     assert seen(first) == {0: PodState.PENDING, 1: PodState.RUNNING}  # older views answer as before
 
 
-def test_an_update_keeps_the_time_of_the_list_and_removes_nothing() -> None:
-    view = listed(snapshots.empty(), manifest(1), manifest(2), now=700).view
-    taken = took(snapshots.update(view, manifest(1, "Pending", deleted_at=LONG_AGO), ALL))
-    assert taken.snapshot.full_ts == taken.view.full_ts == 700
-    assert seen(taken.view) == {1: PodState.DELETED, 2: PodState.RUNNING}
-
-
 @pytest.mark.parametrize(
     "pod", [manifest(None), manifest("EXECID"), manifest(1)], ids=["D5-no id", "D5-EXECID", "same"]
 )
@@ -249,11 +185,6 @@ def test_a_list_says_what_is_new_and_what_is_gone() -> None:
     assert numbers(taken.snapshot.changed) == [2, 4]
     assert taken.snapshot.gone == (PodNumber(1),)
     assert seen(view) == {1: PodState.RUNNING, 2: PodState.RUNNING, 3: PodState.RUNNING}
-
-
-def test_the_last_of_several_with_one_number_counts() -> None:
-    taken = listed(snapshots.empty(), manifest(1, "Pending"), manifest(1, "Running"), manifest("007", "Failed"))
-    assert seen(taken.view) == {1: PodState.RUNNING, 7: PodState.FAILED}
 
 
 def known(number: object, version: str, phase: str | None = "Running", uid: str | None = None) -> PodManifest:

@@ -18,7 +18,6 @@ from podtide.domain.protocol.reasons import Cause, Remark, Threw
 
 Batch = list[dict[int, str]]
 
-STATE_FAULT = SparkFault("java.lang.IllegalStateException", "scripted")
 FATAL = SparkFault("java.lang.LinkageError", "scripted")
 OUT_OF_MEMORY = SparkFault("java.lang.OutOfMemoryError", "Java heap space")
 NUMBER_FAULT = SparkFault("java.lang.NumberFormatException", 'For input string: "x"')
@@ -148,21 +147,6 @@ def test_f4_every_watch_event_is_an_update(phase: str) -> None:
     assert play.seen("a") == [(1_000, [{1: "PodPending"}, {1: f"Pod{phase}"}])]
 
 
-def test_a_late_subscriber_begins_with_all_that_is_there() -> None:
-    play = subscribed("a")
-    play.update(pod(1), pod(2, "Failed"))
-    play.subscribe("late")
-    play.until(0)
-    assert play.seen("late") == [(0, [{1: "PodRunning", 2: "PodFailed"}])]
-
-
-def test_what_is_queued_before_a_subscriber_came_is_not_for_it() -> None:
-    play = subscribed("a")
-    play.take(PodsUpdated(0, (pod(1),)), Subscribe(0, "late", 1_000), PodsUpdated(0, (pod(2),)))
-    play.until(0)
-    assert play.seen("late") == [(0, [{1: "PodRunning"}, {1: "PodRunning", 2: "PodRunning"}])]
-
-
 def test_a_name_subscribes_once() -> None:
     play = subscribed("a")
     state = play.state
@@ -180,20 +164,6 @@ def test_a_fixed_delay_counts_from_the_end_of_the_delivery() -> None:
     assert store.due(play.state) == NEVER
     play.end("a")
     assert store.due(play.state) == 2_500
-
-
-def test_q87_k_notifications_during_a_delivery_lead_to_k_more_runs() -> None:
-    play = subscribed("a")
-    play.held = {"a"}
-    play.until(1_000)
-    play.update(pod(1), pod(2))
-    for _ in range(3):
-        play.notify()
-    assert play.deliveries == [(1_000, "a", 0)]
-    play.held = set()
-    play.end("a")
-    play.until(1_000)
-    assert play.deliveries == [(1_000, "a", 0), (1_000, "a", 2), (1_000, "a", 0), (1_000, "a", 0)]
 
 
 def test_a_timer_that_finds_the_subscriber_busy_counts_and_goes_on() -> None:
@@ -255,14 +225,6 @@ def test_q85_an_illegal_argument_stops_the_application(fault: SparkFault) -> Non
     assert play.deliveries == [(1_000, "a", 0), (1_000, "b", 0)]  # the other thread goes on for as long as it can
 
 
-def test_another_exception_is_forgotten() -> None:
-    play = subscribed("a")
-    play.faults = {"a": STATE_FAULT}
-    play.until(2_000)
-    assert play.deliveries == [(1_000, "a", 0), (2_000, "a", 0)]
-    assert play.exits == []
-
-
 @pytest.mark.parametrize("fault", [FATAL, OUT_OF_MEMORY], ids=str)
 def test_q86_a_fatal_error_ends_the_timer_and_leaves_a_count_behind(fault: SparkFault) -> None:
     play = subscribed("a")
@@ -272,15 +234,6 @@ def test_q86_a_fatal_error_ends_the_timer_and_leaves_a_count_behind(fault: Spark
     play.notify()
     play.notify()
     assert play.deliveries[1:] == [(10_000, "a", 0)] * 3  # two, and one more, once
-
-
-def test_q86_a_fatal_error_in_a_submitted_run_leaves_the_timer_alone() -> None:
-    play = subscribed("a")
-    play.faults = {"a": FATAL}
-    play.until(500)
-    play.notify()
-    play.until(2_000)
-    assert [at for at, _, _ in play.deliveries] == [500, 1_000, 1_000, 2_000]
 
 
 @pytest.mark.parametrize(
@@ -301,13 +254,6 @@ def test_q84_what_cannot_be_read_is_lost(bad: PodManifest, what: str) -> None:
     assert watch.machine == "ExecutorPodsWatchSnapshotSource"
     assert watch.what.startswith(what)
     assert poll.machine == "ExecutorPodsPollingSnapshotSource"
-
-
-def test_q83_a_snapshot_is_queued_even_if_nothing_changed() -> None:
-    play = subscribed("a")
-    play.update(pod("EXECID"), PodManifest("nameless", phase="Running"), pod(1), pod(1))
-    play.until(1_000)
-    assert play.seen("a") == [(1_000, [{}, {}, {1: "PodRunning"}, {1: "PodRunning"}])]
 
 
 # --------------------------------------------------------------------------------------------------------------- stop

@@ -24,7 +24,6 @@ from podtide.domain.protocol.allocation_policies import (
     Surplus,
     retire_unseen_first,
     size_by_limits,
-    split_evenly,
 )
 from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePods
@@ -58,14 +57,6 @@ def test_spark_retires_unseen_pods_first(
 ) -> None:
     surplus = Surplus(FIRST, excess, map(PodNumber, created), map(PodNumber, pending))
     assert retire_unseen_first(surplus) == (tuple(gone[0]), tuple(gone[1]))
-
-
-@pytest.mark.parametrize(
-    ("slots", "shares"), [(0, [0, 0, 0]), (7, [3, 2, 2]), (2**31 - 1, [715827883, 715827882, 715827882])]
-)
-def test_spark_splits_slots_evenly(slots: int, shares: list[int]) -> None:
-    consumers = [Consumer(ProfileId(profile), 0, need, 0) for profile, need in enumerate((1, 10, 10))]
-    assert list(split_evenly(consumers, slots)) == shares
 
 
 @pytest.mark.parametrize(
@@ -148,12 +139,6 @@ def crash_loop(play: PodsPlay, rounds: int = 120) -> None:
     for _ in range(rounds):
         play.failed(*play.created)
         play.deliver(after=SECOND)
-
-
-def test_spark_asks_for_pods_that_cannot_start_without_pause() -> None:
-    play = play_with()
-    crash_loop(play)
-    assert len(play.asked) == 242
 
 
 def test_back_off_slows_down_while_no_pod_starts() -> None:
@@ -263,12 +248,6 @@ def ghost(play: PodsPlay) -> None:
     play.unknow(1)
     for _ in range(100):
         play.deliver(after=TIMEOUT)
-
-
-def test_spark_counts_a_ghost_for_ever() -> None:
-    play = play_with()
-    ghost(play)
-    assert (play.asked, play.joined) == ([1], [1])
 
 
 def test_a_ghost_is_forgotten_and_replaced() -> None:

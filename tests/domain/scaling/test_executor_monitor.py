@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtide.domain.base.units import (
-    ALWAYS,
-    DEFAULT_PROFILE,
-    LAST_MS,
-    NEVER,
-    UNKNOWN_PROFILE,
-    ExecutorId,
-    Millis,
-    ProfileId,
-)
+from podtide.domain.base.units import ALWAYS, DEFAULT_PROFILE, NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Held, Phase
 from podtide.domain.protocol.stimuli import (
@@ -118,23 +109,6 @@ def test_deadlines(events: list[Stimulus], timeout_at: Millis) -> None:
     assert deadline(after(*events)) == timeout_at
 
 
-def test_a_deadline_that_overflows_never_comes() -> None:
-    config = replace(CONFIG, idle_timeout_ms=LAST_MS, cached_idle_timeout_ms=LAST_MS + 1)
-    assert deadline(after(added(), config=config)) == LAST_MS
-    assert deadline(after(added(at=1), config=config)) == NEVER
-    assert deadline(after(added(), started(), ended(1), config=config)) == NEVER
-    assert deadline(after(added(), cached(), config=config)) == NEVER
-
-
-def test_an_executor_first_heard_of_through_a_block_has_no_deadline() -> None:
-    idleness = after(ExecutorsActive(0, (A,)), cached())
-    assert idleness.roster(UNKNOWN_PROFILE).count == 1
-    assert deadline(idleness) == NEVER
-    idleness = executor_monitor.fold(idleness, [added(at=20)], CONFIG)
-    assert idleness.roster(UNKNOWN_PROFILE).count == 0
-    assert deadline(idleness) == 520
-
-
 @pytest.mark.parametrize("event", [started(), cached(), shuffled()])
 def test_who_is_not_active_is_not_heard(event: Stimulus) -> None:
     assert after(event).total() == 0
@@ -185,15 +159,6 @@ def test_the_profile_of_a_listed_executor_is_the_one_it_had_when_listed() -> Non
     assert known.timed_out() == {UNKNOWN_PROFILE: (A,)}
     assert executor_monitor.look(known, 103)[0].timed_out() == {}
     assert executor_monitor.look(known, 202)[0].timed_out() == {DEFAULT_PROFILE: (A,)}
-
-
-def test_a_profile_that_becomes_known_without_a_later_deadline_is_listed_anew() -> None:
-    config = replace(CONFIG, idle_timeout_ms=0)
-    idleness = after(ExecutorsActive(0, (A,)), started(), ended(1), config=config)
-    idleness, _ = executor_monitor.look(idleness, 1)
-    assert idleness.timed_out() == {UNKNOWN_PROFILE: (A,)}
-    idleness = executor_monitor.fold(idleness, [added(at=1)], config)
-    assert executor_monitor.look(idleness, 1)[0].timed_out() == {DEFAULT_PROFILE: (A,)}
 
 
 def test_many_renewed_deadlines_take_no_room() -> None:
@@ -302,13 +267,6 @@ TWO_JOBS: tuple[Stimulus, ...] = (
 )
 def test_shuffle_data_that_a_job_may_need(events: list[Stimulus], active: bool) -> None:
     assert needed(after(added(), *events)) is active
-
-
-def test_without_tracking_shuffles_hold_nobody() -> None:
-    config = replace(CONFIG, shuffle_tracking=False)
-    idleness = after(job(), added(), ended(10), shuffled(10), ShuffleCleaned(10, 0), JobEnd(10, 0), config=config)
-    assert deadline(idleness) == 110
-    assert not needed(idleness)
 
 
 # ------------------------------------------------------------------------------------------------------------ reports

@@ -119,14 +119,6 @@ def test_demand(events: list[Stimulus], demand: Demand) -> None:
     assert one_by_one.demand(DEFAULT_PROFILE) == demand
 
 
-def test_an_attempt_may_be_registered_with_two_profiles() -> None:
-    """Submitted twice under different profiles it counts for both, and Spark unregisters it from neither."""
-    load = loads.fold(loads.empty(), [submitted(), submitted(profile=OTHER)])
-    assert load.demand(DEFAULT_PROFILE) == load.demand(OTHER) == Demand(pending=3)
-    load = loads.fold(load, [completed, started()])
-    assert load.demand(DEFAULT_PROFILE) == load.demand(OTHER) == Demand(pending=-1, running=1)
-
-
 @pytest.mark.parametrize(
     ("events", "signals"),
     [
@@ -176,26 +168,8 @@ def test_locality_is_known_only_after_the_first_stage() -> None:
     assert load.placement() == ({}, {})
 
 
-def test_the_first_stage_of_a_profile_brings_the_hints_of_that_moment() -> None:
-    first = StageSubmitted(0, 0, 0, 2, OTHER, (("a", "b"), ()))
-    second = StageSubmitted(0, 1, 0, 1, OTHER, (("a",),))
-    came = loads.fold(loads.empty(), [first, second]).signals
-    assert isinstance(came[0], StageCame)
-    assert came[0].placement == ({OTHER: 1}, {OTHER: {"a": 1, "b": 1}})
-    assert isinstance(came[1], StageCame)
-    assert came[1].placement is None
-
-
 def announced(profile: ProfileId, cores: float) -> Stimulus:
     return ResourceProfileAdded(0, profile, (("cores", cores),), (("cpus", 1.0),))
-
-
-def test_profiles_are_remembered_as_they_were_announced() -> None:
-    load = loads.fold(loads.empty(), [announced(OTHER, 2.0), announced(OTHER, 4.0), announced(OTHER, 2.0)])
-    assert [dict(profile.executor)["cores"] for profile in load.resource_profiles(OTHER)] == [2, 4]
-    load = loads.fold(load, [announced(DEFAULT_PROFILE, 8.0)])
-    assert load.resource_profiles(DEFAULT_PROFILE) == ()
-    assert load.resource_profiles(ProfileId(7)) == ()
 
 
 def test_announcements_of_one_profile_are_bounded() -> None:

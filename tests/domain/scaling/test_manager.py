@@ -12,16 +12,7 @@ from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew
 from podtide.domain.protocol.config import ProfileRules, ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
-from podtide.domain.protocol.stimuli import (
-    Answer,
-    BlockUpdated,
-    ExecutorsActive,
-    RddBlock,
-    Reset,
-    Stop,
-    Tick,
-    UnschedulableTaskSetAdded,
-)
+from podtide.domain.protocol.stimuli import Answer, BlockUpdated, ExecutorsActive, RddBlock, Reset, Stop, Tick
 from podtide.domain.scaling import dynamic_allocation
 from podtide.domain.scaling.load import Demand
 from podtide.domain.scaling.manager import timer_end
@@ -155,14 +146,6 @@ def test_a_first_target_below_the_minimum_is_raised_to_it() -> None:
     play.stage(0, 2)
     assert play.add() == 3
     assert changes(play)[-1] == (Cause.BACKLOG, 0, 3, "minimum")
-
-
-def test_a_new_profile_without_initial_executors_asks_for_nothing() -> None:
-    play = Play(CONFIG)
-    play.announce(GPU, executor={"cores": 1}, task={"cpus": 1.0})
-    play.stage(0, 1, profile=GPU)
-    assert len(play.requests()) == 1
-    assert play.target(GPU) == 0
 
 
 @pytest.mark.parametrize(
@@ -312,18 +295,6 @@ def test_a_reset_ends_the_waiting() -> None:
     assert play.state.scaling.awaiting is None
     play.feed(Answer(play.now, kill.serial))
     assert play.requests()[-1].serial < kill.serial
-
-
-def test_a_reset_starts_every_increment_over() -> None:
-    play = Play(CONFIG)
-    play.announce(GPU, executor={"cores": 1}, task={"cpus": 1.0})
-    play.stage(0, 9)
-    play.stage(1, 9, profile=GPU)
-    play.add()
-    assert (play.increment(), play.increment(GPU)) == (2, 2)
-    play.feed(Reset(play.now))
-    assert (play.increment(), play.increment(GPU)) == (1, 1)
-    assert (play.target(), play.target(GPU)) == (0, 0)
 
 
 def test_a_need_below_the_minimum_starts_the_increment_over_and_is_due() -> None:
@@ -491,12 +462,6 @@ def test_the_ratio_is_told_while_it_leaves_demand_out() -> None:
     play.stage(0, 4)
     play.tick(100)
     assert held(play) == [(100, Phase.BEGAN, Bound.RATIO, {"need": 2, "need_without_ratio": 4})]
-
-
-def test_unschedulable_task_sets_start_the_timer() -> None:
-    play = Play(CONFIG)
-    play.feed(UnschedulableTaskSetAdded(0, 0, 0))
-    assert play.add_time == SECOND
 
 
 def test_due_follows_the_config_that_it_is_given() -> None:

@@ -26,7 +26,6 @@ from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, YARN, application
 
 Y = "spark.yarn."
 DA = "spark.dynamicAllocation."
-MODERN = {**YARN, "spark.shuffle.service.enabled": "false", DA + "shuffleTracking.enabled": "true"}
 
 
 def planned(app: Application, changes: dict[str, str | None] | None = None, where: Any = None, **rest: Any) -> Plan:

@@ -128,17 +128,6 @@ def test_requests_that_wait_count_in_parts() -> None:
     assert hosts_of(literal(1, wish, {"h1": 2, "h2": 1}, waiting, {})) == ["3"]
 
 
-def test_the_worked_example() -> None:
-    """Section 5: expected 1.125, 1.125, 0.75; updated 2, 2, 1; ratios 3, 3, 2."""
-    layout = place(3, Wish(15, {"h3": 15, "h4": 15, "h5": 10}, 5), lambda _: 0, (), lambda _: DEFAULT_RACK).layout
-    assert layout is not None
-    assert list(layout.groups()) == [
-        (2, ("h3", "h4", "h5"), (DEFAULT_RACK,)),
-        (1, ("h3", "h4"), (DEFAULT_RACK,)),
-    ]
-    assert layout.size == 3
-
-
 def test_a_large_stage_ends_soon() -> None:
     """Z7: Spark's recursion once had no room for it."""
     wanted = {f"h{number}": 32_768 // 128 for number in range(128)}
@@ -146,16 +135,6 @@ def test_a_large_stage_ends_soon() -> None:
     asked = ask(2_048, Wish(32_768, wanted, 16), {})
     assert time.thread_time() - begun < 5
     assert [len(request.hosts) for request in asked] == [128] * 2_048
-
-
-def test_racks_follow_the_hosts_that_are_left() -> None:
-    racks = {"h1": "/r1", "h2": "/r2", "h3": "/r2"}
-    asked = ask(3, Wish(15, {"h1": 30, "h2": 5, "h9": 5}, 5), {}, racks=racks)
-    assert asked == [
-        Request(frozenset({"h1", "h2", "h9"}), frozenset({"/r1", "/r2", DEFAULT_RACK})),
-        Request(frozenset({"h1"}), frozenset({"/r1"})),
-        Request(frozenset({"h1"}), frozenset({"/r1"})),
-    ]
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**40])

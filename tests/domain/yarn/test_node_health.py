@@ -101,11 +101,6 @@ def test_h5_all_nodes_are_excluded(sent: int, nodes: int, all_of_them: bool) -> 
     assert health.all_excluded is all_of_them
 
 
-def test_before_the_first_answer_nothing_is_known_of_nodes() -> None:
-    assert Health().nodes == NODES_UNKNOWN
-    assert not Health().all_excluded
-
-
 def test_h6_failures_leave_the_window() -> None:
     config = ExclusionConfig(enabled=True, failures_per_node_max=9, window_ms=100)
     health = Health()
@@ -125,66 +120,6 @@ def test_the_edge_of_the_window(now: int, count: int) -> None:
     config = ExclusionConfig(window_ms=100)
     health, _ = Health().failed(None, config, 0)
     assert health.failures_at(config, now) == count
-
-
-@pytest.mark.parametrize(
-    ("host", "config"), [pytest.param(None, ON, id="nobody knows the host"), pytest.param("h1", OFF, id="it is off")]
-)
-def test_failures_without_a_host_count_for_the_application_alone(host: str | None, config: ExclusionConfig) -> None:
-    health, told = failing(Health(), host, *range(10), config=config)
-    assert (told, health.failures_at(config, 9), dict(health.by_host), health.sent) == ([], 10, {}, frozenset())
-
-
-@pytest.mark.parametrize(("limit", "failures"), [(0, 1), (1, 2), (2, 3)])
-def test_more_failures_than_the_limit_exclude(limit: int, failures: int) -> None:
-    config = ExclusionConfig(enabled=True, failures_per_node_max=limit)
-    health, told = failing(Health(), "h1", *range(failures - 1), config=config)
-    assert told == []
-    assert failing(health, "h1", failures, config=config)[1] == [(["h1"], [])]
-
-
-def test_what_fails_on_an_excluded_host_is_not_counted() -> None:
-    health, _ = failing(Health(), "own", 0, 0, 0)
-    health, _ = scheduler(health, "theirs")
-    for host in ("own", "theirs"):
-        health, told = failing(health, host, 50)
-        assert told == []
-    assert health.failures_at(ON, 50) == 3
-
-
-def test_59_an_expired_host_stays_excluded_until_a_refresh() -> None:
-    health, _ = failing(Health(), "h1", 0, 0, 0)
-    health, told = failing(health, "h1", 100, 5_000)
-    assert (told, health.failures_at(ON, 5_000), health.sent) == ([], 3, frozenset({"h1"}))
-
-
-def test_59_an_exclusion_of_our_own_refreshes() -> None:
-    health, _ = failing(Health(), "h1", 0, 0, 0)
-    health, told = failing(health, "h2", 100, 100, 100)
-    assert told == [(["h2"], ["h1"])]
-    assert dict(health.own) == {"h2": 200}
-
-
-def test_60_the_count_of_a_host_outlives_its_exclusion() -> None:
-    health, _ = failing(Health(), "h1", 0, 0, 0)
-    health, _ = health.refreshed(ON, 100)
-    assert failing(health, "h1", 101)[1] == [(["h1"], [])]
-
-
-def test_60_within_a_window_it_does_not() -> None:
-    config = ExclusionConfig(enabled=True, timeout_ms=100, window_ms=50)
-    health, told = failing(Health(), "h1", 0, 0, 0, config=config)
-    assert told == [(["h1"], [])]
-    health, _ = health.refreshed(config, 100)
-    assert failing(health, "h1", 101, 101, config=config)[1] == []
-
-
-def test_a_configured_host_counts_as_any_other() -> None:
-    """Only the scheduler's list and our own keep a failure from being counted."""
-    config = ExclusionConfig(always=frozenset({"h1"}), enabled=True)
-    health, _ = Health().refreshed(config, 0)
-    health, told = failing(health, "h1", 1, 2, 3, config=config)
-    assert (told, health.failures_at(config, 3), set(health.own)) == ([], 3, {"h1"})
 
 
 @given(

@@ -9,7 +9,6 @@ from decimal import Decimal
 import pytest
 
 from podtide.domain.base.units import ALWAYS, NEVER, ProfileId
-from podtide.domain.jvm.instants import format_instant
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import DeletionsChanged, Subscribed
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Retired
@@ -295,11 +294,6 @@ def test_running_executors_above_the_target_are_nobodys_excess() -> None:
 # Start and stop, targets, recovery mode.
 
 
-def test_without_a_driver_pod_allocation_begins_at_once() -> None:
-    play = PodsPlay(AllocationConfig(batch_delay_ms=250), now=5)
-    assert play.commands == [Subscribed(5, 250)]
-
-
 @pytest.mark.parametrize("failure", [None, FORBIDDEN, CallFailure(None, "timeout", "TimeoutException")])
 def test_whatever_comes_of_the_wait_for_the_driver_allocation_begins(failure: CallFailure | None) -> None:
     play = silent(driver_pod="driver")
@@ -309,12 +303,6 @@ def test_whatever_comes_of_the_wait_for_the_driver_allocation_begins(failure: Ca
     play.answer(play.last(AwaitDriverReady), failure)
     assert play.said(Subscribed) == [Subscribed(900, 1_000)]
     assert play.threw() == []
-
-
-def test_the_driver_pod_need_not_be_ready_where_its_service_does_not_say() -> None:
-    play = PodsPlay(DRIVEN)
-    assert play.said(AwaitDriverReady) == []
-    assert len(play.said(Subscribed)) == 1
 
 
 @pytest.mark.parametrize(
@@ -333,43 +321,10 @@ def test_without_its_driver_pod_nothing_begins(failure: CallFailure, what: str) 
     assert play.said(Subscribed) == []
 
 
-def test_a_target_is_served_at_once_only_while_nothing_is_outstanding() -> None:
-    play = PodsPlay(AllocationConfig(batch_size=1))
-    play.want(1)
-    assert play.notified == 1
-    play.want(2)
-    assert (play.notified, play.asked) == (1, [1])
-    play.running(1)
-    play.deliver()
-    assert play.asked == [1, 2]
-    play.know(2)
-    play.deliver()
-    assert play.outstanding == 0  # executors that registered are not outstanding
-    play.want(2)
-    assert play.notified == 2
-
-
-def test_profiles_that_are_not_named_keep_their_targets() -> None:
-    play = PodsPlay()
-    play.want(2, 3)
-    play.want(p1=4)
-    assert dict(play.state.targets) == {0: 2, 1: 4}
-
-
 def test_the_last_of_two_targets_for_a_profile_counts() -> None:
     play = PodsPlay()
     play.feed(TargetsSet(0, ((ProfileId(0), 5), (ProfileId(0), 2))))
     assert play.asked == [1, 2]
-
-
-def test_a_single_profile_that_is_not_the_default_sees_no_pod() -> None:
-    play = PodsPlay(AllocationConfig(batch_size=2))
-    play.want(p1=2)
-    play.running(1, 2)
-    play.deliver()
-    play.running(3, 4)
-    play.deliver()
-    assert play.asked == [1, 2, 3, 4, 5, 6]  # for ever (quirk 27)
 
 
 def test_with_one_profile_labels_say_nothing() -> None:
@@ -377,23 +332,6 @@ def test_with_one_profile_labels_say_nothing() -> None:
     play.show(manifest(50, profile=7), manifest(51, profile="?"), manifest(52, profile=None))
     play.want(3)
     assert play.deliver() == []
-
-
-@pytest.mark.parametrize("phase", ["Failed", "Succeeded", "Unknown", "Terminating"])
-def test_pods_that_neither_run_nor_wait_count_as_nothing(phase: str) -> None:
-    play = PodsPlay()
-    play.want(1)
-    play.turn(phase, 1)
-    play.deliver()
-    assert play.asked == [1, 2]
-
-
-def test_a_running_pod_that_is_being_deleted_still_runs() -> None:
-    play = PodsPlay()
-    play.want(1)
-    play.show(manifest(1, deleted_at=format_instant(5)))
-    play.deliver()
-    assert play.asked == [1]
 
 
 @pytest.mark.parametrize(("conf", "needed", "single"), [(None, True, True), (None, False, False), (False, True, False),
@@ -452,16 +390,6 @@ def test_the_timeout_runs_from_the_answer() -> None:
     assert play.deletes == [[1]]
 
 
-def test_pods_that_were_never_seen_may_stay_where_pods_are_not_deleted() -> None:
-    play = PodsPlay(AllocationConfig(delete_on_termination=False))
-    play.want(1)
-    play.deliver(after=TIMEOUT + 1)
-    assert (play.deletes, play.asked) == ([], [1, 2])
-    play.want(0, after=IDLE + 1)
-    play.deliver()
-    assert play.deletes == [[2]]  # excess pods go all the same
-
-
 def test_a_pod_that_timed_out_is_not_held_for_deleted() -> None:
     play = PodsPlay()
     play.want(1)
@@ -471,14 +399,6 @@ def test_a_pod_that_timed_out_is_not_held_for_deleted() -> None:
     play.deliver()
     assert play.created == [2]
     assert play.state.fleet.pods == 1  # it counts when it shows at last
-
-
-def test_executors_that_registered_never_time_out() -> None:
-    play = PodsPlay()
-    play.want(1)
-    play.know(1)
-    play.deliver(after=10 * TIMEOUT)
-    assert (play.joined, play.asked, play.deletes) == ([1], [1], [])
 
 
 @pytest.mark.parametrize("created_at", [None, "yesterday"])
@@ -491,17 +411,6 @@ def test_a_pending_pod_without_a_creation_time_is_old(created_at: str | None) ->
     assert play.deletes == [[1]]
     # Spark looks at the times of all pending pods that are unknown to the scheduler.
     assert play.remarks("no creation time") == [{"pod": "exec-1"}, {"pod": "exec-2"}]
-
-
-def test_snapshots_of_one_delivery() -> None:
-    """A pod that any of them shows is acknowledged; what counts is in the last."""
-    play = PodsPlay()
-    play.want(2)
-    play.running(1, 2)
-    play.lose(1)
-    play.deliver()
-    assert play.created == [3]
-    assert play.asked == [1, 2, 3]
 
 
 def test_remarks_say_what_only_the_log_says() -> None:
@@ -686,32 +595,6 @@ def test_the_round_stands_still_at_the_delete_of_excess_pods() -> None:
     assert play.last(CreatePod).at == 2 * 0 + IDLE + 1  # decided for the time at which the round began
 
 
-@pytest.mark.parametrize(("failure", "outstanding", "created"), [(None, 0, []), (FORBIDDEN, 3, [2, 3])])
-def test_a_refused_delete(failure: CallFailure | None, outstanding: int, created: list[int]) -> None:
-    """What was deleted counts nowhere, refused or not, but unseen pods go on being waited for (quirk 31)."""
-    play = PodsPlay(api=Api(deletes=failure))
-    play.want(3)
-    play.pending(1)
-    play.deliver()
-    play.want(0, after=IDLE + 1)
-    play.deliver()
-    assert play.deletes == [[1, 2, 3]]
-    assert play.deleted(1, 2, 3) == [True] * 3
-    assert (play.outstanding, play.created) == (outstanding, created)
-    play.deliver()
-    assert play.outstanding == len(created)
-
-
-def test_a_refused_delete_of_unseen_pods_is_tried_again() -> None:
-    play = PodsPlay(api=Api(deletes=FORBIDDEN))
-    play.want(2)
-    play.want(0, after=IDLE + 1)
-    for _ in range(3):
-        play.deliver()
-    assert play.deletes == [[1, 2]] * 3
-    assert play.said(DeletionsChanged) == [DeletionsChanged(play.now, (PodNumber(1), PodNumber(2)), ())]
-
-
 def test_is_deleted_shows_the_round_only_when_it_is_over() -> None:
     play = PodsPlay()
     play.want(2)
@@ -777,20 +660,6 @@ def test_the_round_stands_still_at_the_listing_of_claims_and_at_each_claim() -> 
     assert not allocation.busy(play.state)
 
 
-def test_claims_belong_to_the_executor_where_the_driver_does_not_own_them() -> None:
-    play = PodsPlay(replace(DRIVEN, claims=(VOLUME,), own_claims=False))
-    play.want(1)
-    assert play.said(ListClaims) == []
-    assert not play.last(CreateClaim).owned_by_driver
-
-
-def test_a_pod_with_claims_that_cannot_be_created_does_not_end_the_round() -> None:
-    play = PodsPlay(replace(DRIVEN, claims=(VOLUME,)), Api(refused_pods=frozenset({1})))
-    play.want(3)
-    assert (play.asked, play.created) == ([1, 2, 3], [2, 3])
-    assert [command.executor for command in play.said(CreateClaim)] == [2, 3]
-
-
 @pytest.mark.parametrize(
     ("undo", "what"),
     [
@@ -848,19 +717,6 @@ def test_pods_that_take_claims_over_wait_for_nothing() -> None:
     play.answer(first)
     assert sorted(play.created) == [1, 2, 3]
     assert not allocation.busy(play.state)
-
-
-def test_claims_of_the_whole_delivery_are_in_use() -> None:
-    """A pod that only an earlier snapshot of the delivery shows keeps its claim from being taken over."""
-    play = PodsPlay(replace(DRIVEN, claims=(VOLUME,)), Api(claims={"a": old("a"), "b": old("b"), "c": old("c")}))
-    play.show(manifest(8, claims=["a"]), manifest(9, claims=["b"]))
-    play.list_pods(manifest(8, claims=["a"]))
-    play.want(2)
-    assert play.last(CreatePod).reused == ("c",)
-    play.know(1)
-    play.deliver()
-    play.want(3)
-    assert play.last(CreatePod).reused == ("a",)  # a delivery without a snapshot shows none in use
 
 
 # Rounds that end in an exception.

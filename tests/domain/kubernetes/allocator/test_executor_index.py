@@ -130,31 +130,6 @@ def test_the_profile_of_a_label(label: str | None, profile: int | None) -> None:
     assert profile_of(pod(1, profile=label)) == profile
 
 
-def test_who_counts_as_what() -> None:
-    fleet = delivered(
-        pod(1), pod(2, "Pending"), pod(3, "Pending"), pod(4, "Failed"), pod(5, "Succeeded"), pod(6, "Unknown"),
-        pod(7, "Pending", deleted_at="2026-01-01T00:00:00Z"), pod(8, profile=1),
-    )  # fmt: skip
-    fleet = stepped(fleet, knowing([3, 1]))
-    assert census(fleet) == Census(pods=7, running=1, pending=1, known_pending=1, created=0, joined=0)
-    assert census(fleet, ONE) == Census(1, 1, 0, 0, 0, 0)
-    assert census(fleet, alone=True) == Census(8, 2, 1, 1, 0, 0)
-    assert census(fleet, ONE, alone=True) == Census(0, 0, 0, 0, 0, 0)
-    assert census(fleet, ProfileId(9)) == Census(0, 0, 0, 0, 0, 0)
-    assert (census(fleet).not_running, census(fleet).counted) == (2, 3)
-
-
-def test_created_pods_count_until_they_are_seen() -> None:
-    fleet = stepped(empty_index(), *(creation(n, n % 2, n) for n in (1, 2, 3)))
-    assert (census(fleet).created, census(fleet, ONE).created) == (1, 2)
-    fleet = stepped(fleet, knowing([3]), joining)
-    assert (census(fleet, ONE).created, census(fleet, ONE).joined) == (1, 1)
-    fleet = stepped(fleet, delivery(changed(pod(1, profile=1), pod(3, profile=1))))
-    assert census(fleet, ONE) == Census(2, 2, 0, 0, 0, 0)
-    assert fleet.created() == ((2, (0, 2)),)
-    assert fleet.joined() == ()
-
-
 def test_joined_pods_come_in_the_order_in_which_that_was_noticed() -> None:
     fleet = stepped(empty_index(), *map(creation, range(1, 6)))
     for known in ([4], [2, 5], [1]):
@@ -163,38 +138,6 @@ def test_joined_pods_come_in_the_order_in_which_that_was_noticed() -> None:
     later = stepped(fleet, forgetting(2))
     assert [n for n, _ in fleet.joined()] == [4, 2, 5, 1]  # rebuilt
     assert [n for n, _ in later.joined()] == [4, 5, 1]
-
-
-@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
-def test_created_pods_come_by_age_and_number(order: tuple[int, ...]) -> None:
-    fleet = stepped(empty_index(), *(creation(n, at=5) for n in order))
-    fleet = stepped(fleet, creation(0, at=6))
-    assert [n for n, _ in fleet.created()] == [1, 2, 3, 0]
-    assert list(fleet.created_of(ZERO, 7)) == [1, 2, 3, 0]
-    assert list(fleet.created_of(ZERO, 6)) == [1, 2, 3]
-    assert list(fleet.created_of(ZERO, 5)) == []
-
-
-def test_retired_pods_count_nowhere_and_can_be_reinstated() -> None:
-    fleet = delivered(pod(1, "Pending"), pod(2))
-    draft = Draft(fleet)
-    assert draft.retire(number(1))
-    assert not draft.retire(number(1))
-    assert draft.retire(number(2))
-    retired = draft.done()
-    assert retired.deleted(number(1))
-    assert census(retired) == Census(0, 0, 0, 0, 0, 0)
-    assert retired._tables.overrun == {2}
-    back = stepped(retired, reinstating(1), reinstating(2))
-    assert census(back) == Census(2, 1, 1, 0, 0, 0)
-    assert back._tables.overrun == set()
-    assert back.deleted_numbers() == frozenset()
-
-
-def test_retired_pods_are_forgotten_with_the_last_snapshot_that_has_them() -> None:
-    fleet = stepped(delivered(pod(1), pod(2)), *map(retiring, (1, 2, 3)))
-    batch = Draft(fleet).deliver([changed(gone=[1]), changed(pod(1))])
-    assert batch.forgotten == (3,)  # nobody ever saw it; 1 is back in the last snapshot
 
 
 def test_a_pod_in_any_snapshot_is_acknowledged_and_counts_by_the_last() -> None:
@@ -206,31 +149,10 @@ def test_a_pod_in_any_snapshot_is_acknowledged_and_counts_by_the_last() -> None:
     assert (fleet.created(), fleet.pods) == ((), 0)
 
 
-def test_a_pod_that_is_gone_from_the_first_snapshot_was_in_none() -> None:
-    fleet = stepped(delivered(pod(1, claims=["a"])), creation(1))
-    draft = Draft(fleet)
-    assert draft.deliver([changed(gone=[1])]).vanished == frozenset()
-    assert draft.done().created() == ((1, (0, 0)),)
-
-
 def test_a_pod_that_was_there_before_its_creation_is_acknowledged_by_any_snapshot() -> None:
     fleet = stepped(delivered(pod(1)), creation(1))
     assert stepped(fleet, delivery(changed())).created() == ()
     assert stepped(fleet, delivery(changed(pod(2)), changed(gone=[1]))).created() == ()
-
-
-def test_one_that_registers_before_its_old_pod_is_shown_again_is_acknowledged_all_the_same() -> None:
-    fleet = stepped(delivered(pod(1)), creation(1), knowing([1]), joining)
-    assert fleet.joined() == ((1, 0),)
-    assert stepped(fleet, delivery(changed())).joined() == ()
-
-
-def test_claims_are_in_use_as_often_as_they_are_mounted() -> None:
-    fleet = delivered(pod(1, claims=["a", "b"]), pod(2, claims=["b"]))
-    fleet = stepped(fleet, delivery(changed(pod(1, claims=["a"]))))
-    assert set(fleet._tables.claims) == {"a", "b"}
-    fleet = stepped(fleet, delivery(changed(gone=[1, 2])))
-    assert fleet._tables.claims == {}
 
 
 def test_ripe_pods_follow_the_time_back_and_forth() -> None:
@@ -249,13 +171,6 @@ def test_ripe_pods_follow_the_time_back_and_forth() -> None:
     assert draft.undated_of(ZERO, alone=False) == [6]
 
 
-def test_a_pod_ripens_anew_when_its_executor_is_known_no_longer() -> None:
-    fleet = delivered(pod(1, "Pending", created_at=1_000))
-    for known, ripe in (([1], []), ([], [1])):
-        fleet = stepped(fleet, knowing(known, [] if known else [1]))
-        assert fleet.ripe_of(ZERO, 5_000, alone=False) == ripe
-
-
 def test_pods_that_change_for_ever_leave_no_trace() -> None:
     fleet = delivered(pod(1, "Pending"), pod(2, "Pending"))
     for turn in range(2_000):
@@ -264,16 +179,6 @@ def test_pods_that_change_for_ever_leave_no_trace() -> None:
     assert len(bucket.young) < 200
     fleet = stepped(fleet, delivery(changed(gone=[1, 2])))
     assert fleet._tables.buckets == {}
-
-
-def test_executors_that_left_are_remembered_as_long_as_their_pods() -> None:
-    fleet = stepped(delivered(pod(1), pod(2)), knowing([1, 2, 77]))
-    fleet = stepped(fleet, knowing([], [1, 2, 77]))
-    assert fleet._tables.veterans == {1, 2}
-    draft = Draft(fleet)
-    assert draft.deliver([changed(pod(1, "Failed"), pod(3, "Failed"))]).failed == (3,)
-    draft.deliver([changed(gone=[1, 2, 3])])
-    assert draft.done()._tables.veterans == set()
 
 
 def test_the_first_unreadable_label_by_number_that_counts() -> None:

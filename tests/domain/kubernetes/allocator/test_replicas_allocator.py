@@ -145,56 +145,6 @@ def test_c7_stop_deletes_deployments() -> None:
 # ------------------------------------------------------------------------------------------------------------ targets
 
 
-def test_every_request_is_made_also_of_the_same_number() -> None:
-    play = Play()
-    assert [c.replicas for c in of(play.targets((0, 0)), CreateSet)] == [0]
-    assert [c.replicas for c in of(play.targets((0, 0)), ScaleSet)] == [0]
-    assert play.targets() == [TargetsServed(0)]
-
-
-@pytest.mark.parametrize("config", [STATEFUL, DEPLOYMENT])
-def test_a_failure_ends_the_request(config: ReplicasConfig) -> None:
-    play = Play(config)
-    play.targets((0, 1))
-    name = replicas.set_name(config, ProfileId(1))
-    play.failing[name] = REFUSED
-    commands = play.targets((0, 2), (1, 2), (2, 2))
-    assert [type(c).__name__ for c in commands] == ["ScaleSet", "CreateSet", "TargetsServed"]
-    assert commands[-1] == TargetsServed(0, REFUSED_TEXT)
-    assert play.threw() == [REFUSED_TEXT]
-    assert sorted(play.state.created) == [0]
-    play.failing.clear()
-    assert len(of(play.targets((1, 2)), CreateSet)) == 1  # tried again by the next request alone
-
-
-def test_stop_forgets_nothing() -> None:
-    play = Play()
-    play.targets((0, 1))
-    play.hear(Stopping(0))
-    play.failing["spark-s-app-1-0"] = CallFailure(404, "gone")
-    play.targets((0, 2))
-    assert play.threw() == ["io.fabric8.kubernetes.client.KubernetesClientException: gone"]
-    assert len(of(play.hear(Stopping(0)), DeleteSet)) == 1
-
-
-def test_sets_are_deleted_in_the_order_of_a_scala_set() -> None:
-    play = Play()
-    profiles = [33, 1, 17, 2, 16]
-    play.targets(*((p, 1) for p in profiles))
-    names = [c.name for c in of(play.hear(Stopping(0)), DeleteSet)]
-    assert names == [f"spark-s-app-1-{p}" for p in (16, 1, 17, 33, 2)]
-
-
-def test_without_a_driver_pod_nothing_is_created() -> None:
-    play = Play(replace(STATEFUL, driver_pod=None))
-    assert play.targets((0, 1), (1, 1)) == [TargetsServed(0, "java.util.NoSuchElementException: None.get")]
-
-
-def test_claims_are_refused_before_the_driver_pod_is_missed() -> None:
-    config = replace(DEPLOYMENT, driver_pod=None, claims=(ClaimTemplate("data", "fixed", 0),))
-    assert Play(config).targets((0, 1)) == [TargetsServed(0, UNSUPPORTED)]
-
-
 def test_requests_wait_for_each_other() -> None:
     state = replace(replicas.begin(), started=True, driver=True)
     asked = [TargetsSet(0, ((ProfileId(0), n),)) for n in (1, 2)]
@@ -235,14 +185,6 @@ def test_an_allocator_whose_driver_pod_is_missing_cannot_be_made(failure: CallFa
     step = replicas.scale(step.state, (Outcome(0, 1, failure),), STATEFUL, 0)
     assert step.reports == (Threw(0, "StatefulSetPodsAllocator", what, fatal=True),)
     assert replicas.scale(step.state, (Starting(0),), STATEFUL, 0).commands == ()
-
-
-def test_targets_before_start_throw() -> None:
-    play = Play(start=False)
-    text = "org.apache.spark.SparkException: setTotalExpectedExecutors called before start of allocator."
-    assert play.targets((0, 1)) == [TargetsServed(0, text)]
-    assert play.hear(Starting(0)) == [AllocatorStarted(0)]  # the pod is known already
-    assert of(play.targets((0, 1)), CreateSet)
 
 
 def test_what_stop_swallows_is_remarked() -> None:

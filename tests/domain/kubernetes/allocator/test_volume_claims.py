@@ -6,7 +6,7 @@ import pytest
 
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.allocator.volume_claims import Wanted, reusable_claims, reuse, wanted_claims
-from podtide.domain.protocol.cluster_config import ClaimTemplate, claim_name
+from podtide.domain.protocol.cluster_config import ClaimTemplate
 from podtide.domain.protocol.pod_commands import ClaimSpec
 from podtide.domain.protocol.pod_stimuli import Claim
 from podtide.domain.protocol.pods import PodNumber
@@ -29,22 +29,6 @@ def wanted(*sizes: str, storage_class: str = "gp2") -> Wanted:
 
 
 @pytest.mark.parametrize(
-    ("template", "name"),
-    [
-        (ClaimTemplate("v", "OnDemand", 0), "app-exec-7-pvc-0"),
-        (ClaimTemplate("v", "OnDemand", 3), "app-exec-7-pvc-3"),
-        (ClaimTemplate("v", "fixed", 1), "fixed"),
-        (ClaimTemplate("v", "data-SPARK_EXECUTOR_ID", 1), "data-7"),
-        (ClaimTemplate("v", "data-OnDemand", 1), "data-app-exec-7-pvc-1"),
-        (ClaimTemplate("v", "SPARK_EXECUTOR_ID-SPARK_EXECUTOR_ID", 1), "7-7"),
-        (ClaimTemplate("v", "ondemand", 0), "ondemand"),
-    ],
-)
-def test_names(template: ClaimTemplate, name: str) -> None:
-    assert claim_name(template, "app", "7") == name
-
-
-@pytest.mark.parametrize(
     ("storage_class", "size", "created"),
     [("gp2", "1Gi", True), (None, "1Gi", False), ("gp2", None, False), (None, None, False)],
 )
@@ -56,21 +40,6 @@ def test_an_object_is_made_where_class_and_size_are_known(
     assert found.mounted == ("app-exec-1-pvc-0",)
     assert bool(found.created) is created
     assert template.creates is created
-
-
-@pytest.mark.parametrize(
-    ("age", "taken"),
-    [(-5_000, False), (0, False), (10_000, False), (10_001, True)],
-    ids=["of tomorrow", "new", "edge", "old"],
-)
-def test_the_age_is_strict(age: int, *, taken: bool) -> None:
-    found = reusable_claims([claim("a")], nobody, age, 10_000)
-    assert found == ((claim("a"),) if taken else ())
-
-
-def test_claims_in_use_are_not_looked_at() -> None:
-    listed = [claim("used", created_at=None), claim("free"), claim("used too", created_at="?")]
-    assert reusable_claims(listed, lambda name: "used" in name, 10**6, 1) == (claim("free"),)
 
 
 @pytest.mark.parametrize(
@@ -106,17 +75,3 @@ def test_what_fits_is_taken_over(listed: list[Claim], sizes: list[str], mounted:
     assert [c.name for c in reusable] == left
     assert {spec.name for spec in found.created} == {name for name in mounted if name.startswith("own")}
     assert list(found.reused) == [name for name in mounted if not name.startswith("own")]
-
-
-def test_a_claim_that_two_volumes_share() -> None:
-    """Once one of them mounts another claim the object is not made for the other either: in Spark they are equal."""
-    spec = ClaimSpec("shared", "gp2", "10Gi", "a")
-    found = reuse(Wanted(("shared", "shared"), (spec, spec._replace(volume="b")), ()), [claim("x")])
-    assert found == Wanted(("x", "shared"), (), ("x",))
-
-
-def test_nothing_is_taken_for_a_volume_that_the_pod_does_not_have() -> None:
-    spec = ClaimSpec("own", "gp2", "10Gi")
-    reusable = [claim("a")]
-    assert reuse(Wanted((), (spec,), ()), reusable) == Wanted((), (spec,), ())
-    assert reusable == [claim("a")]

@@ -186,13 +186,6 @@ def test_lost_executors_are_found_once_per_list_until_the_backend_forgets_them()
     assert play.removed == [2]
 
 
-def test_a_list_followed_by_an_update_is_searched_too() -> None:
-    play = Play(CONFIG)
-    play.know((1, 0), (2, 0))
-    play.round(50_000, play.listed(50_000), play.updated(pod(1, "Pending")))
-    assert play.removed == [2]
-
-
 def test_who_was_removed_in_the_round_is_not_lost_as_well() -> None:
     play = Play(CONFIG)
     play.know((1, 0), (2, 0))
@@ -220,17 +213,6 @@ def test_one_whose_removal_is_remembered_is_not_lost() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ throws
-
-
-def test_a_removal_that_throws_is_not_sent_until_its_memory_expires() -> None:
-    play = Play(replace(CONFIG, removed_cache_ms=5_000))
-    play.know((1, -100_000))
-    play.updates(0, pod(1, None, deleted=True, has_status=False))
-    assert play.threw[0].startswith("java.lang.NullPointerException: Cannot invoke")
-    play.round(1_000, play.listed(1_000))  # lost detection passes it over
-    assert (play.removed, len(play.threw)) == ([], 1)
-    play.round(6_000, play.listed(6_000))
-    assert play.removed == [1]
 
 
 def test_a_round_that_throws_skips_the_limit_and_the_next_makes_up_for_it() -> None:
