@@ -24,14 +24,14 @@ from podtide.domain.conf.scaling_config import scaling_config
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import yarn_config
 from podtide.domain.fakes.driver import driver as workloads
-from podtide.domain.fakes.driver.script import Job as ScriptJob, Jobs, Stage as ScriptStage
+from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.config import ProfileRules, ScalingConfig
 from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import ExecutorAdded, JobStage, Stimulus
-from podtide.domain.recorded.application import Application, Job, Stage
+from podtide.domain.recorded.application import Application, RecordedJob, RecordedStage
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.outcome import RerunOutcome
@@ -64,14 +64,14 @@ def application(form: Form) -> Application:
     body = array("q", (BODY_MS + place * 7919 % SPREAD for place in range(form.tasks)))
     last = form.stages - 1
     stages = tuple(
-        Stage(
+        RecordedStage(
             number, 0, f"stage {number}", DEFAULT_PROFILE, 0, 0, body, parents=(number - 1,) if number else (),
             shuffle=number if number < last else None, submit_lag_ms=10, launch_lag_ms=5, finish_lag_ms=2,
         )
         for number in range(form.stages)
     )  # fmt: skip
     needs = tuple(JobStage(one.stage, one.shuffle) for one in stages)
-    job = Job(0, 0, 0, True, tuple(one.stage for one in stages), needs)
+    job = RecordedJob(0, 0, 0, True, tuple(one.stage for one in stages), needs)
     return Application(
         "app-1", "bench", "4.3.0", 0, 0, True, {}, (job,), stages, (), turnaround_ms=4,
     )  # fmt: skip

@@ -34,7 +34,7 @@ from podtide.domain.protocol.yarn_messages import (
 )
 from podtide.domain.yarn import allocator as yarn
 from podtide.domain.yarn.allocator_state import NegotiationCommand
-from podtide.domain.yarn.locality import Placement, Wish, place
+from podtide.domain.yarn.locality import ContainerPlacement, Wish, place
 from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
@@ -211,7 +211,7 @@ def test_placement(benchmark: BenchmarkFixture, spark: Rival, compared: Compared
 def test_placement_with_every_group_written_out(benchmark: BenchmarkFixture, compared: Compared) -> None:
     wish = Wish(REQUESTS * TASKS_EACH, hints(HOSTS), TASKS_EACH)
 
-    def written() -> Placement:
+    def written() -> ContainerPlacement:
         placed = place(REQUESTS, wish, lambda _: 0, (), RACKS.__getitem__)
         assert placed.layout is not None
         assert sum(count for count, _, _ in placed.layout.groups()) == REQUESTS

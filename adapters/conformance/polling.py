@@ -46,7 +46,7 @@ class _Runner(Scripted):
         # What one call throws ends the line's calls.
         threw = bool(line.get("start")) and self.take(polling.Start(self.now))
         if line.get("stop") and not threw:
-            self.take(polling.Stop(self.now))
+            self.take(polling.StopPolling(self.now))
         self.advance(self.now)
         self.say({"state": {"scheduled": [] if self.state.due is None else [self.state.due]}})
 

@@ -17,7 +17,7 @@ from podtide.domain.conf import kubernetes_sections as sections
 from podtide.domain.conf.backend_config import app_id_of
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import ENABLED, scaling_config
-from podtide.domain.conf.settings import ConstructFailure, Notice, first_raised
+from podtide.domain.conf.settings import ConfNotice, ConstructFailure, first_raised
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping
 from podtide.domain.conf.yarn_sections import negotiation_config
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
@@ -149,7 +149,7 @@ class YarnScenario(NamedTuple):
     """The allocator's config in a conformance scenario, and what its constructor warns of."""
 
     config: NegotiationConfig
-    notices: tuple[Notice, ...]
+    notices: tuple[ConfNotice, ...]
 
 
 def yarn_scenario(
@@ -162,7 +162,7 @@ def yarn_scenario(
     given = {"spark.master": "yarn", "spark.app.name": "oracle"}
     given.update({name: json_text(value) for name, value in conf.items()})
     reads = Reads(from_mapping(given, "scenario"))
-    notices: list[Notice] = []
+    notices: list[ConfNotice] = []
     config = negotiation_config(reads, notices, racks=pmap(racks), types=frozenset(), remarks=remarks)
     if reads.errors:
         return first_raised(reads)

@@ -106,7 +106,7 @@ class _Runner(Scripted):
         if act.get("run"):
             self.advance(self.now)
         if act.get("stop"):
-            self.take(store.Stop(self.now))
+            self.take(store.StopStore(self.now))
             self.advance(self.now)  # stop() waits for the runs that were asked for before
 
     def threw(self, happening: StoreInput) -> bool:

@@ -2,7 +2,7 @@
 
 ``SHAPES`` are the structs of ``eventlog.events`` with more fields: task metrics and partitions, names, reasons, hosts, the
 properties of jobs, and the beginning and end of SQL executions. An ``EventLogSensor`` that is given ``SHAPES`` and an
-``ApplicationLog`` as observer replays the log as ever, while the ``Reading`` behind it hears every event with its time.
+``ApplicationLog`` as observer replays the log as ever, while the ``LogReading`` behind it hears every event with its time.
 
 Field history that matters: Partition ID since 3.3, Task Metrics missing for tasks whose executor was lost, Executor Info's
 Request Time since 4.3, spark.sql.execution.root.id since 3.4, Failure Reason only where a stage failed.
@@ -20,8 +20,8 @@ from podtide.adapters.eventlog import events as wire
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.job_dependencies import JobTraits
-from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, Reading
-from podtide.domain.recorded.stages import StageSeen
+from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, LogReading
+from podtide.domain.recorded.stages import LoggedStage
 
 Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """Scala's Long."""
@@ -206,12 +206,12 @@ _NO_PROPERTIES: Final = JobProperties()
 
 
 class ApplicationLog:
-    """An observer of decoded lines: tells a ``Reading`` what they say.
+    """An observer of decoded lines: tells a ``LogReading`` what they say.
 
     Lines that fit only the plain shapes of ``eventlog.events`` are understood too, as events that say less.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: LogReading) -> None:
         self.reading = reading
 
     def __call__(self, lines: list[Any]) -> None:
@@ -316,11 +316,11 @@ class ApplicationLog:
         return clock
 
 
-def _stage_seen(info: wire.StageInfo) -> StageSeen:
+def _stage_seen(info: wire.StageInfo) -> LoggedStage:
     """Stage Info as the domain knows it."""
     rich = isinstance(info, FullStageInfo)
     stored = tuple(rdd.id for rdd in info.rdds if rdd.level is not None and rdd.level.stores)
-    return StageSeen(
+    return LoggedStage(
         info.id,
         info.attempt,
         info.tasks,

@@ -41,18 +41,18 @@ from podtide.adapters.files.yaml_writer import NOTHING, Written, document, quote
 from podtide.domain.fakes.fitting import Fitted
 from podtide.domain.fakes.kubernetes import description as described
 from podtide.domain.fakes.kubernetes.checks import problems
-from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Description, Stage
+from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Description, PodStage
 from podtide.domain.fakes.windows import Window
 
 KUBERNETES: Final = "kubernetes"
 """The ``kind`` of these files, which is what a file without one is."""
 
 WINDOW: Final = record(Window, "a time, as {from: 10m, until: 12m, every: 1h}")
-SHAPE: Final = record(described.Shape, "a pod's requests, as {cpu: 4, memory: 8Gi}")
+SHAPE: Final = record(described.PodShape, "a pod's requests, as {cpu: 4, memory: 8Gi}")
 GROUP: Final = record(described.NodeGroup, "a group of nodes, as {name: spot, count: 3}")
 EVENT: Final = record(described.NodeEvent, "what happens to nodes, as {at: 10m, what: drain, group: worker}")
 STAGE: Final = record(
-    Stage,
+    PodStage,
     "a stage, as {from: running, next: failed, weight: 0.1, delay: 5s}, or null to take a stage away",
     "from=source next delay jitter_ms weight per_hour image profiles groups exits reason message during",
     profiles=ListOf(INTEGER, "a list of resource profile ids"),
@@ -76,7 +76,7 @@ WATCH: Final = record(
     "the watch's keys",
     outages=ListOf(WINDOW, "a list of times, as [{from: 5m, until: 6m}]"),
 )
-DRIVER: Final = record(described.DriverPod, "the driver pod's keys, present and ready")
+DRIVER: Final = record(described.FakeDriverPod, "the driver pod's keys, present and ready")
 NODES: Final = record(
     Description,
     "the nodes' keys",
@@ -114,7 +114,7 @@ class _Stages:
             elif name in stages:
                 stages[name] = replace(stages[name], **STAGE.fields(value, where, reader, required=False))
             else:
-                stages[name] = Stage(name=name, **STAGE.fields(value, where, reader))
+                stages[name] = PodStage(name=name, **STAGE.fields(value, where, reader))
         return tuple(stages.values())
 
     def write(self, value: Any) -> Written:

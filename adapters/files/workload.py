@@ -32,7 +32,7 @@ from podtide.adapters.files.yaml_writer import Written, document, quoted
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.fakes.driver import script
 from podtide.domain.fakes.driver.checks import problems
-from podtide.domain.fakes.driver.script import Job, Jobs, Profile, Stage, Targets, Workload
+from podtide.domain.fakes.driver.script import Jobs, Profile, ScriptJob, ScriptStage, Targets, Workload
 from podtide.domain.protocol.config import ProfileRules
 
 TARGETS_LENGTH_MAX: Final = 64 * 1024
@@ -46,7 +46,7 @@ DATA: Final = record(
     hosts=ListOf(NAME, "a list of host names, as [worker-1, worker-2]"),
 )
 STAGE: Final = record(
-    Stage,
+    ScriptStage,
     "a stage, as {tasks: 200, duration: 2s, parents: [map]}",
     "tasks duration parents profile writes_shuffle cached failure data",
     parents=_NAMES,
@@ -54,7 +54,7 @@ STAGE: Final = record(
     data=DATA,
 )
 JOB: Final = record(
-    Job,
+    ScriptJob,
     "a job, as {start: 10s, stages: {map: {tasks: 200}}}",
     "start_ms after think times",
     make=dict,
@@ -170,7 +170,7 @@ def _profiles(line: int, node: Node, reader: FileReader) -> tuple[Profile, ...]:
     return tuple(found)
 
 
-def _jobs(line: int, node: Node, reader: FileReader) -> tuple[Job, ...]:
+def _jobs(line: int, node: Node, reader: FileReader) -> tuple[ScriptJob, ...]:
     found = []
     for name, where, at, value in _named(
         "jobs", line, node, reader, "jobs by name, as {load: {stages: {map: {tasks: 9}}}}"
@@ -185,13 +185,13 @@ def _jobs(line: int, node: Node, reader: FileReader) -> tuple[Job, ...]:
                 raise UnreadableValue(key_line, f"{where}.{key}", unknown(key, known))
         rest = Mapping(value.line, {key: item for key, item in value.items.items() if key != _STAGES})
         stages = _stages(f"{where}.{_STAGES}", *value.items[_STAGES], reader)
-        found.append(Job(name=name, stages=stages, **JOB.fields(rest, where, reader)))
+        found.append(ScriptJob(name=name, stages=stages, **JOB.fields(rest, where, reader)))
     return tuple(found)
 
 
-def _stages(path: str, line: int, node: Node, reader: FileReader) -> tuple[Stage, ...]:
+def _stages(path: str, line: int, node: Node, reader: FileReader) -> tuple[ScriptStage, ...]:
     named = _named(path, line, node, reader, "stages by name, as {map: {tasks: 200, duration: 2s}}")
-    return tuple(Stage(name=name, **STAGE.fields(value, where, reader)) for name, where, _, value in named)
+    return tuple(ScriptStage(name=name, **STAGE.fields(value, where, reader)) for name, where, _, value in named)
 
 
 def _named(path: str, line: int, node: Node, reader: FileReader, expected: str) -> Iterable[tuple[str, str, int, Node]]:

@@ -69,7 +69,7 @@ class _Group:
         return GROUP.write(value)
 
 
-EVENT: Final = record(described.NodeEvent, "what happens to nodes, as {at: 10m, what: lose, group: worker}")
+EVENT: Final = record(described.YarnNodeEvent, "what happens to nodes, as {at: 10m, what: lose, group: worker}")
 NODES: Final = record(
     YarnDescription,
     "the nodes' keys",
@@ -118,7 +118,7 @@ DEATH: Final = record(
     groups=_GROUPS,
 )
 EXECUTORS: Final = record(
-    described.Executors,
+    described.YarnExecutors,
     "the executors' keys",
     launch_faults=ListOf(LAUNCH_FAULT, "a list of launches that fail"),
     deaths=ListOf(DEATH, "a list of ways to end"),

@@ -11,7 +11,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.domain.conf.entry_types import Key
 from podtide.domain.conf.redaction import Redaction
 from podtide.domain.conf.scaling_config import ScalingSettings
-from podtide.domain.conf.settings import Notice
+from podtide.domain.conf.settings import ConfNotice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.jvm.values import LONG_MAX, convert_time, parse_time
 from podtide.domain.protocol.cluster_config import INT_MAX, YarnConfig
@@ -42,7 +42,7 @@ class Report:
     settings: ScalingSettings
     entries: tuple[ConfEntry, ...]
     unlisted: int
-    notices: tuple[Notice, ...]
+    notices: tuple[ConfNotice, ...]
     errors: tuple[ConfError, ...]
     redaction: Redaction
     yarn: YarnConfig | None = None

@@ -18,7 +18,7 @@ from typing import Final
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import INSTANCES, MAX, MIN, dynamic_allocation_enabled, first_executors
-from podtide.domain.conf.settings import Notice
+from podtide.domain.conf.settings import ConfNotice
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT
 from podtide.domain.jvm.values import INT_MAX, to_long
@@ -53,7 +53,7 @@ def failures_window(reads: Reads) -> Millis | None:
     return window if isinstance(window, int) and window > 0 else None
 
 
-def executors_initial(reads: Reads, notices: list[Notice]) -> int:
+def executors_initial(reads: Reads, notices: list[ConfNotice]) -> int:
     """SchedulerBackendUtils.getInitialTargetExecutorNumber."""
     if not dynamic_allocation_enabled(reads):
         instances = reads.value(INSTANCES)

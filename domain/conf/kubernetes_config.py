@@ -16,7 +16,7 @@ from returns.result import Result
 from podtide.domain.conf import kubernetes_sections as sections
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
-from podtide.domain.conf.settings import Notice, Refused, Settings, result_of
+from podtide.domain.conf.settings import ConfNotice, Refused, Settings, result_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
 from podtide.domain.protocol.cluster_config import KubernetesConfig
@@ -29,7 +29,7 @@ def kubernetes_config(
 ) -> Result[KubernetesSettings, Refused[KubernetesSettings]]:
     """The configuration of all machines of the Kubernetes side. ``remarks``: they also report what only logs say."""
     reads = Reads(conf)
-    notices: list[Notice] = []
+    notices: list[ConfNotice] = []
     allocator = reads.text(sections.ALLOCATOR) or sections.DIRECT
     roll, resize, claim_resize = sections.plugin_configs(reads, notices, allocator, remarks=remarks)
     sections.check_cluster_mode(reads)

@@ -28,7 +28,7 @@ from podtide.domain.conf.backend_config import (
 )
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION, INSTANCES, MAX, dynamic_allocation_enabled
-from podtide.domain.conf.settings import Level, Notice
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.volumes import claim_templates, executor_volumes
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_EXCEPTION
@@ -154,7 +154,7 @@ def sources_config(reads: Reads) -> configs.SourcesConfig:
     )
 
 
-def backend_config(reads: Reads, notices: list[Notice], allocator: str, *, remarks: bool) -> configs.BackendConfig:
+def backend_config(reads: Reads, notices: list[ConfNotice], allocator: str, *, remarks: bool) -> configs.BackendConfig:
     """CoarseGrainedSchedulerBackend's constructor, then KubernetesClusterSchedulerBackend's, then what they read later."""
     ratio, kill_after = registered_ratio(reads), force_kill_timeout(reads)
     cost = reads.value(DELETION_COST)
@@ -203,7 +203,7 @@ def claims_of(reads: Reads) -> tuple[configs.ClaimTemplate, ...]:
 
 
 def plugin_configs(
-    reads: Reads, notices: list[Notice], allocator: str, *, remarks: bool
+    reads: Reads, notices: list[ConfNotice], allocator: str, *, remarks: bool
 ) -> tuple[configs.RollConfig | None, configs.ResizeConfig | None, configs.ResizeConfig | None]:
     """The three plugins that are named, in Spark's order, as their ``init`` would have them."""
     roll: configs.RollConfig | None = None
@@ -222,7 +222,9 @@ def plugin_configs(
                 disabled = "PVCResizePlugin disabled (interval <= 0)."
                 claim_resize = _resize(reads, notices, K + "executor.pvc.resize", every, disabled, remarks=remarks)
                 if claim_resize is not None:
-                    notices.append(Notice(Level.INFO, "ExecutorPVCResizeDriverPlugin is scheduled", spark=True))
+                    notices.append(
+                        ConfNotice(NoticeLevel.INFO, "ExecutorPVCResizeDriverPlugin is scheduled", spark=True)
+                    )
     return roll, resize, claim_resize
 
 
@@ -231,32 +233,32 @@ def _plugin_names(conf: SparkConf) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _roll(reads: Reads, notices: list[Notice], *, remarks: bool) -> configs.RollConfig | None:
+def _roll(reads: Reads, notices: list[ConfNotice], *, remarks: bool) -> configs.RollConfig | None:
     interval = reads.seconds(K + "executor.rollInterval")
     if interval <= 0:
         text = f"Disabled due to invalid interval value, '{interval}'"
-        notices.append(Notice(Level.WARNING, text, spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, text, spark=True))
         return None
     if not reads.flag(DECOMMISSION):
-        notices.append(Notice(Level.WARNING, f"Disabled because {DECOMMISSION} is false.", spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, f"Disabled because {DECOMMISSION} is false.", spark=True))
         return None
     tasks_min = reads.int(K + "executor.minTasksPerExecutorBeforeRolling")
     return configs.RollConfig(interval, reads.text(K + "executor.rollPolicy") or "OUTLIER", tasks_min, remarks)
 
 
-def _needs_direct(notices: list[Notice], plugin: str, allocator: str) -> bool:
+def _needs_direct(notices: list[ConfNotice], plugin: str, allocator: str) -> bool:
     if allocator == DIRECT:
         return True
     text = f"{plugin} requires the 'direct' pods allocator; {ALLOCATOR} is {allocator}. Plugin will not start."
-    notices.append(Notice(Level.WARNING, text, spark=True))
+    notices.append(ConfNotice(NoticeLevel.WARNING, text, spark=True))
     return False
 
 
 def _resize(
-    reads: Reads, notices: list[Notice], keys: str, interval: Millis, disabled: str, *, remarks: bool
+    reads: Reads, notices: list[ConfNotice], keys: str, interval: Millis, disabled: str, *, remarks: bool
 ) -> configs.ResizeConfig | None:
     if interval <= 0:
-        notices.append(Notice(Level.INFO, disabled, spark=True))
+        notices.append(ConfNotice(NoticeLevel.INFO, disabled, spark=True))
         return None
     return configs.ResizeConfig(interval, reads.double(f"{keys}Threshold"), reads.double(f"{keys}Factor"), remarks)
 

@@ -13,7 +13,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.conf.entries import KEYS, RENAMED, suspect
 from podtide.domain.conf.redaction import redaction_of
-from podtide.domain.conf.settings import Level, Notice
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, read, unresolved
 from podtide.domain.jvm.exceptions import illegal
 from podtide.domain.jvm.values import INT_MAX
@@ -35,21 +35,23 @@ DEPRECATED: Final = {
 """SparkConf.deprecatedConfigs, as far as executor allocation is near; the spark.blacklist keys are in the table."""
 
 
-def review(conf: SparkConf) -> tuple[Notice, ...]:
+def review(conf: SparkConf) -> tuple[ConfNotice, ...]:
     """Everything worth saying, keys in alphabetical order."""
-    notices: list[Notice] = []
+    notices: list[ConfNotice] = []
     if conf.version.remark:
-        notices.append(Notice(Level.WARNING, conf.version.remark))
+        notices.append(ConfNotice(NoticeLevel.WARNING, conf.version.remark))
     for name in sorted(conf.settings):
         if len(notices) >= NOTICES_MAX:
-            notices.append(Notice(Level.WARNING, f"More remarks than {NOTICES_MAX}: the others are not shown."))
+            notices.append(
+                ConfNotice(NoticeLevel.WARNING, f"More remarks than {NOTICES_MAX}: the others are not shown.")
+            )
             return tuple(notices)
         notices += _about(conf, name)
     if redaction_of(conf).cautious:
         text = (
             "A redaction pattern is too involved to be run safely: only numbers, sizes, times and switches are shown."
         )
-        notices.append(Notice(Level.WARNING, text))
+        notices.append(ConfNotice(NoticeLevel.WARNING, text))
     return tuple(notices)
 
 
@@ -70,47 +72,47 @@ def conflicts(conf: SparkConf) -> tuple[ConfError, ...]:
     return (ConfError(PENDING_PER_PROFILE, str(limit), origin, expected, illegal(message)),)
 
 
-def _about(conf: SparkConf, name: str) -> list[Notice]:
+def _about(conf: SparkConf, name: str) -> list[ConfNotice]:
     notices = []
     version = conf.version
     guess = suspect(name)
     if guess is not None:
         hint = f"; did you mean {guess}?" if guess else ""
-        notices.append(Notice(Level.WARNING, f"Spark does not know {name}{hint}"))
+        notices.append(ConfNotice(NoticeLevel.WARNING, f"Spark does not know {name}{hint}"))
     row = KEYS.get(name)
     if row is not None and not row.known_to(version.release):
         since = ".".join(map(str, row.since))
         text = f"Spark {version.name} does not know {name} yet (it came with {since}); its effect is that of Spark 4.3"
-        notices.append(Notice(Level.WARNING, text))
+        notices.append(ConfNotice(NoticeLevel.WARNING, text))
     if name in RENAMED:
         notices.append(_renamed(conf, name))
     elif name in DEPRECATED:
         since, advice = DEPRECATED[name]
-        notices.append(Notice(Level.WARNING, _deprecation(name, since, advice), spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, _deprecation(name, since, advice), spark=True))
     if row is not None:
         references = unresolved(conf.settings[name].value)
         if references:
             text = f"{name} refers to {', '.join(references[:3])}, which only the driver's environment can resolve"
-            notices.append(Notice(Level.WARNING, text))
+            notices.append(ConfNotice(NoticeLevel.WARNING, text))
     if name == "spark.task.cpus" and version.release < (4, 3, 0):
         reading = read(conf, name)
         value = reading.unwrap().value if is_successful(reading) else None
         if value is not None and value != int(str(value).split(".", maxsplit=1)[0]):
             text = f"Spark {version.name} takes whole numbers for {name}; its effect is that of Spark 4.3"
-            notices.append(Notice(Level.WARNING, text))
+            notices.append(ConfNotice(NoticeLevel.WARNING, text))
     return notices
 
 
-def _renamed(conf: SparkConf, name: str) -> Notice:
+def _renamed(conf: SparkConf, name: str) -> ConfNotice:
     row = RENAMED[name]
     until = dict(row.alternatives)[name]
     if until is not None and conf.version.release >= until:
         text = f"Spark {conf.version.name} ignores {name}: it is {row.name} since Spark 3.1"
-        return Notice(Level.WARNING, text)
+        return ConfNotice(NoticeLevel.WARNING, text)
     if row.name in conf.settings:
-        return Notice(Level.WARNING, f"{name} has no effect beside {row.name}")
-    return Notice(
-        Level.WARNING,
+        return ConfNotice(NoticeLevel.WARNING, f"{name} has no effect beside {row.name}")
+    return ConfNotice(
+        NoticeLevel.WARNING,
         f"The configuration key '{name}' has been deprecated and may be removed in the future. Please use the new key "
         f"'{row.name}' instead.",
     )

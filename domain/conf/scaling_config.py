@@ -27,7 +27,7 @@ from returns.result import Result
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.settings import Level, Notice, Refused, Settings, result_of
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel, Refused, Settings, result_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault, illegal
 from podtide.domain.jvm.values import LONG_MAX
@@ -76,7 +76,7 @@ def scaling_config(
     Executor allocation is assumed to be wanted even where spark.dynamicAllocation.enabled is false.
     """
     reads = Reads(conf)
-    notices: list[Notice] = []
+    notices: list[ConfNotice] = []
     enabled = dynamic_allocation_enabled(reads)
     reads.flag("spark.testing.resourceProfileManager")
     rules = profile_rules(reads, enabled=enabled)
@@ -124,19 +124,19 @@ def dynamic_allocation_enabled(reads: Reads) -> bool:
     return reads.flag(ENABLED) and (not reads.conf.is_local or reads.flag(TESTING))
 
 
-def first_executors(reads: Reads, notices: list[Notice]) -> int:
+def first_executors(reads: Reads, notices: list[ConfNotice]) -> int:
     """Utils.getDynamicAllocationInitialExecutors."""
     initial, least = reads.int(INITIAL), reads.int(MIN)
     instances = reads.value(INSTANCES)
     count = instances if isinstance(instances, int) else 0
     ignored = f"less than {MIN} is invalid, ignoring its setting, please update your configs."
     if initial < least:
-        notices.append(Notice(Level.WARNING, f"{INITIAL} {ignored}", spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, f"{INITIAL} {ignored}", spark=True))
     if count < least:
-        notices.append(Notice(Level.WARNING, f"{INSTANCES} {ignored}", spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, f"{INSTANCES} {ignored}", spark=True))
     first = max(least, initial, count)
     text = f"Using initial executors = {first}, max of {INITIAL}, {MIN} and {INSTANCES}"
-    notices.append(Notice(Level.INFO, text, spark=True))
+    notices.append(ConfNotice(NoticeLevel.INFO, text, spark=True))
     return first
 
 
@@ -152,7 +152,7 @@ def _validate_bounds(reads: Reads, least: int, most: int) -> None:
 
 
 def _validate_shuffle(
-    reads: Reads, notices: list[Notice], *, reliable: bool, decommission: bool, testing: bool
+    reads: Reads, notices: list[ConfNotice], *, reliable: bool, decommission: bool, testing: bool
 ) -> bool:
     """Whether shuffle data outlives an executor, one way or another; returns shuffleTracking.enabled."""
     tracking = reads.flag(TRACKING)
@@ -160,15 +160,15 @@ def _validate_shuffle(
     if not reads.flag(SERVICE) and not reliable:
         if tracking:
             text = "Dynamic allocation is enabled without a shuffle service."
-            notices.append(Notice(Level.INFO, text, spark=True))
+            notices.append(ConfNotice(NoticeLevel.INFO, text, spark=True))
         elif migrating:
             text = "Shuffle data decommission is enabled without a shuffle service."
-            notices.append(Notice(Level.INFO, text, spark=True))
+            notices.append(ConfNotice(NoticeLevel.INFO, text, spark=True))
         elif not testing:
             expected = f"true, or {SERVICE}, or {DECOMMISSION} with {SHUFFLE_BLOCKS}, or reliable shuffle storage"
             reads.refuse(TRACKING, expected, SPARK_EXCEPTION, REQUIRED_CONDITIONS)
     if tracking and (migrating or reliable):
-        notices.append(Notice(Level.WARNING, BOTH_MECHANISMS, spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, BOTH_MECHANISMS, spark=True))
     return tracking
 
 

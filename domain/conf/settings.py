@@ -22,17 +22,17 @@ C = TypeVar("C")
 S = TypeVar("S", bound="Settings[Any]")
 
 
-class Level(Enum):
+class NoticeLevel(Enum):
     """How much a notice matters."""
 
     INFO = "info"
     WARNING = "warning"
 
 
-class Notice(NamedTuple):
+class ConfNotice(NamedTuple):
     """Something to say about a conf that is no error. ``spark``: these are the words of Spark's own log."""
 
-    level: Level
+    level: NoticeLevel
     text: str
     spark: bool = False
 
@@ -58,7 +58,7 @@ class Settings(Generic[C]):
     config: C
     enabled: bool
     version: SparkVersion
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[ConfNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

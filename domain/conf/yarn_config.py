@@ -18,7 +18,7 @@ from podtide.domain.conf.backend_config import executors_initial
 from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
-from podtide.domain.conf.settings import Notice, Refused, Settings, result_of
+from podtide.domain.conf.settings import ConfNotice, Refused, Settings, result_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.conf.yarn_sections import backend_config, check_resources, negotiation_config, reporter_config
 from podtide.domain.protocol.cluster_config import YarnConfig
@@ -35,7 +35,7 @@ def yarn_config(
     ``racks``: where hosts are, as the topology script would say. ``remarks``: the machines also report what only logs say.
     """
     reads = Reads(conf)
-    notices: list[Notice] = []
+    notices: list[ConfNotice] = []
     dynamic = dynamic_allocation_enabled(reads)
     rules = profile_rules(reads, enabled=dynamic)
     executors = executors_initial(reads, notices)

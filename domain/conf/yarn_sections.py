@@ -34,7 +34,7 @@ from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.entries_yarn import EXECUTOR_RESOURCES
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION, SERVICE
-from podtide.domain.conf.settings import Level, Notice
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.conf.spark_conf import Setting
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault, illegal
 from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, to_int, trim
@@ -141,7 +141,7 @@ def reporter_config(reads: Reads, *, remarks: bool) -> configs.ReporterConfig:
 
 def negotiation_config(
     reads: Reads,
-    notices: list[Notice],
+    notices: list[ConfNotice],
     *,
     racks: Mapping[str, str],
     types: frozenset[str] | None = None,
@@ -171,11 +171,11 @@ def negotiation_config(
     label = reads.text(LABEL)
     if label is not None and not one_label(label):
         text = f"{LABEL} is {label}: YARN takes one label, so every heartbeat that has something to ask for will fail"
-        notices.append(Notice(Level.WARNING, text))
+        notices.append(ConfNotice(NoticeLevel.WARNING, text))
     gpu, fpga = reads.text("spark.yarn.resourceGpuDeviceName"), reads.text("spark.yarn.resourceFpgaDeviceName")
     wanted, service = reads.flag(DECOMMISSION), reads.flag(SERVICE)
     if wanted and service:
-        notices.append(Notice(Level.WARNING, NO_DECOMMISSION, spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, NO_DECOMMISSION, spark=True))
     if executors is None:
         executors = executors_initial(reads, notices)
     if rules is None:

@@ -32,7 +32,7 @@ class Filling(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedText:
     """Texts with the executor's id between them."""
 
     parts: tuple[str, ...]
@@ -71,7 +71,7 @@ class ClaimHole:
         return claim_name(self.template, self.prefix, filling.executor)
 
 
-Hole: TypeAlias = Joined | Hostname | ClaimHole
+Hole: TypeAlias = JoinedText | Hostname | ClaimHole
 """A text that depends on the executor."""
 
 Text: TypeAlias = str | Hole
@@ -90,7 +90,7 @@ def substituted(text: str, app_id: str) -> Text:
 def joined(text: str, mark: str) -> Text:
     """The text with the executor's id wherever ``mark`` stands in it."""
     parts = tuple(text.split(mark))
-    return text if len(parts) == 1 else Joined(parts)
+    return text if len(parts) == 1 else JoinedText(parts)
 
 
 def command_words(text: str) -> tuple[Text, ...]:

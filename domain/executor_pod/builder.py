@@ -20,7 +20,7 @@ from returns.result import Failure, Result, Success
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.conf.kubernetes_sections import K
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.settings import Level, Notice
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.conf.volumes import CLAIM, PREFIX, Volume
 from podtide.domain.executor_pod.blueprint import Blueprint, Filling, pod_name
@@ -284,11 +284,11 @@ class ExecutorPods:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data, "immutable": True}
 
 
-def _notices(settings: PodSettings, facts: PodFacts) -> tuple[Notice, ...]:
+def _notices(settings: PodSettings, facts: PodFacts) -> tuple[ConfNotice, ...]:
     if not container_missing(facts.template, settings.container):
         return settings.notices
     text = f"specified container {settings.container} not found on pod template, falling back to taking the first container"
-    return (Notice(Level.WARNING, text, spark=True), *settings.notices)
+    return (ConfNotice(NoticeLevel.WARNING, text, spark=True), *settings.notices)
 
 
 def _claim_marks(volume: Volume) -> tuple[dict[str, str], dict[str, str]]:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.kubernetes_sections import REPLICA_KINDS
 from podtide.domain.conf.volumes import CLAIM, Volume
-from podtide.domain.executor_pod.blueprint import ClaimHole, Hostname, Joined, Text
+from podtide.domain.executor_pod.blueprint import ClaimHole, Hostname, JoinedText, Text
 from podtide.domain.executor_pod.facts import PodFacts
 from podtide.domain.executor_pod.resources import ContainerShape
 from podtide.domain.executor_pod.settings import (
@@ -48,7 +48,7 @@ AUTH_SECRET_ENV: Final = "_SPARK_AUTH_SECRET"  # noqa: S105 - a name
 JAVA_OPTION_ENV: Final = "SPARK_JAVA_OPT_"
 
 
-class Draft(NamedTuple):
+class PodDraft(NamedTuple):
     """A pod under construction, and its Spark container; both are changed in place."""
 
     pod: dict[str, Any]
@@ -101,19 +101,19 @@ def container_missing(template: Mapping[str, Any] | None, name: str | None) -> b
     return [container.get("name") for container in template["spec"]["containers"]].count(name) != 1
 
 
-def _initial(template: Mapping[str, Any] | None, name: str | None) -> Draft:
+def _initial(template: Mapping[str, Any] | None, name: str | None) -> PodDraft:
     """KubernetesUtils.selectSparkContainer: the named container of the template, else its first, else an empty one."""
     if template is None:
-        return Draft({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}}, {})
+        return PodDraft({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}}, {})
     pod = _copied(template)
     containers = pod["spec"].pop("containers")
     if not containers:
-        return Draft(pod, {})
+        return PodDraft(pod, {})
     named = [container for container in containers if container.get("name") == name]
     chosen = named[0] if name is not None and len(named) == 1 else containers[0]
     if rest := [container for container in containers if container is not chosen]:
         pod["spec"]["containers"] = rest
-    return Draft(pod, chosen)
+    return PodDraft(pod, chosen)
 
 
 def _copied(node: Any) -> Any:
@@ -142,13 +142,13 @@ def _merge(node: dict[str, Any], key: str, entries: Mapping[str, Any]) -> None:
 
 
 def _basic(
-    draft: Draft, settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: ContainerShape, cores: int
+    draft: PodDraft, settings: PodSettings, facts: PodFacts, profile: ProfileId, shape: ContainerShape, cores: int
 ) -> None:
     metadata, spec = draft.metadata, draft.spec
-    metadata["name"] = Joined((f"{settings.prefix}-exec-", ""))
+    metadata["name"] = JoinedText((f"{settings.prefix}-exec-", ""))
     own = {
         "spark-version": facts.spark_version,
-        "spark-exec-id": Joined(("", "")),
+        "spark-exec-id": JoinedText(("", "")),
         "spark-app-selector": facts.app_id,
         "spark-app-name": settings.app_name,
         "spark-role": "executor",
@@ -225,12 +225,12 @@ def _environment(
         ("SPARK_EXECUTOR_MEMORY", f"{shape.heap_mib}m"),
         ("SPARK_APPLICATION_ID", facts.app_id),
         ("SPARK_CONF_DIR", CONF_DIR),
-        ("SPARK_EXECUTOR_ID", Joined(("", ""))),
+        ("SPARK_EXECUTOR_ID", JoinedText(("", ""))),
         ("SPARK_RESOURCE_PROFILE_ID", str(profile)),
     ]
     if settings.executor_attributes:
         entries.append(("SPARK_EXECUTOR_ATTRIBUTE_APP_ID", facts.app_id))
-        entries.append(("SPARK_EXECUTOR_ATTRIBUTE_EXECUTOR_ID", Joined(("", ""))))
+        entries.append(("SPARK_EXECUTOR_ATTRIBUTE_EXECUTOR_ID", JoinedText(("", ""))))
     entries.extend(settings.environment)
     entries.append((AUTH_SECRET_ENV, settings.auth_secret))
     entries.append(("SPARK_CLASSPATH", settings.class_path))
@@ -251,20 +251,20 @@ def _name_executor_dirs(variables: list[dict[str, Any]], app_id: str) -> None:
     for variable in variables:
         if variable["name"] == "SPARK_EXECUTOR_DIRS":
             parts = variable["value"].replace("SPARK_APPLICATION_ID", app_id).split("SPARK_EXECUTOR_ID")
-            variable["value"] = parts[0] if len(parts) == 1 else Joined(tuple(parts))
+            variable["value"] = parts[0] if len(parts) == 1 else JoinedText(tuple(parts))
             return
 
 
 # --------------------------------------------------------------------------------------------- the other steps
 
 
-def _credentials(draft: Draft, settings: PodSettings) -> None:
+def _credentials(draft: PodDraft, settings: PodSettings) -> None:
     spec = draft.spec
     if "serviceAccount" not in spec and settings.service_account is not None:
         spec["serviceAccount"] = spec["serviceAccountName"] = settings.service_account
 
 
-def _mount_secrets(draft: Draft, settings: PodSettings) -> None:
+def _mount_secrets(draft: PodDraft, settings: PodSettings) -> None:
     names = [name for name, _ in settings.secrets]
     if len(names) > SMALL:  # a Set of volumes: walked by the hash of a volume
         names = trie_order([(_secret_volume_hash(name), name) for name in names])
@@ -292,7 +292,7 @@ def _fields_hash(codes: tuple[int, ...]) -> int:
     return total
 
 
-def _env_secrets(draft: Draft, settings: PodSettings) -> None:
+def _env_secrets(draft: PodDraft, settings: PodSettings) -> None:
     refs = [
         {"name": variable, "valueFrom": {"secretKeyRef": {"key": key, "name": name}}}
         for variable, name, key in settings.secret_refs
@@ -300,7 +300,7 @@ def _env_secrets(draft: Draft, settings: PodSettings) -> None:
     _add(draft.container, "env", *refs)
 
 
-def _mount_volumes(draft: Draft, settings: PodSettings) -> None:
+def _mount_volumes(draft: PodDraft, settings: PodSettings) -> None:
     mounts = [
         {
             "mountPath": volume.mount_path,
@@ -333,14 +333,14 @@ def _volume(volume: Volume, claim: ClaimHole | None) -> dict[str, Any]:
             return {"name": volume.name, CLAIM: {"claimName": claim, "readOnly": volume.read_only}}
 
 
-def _hadoop_conf(draft: Draft, settings: PodSettings) -> None:
+def _hadoop_conf(draft: PodDraft, settings: PodSettings) -> None:
     if settings.hadoop_config_map is not None:
         _add(draft.spec, "volumes", {"configMap": {"name": settings.hadoop_config_map}, "name": HADOOP_VOLUME})
         _add(draft.container, "volumeMounts", {"mountPath": HADOOP_DIR, "name": HADOOP_VOLUME})
         _add(draft.container, "env", _env("HADOOP_CONF_DIR", HADOOP_DIR))
 
 
-def _local_dirs(draft: Draft, settings: PodSettings) -> None:
+def _local_dirs(draft: PodDraft, settings: PodSettings) -> None:
     """Volumes named spark-local-dir-* are the local directories; without any, emptyDirs are made for them."""
     mounts = draft.container.get("volumeMounts", ())
     paths = [mount["mountPath"] for mount in mounts if mount["name"].startswith(LOCAL_DIR_VOLUME)]

@@ -25,7 +25,7 @@ from returns.pipeline import is_successful
 from podtide.domain.conf.kubernetes_sections import ALLOCATOR, CONTAINER_NAME, DIRECT, PREFIX, K, derived_prefix
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import DECOMMISSION
-from podtide.domain.conf.settings import Level, Notice
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.conf.volumes import CLAIM, PREFIX as VOLUMES_PREFIX, Volume, claim_templates, executor_volumes
 from podtide.domain.executor_pod.blueprint import Text, command_words, substituted
 from podtide.domain.executor_pod.facts import PodFacts
@@ -124,13 +124,13 @@ class PodSettings:
     recovering: bool
     single_task_cores: int
     sizes: Sizes
-    notices: tuple[Notice, ...]
+    notices: tuple[ConfNotice, ...]
 
 
 def pod_settings(reads: Reads, facts: PodFacts) -> PodSettings:
     """Read all of it; ``reads.errors`` says what cannot be used."""
     conf = reads.conf
-    notices: list[Notice] = []
+    notices: list[ConfNotice] = []
     prefix = reads.text(PREFIX) or facts.pod_name_prefix or derived_prefix(conf, facts.app_id)
     if conf.raw(TEMPLATE_KEY) is not None and facts.template is None:
         reads.refuse_setting(TEMPLATE_KEY, "a file whose contents are given")
@@ -361,7 +361,7 @@ def _marked(reads: Reads, prefix: str, app_id: str) -> Mapping[str, Text]:
     return {name: substituted(setting.value, app_id) for name, setting in reads.conf.family(prefix).items()}
 
 
-def _environment(reads: Reads, notices: list[Notice]) -> tuple[tuple[str, str], ...]:
+def _environment(reads: Reads, notices: list[ConfNotice]) -> tuple[tuple[str, str], ...]:
     """spark.executorEnv.*: names that cannot be are dropped with a warning."""
     kept = reads.conf.family(ENV_PREFIX, lambda name: _ENV_NAME.fullmatch(name) is not None)
     for name in reads.conf.family(ENV_PREFIX, lambda name: name not in kept):
@@ -370,7 +370,7 @@ def _environment(reads: Reads, notices: list[Notice]) -> tuple[tuple[str, str], 
             "'_', '-', or '.', and must not start with a digit. Regex used for validation is "
             f"'{_ENV_NAME.pattern}'"
         )
-        notices.append(Notice(Level.WARNING, text, spark=True))
+        notices.append(ConfNotice(NoticeLevel.WARNING, text, spark=True))
     return tuple((name, setting.value) for name, setting in kept.items())
 
 

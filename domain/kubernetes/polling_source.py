@@ -49,13 +49,13 @@ class Start(NamedTuple):
     at: Millis
 
 
-class Stop(NamedTuple):
+class StopPolling(NamedTuple):
     """stop(): never poll again; an answer still to come is of no interest."""
 
     at: Millis
 
 
-PollingInput: TypeAlias = Start | Stop | Wake | Outcome
+PollingInput: TypeAlias = Start | StopPolling | Wake | Outcome
 PollingCommand: TypeAlias = ListPods | PodsReplaced
 """What is asked of the API, and what is for the snapshot store."""
 
@@ -94,7 +94,7 @@ def poll(
             case Start():
                 state, said = _start(state, config, now)
                 reports.extend(said)
-            case Stop():
+            case StopPolling():
                 state = state._replace(due=None, asked=None, stopped=True)
             case Wake():
                 if state.due is not None and state.due <= now:

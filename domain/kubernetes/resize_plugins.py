@@ -153,7 +153,7 @@ def _pod_answered(state: PodSizes, outcome: Outcome, talk: _Talk) -> PodSizes:
 # ---------------------------------------------------------------------------------------------------------------- claims
 
 
-class Asked(NamedTuple):
+class AskedResize(NamedTuple):
     """A resize that has not been answered yet."""
 
     claim: str
@@ -173,7 +173,7 @@ class ClaimSizes:
     requested: PMap[str, int] = field(default_factory=pmap)
     failed: PSet[str] = field(default_factory=pset)
     serial: int = 0
-    pending: PMap[int, Asked] = field(default_factory=pmap)
+    pending: PMap[int, AskedResize] = field(default_factory=pmap)
 
 
 def start_claims(config: ResizeConfig, now: Millis) -> ClaimSizes:
@@ -220,7 +220,7 @@ def _expand(
     order = report_order(reports)
     talk.say(at, REPORTS, reports=_reports_text(reports, order) if talk.wanted else None)
     serial = state.serial
-    pending: dict[int, Asked] = {}
+    pending: dict[int, AskedResize] = {}
     asked: set[str] = set()
     for executor in order:
         ratio = reports[executor]
@@ -243,7 +243,7 @@ def _expand(
             }  # fmt: skip
             why = Why(Cause.DISK_USED, pmap(facts))
             commands.append(ResizeClaim(at, serial, executor, use.claim, size, why))
-            pending[serial] = Asked(use.claim, size)
+            pending[serial] = AskedResize(use.claim, size)
             asked.add(use.claim)
     kept = state.reports if len(reports) == len(state.reports) else pmap(reports)
     return replace(state, reports=kept, serial=serial, pending=pmap(pending))

@@ -294,10 +294,10 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
                 case messages.RecoveryMode():
                     self.post(self._to_allocator, RecoveryNeeded(self.now))
                 case pod_commands.StopSource(what="store"):
-                    self.post(self._to_store, store.Stop(self.now))
+                    self.post(self._to_store, store.StopStore(self.now))
                     self._returned(command.serial)
                 case pod_commands.StopSource(what="poll"):
-                    self.post(self._to_polling, polling.Stop(self.now))
+                    self.post(self._to_polling, polling.StopPolling(self.now))
                     self._returned(command.serial)
                 case (
                     messages.Requested()

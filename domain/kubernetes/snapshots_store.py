@@ -114,17 +114,17 @@ class Delivered(NamedTuple):
     threw: SparkFault | None = None
 
 
-class Stop(NamedTuple):
+class StopStore(NamedTuple):
     """stop(): no timers from now on; runs that were asked for before still happen."""
 
     at: Millis
 
 
-StoreInput: TypeAlias = Subscribe | PodsUpdated | PodsReplaced | NotifySubscribers | Wake | Delivered | Stop
+StoreInput: TypeAlias = Subscribe | PodsUpdated | PodsReplaced | NotifySubscribers | Wake | Delivered | StopStore
 StoreCommand: TypeAlias = Deliver | StopApplication
 
 
-class Run(Enum):
+class RunOrigin(Enum):
     """Where a run comes from."""
 
     TIMER = "timer"
@@ -138,7 +138,7 @@ class Submitted(NamedTuple):
     due: Millis
     order: int
     subscriber: str
-    run: Run
+    run: RunOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Subscriber:
     due: Millis | None
     queue: PVector[Snapshot] = field(default_factory=pvector)
     notifications: int = 0
-    busy: Run | None = None
+    busy: RunOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class _Folding:
                 self.delivered(happening)
             case Subscribe():
                 self.subscribe(happening)
-            case Stop():
+            case StopStore():
                 self.stop()
             case _:
                 assert_never(happening)
@@ -288,7 +288,7 @@ class _Folding:
         if self.stopped and self.subscribers:
             self.threw(STORE, REJECTED)
             return
-        self.submitted += [Submitted(self.now, self.order(), name, Run.NOTIFIED) for name in self.subscribers]
+        self.submitted += [Submitted(self.now, self.order(), name, RunOrigin.NOTIFIED) for name in self.subscribers]
 
     def stop(self) -> None:
         self.stopped = True
@@ -305,12 +305,14 @@ class _Folding:
 
     def next_run(self) -> Submitted | None:
         """Take the earliest run that is due off the schedule, the oldest of equals."""
-        timers = (Submitted(s.due, s.order, s.name, Run.TIMER) for s in self.subscribers.values() if s.due is not None)
+        timers = (
+            Submitted(s.due, s.order, s.name, RunOrigin.TIMER) for s in self.subscribers.values() if s.due is not None
+        )
         ready = [run for run in (*timers, *self.submitted) if run.due <= self.now]
         if not ready:
             return None
         first = min(ready, key=lambda run: (run.due, run.order))
-        if first.run is Run.TIMER:
+        if first.run is RunOrigin.TIMER:
             self.subscribers[first.subscriber] = replace(self.subscribers[first.subscriber], due=None)
         else:
             self.submitted.remove(first)
@@ -319,13 +321,13 @@ class _Folding:
     def run(self, run: Submitted) -> bool:
         """Carry a run out; tells whether it hands something over."""
         subscriber = self.subscribers[run.subscriber]
-        counts = 0 if run.run is Run.OVERTAKEN else 1
+        counts = 0 if run.run is RunOrigin.OVERTAKEN else 1
         subscriber = replace(subscriber, notifications=subscriber.notifications + counts)
         delivers = subscriber.busy is None and subscriber.notifications > 0
         if delivers:
             self.commands.append(Deliver(self.now, subscriber.name, tuple(subscriber.queue)))
             subscriber = replace(subscriber, queue=pvector(), busy=run.run)
-        elif run.run is Run.TIMER:
+        elif run.run is RunOrigin.TIMER:
             subscriber = self.rescheduled(subscriber)
         self.subscribers[run.subscriber] = subscriber
         return delivers
@@ -342,8 +344,8 @@ class _Folding:
         elif end.threw is None or end.threw.exception_class not in FATAL:
             subscriber = replace(subscriber, notifications=subscriber.notifications - 1)
             if subscriber.notifications > 0 and not self.stopped:
-                self.submitted.append(Submitted(self.now, self.order(), subscriber.name, Run.OVERTAKEN))
-            if run is Run.TIMER:
+                self.submitted.append(Submitted(self.now, self.order(), subscriber.name, RunOrigin.OVERTAKEN))
+            if run is RunOrigin.TIMER:
                 subscriber = self.rescheduled(subscriber)
         self.subscribers[subscriber.name] = subscriber
 

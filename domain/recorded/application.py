@@ -27,7 +27,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, Profi
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
 
 NO_TASK: Final = -1
-"""In ``Stage.body_ms``: this task never ended well in the log."""
+"""In ``RecordedStage.body_ms``: this task never ended well in the log."""
 
 
 class Failure(NamedTuple):
@@ -45,7 +45,7 @@ class Copy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RecordedStage:
     """A stage that was run. Its attempts are one piece of work: what was computed again for a loss counts once.
 
     ``body_ms``: for each task, from launch to finish as the driver sees it, without what a fresh executor adds;
@@ -88,7 +88,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RecordedJob:
     """A job: the stages it ran, and what it waited for.
 
     ``after``: jobs that had to end before the driver's program submitted it (of its own thread, as far as pools, groups
@@ -125,7 +125,7 @@ class Leave(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class RecordedExecutor:
     """An executor's life as logged. ``requested_ms``: when it was asked for, as far as that is known (the log says so since
     4.3, or a replay infers it); ``first_task_ms``: None when it never ran one; ``busy_ms``: time in which any task ran."""
 
@@ -175,9 +175,9 @@ class Application:
     ended_ms: Millis
     end_known: bool
     properties: Mapping[str, str]
-    jobs: tuple[Job, ...]
-    stages: tuple[Stage, ...]
-    executors: tuple[Executor, ...]
+    jobs: tuple[RecordedJob, ...]
+    stages: tuple[RecordedStage, ...]
+    executors: tuple[RecordedExecutor, ...]
     profiles: tuple[ResourceProfileAdded, ...] = ()
     driver_ready_ms: Millis | None = None
     turnaround_ms: Millis = 0

@@ -38,7 +38,7 @@ from podtide.domain.base.samples import Sample, median, spread
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.resource_profiles import CORES
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
-from podtide.domain.recorded.application import Executor, Leave
+from podtide.domain.recorded.application import Leave, RecordedExecutor
 from podtide.domain.recorded.stages import FreshTask, StageWork
 
 SPANS_MAX: Final = 64
@@ -75,7 +75,7 @@ def leave_of(reason: str) -> Leave:
 
 
 @dataclass(slots=True, eq=False)
-class Life:
+class ExecutorRecord:
     """One executor while the log is read. ``started``: tasks so far; ``ended``: those of them that ended."""
 
     executor: str
@@ -162,7 +162,7 @@ class Life:
         """Time in which any task ran that ended."""
         return self.busy + sum(until - since for since, until in self.spans) + self.until - self.since
 
-    def record(self, worked: Millis, ended: Millis, requested: Millis | None, task_cpus: float) -> Executor:
+    def record(self, worked: Millis, ended: Millis, requested: Millis | None, task_cpus: float) -> RecordedExecutor:
         """The executor as it is kept; ``ended``: when the application did, ``worked``: when its last job had.
 
         Cores that are not logged are those that its tasks took at most. An executor that is lost after the last job went
@@ -171,7 +171,7 @@ class Life:
         leave = Leave.STAYED if self.removed is None or self.removed >= ended else leave_of(self.reason)
         if leave is Leave.LOST and self.removed is not None and self.removed >= worked:
             leave = Leave.STAYED
-        return Executor(
+        return RecordedExecutor(
             ExecutorId(self.executor), self.host, ProfileId(self.profile), self.cores or int(self.most * task_cpus),
             self.added, self.removed, leave,
             self.reason[:REASON_MAX], requested, self.first_task, self.last_task, max(self.started, self.ended),
@@ -183,23 +183,23 @@ class Fleet:
     """All executors of a log, in the order in which they were heard of."""
 
     def __init__(self) -> None:
-        self.lives: list[Life] = []
-        self.current: dict[str, Life] = {}
+        self.lives: list[ExecutorRecord] = []
+        self.current: dict[str, ExecutorRecord] = {}
         self.task_cpus = 1.0
         self.profile_cpus: dict[int, float] = {}
         self.slots_usual = SLOTS_MAX  # until anything is known: as many as run at once
 
-    def implied(self, executor: str, at: Millis) -> Life:
+    def implied(self, executor: str, at: Millis) -> ExecutorRecord:
         """An executor that runs a task and was never announced (or will be, later)."""
-        life = self.current[executor] = Life(executor, len(self.lives), at, self.slots_usual)
+        life = self.current[executor] = ExecutorRecord(executor, len(self.lives), at, self.slots_usual)
         self.lives.append(life)
         return life
 
-    def add(self, executor: str, at: Millis, host: str, cores: int, profile: int) -> Life:
+    def add(self, executor: str, at: Millis, host: str, cores: int, profile: int) -> ExecutorRecord:
         """An executor registered. One that was only implied is then known; one that is there stays as it is."""
         life = self.current.get(executor)
         if life is None or (life.removed is not None and at > life.removed):
-            life = self.current[executor] = Life(executor, len(self.lives), at, 0)
+            life = self.current[executor] = ExecutorRecord(executor, len(self.lives), at, 0)
             self.lives.append(life)
         elif life.implied:
             life.added = at if life.first_task is None else min(at, life.first_task)
@@ -226,7 +226,7 @@ class Fleet:
 def all_profiles(
     announced: Mapping[ProfileId, ResourceProfileAdded],
     used: Iterable[ProfileId],
-    executors: Sequence[Executor],
+    executors: Sequence[RecordedExecutor],
     at: Millis,
 ) -> tuple[ResourceProfileAdded, ...]:
     """The resource profiles by id. Those that nobody announced have the cores of their executors, the conf's for the rest.

@@ -66,7 +66,7 @@ class JobTraits(NamedTuple):
     description: str = ""
 
 
-class JobSeen(NamedTuple):
+class LoggedJob(NamedTuple):
     """A job as the log has it; ``ended_ms`` is None if it did not end."""
 
     job: int
@@ -75,7 +75,7 @@ class JobSeen(NamedTuple):
     traits: JobTraits = JobTraits()
 
 
-class Span(NamedTuple):
+class SqlSpan(NamedTuple):
     """When an SQL execution began and ended; None where that is not logged."""
 
     began_ms: Millis | None
@@ -97,13 +97,13 @@ class _Unit:
     """Jobs that belong together, in the order of submission."""
 
     number: int
-    jobs: list[JobSeen] = field(default_factory=list)
+    jobs: list[LoggedJob] = field(default_factory=list)
     begins: Millis = 0
     ends: Millis | None = None
     lane: _Lane = field(init=False)
     preds: tuple[_Unit, ...] = ()  # that it waited for, and ...
     follows: tuple[_Unit, ...] = ()  # ... that it came after in its thread, waiting or not
-    sinks: list[JobSeen] = field(default_factory=list)
+    sinks: list[LoggedJob] = field(default_factory=list)
     continued: bool = False
     clocked: bool = False
     thread: int = 0
@@ -132,7 +132,7 @@ class _Lane:
         return lane is other
 
 
-def waited_for(jobs: Iterable[JobSeen], executions: Mapping[int, Span], started_ms: Millis) -> dict[int, Waited]:
+def waited_for(jobs: Iterable[LoggedJob], executions: Mapping[int, SqlSpan], started_ms: Millis) -> dict[int, Waited]:
     """What each job waited for, by job. ``started_ms``: when the application did."""
     ordered = sorted(jobs, key=lambda job: (job.submitted_ms, job.job))
     units = _units(ordered, executions)
@@ -144,7 +144,7 @@ def waited_for(jobs: Iterable[JobSeen], executions: Mapping[int, Span], started_
     return found
 
 
-def _units(jobs: Sequence[JobSeen], executions: Mapping[int, Span]) -> list[_Unit]:
+def _units(jobs: Sequence[LoggedJob], executions: Mapping[int, SqlSpan]) -> list[_Unit]:
     """The units in the order in which they began, with their lanes."""
     units: dict[object, _Unit] = {}
     for job in jobs:
@@ -292,11 +292,11 @@ def _inside(unit: _Unit, started_ms: Millis, found: dict[int, Waited]) -> None:
     """Settle the jobs of a unit; units that it went on from are settled already."""
     name = unit.lane.name if not unit.thread else f"{unit.lane.name} #{unit.thread + 1}"
     before = _last([job for pred in unit.preds for job in pred.sinks])
-    front: dict[int, JobSeen] = {}
-    ends: list[tuple[Millis, int, JobSeen]] = []
-    after_of: dict[int, Sequence[JobSeen]] = {}
+    front: dict[int, LoggedJob] = {}
+    ends: list[tuple[Millis, int, LoggedJob]] = []
+    after_of: dict[int, Sequence[LoggedJob]] = {}
 
-    def end(job: JobSeen) -> None:
+    def end(job: LoggedJob) -> None:
         for one in after_of[job.job]:
             front.pop(one.job, None)
         front[job.job] = job
@@ -320,6 +320,6 @@ def _inside(unit: _Unit, started_ms: Millis, found: dict[int, Waited]) -> None:
     unit.sinks = list(front.values())
 
 
-def _last(jobs: list[JobSeen]) -> tuple[JobSeen, ...]:
+def _last(jobs: list[LoggedJob]) -> tuple[LoggedJob, ...]:
     """At most AFTER_MAX of them, those that ended last."""
     return tuple(sorted(jobs, key=lambda job: job.ended_ms or 0)[-AFTER_MAX:])

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podtide.domain.base.units import Millis
-from podtide.domain.recorded.executors import Life
+from podtide.domain.recorded.executors import ExecutorRecord
 from podtide.domain.recorded.request_times import Registration
 
 IDLE_MAX_MS: Final[Millis] = 86_400_000
@@ -77,7 +77,7 @@ class Times:
             return self.started
         return heard_first if self.first is None else min(heard_first, self.first)
 
-    def ends(self, started: Millis, lives: Iterable[Life], *, several: bool) -> Millis:
+    def ends(self, started: Millis, lives: Iterable[ExecutorRecord], *, several: bool) -> Millis:
         """When the application ended. ``several``: the log holds more than one."""
         if self.ended is not None and self.ended >= started and not several:
             return self.ended
@@ -86,7 +86,7 @@ class Times:
         return max(started, self.clock, tail, self.ended or 0)
 
 
-def place(lives: Iterable[Life], started: Millis, ended: Millis) -> frozenset[int]:
+def place(lives: Iterable[ExecutorRecord], started: Millis, ended: Millis) -> frozenset[int]:
     """Put executors where their tasks say that they were; returns the numbers of those that are strays."""
     strays = set()
     for life in lives:

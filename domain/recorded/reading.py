@@ -1,6 +1,6 @@
 """From events to an application: what happened on the executors that were there is turned into what there is to do.
 
-``Reading`` is told every event of a log in the log's order and keeps, for each stage and executor, what the records of
+``LogReading`` is told every event of a log in the log's order and keeps, for each stage and executor, what the records of
 ``recorded`` need; ``application`` puts them together. Nothing is kept of a task but its length.
 
 Rules that no event states:
@@ -28,11 +28,18 @@ from podtide.domain.base.samples import Sample, median
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
 from podtide.domain.recorded import executors as recorded_executors
-from podtide.domain.recorded.application import Application, Executor, Fresh, Job, Stage, Unknown
-from podtide.domain.recorded.job_dependencies import JobSeen, JobTraits, Span, Waited, waited_for
+from podtide.domain.recorded.application import (
+    Application,
+    Fresh,
+    RecordedExecutor,
+    RecordedJob,
+    RecordedStage,
+    Unknown,
+)
+from podtide.domain.recorded.job_dependencies import JobTraits, LoggedJob, SqlSpan, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
-from podtide.domain.recorded.stages import ROOM_PER_TASK, FreshTask, Room, StageSeen, StageWork
+from podtide.domain.recorded.stages import ROOM_PER_TASK, FreshTask, LoggedStage, Room, StageWork
 from podtide.domain.recorded.unknowns import HOLES
 
 BLOCK_MANAGERS: Final = "block manager removed"
@@ -65,7 +72,7 @@ class Nothing(NamedTuple):
     why: str
 
 
-class Reading:
+class LogReading:
     """What a log has told so far. ``partitioned``: whether tasks have partition ids; ``timeless``: jobs whose events do not
     say when they were submitted; ``strays``: executors that are no part of the application's life."""
 
@@ -86,8 +93,8 @@ class Reading:
         self._jobs: dict[int, JobWork] = {}
         self._active: set[int] = set()
         self._listing: dict[int, list[int]] = {}
-        self._infos: dict[int, StageSeen] = {}
-        self._executions: dict[int, Span] = {}
+        self._infos: dict[int, LoggedStage] = {}
+        self._executions: dict[int, SqlSpan] = {}
         self._room = Room()
 
     # tasks: called for nearly every line of a log
@@ -172,7 +179,7 @@ class Reading:
 
     # stages and jobs
 
-    def stage_submitted(self, seen: StageSeen, at: Millis) -> None:
+    def stage_submitted(self, seen: LoggedStage, at: Millis) -> None:
         """A stage attempt was submitted."""
         seen = _clipped(seen)
         work = self.works.get(seen.stage)
@@ -182,7 +189,7 @@ class Reading:
             work.submit(seen, at)
         self.counts["attempts"] += 1
 
-    def stage_completed(self, seen: StageSeen, submitted: Millis | None, at: Millis, *, failed: bool) -> None:
+    def stage_completed(self, seen: LoggedStage, submitted: Millis | None, at: Millis, *, failed: bool) -> None:
         """A stage attempt was completed. Logs before 2.3 say only here when it had been submitted."""
         seen = _clipped(seen)
         work = self.works.get(seen.stage)
@@ -200,7 +207,7 @@ class Reading:
             self.counts["failed attempts"] += 1
 
     def job_started(
-        self, job: int, at: Millis, stages: Sequence[StageSeen], traits: JobTraits, ids: Sequence[int] = ()
+        self, job: int, at: Millis, stages: Sequence[LoggedStage], traits: JobTraits, ids: Sequence[int] = ()
     ) -> None:
         """A job was submitted. ``ids``: its stages, where that is all that is said of them."""
         listed = tuple(ids) or tuple(seen.stage for seen in stages)
@@ -225,7 +232,7 @@ class Reading:
 
     def _unheard(self, stage: int, attempt: int, at: Millis) -> StageWork:
         """A stage whose submission the log does not have, or not yet."""
-        seen = self._infos.get(stage, StageSeen(stage, attempt, 0))._replace(attempt=attempt)
+        seen = self._infos.get(stage, LoggedStage(stage, attempt, 0))._replace(attempt=attempt)
         work = self.works[stage] = StageWork(seen, at, self._job_of(stage), self._room)
         return work
 
@@ -274,7 +281,7 @@ class Reading:
     def execution_began(self, execution: int, root: int | None, at: Millis) -> None:
         """An SQL execution began; nested ones belong to their root."""
         if root is None or root == execution:
-            self._executions.setdefault(execution, Span(at, None))
+            self._executions.setdefault(execution, SqlSpan(at, None))
 
     def execution_ended(self, execution: int, at: Millis) -> None:
         """An SQL execution ended."""
@@ -284,13 +291,13 @@ class Reading:
 
     # what came of it
 
-    def settle(self, started: Millis, ended: Millis) -> Sequence[recorded_executors.Life]:
+    def settle(self, started: Millis, ended: Millis) -> Sequence[recorded_executors.ExecutorRecord]:
         """Once all has been heard, put executors in their time (``place``); returns those that the application had."""
         self.strays = place(self.fleet.lives, started, ended)
         return self.lives
 
     @property
-    def lives(self) -> Sequence[recorded_executors.Life]:
+    def lives(self) -> Sequence[recorded_executors.ExecutorRecord]:
         """The executors that the application had, in the order in which they were heard of."""
         return [life for life in self.fleet.lives if life.number not in self.strays]
 
@@ -326,7 +333,7 @@ class Reading:
         self.counts["jobs made up"] += made_up
         stages = self._stages(works, jobs)
         waits = waited_for(
-            (JobSeen(job.job, job.submitted, job.ended, job.traits) for job in jobs.values()),
+            (LoggedJob(job.job, job.submitted, job.ended, job.traits) for job in jobs.values()),
             self._executions,
             facts.started_ms,
         )
@@ -356,7 +363,7 @@ class Reading:
                 del self.works[stage]
                 self.counts[STRAY_TASKS] += work.succeeded
 
-    def _stages(self, works: Sequence[StageWork], jobs: Mapping[int, JobWork]) -> list[Stage]:
+    def _stages(self, works: Sequence[StageWork], jobs: Mapping[int, JobWork]) -> list[RecordedStage]:
         """The stages, by submission."""
         parents = frozenset(parent for seen in self._infos.values() for parent in seen.parents)
         parents |= frozenset(parent for work in works for parent in work.seen.parents)
@@ -388,15 +395,15 @@ class Reading:
         return frozenset(rdd for rdd in found if rdd is not None)
 
     def _jobs_done(
-        self, jobs: Mapping[int, JobWork], stages: Sequence[Stage], waits: Mapping[int, Waited]
-    ) -> tuple[Job, ...]:
+        self, jobs: Mapping[int, JobWork], stages: Sequence[RecordedStage], waits: Mapping[int, Waited]
+    ) -> tuple[RecordedJob, ...]:
         """The jobs as they are kept, by submission."""
-        by_job: dict[int, list[Stage]] = {}
+        by_job: dict[int, list[RecordedStage]] = {}
         by_id = {stage.stage: stage for stage in stages}
         for stage in stages:
             by_job.setdefault(stage.job, []).append(stage)
         parents = {parent for seen in self._infos.values() for parent in seen.parents}
-        done: list[Job] = []
+        done: list[RecordedJob] = []
         for job in jobs.values():
             own = by_job.get(job.job, [])
             last = max(
@@ -406,7 +413,7 @@ class Reading:
             needs = tuple(JobStage(one, self._shuffle_of(one, by_id, parents)) for one in job.listed)
             waited, traits = waits[job.job], job.traits
             pool = None if traits.pool is None else traits.pool[:NAME_MAX]
-            record = Job(
+            record = RecordedJob(
                 job.job, job.submitted, job.ended, job.succeeded, tuple(one.stage for one in own), needs, waited.after,
                 waited.think_ms, end_lag, pool, waited.thread, traits.description[:NAME_MAX],
             )  # fmt: skip
@@ -414,7 +421,7 @@ class Reading:
         self.counts["streamed jobs"] = sum(one.clocked for one in waits.values())
         return tuple(done)
 
-    def _shuffle_of(self, stage: int, by_id: Mapping[int, Stage], parents: set[int]) -> int | None:
+    def _shuffle_of(self, stage: int, by_id: Mapping[int, RecordedStage], parents: set[int]) -> int | None:
         """What a stage of a job, run or skipped, writes."""
         if stage in by_id:
             return by_id[stage].shuffle
@@ -431,7 +438,7 @@ class Reading:
         ordered = sorted(known, key=lambda extra: (lives[extra.life].added, extra.life))
         return tuple(Fresh(ExecutorId(lives[extra.life].executor), extra.extra_ms) for extra in ordered)
 
-    def _totals(self, works: Sequence[StageWork], executors: Sequence[Executor]) -> dict[str, int]:
+    def _totals(self, works: Sequence[StageWork], executors: Sequence[RecordedExecutor]) -> dict[str, int]:
         """What was counted, for people and reports."""
         counts = self.counts
         counts["tasks ended"] = sum(life.ended for life in self.fleet.lives)
@@ -446,7 +453,7 @@ class Reading:
         return {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _clipped(seen: StageSeen) -> StageSeen:
+def _clipped(seen: LoggedStage) -> LoggedStage:
     return seen if len(seen.name) <= NAME_MAX else seen._replace(name=seen.name[:NAME_MAX])
 
 
@@ -459,5 +466,5 @@ def _amount(text: str | None) -> float | None:
     return amount if 0 < amount < CPUS_MAX else None
 
 
-def _coming(executor: Executor) -> tuple[Millis, str]:
+def _coming(executor: RecordedExecutor) -> tuple[Millis, str]:
     return executor.added_ms, executor.executor

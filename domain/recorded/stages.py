@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.samples import Pairs
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.recorded.application import NO_TASK, Copy, Failure, Stage
+from podtide.domain.recorded.application import NO_TASK, Copy, Failure, RecordedStage
 
 ROOM_TASKS: Final = 1_000_000
 """Tasks that may be claimed in all without having been seen, and ..."""
@@ -32,7 +32,7 @@ RARE_MAX: Final = 100_000
 """Failures, and copies, that are kept of one stage; more are counted."""
 
 
-class StageSeen(NamedTuple):
+class LoggedStage(NamedTuple):
     """Stage Info, as an event carries it. ``rdd``: the stage's own; ``stores``: those with a storage level."""
 
     stage: int
@@ -88,7 +88,7 @@ class FreshTask(NamedTuple):
 class StageWork:
     """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended."""
 
-    seen: StageSeen
+    seen: LoggedStage
     at: InitVar[Millis]
     job: int | None
     room: Room
@@ -120,7 +120,7 @@ class StageWork:
         self.last = StageAttempt(self.base, at)
         self.attempts = {self.base: self.last}
 
-    def submit(self, seen: StageSeen, at: Millis) -> StageAttempt:
+    def submit(self, seen: LoggedStage, at: Millis) -> StageAttempt:
         """An attempt was submitted; or one that is known already, if events are out of order."""
         attempt = self.attempts.get(seen.attempt)
         if attempt is None:
@@ -259,7 +259,7 @@ class StageWork:
             return None
         return -1 - seen.stage if seen.rdd is None else seen.rdd
 
-    def stage(self, job: int, shuffle: int | None, submit_lag: Millis, launch_lag: Millis) -> Stage:
+    def stage(self, job: int, shuffle: int | None, submit_lag: Millis, launch_lag: Millis) -> RecordedStage:
         """The stage as it is kept."""
         seen, first, done = self.seen, self.attempts[self.base], self.done()
         ends = [one.completed for one in self.attempts.values() if one.completed is not None]
@@ -269,7 +269,7 @@ class StageWork:
         # Logs that were edited have ends long before the stage was submitted: they say nothing of its completion.
         if done.completed is not None and max(0, done.submitted) <= done.last_end <= done.completed:
             finish_lag = done.completed - done.last_end
-        return Stage(
+        return RecordedStage(
             seen.stage, job, seen.name, ProfileId(seen.profile), first.submitted, max(completed, first.submitted),
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,
             tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts), self.recomputed, self.run_ms,

@@ -24,7 +24,7 @@ from typing import Final, assert_never
 from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Description, Life, NodeGroup, Shape, Stage
+from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Description, Life, NodeGroup, PodShape, PodStage
 from podtide.domain.jvm.quantities import parse_quantity
 from podtide.domain.rerun import plan as plans
 from podtide.domain.rerun.behaviour import Behaviour
@@ -70,7 +70,7 @@ def fitted_to(
     """The cluster with pods that request what the plan's executors are."""
     amount = parse_quantity((conf.raw(REQUEST_CORES) or "").strip())
     cpu_millis = None if amount is None or not 0 < amount <= _HUGE else max(1, int(amount * Decimal(1000)))
-    pods = {profile: Shape(shape.cores * 1_000, max(1, shape.memory_mib)) for profile, shape in shapes.items()}
+    pods = {profile: PodShape(shape.cores * 1_000, max(1, shape.memory_mib)) for profile, shape in shapes.items()}
     if cpu_millis is not None:  # Spark asks the conf for the default profile alone
         pods[DEFAULT_PROFILE] = replace(pods[DEFAULT_PROFILE], cpu_millis=cpu_millis)
     executors = replace(
@@ -93,7 +93,7 @@ def with_faults(cluster: Description, faults: Faults) -> Description:
     if faults.spot_per_hour > 0:
         taken = {stage.name for stage in stages}
         name = next(name for name in chain((_SPOT,), (f"{_SPOT}-{n}" for n in count(2))) if name not in taken)
-        evicted = Stage(name, Life.REGISTERED, Life.EVICTED, per_hour=faults.spot_per_hour, message=_TAKEN)
+        evicted = PodStage(name, Life.REGISTERED, Life.EVICTED, per_hour=faults.spot_per_hour, message=_TAKEN)
         stages = (*stages, evicted)
     api = cluster.api
     if faults.quota is not None:

@@ -46,7 +46,7 @@ class Loss(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Containers:
+class ContainerBehaviour:
     """How containers come and go on YARN, apart from the heartbeats, which are the application master's own.
 
     ``startup``: from the moment at which the master launches an executor in its container to its registration.
@@ -74,4 +74,4 @@ class Behaviour:
     removal_ms: tuple[Millis, ...] = ()
     losses: tuple[Loss, ...] = ()
     capacity: int | None = None
-    containers: Containers | None = None
+    containers: ContainerBehaviour | None = None

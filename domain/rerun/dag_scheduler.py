@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
-from podtide.domain.recorded.application import Application, Stage
-from podtide.domain.rerun.rows import JobRow, Kind, Pool, StagePhase, StageRow, TaskSet
+from podtide.domain.recorded.application import Application, RecordedStage
+from podtide.domain.rerun.rows import Pool, RerunJob, RerunKind, RerunStage, StagePhase, TaskSet
 from podtide.domain.rerun.task_scheduler import TaskScheduler
 
 
@@ -23,7 +23,7 @@ def _profile_served(profile: ProfileId, profiles_served: Mapping[ProfileId, int]
     return profile if profiles_served is None or profile in profiles_served else next(iter(profiles_served))
 
 
-def _with_tries(stage: Stage) -> Stage:
+def _with_tries(stage: RecordedStage) -> RecordedStage:
     """The stage in which the last try of a task that never succeeded is its length: its tries held their slots, too."""
     last = {task: after for task, after in stage.failures if task < stage.tasks and stage.body_ms[task] < 0}
     if not last:
@@ -59,11 +59,11 @@ class DagScheduler:
         self._later = scheduler.agenda.later
         self._thinks = thinks
         self.stages = {
-            row.stage: StageRow(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
+            row.stage: RerunStage(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
         }
-        self._writers: dict[int, list[StageRow]] = {}
-        self._jobs = {job.job: JobRow(job) for job in app.jobs}
-        self._followers: dict[int, list[JobRow]] = {}
+        self._writers: dict[int, list[RerunStage]] = {}
+        self._jobs = {job.job: RerunJob(job) for job in app.jobs}
+        self._followers: dict[int, list[RerunJob]] = {}
         self._unpersists: dict[int, list[tuple[Millis, int]]] = {}
         self._link(boot_ms)
 
@@ -85,7 +85,7 @@ class DagScheduler:
             )
             for parent in row.parents:
                 parent.children.append(row)
-        first: list[JobRow] = []
+        first: list[RerunJob] = []
         for job in self.app.jobs:
             state = self._jobs[job.job]
             state.rows = tuple(self.stages[stage] for stage in job.stages if stage in self.stages)
@@ -104,14 +104,14 @@ class DagScheduler:
         self._plan_unpersists()
         self._link_caches()
         if not self._scheduler.is_open:
-            self._later(boot_ms + self._plan.registered_wait_ms, Kind.OPEN, None)
+            self._later(boot_ms + self._plan.registered_wait_ms, RerunKind.OPEN, None)
 
     def thought(self, now: Millis) -> None:
         """The driver is ready for its first jobs: at their time in the log, or now where its start is part of the model."""
         first, self._first = self._first, []
         least = min((job.recorded.think_ms for job in first), default=0) if self._thinks else 0
         for job in first:
-            self._later(max(now, now + job.recorded.think_ms - least), Kind.JOB, job)
+            self._later(max(now, now + job.recorded.think_ms - least), RerunKind.JOB, job)
 
     def _link_caches(self) -> None:
         """The first stage with an RDD computes and stores it; later ones read it, wherever it is."""
@@ -120,7 +120,7 @@ class DagScheduler:
             row.stores = tuple(rdd for rdd in row.recorded.stores if rdd not in taken)
             taken.update(row.stores)
 
-    def _parents_of(self, stage: int, shuffles: Mapping[int, int], child: StageRow) -> tuple[StageRow, ...]:
+    def _parents_of(self, stage: int, shuffles: Mapping[int, int], child: RerunStage) -> tuple[RerunStage, ...]:
         """The rows that write what a parent stage stands for: itself, or (it was skipped) who wrote its shuffle before."""
         if stage in self.stages:
             return (self.stages[stage],)
@@ -129,7 +129,7 @@ class DagScheduler:
         earlier = [row for row in rows if row.recorded.stage < child.recorded.stage]
         return tuple(earlier[-1:])
 
-    def start_job(self, job: JobRow, at: Millis) -> None:
+    def start_job(self, job: RerunJob, at: Millis) -> None:
         """The job is submitted, and those of its stages whose parents are there."""
         job.started_ms = at
         self._scheduler.say(JobStart(at, job.recorded.job, job.recorded.needs))
@@ -139,24 +139,24 @@ class DagScheduler:
         if not job.left:
             self._finish_job(job, at)
 
-    def _finish_job(self, job: JobRow, at: Millis) -> None:
+    def _finish_job(self, job: RerunJob, at: Millis) -> None:
         recorded = job.recorded
         lag = recorded.end_lag_ms
         if not job.rows and recorded.ended_ms is not None:
             lag = recorded.ended_ms - recorded.submitted_ms  # nothing ran: it took what it took
-        self._later(at + max(0, lag), Kind.JOB_ENDS, job)
+        self._later(at + max(0, lag), RerunKind.JOB_ENDS, job)
 
-    def end_job(self, job: JobRow, at: Millis) -> None:
+    def end_job(self, job: RerunJob, at: Millis) -> None:
         """The driver has the result of the job: those that come after it follow."""
         job.ended_ms = at
         self.jobs_left -= 1
         self._scheduler.say(JobEnd(at, job.recorded.job))
         for after, rdd in self._unpersists.get(job.recorded.job, ()):
-            self._later(at + after, Kind.UNPERSIST, None, rdd)
+            self._later(at + after, RerunKind.UNPERSIST, None, rdd)
         for follower in self._followers.get(job.recorded.job, ()):
             follower.waits -= 1
             if not follower.waits:
-                self._later(at + max(0, follower.recorded.think_ms), Kind.JOB, follower)
+                self._later(at + max(0, follower.recorded.think_ms), RerunKind.JOB, follower)
         if self.done:
             self.ended_ms = at
 
@@ -166,12 +166,12 @@ class DagScheduler:
         for at, rdd in self.app.unpersisted:
             place = bisect_right(ends, (at, NEVER)) - 1
             if place < 0:
-                self._later(max(0, at - self.app.started_ms), Kind.UNPERSIST, None, rdd)
+                self._later(max(0, at - self.app.started_ms), RerunKind.UNPERSIST, None, rdd)
             else:
                 ended, job = ends[place]
                 self._unpersists.setdefault(job, []).append((at - ended, rdd))
 
-    def want(self, row: StageRow, at: Millis, *, lag_ms: Millis) -> None:
+    def want(self, row: RerunStage, at: Millis, *, lag_ms: Millis) -> None:
         """submitStage: the stage when its parents are there, else whatever of these nobody has asked for."""
         todo = [(row, lag_ms)]
         while todo:
@@ -181,7 +181,7 @@ class DagScheduler:
             missing = [parent for parent in one.parents if not parent.there]
             if not missing:
                 one.phase = StagePhase.COMING
-                self._later(at + max(0, lag), Kind.SUBMIT, one)
+                self._later(at + max(0, lag), RerunKind.SUBMIT, one)
                 continue
             one.phase = StagePhase.WAITING
             todo.extend(
@@ -190,11 +190,11 @@ class DagScheduler:
                 if parent.phase is StagePhase.IDLE and (parent.ever or self._is_due(parent))
             )
 
-    def _is_due(self, row: StageRow) -> bool:
+    def _is_due(self, row: RerunStage) -> bool:
         job = self._jobs.get(row.priority)
         return job is not None and job.started_ms != NEVER
 
-    def submit(self, row: StageRow, at: Millis) -> None:
+    def submit(self, row: RerunStage, at: Millis) -> None:
         """submitMissingTasks: a new attempt of the stage, unless output of its parents was lost meanwhile."""
         if not all(parent.there for parent in row.parents):  # lost on the way
             row.phase = StagePhase.IDLE
@@ -229,13 +229,13 @@ class DagScheduler:
         if not first:
             self._scheduler.tasks_again += attempt.total
         if attempt.total:
-            self._later(at + max(0, recorded.launch_lag_ms if first else 0), Kind.READY, attempt)
+            self._later(at + max(0, recorded.launch_lag_ms if first else 0), RerunKind.READY, attempt)
         else:
             # No task of it ended well in the log: it takes the time that it took there.
-            self._later(at + max(0, recorded.completed_ms - recorded.submitted_ms), Kind.COMPLETE, row)
+            self._later(at + max(0, recorded.completed_ms - recorded.submitted_ms), RerunKind.COMPLETE, row)
         self._scheduler.note_phase(at)
 
-    def _pool_of(self, row: StageRow) -> Pool:
+    def _pool_of(self, row: RerunStage) -> Pool:
         job = self._jobs.get(row.priority)
         name = (job.recorded.pool or "default") if self._plan.fair and job is not None else ""
         pool = self._scheduler.pools.get(name)
@@ -243,11 +243,11 @@ class DagScheduler:
             pool = self._scheduler.pools[name] = Pool(name)
         return pool
 
-    def all_there(self, row: StageRow, at: Millis) -> None:
+    def all_there(self, row: RerunStage, at: Millis) -> None:
         """All of its partitions are there: the stage completes a moment later."""
-        self._later(at + max(0, row.recorded.finish_lag_ms), Kind.COMPLETE, row)
+        self._later(at + max(0, row.recorded.finish_lag_ms), RerunKind.COMPLETE, row)
 
-    def complete(self, row: StageRow, at: Millis) -> None:
+    def complete(self, row: RerunStage, at: Millis) -> None:
         """markStageAsFinished: the stages that read its output follow, and perhaps its job ends."""
         attempt = row.attempt
         if attempt is None or row.phase is not StagePhase.RUNNING:

@@ -15,7 +15,7 @@ from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.ledger.ledger import LIMITS, Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import ExecutorRow, Standing
+from podtide.domain.rerun.rows import RerunExecutor, Standing
 from podtide.domain.rerun.tasks import Tasks
 
 NONE_MISSING: Final = (0,) * len(LIMITS)
@@ -72,7 +72,7 @@ class ExecutorAccounts:
         self.ledger.cancelled(key, now)
         self.coming[self.profiles[key]] -= 1
 
-    def register(self, key: int, executor: ExecutorId, now: Millis, *, slots: int) -> ExecutorRow:
+    def register(self, key: int, executor: ExecutorId, now: Millis, *, slots: int) -> RerunExecutor:
         """It registered with the driver; tasks may start as soon as there are enough of the first executors."""
         profile = self.profiles[key]
         self.coming[profile] -= 1
@@ -85,13 +85,13 @@ class ExecutorAccounts:
             self.tasks.open(now)
         return self.tasks.executors[row]
 
-    def stop_offering(self, executor: ExecutorRow, now: Millis) -> None:
+    def stop_offering(self, executor: RerunExecutor, now: Millis) -> None:
         """It is told to go: it finishes what it runs, and counts no longer."""
         self.tasks.stop_offering(executor)
         self.there[executor.profile] -= 1
         self.ledger.told_to_go(executor.key, now)
 
-    def remove(self, executor: ExecutorRow, now: Millis, *, lost: bool) -> None:
+    def remove(self, executor: RerunExecutor, now: Millis, *, lost: bool) -> None:
         """The driver knows that it is gone."""
         if executor.standing is Standing.ACTIVE:
             self.there[executor.profile] -= 1

@@ -28,7 +28,7 @@ from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.yarn_messages import MasterRegistered
 from podtide.domain.rerun.engine_manager import EngineSteps
 from podtide.domain.yarn import allocator as yarn
-from podtide.domain.yarn.reporter import Stage
+from podtide.domain.yarn.reporter import ReporterStage
 from podtide.domain.yarn.side import YarnSideState
 
 DEPLOY_MODE: Final = "spark.submit.deployMode"
@@ -160,7 +160,7 @@ class Heartbeats(EngineSteps):
         """Whether the reporter's next beats change nothing, as long as nothing else happens."""
         side = self._side
         allocator, reporter = side.allocator, side.reporter
-        if reporter.stage is not Stage.SLEEPING or reporter.until is None or side.beating or side.held:
+        if reporter.stage is not ReporterStage.SLEEPING or reporter.until is None or side.beating or side.held:
             return False
         if (allocator.pending or allocator.rows.loss_asked) and reporter.interval_ms < self._yarn.reporter.heartbeat_ms:
             return False

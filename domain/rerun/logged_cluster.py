@@ -23,14 +23,14 @@ from podtide.domain.base.randomness import HOUR_MS, Constant, log, split, stream
 from podtide.domain.base.units import LAST_MS, ExecutorId, Millis
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said
-from podtide.domain.fakes.yarn.description import Executors, Manager, Master, Nodes, Queue, YarnDescription
+from podtide.domain.fakes.yarn.description import Manager, Master, Nodes, Queue, YarnDescription, YarnExecutors
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion, ContainerId, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ReleaseContainers, ResourcesAnswered
-from podtide.domain.rerun.behaviour import Behaviour, Containers
+from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour
 from podtide.domain.rerun.heartbeats import DescribedCluster
 from podtide.domain.rerun.plan import Faults
 from podtide.domain.rerun.start_up import Starts
@@ -61,7 +61,7 @@ def assumed_cluster(behaviour: Behaviour, faults: Faults, container: Resource) -
         latency=NOW, heartbeat_ms=GRANT_MS, node_delay=0, rack_delay=0, anywhere_per_heartbeat=_MANY, minimum_mib=1,
         dominant=False,
     )  # fmt: skip
-    executors = Executors(launch=NOW, localize=NOW, localized=NOW, start=NOW, drain=NOW, exit=NOW, rpc=NOW)
+    executors = YarnExecutors(launch=NOW, localize=NOW, localized=NOW, start=NOW, drain=NOW, exit=NOW, rpc=NOW)
     nodes = (Nodes("assumed", 1, _HUGE),)
     return YarnDescription(nodes, queue=queue, manager=manager, executors=executors, master=Master(registers=NOW))
 
@@ -71,11 +71,11 @@ def queue_of(count: int, container: Resource) -> Queue:
     return Queue(count * container.memory_mib, count * container.vcores)
 
 
-def containers_of(behaviour: Behaviour) -> Containers:
+def containers_of(behaviour: Behaviour) -> ContainerBehaviour:
     """How containers come and go; of an application that did not run on YARN, as its executors did."""
     if behaviour.containers is not None:
         return behaviour.containers
-    return Containers(behaviour.startup, behaviour.removal_ms or (0,))
+    return ContainerBehaviour(behaviour.startup, behaviour.removal_ms or (0,))
 
 
 class _Guest(NamedTuple):

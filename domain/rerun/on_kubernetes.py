@@ -24,7 +24,7 @@ from podtide.domain.rerun.engine_manager import EngineManager, EngineSteps
 from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import ExecutorRow
+from podtide.domain.rerun.rows import RerunExecutor
 
 _PENDING: Final = frozenset({Bound.PENDING_LIMIT, Bound.PENDING_LIMIT_PROFILE})
 _NO_CALLS: Final = (
@@ -40,7 +40,7 @@ class _PodCluster:
         assert plan.cluster is not None
         config = plan.kubernetes.kubernetes
         allocation = config.allocation
-        application = worlds.Application("rerun", allocation.pod_name_prefix, allocation.namespace)
+        application = worlds.FakeApplication("rerun", allocation.pod_name_prefix, allocation.namespace)
         self.world = worlds.begin(plan.cluster, seed, now, sources=config.sources, application=application)
 
     def due(self) -> Millis:
@@ -124,7 +124,7 @@ class Pods(EngineManager):
                 self.accounts.refuse(key)
                 self._key_of[executor] = -1
 
-    def _register(self, executor: ExecutorId, now: Millis) -> ExecutorRow | None:
+    def _register(self, executor: ExecutorId, now: Millis) -> RerunExecutor | None:
         if executor not in self._key_of:  # a pod that somebody else creates (a StatefulSet's)
             self._key_of[executor] = self.accounts.request(self._profile_of.get(executor, DEFAULT_PROFILE), now)
         row = super()._register(executor, now)

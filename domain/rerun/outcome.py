@@ -1,6 +1,6 @@
 """What comes of running an application again: figures, the ledger, the waiting, and the curve of executors.
 
-An ``RerunOutcome`` is one simulated run under one plan and one seed; ``Point``s are its curve. Times count from the
+An ``RerunOutcome`` is one simulated run under one plan and one seed; ``CurvePoint``s are its curve. Times count from the
 application's start.
 """
 
@@ -14,7 +14,7 @@ from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """The application at a moment; each holds until the next. Sums over all resource profiles.
 
     ``needed``: executors that its tasks could keep busy; ``target``: asked for; ``pending``: on their way; ``running``:
@@ -77,7 +77,7 @@ class RerunOutcome:
     ledger: Mapping[SpendCause, Millis]
     waiting: Mapping[Limit, float]
     billed_by_profile: Mapping[ProfileId, Millis] = field(default_factory=dict)
-    curve: tuple[Point, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
     stages: tuple[StageTimes, ...] = ()
     decisions: tuple[Decision, ...] = ()
     tasks_run: int = 0

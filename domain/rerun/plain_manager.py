@@ -31,7 +31,7 @@ _SPOT: Final = 11
 _REMOVAL: Final = 12
 
 
-class Leaving(NamedTuple):
+class PlainRemoval(NamedTuple):
     """An executor's removal to come. ``lost``: by nobody's wish."""
 
     at: Millis
@@ -69,7 +69,7 @@ class Plain:
         self._boot = behaviour.boot_ms
         self._booted = False
         self._row: dict[int, int] = {}  # ordinal of request to row
-        self._leaving: list[Leaving] = []
+        self._leaving: list[PlainRemoval] = []
         self._losses = {loss.ordinal: loss.after_ms for loss in behaviour.losses}
         self._removals = 0
         self._removal_luck = split(stream(seed), _REMOVAL)
@@ -158,7 +158,7 @@ class Plain:
             return False
         self.accounts.stop_offering(known, now)
         self.present -= 1  # its room is free when it is told to go; the driver hears of it later
-        heappush(self._leaving, Leaving(now + self._removal_ms(), known.row, lost=False))
+        heappush(self._leaving, PlainRemoval(now + self._removal_ms(), known.row, lost=False))
         return True
 
     def _removal_ms(self) -> Millis:
@@ -193,10 +193,10 @@ class Plain:
             spot = int(-log(1.0 - u) / self.plan.faults.spot_per_hour * HOUR_MS)
             loss = spot if loss is None else min(loss, spot)
         if loss is not None and now + loss < LAST_MS:
-            heappush(self._leaving, Leaving(now + max(1, loss), row, lost=True))
+            heappush(self._leaving, PlainRemoval(now + max(1, loss), row, lost=True))
         return ExecutorAdded(now, executor, profile)
 
-    def _remove(self, leaving: Leaving, now: Millis) -> list[ListenerEvent]:
+    def _remove(self, leaving: PlainRemoval, now: Millis) -> list[ListenerEvent]:
         tasks = self.tasks
         executor = tasks.executors[leaving.row]
         if executor.standing is Standing.GONE:

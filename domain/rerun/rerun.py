@@ -14,12 +14,12 @@ from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.config import TICK_INTERVAL_MS
-from podtide.domain.recorded.application import Application, Job
+from podtide.domain.recorded.application import Application, RecordedJob
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.on_kubernetes import Pods
 from podtide.domain.rerun.on_yarn import Yarn
-from podtide.domain.rerun.outcome import Point, RerunOutcome, StageTimes
+from podtide.domain.rerun.outcome import CurvePoint, RerunOutcome, StageTimes
 from podtide.domain.rerun.plain_manager import Plain
 from podtide.domain.rerun.plan import Plan
 
@@ -70,7 +70,7 @@ class _Rerun:
         self.tasks = self.manager.tasks
         if self.manager.core is not None:
             self.manager.core.watch = watch
-        self.curve: list[Point] = []
+        self.curve: list[CurvePoint] = []
         self.mixed = False
         completed = {stage.stage: stage.completed_ms for stage in app.stages}
         last = max((_last(job, completed) for job in app.jobs), default=app.started_ms)
@@ -126,7 +126,7 @@ class _Rerun:
         self.ledger.shortage(now, missing)
         if self.watch:
             needs = self.manager.needs()
-            point = Point(
+            point = CurvePoint(
                 now,
                 sum(one.needed for one in needs),
                 sum(self.manager.target().values()),
@@ -183,7 +183,7 @@ class _Rerun:
         ]
 
 
-def _last(job: Job, completed: Mapping[int, Millis]) -> Millis:
+def _last(job: RecordedJob, completed: Mapping[int, Millis]) -> Millis:
     """When the job ended; one without an end in the log is over when the last of its stages is."""
     if job.ended_ms is not None:
         return job.ended_ms

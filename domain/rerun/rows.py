@@ -9,10 +9,10 @@ from heapq import heappush
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.recorded.application import Job, Stage
+from podtide.domain.recorded.application import RecordedJob, RecordedStage
 
 NOBODY: Final = -1
-"""In ``StageRow.holder``: nobody holds the output of this partition."""
+"""In ``RerunStage.holder``: nobody holds the output of this partition."""
 
 
 class Standing(IntEnum):
@@ -24,7 +24,7 @@ class Standing(IntEnum):
 
 
 @dataclass(slots=True, eq=False)
-class ExecutorRow:
+class RerunExecutor:
     """An executor that registered. ``free``: slots with nothing to do; ``change``, ``ended``: what nobody heard yet."""
 
     row: int
@@ -72,19 +72,19 @@ class StagePhase(IntEnum):
 
 
 @dataclass(slots=True, eq=False)
-class StageRow:
+class RerunStage:
     """A stage. ``done``: which partitions are there; ``missing``: how many are not; ``holder``: on whose disk they are."""
 
-    recorded: Stage
+    recorded: RecordedStage
     profile: ProfileId
     done: bytearray = field(init=False)
     ever: bool = False  # completed at least once
     on: set[int] = field(default_factory=set)  # executors that hold output of it
     missing: int = field(init=False)
     holder: array[int] | None = field(init=False)
-    parents: tuple[StageRow, ...] = ()
+    parents: tuple[RerunStage, ...] = ()
     stores: tuple[int, ...] = ()  # RDDs that it is the first to compute and to cache
-    children: list[StageRow] = field(default_factory=list)
+    children: list[RerunStage] = field(default_factory=list)
     phase: StagePhase = StagePhase.IDLE
     attempts: int = 0
     attempt: TaskSet | None = None
@@ -113,7 +113,7 @@ class TaskSet:
     ended. ``simple``: its tasks can be started and ended without a second look.
     """
 
-    stage: StageRow
+    stage: RerunStage
     number: int
     parts: list[int] | None
     pool: Pool
@@ -159,18 +159,18 @@ class TaskSet:
 
 
 @dataclass(slots=True, eq=False)
-class JobRow:
+class RerunJob:
     """A job. ``left``: its own stages that have not completed; ``waits``: jobs that it comes after."""
 
-    recorded: Job
-    rows: tuple[StageRow, ...] = ()
+    recorded: RecordedJob
+    rows: tuple[RerunStage, ...] = ()
     left: set[int] = field(default_factory=set)
     waits: int = 0
     started_ms: Millis = NEVER
     ended_ms: Millis = NEVER
 
 
-class Kind(IntEnum):
+class RerunKind(IntEnum):
     """What is due; those due at once happen in this order."""
 
     COMPLETE = 0
@@ -188,16 +188,16 @@ class Due(NamedTuple):
     """Something that happens at a time: ``what`` is a job, a stage or a task set, ``task`` one of its tasks, or an RDD."""
 
     at: Millis
-    kind: Kind
+    kind: RerunKind
     serial: int
-    what: JobRow | StageRow | TaskSet | None
+    what: RerunJob | RerunStage | TaskSet | None
     task: int = 0
 
 
 class Agenda(list[Due]):
     """What is due, as a heap."""
 
-    def later(self, at: Millis, kind: Kind, what: JobRow | StageRow | TaskSet | None, task: int = 0) -> None:
+    def later(self, at: Millis, kind: RerunKind, what: RerunJob | RerunStage | TaskSet | None, task: int = 0) -> None:
         """Put something on the agenda."""
         self._serial += 1
         heappush(self, Due(at, kind, self._serial, what, task))

@@ -24,7 +24,7 @@ from podtide.domain.protocol.stimuli import MOVED_MAX, ListenerEvent, Move, Task
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import NOBODY, Agenda, ExecutorRow, Kind, Pool, Standing, TaskSet
+from podtide.domain.rerun.rows import NOBODY, Agenda, Pool, RerunExecutor, RerunKind, Standing, TaskSet
 
 SHIFT: Final = 24
 """A task's end in the heap is one number: its time, and in the lowest bits its slot."""
@@ -55,14 +55,14 @@ class TaskScheduler:
         self.agenda = agenda
         self.now: Millis = 0
         self.said: list[ListenerEvent] = []
-        self.executors: list[ExecutorRow] = []
-        self.by_id: dict[ExecutorId, ExecutorRow] = {}
+        self.executors: list[RerunExecutor] = []
+        self.by_id: dict[ExecutorId, RerunExecutor] = {}
         self.waiting: dict[ProfileId, int] = {}
         self.running: dict[ProfileId, int] = {}
         self.tasks_run = 0
         self.tasks_again = 0
         self.busy = 0
-        self.flips: list[ExecutorRow] | None = None
+        self.flips: list[RerunExecutor] | None = None
         self._names: set[ExecutorId] = set()
         self._idle_ms = NEVER if plan.dynamic is None else plan.dynamic.idle_timeout_ms
         self.is_open = plan.registered_ratio <= 0
@@ -76,10 +76,10 @@ class TaskScheduler:
         self.slot_began: list[Millis] = []
         self.slot_index: list[int] = []
         self.slot_run: list[TaskSet | None] = []
-        self.slot_executor: list[ExecutorRow] = []
-        self.free: dict[ProfileId, list[ExecutorRow]] = {}
+        self.slot_executor: list[RerunExecutor] = []
+        self.free: dict[ProfileId, list[RerunExecutor]] = {}
         self.moved: list[TaskSet] = []
-        self.turned: list[ExecutorRow] = []
+        self.turned: list[RerunExecutor] = []
         self.outputs: list[tuple[ExecutorId, int]] = []
         self._tracking = plan.dynamic is not None and plan.dynamic.shuffle_tracking
         self.pools: dict[str, Pool] = {}
@@ -105,7 +105,7 @@ class TaskScheduler:
             raise OverflowError("more slots than a simulation has room for")
         self.ledger.registered(key, at, slots)
         self.ledger.idle(key, at, self._timeout_at(at))
-        known = ExecutorRow(row, key, executor, profile, first, slots, at)
+        known = RerunExecutor(row, key, executor, profile, first, slots, at)
         self.executors.append(known)
         self.by_id[executor] = known
         self._names.add(executor)
@@ -115,7 +115,7 @@ class TaskScheduler:
         self.slot_run.extend([None] * slots)
         self.slot_executor.extend([known] * slots)
 
-    def ready(self, executor: ExecutorRow, at: Millis) -> None:
+    def ready(self, executor: RerunExecutor, at: Millis) -> None:
         """The executor can be given tasks."""
         self.now = max(self.now, at)
         if self.is_open:
@@ -123,13 +123,13 @@ class TaskScheduler:
         self._into_free(executor)
         self.offer(at)
 
-    def stop_offering(self, executor: ExecutorRow) -> None:
+    def stop_offering(self, executor: RerunExecutor) -> None:
         """It is offered nothing any more."""
         if executor.standing is Standing.ACTIVE:
             executor.standing = Standing.LEAVING
             self.out_of_free(executor)
 
-    def settle(self, executor: ExecutorRow, at: Millis) -> None:
+    def settle(self, executor: RerunExecutor, at: Millis) -> None:
         """Say in the ledger what an executor's tasks came to, at its end or the application's."""
         if executor.standing is not Standing.GONE:
             executor.until = at
@@ -202,7 +202,7 @@ class TaskScheduler:
                 self._random = state
                 self._start_on(free[last - wanted + 1 :], profile, now)
 
-    def _start_on(self, executors: list[ExecutorRow], profile: ProfileId, now: Millis) -> None:
+    def _start_on(self, executors: list[RerunExecutor], profile: ProfileId, now: Millis) -> None:
         """One task on each, of whichever task set is next."""
         begun = 0
         while begun < len(executors):
@@ -233,12 +233,12 @@ class TaskScheduler:
                             self.start(attempt, (executor,), now)
 
     @staticmethod
-    def _swap(free: list[ExecutorRow], a: int, b: int) -> None:
+    def _swap(free: list[RerunExecutor], a: int, b: int) -> None:
         one, other = free[a], free[b]
         free[a], free[b] = other, one
         one.place, other.place = b, a
 
-    def start(self, attempt: TaskSet, executors: Sequence[ExecutorRow], began: Millis) -> None:
+    def start(self, attempt: TaskSet, executors: Sequence[RerunExecutor], began: Millis) -> None:
         """The next tasks of a task set begin, one in a free slot of each executor. There are as many: those that wait once
         more, which are given one at a time, or those that never started.
 
@@ -280,7 +280,7 @@ class TaskScheduler:
                     turned.append(executor)
                 executor.change += 1
             if copies and index in copies:
-                self.agenda.later(began + copies.pop(index), Kind.COPY, attempt, index)
+                self.agenda.later(began + copies.pop(index), RerunKind.COPY, attempt, index)
         count = len(executors)
         attempt.running += count
         attempt.pool.running += count
@@ -298,7 +298,7 @@ class TaskScheduler:
         self._freshened += 1
         return samples[self.draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
 
-    def works(self, executor: ExecutorRow, at: Millis) -> None:
+    def works(self, executor: RerunExecutor, at: Millis) -> None:
         """An executor has its first task."""
         self.busy += 1
         self.ledger.busy(executor.key, at)
@@ -307,7 +307,7 @@ class TaskScheduler:
         if self.flips is not None:
             self.flips.append(executor)
 
-    def rests(self, executor: ExecutorRow, at: Millis) -> None:
+    def rests(self, executor: RerunExecutor, at: Millis) -> None:
         """An executor has no task any more."""
         self.busy -= 1
         self.ledger.idle(executor.key, at, self._timeout_at(at))
@@ -316,7 +316,7 @@ class TaskScheduler:
         if self.flips is not None:
             self.flips.append(executor)
 
-    def out_of_free(self, executor: ExecutorRow) -> None:
+    def out_of_free(self, executor: RerunExecutor) -> None:
         """The executor is not among those with a free slot any more."""
         if executor.place >= 0:
             free = self.free[executor.profile]
@@ -324,14 +324,14 @@ class TaskScheduler:
             free.pop()
             executor.place = NOBODY
 
-    def _into_free(self, executor: ExecutorRow) -> None:
+    def _into_free(self, executor: RerunExecutor) -> None:
         if executor.place < 0 and executor.standing is Standing.ACTIVE and executor.free:
             free = self.free.setdefault(executor.profile, [])
             executor.place = len(free)
             free.append(executor)
 
     def leave_slot(
-        self, slot: int, executor: ExecutorRow, at: Millis, *, goes_on: bool = False, told: bool = True
+        self, slot: int, executor: RerunExecutor, at: Millis, *, goes_on: bool = False, told: bool = True
     ) -> None:
         """A slot is empty. ``told``: the end that emptied it is told in sum; ``goes_on``: it is filled again at once."""
         self.slot_end[slot] = -1
@@ -352,7 +352,7 @@ class TaskScheduler:
         if self._barriers and not goes_on:
             self.offer(at)
 
-    def offer_one(self, executor: ExecutorRow, at: Millis) -> None:
+    def offer_one(self, executor: RerunExecutor, at: Millis) -> None:
         """makeOffers(executor): its free slots alone."""
         if executor.standing is Standing.ACTIVE and self.is_open:
             while executor.free:

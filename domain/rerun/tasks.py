@@ -30,11 +30,11 @@ from podtide.domain.rerun.rows import (
     NOBODY,
     Agenda,
     Due,
-    ExecutorRow,
-    JobRow,
-    Kind,
+    RerunExecutor,
+    RerunJob,
+    RerunKind,
+    RerunStage,
     StagePhase,
-    StageRow,
     Standing,
     TaskSet,
 )
@@ -230,38 +230,38 @@ class Tasks(TaskScheduler):
         """Whether a decision may depend on it."""
         what = due.what
         match due.kind:
-            case Kind.JOB:
-                assert isinstance(what, JobRow)
+            case RerunKind.JOB:
+                assert isinstance(what, RerunJob)
                 self.dag.start_job(what, due.at)
-            case Kind.SUBMIT:
-                assert isinstance(what, StageRow)
+            case RerunKind.SUBMIT:
+                assert isinstance(what, RerunStage)
                 self.dag.submit(what, due.at)
-            case Kind.READY:
+            case RerunKind.READY:
                 assert isinstance(what, TaskSet)
                 self.enqueue(what)
                 self.offer(due.at)
-            case Kind.COMPLETE:
-                assert isinstance(what, StageRow)
+            case RerunKind.COMPLETE:
+                assert isinstance(what, RerunStage)
                 self.dag.complete(what, due.at)
-            case Kind.JOB_ENDS:
-                assert isinstance(what, JobRow)
+            case RerunKind.JOB_ENDS:
+                assert isinstance(what, RerunJob)
                 self.dag.end_job(what, due.at)
-            case Kind.COPY:
+            case RerunKind.COPY:
                 assert isinstance(what, TaskSet)
                 return self._want_copy(what, due.task, due.at)
-            case Kind.RESUBMIT:
-                assert isinstance(what, StageRow)
+            case RerunKind.RESUBMIT:
+                assert isinstance(what, RerunStage)
                 if what.phase is StagePhase.FAILED:
                     what.phase = StagePhase.IDLE
                     self.dag.want(what, due.at, lag_ms=0)
-            case Kind.UNPERSIST:
+            case RerunKind.UNPERSIST:
                 self.say(stimuli.UnpersistRDD(due.at, due.task))
                 self._cached = {held for held in self._cached if held[1] != due.task}
-            case Kind.OPEN:
+            case RerunKind.OPEN:
                 self.open(due.at)
         return True
 
-    def _ended(self, slot: int, run: TaskSet, executor: ExecutorRow, at: Millis) -> bool:
+    def _ended(self, slot: int, run: TaskSet, executor: RerunExecutor, at: Millis) -> bool:
         """A task of an attempt that needs a second look ended: a failure, a task with a copy, a zombie, a retry."""
         index, spent = self.slot_index[slot], at - self.slot_began[slot]
         copy = run.copying.get(index) == slot
@@ -311,7 +311,7 @@ class Tasks(TaskScheduler):
         self.note_phase(at)
         return True
 
-    def _store(self, run: TaskSet, executor: ExecutorRow, at: Millis) -> None:
+    def _store(self, run: TaskSet, executor: RerunExecutor, at: Millis) -> None:
         """A task cached its partition where it ran: told once for each executor and RDD, which is all that matters."""
         for rdd in run.stores:
             if (executor.row, rdd) not in self._cached:
@@ -372,7 +372,7 @@ class Tasks(TaskScheduler):
                 end_event = (at, run.key[1], run.number, index, executor.id, other == copy, stimuli.TaskOutcome.KILLED)
                 self.say(stimuli.TaskEnd(*end_event))
 
-    def remove(self, executor: ExecutorRow, at: Millis, *, lost: bool) -> None:
+    def remove(self, executor: RerunExecutor, at: Millis, *, lost: bool) -> None:
         """The executor is gone, and with it what ran on it and what it held."""
         self.now = max(self.now, at)
         self.stop_offering(executor)
@@ -389,7 +389,7 @@ class Tasks(TaskScheduler):
         self.note_phase(at)
         self.offer(at)
 
-    def _lose_task(self, slot: int, executor: ExecutorRow, at: Millis) -> None:
+    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis) -> None:
         run, index = self.slot_run[slot], self.slot_index[slot]
         assert run is not None
         spent = max(0, at - self.slot_began[slot])
@@ -417,7 +417,7 @@ class Tasks(TaskScheduler):
         self.waiting[run.profile] += 1
         self.enqueue(run)
 
-    def _lose_output(self, executor: ExecutorRow, at: Millis) -> None:
+    def _lose_output(self, executor: RerunExecutor, at: Millis) -> None:
         """Map output is lost: running map stages repeat theirs, those that read it stop; else it is noticed when read."""
         for row in self.dag.stages.values():
             holder = row.holder
@@ -440,7 +440,7 @@ class Tasks(TaskScheduler):
                     if child.phase is StagePhase.RUNNING:
                         self._fail(child, at)
 
-    def _repeat(self, run: TaskSet, part: int, executor: ExecutorRow, at: Millis) -> None:
+    def _repeat(self, run: TaskSet, part: int, executor: RerunExecutor, at: Millis) -> None:
         """Resubmitted: a task of a running map stage that had ended is needed again."""
         index = part if run.parts is None else (run.parts.index(part) if part in run.parts else NOBODY)
         if index < 0:
@@ -449,7 +449,7 @@ class Tasks(TaskScheduler):
         self.tasks_again += 1
         self._give_back(run, index)
 
-    def _fail(self, row: StageRow, at: Millis) -> None:
+    def _fail(self, row: RerunStage, at: Millis) -> None:
         """A stage's next task would find the output of its parents gone (FetchFailed)."""
         attempt = row.attempt
         assert attempt is not None
@@ -459,4 +459,4 @@ class Tasks(TaskScheduler):
         attempt.simple = False
         self.say(stimuli.StageCompleted(at, row.recorded.stage, attempt.number))
         row.phase = StagePhase.FAILED
-        self.agenda.later(at + RESUBMIT_MS, Kind.RESUBMIT, row)
+        self.agenda.later(at + RESUBMIT_MS, RerunKind.RESUBMIT, row)

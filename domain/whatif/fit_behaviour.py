@@ -33,8 +33,8 @@ from podtide.domain.conf.scaling_config import INSTANCES, dynamic_allocation_ena
 from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.jvm.values import parse_time
-from podtide.domain.recorded.application import Application, Executor, Leave, Stage
-from podtide.domain.rerun.behaviour import Behaviour, Containers, Loss, StartUp
+from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedStage
+from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.whatif.fit_containers import fit_containers, status_of
 from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
@@ -110,7 +110,7 @@ def _containers(
     driver: Driver | None,
     *,
     one_machine: bool,
-) -> Containers | None:
+) -> ContainerBehaviour | None:
     """On YARN, the same without the heartbeats that were part of it."""
     if not seen or not conf.master.startswith("yarn"):
         return None
@@ -135,7 +135,9 @@ def _boot(application: Application) -> Millis:
     return max(0, min(ready, first_job) - application.started_ms)
 
 
-def _driver(application: Application, executors: Sequence[Executor], conf: SparkConf, boot_ms: Millis) -> Driver | None:
+def _driver(
+    application: Application, executors: Sequence[RecordedExecutor], conf: SparkConf, boot_ms: Millis
+) -> Driver | None:
     """The driver's way to its first job, where it went it on the only host of its executors."""
     if not application.jobs or not executors or application.driver_ready_ms is None:
         return None
@@ -145,7 +147,7 @@ def _driver(application: Application, executors: Sequence[Executor], conf: Spark
     return Driver(began, max(began, min(job.submitted_ms for job in application.jobs)))
 
 
-def _seen(application: Application, executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> list[Seen]:
+def _seen(application: Application, executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Millis) -> list[Seen]:
     """The starts by request. A request that is not known is put where the config puts it, or the usual time before."""
     requests = _requests(executors, reads, boot_at)
     wanted = _Wanted(application.stages)
@@ -172,7 +174,7 @@ def _seen(application: Application, executors: Sequence[Executor], reads: Reads,
     return sorted(seen, key=lambda one: (one.requested_ms, one.added_ms))
 
 
-def _requests(executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> list[tuple[Millis, bool]]:
+def _requests(executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Millis) -> list[tuple[Millis, bool]]:
     """When each was asked for, and whether that is more than a guess."""
     latencies = sorted(
         one.added_ms - one.requested_ms
@@ -201,7 +203,7 @@ def _requests(executors: Sequence[Executor], reads: Reads, boot_at: Millis) -> l
 class _Wanted:
     """How many tasks the stages under way at a moment have: at most so many executors are waited for."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[RecordedStage]) -> None:
         begins = sorted((stage.submitted_ms, stage.tasks) for stage in stages)
         ends = sorted((stage.completed_ms, stage.tasks) for stage in stages)
         self._begins = [at for at, _ in begins]
@@ -213,7 +215,7 @@ class _Wanted:
         return self._begun[bisect_right(self._begins, at)] - self._ended[bisect_left(self._ends, at)]
 
 
-def _removals(executors: Sequence[Executor], reads: Reads) -> tuple[Millis, ...]:
+def _removals(executors: Sequence[RecordedExecutor], reads: Reads) -> tuple[Millis, ...]:
     master = reads.conf.master
     if master.startswith(("spark://", "local-cluster")):
         return (_remove_delay(reads.conf) + STANDALONE_LAG_MS,)
@@ -241,7 +243,7 @@ def _remove_delay(conf: SparkConf) -> Millis:
 
 
 def _capacity(
-    application: Application, executors: Sequence[Executor], reads: Reads, latencies: Sequence[Millis]
+    application: Application, executors: Sequence[RecordedExecutor], reads: Reads, latencies: Sequence[Millis]
 ) -> int | None:
     """The peak, where it was a bound that neither the conf nor a want of tasks explains."""
     peak = application.peak_executors
@@ -262,7 +264,7 @@ def _capacity(
     return None
 
 
-def _left(stage: Stage, at: Millis) -> float:
+def _left(stage: RecordedStage, at: Millis) -> float:
     """How many of a stage's tasks are still to be done, were they done evenly."""
     if not stage.submitted_ms <= at < stage.completed_ms:
         return 0.0

@@ -39,7 +39,7 @@ from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ProfilesDefined
-from podtide.domain.rerun.behaviour import Behaviour, Containers, StartUp
+from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, StartUp
 from podtide.domain.rerun.engine_manager import drive
 from podtide.domain.rerun.heartbeats import DescribedCluster, Heartbeats, is_client
 from podtide.domain.rerun.logged_cluster import assumed_cluster
@@ -130,7 +130,7 @@ def fit_containers(
     *,
     driver: Driver | None = None,
     one_machine: bool = False,
-) -> Containers:
+) -> ContainerBehaviour:
     """How containers came and went. ``seen``: starts by request, at least one; ``boot_at``: when the master registers.
 
     ``removal_ms``: from a kill to the removal. ``one_machine``: all executors and perhaps the ``driver`` shared one.
@@ -143,7 +143,7 @@ def fit_containers(
         for one, at in zip(seen, held, strict=True)
     ]
     startup: StartUp = shared(later, driver) if one_machine else independent(later)
-    return Containers(startup, stops(removal_ms, config.reporter))
+    return ContainerBehaviour(startup, stops(removal_ms, config.reporter))
 
 
 def _config(conf: SparkConf) -> YarnConfig:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import Millis
-from podtide.domain.recorded.application import Application, Stage
+from podtide.domain.recorded.application import Application, RecordedStage
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.whatif.summary import OwnError
 
@@ -28,7 +28,7 @@ NAME_CHARS_MAX: Final = 80
 class Deviation(NamedTuple):
     """A stage that took another time: ``recorded_ms`` in the log, ``simulated_ms`` run again."""
 
-    stage: Stage
+    stage: RecordedStage
     recorded_ms: Millis
     simulated_ms: Millis
     recorded_executors: float

@@ -47,7 +47,7 @@ from podtide.domain.conf.scaling_config import (
     ScalingSettings,
     scaling_config,
 )
-from podtide.domain.conf.settings import Level, settled
+from podtide.domain.conf.settings import NoticeLevel, settled
 from podtide.domain.conf.spark_conf import EVENT_LOG, ConfError, Setting, SparkConf, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.fakes.kubernetes.description import KIND, Description
@@ -412,7 +412,7 @@ def _warnings(settings: ScalingSettings) -> list[str]:
     return [
         notice.text
         for notice in settings.notices
-        if notice.level is Level.WARNING and not notice.text.startswith(INSTANCES)
+        if notice.level is NoticeLevel.WARNING and not notice.text.startswith(INSTANCES)
     ]
 
 

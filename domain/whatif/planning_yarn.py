@@ -24,7 +24,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.settings import settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.conf.yarn_config import yarn_config
-from podtide.domain.fakes.yarn.description import Death, Manager, Phase, YarnDescription, racks
+from podtide.domain.fakes.yarn.description import ContainerPhase, Death, Manager, YarnDescription, racks
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.completions import PREEMPTED
@@ -109,7 +109,7 @@ def with_faults(cluster: YarnDescription, faults: Faults, container: Resource) -
     if faults.start_extra_ms > 0:
         executors = replace(executors, start=shifted(executors.start, faults.start_extra_ms))
     if faults.spot_per_hour > 0:
-        taken = Death(Phase.RUNNING, per_hour=faults.spot_per_hour, statuses=((PREEMPTED, 1.0),))
+        taken = Death(ContainerPhase.RUNNING, per_hour=faults.spot_per_hour, statuses=((PREEMPTED, 1.0),))
         executors = replace(executors, deaths=(*executors.deaths, taken))
     if faults.quota is not None:
         room = queue_of(faults.quota, rounded(container, cluster.manager))

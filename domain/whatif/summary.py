@@ -31,16 +31,16 @@ SEEDS: Final = 5
 """How many seeds a variant is run with, unless somebody says otherwise; the first is 0, the recorded luck."""
 
 
-class Span(NamedTuple):
+class Range(NamedTuple):
     """A range, both ends included."""
 
     low: float
     high: float
 
-    def widened(self, error: float) -> Span:
+    def widened(self, error: float) -> Range:
         """With a relative error of either sign on both sides."""
         factor = 1.0 + abs(error)
-        return Span(self.low / factor, self.high * factor)
+        return Range(self.low / factor, self.high * factor)
 
 
 class OwnError(NamedTuple):
@@ -62,7 +62,7 @@ class OwnError(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class VariantAnswer:
     """What comes of a variant. ``outcomes``: by seed, in order, never empty; the ``typical`` one is the one to show.
 
     ``runtime_ms``, ``executor_ms``, ``billed_ms``: ranges over all seeds, widened by the own error.
@@ -72,9 +72,9 @@ class Answer:
     plan: Plan
     outcomes: tuple[RerunOutcome, ...]
     typical: RerunOutcome
-    runtime_ms: Span
-    executor_ms: Span
-    billed_ms: Span
+    runtime_ms: Range
+    executor_ms: Range
+    billed_ms: Range
 
     @property
     def idle_share(self) -> float:
@@ -101,10 +101,12 @@ def typical(outcomes: Sequence[RerunOutcome]) -> RerunOutcome:
     return min(outcomes, key=distance)
 
 
-def answer(variant: Variant, plan: Plan, outcomes: Sequence[RerunOutcome], error: OwnError | None = None) -> Answer:
+def answer(
+    variant: Variant, plan: Plan, outcomes: Sequence[RerunOutcome], error: OwnError | None = None
+) -> VariantAnswer:
     """The answer that these runs (by seed, at least one) give; ``error``: the model's own, None before it is known."""
     error = OwnError() if error is None else error
-    return Answer(
+    return VariantAnswer(
         variant,
         plan,
         tuple(outcomes),
@@ -158,5 +160,5 @@ def _median(values: Sequence[Millis]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def _span(values: Sequence[Millis]) -> Span:
-    return Span(min(values), max(values))
+def _span(values: Sequence[Millis]) -> Range:
+    return Range(min(values), max(values))

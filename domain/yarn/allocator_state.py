@@ -25,7 +25,7 @@ from podtide.domain.protocol.yarn_messages import (
     YarnCommand,
     YarnInput,
 )
-from podtide.domain.yarn.node_health import Difference, Health
+from podtide.domain.yarn.node_health import ExclusionDifference, Health
 
 MACHINE: Final = "YarnAllocator"
 TRACKER: Final = "YarnAllocatorNodeHealthTracker"
@@ -131,13 +131,13 @@ class ContainerTables(Tables):
         return found
 
 
-class Containers(Versioned[ContainerTables]):
+class YarnContainers(Versioned[ContainerTables]):
     """One version of the containers."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Containers) and vars(self._tables) | _NO_LOG == vars(other._tables) | _NO_LOG
+        return isinstance(other, YarnContainers) and vars(self._tables) | _NO_LOG == vars(other._tables) | _NO_LOG
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -182,7 +182,7 @@ class YarnState:
 
     specs: PMap[ProfileId, ContainerSpec]
     targets: PMap[ProfileId, int]
-    containers: Containers = field(default_factory=lambda: Containers(ContainerTables()))
+    containers: YarnContainers = field(default_factory=lambda: YarnContainers(ContainerTables()))
     unexpected: int = 0
     last_id: int = 0
     locality_tasks: Mapping[ProfileId, int] = field(default_factory=pmap)
@@ -224,7 +224,7 @@ class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
     def step(self) -> Step[YarnState, NegotiationCommand]:
         """The state as it is now, and all that was said."""
         if self.tables.undo_log:
-            self.state.containers = self.state.containers.hand_over(Containers(self.tables))
+            self.state.containers = self.state.containers.hand_over(YarnContainers(self.tables))
         return super().step()
 
     def say(self, command: NegotiationCommand) -> None:
@@ -253,7 +253,7 @@ class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
         self.state.health, told = self.state.health.refreshed(self.config.exclusion, self.now)
         self.tell(told)
 
-    def tell(self, told: Difference) -> None:
+    def tell(self, told: ExclusionDifference) -> None:
         """synchronizeExcludedNodesWithYarn."""
         if not (told.added or told.removed):
             return

@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     per_executor: int
 
 
-class Placement(NamedTuple):
+class ContainerPlacement(NamedTuple):
     """``anywhere`` containers without preference, and those of a layout (None: none)."""
 
     anywhere: int
@@ -44,7 +44,7 @@ def place(
     existing: Callable[[str], int],
     pending: Iterable[Batch],
     rack_of: Callable[[str], str],
-) -> Placement:
+) -> ContainerPlacement:
     """localityOfRequestedContainers: how to ask for so many containers.
 
     ``existing``: how many containers a host has; ``pending``: requests that wait and name one of the wished hosts;
@@ -55,10 +55,10 @@ def place(
     anywhere = max(0, containers - aware)
     localized = containers - anywhere
     if localized <= 0:
-        return Placement(anywhere, None)
+        return ContainerPlacement(anywhere, None)
     largest = max(wanted.values())
     shares = {host: _ceil(count * localized / largest) for host, count in wanted.items()}
-    return Placement(anywhere, _layout(localized, shares, rack_of))
+    return ContainerPlacement(anywhere, _layout(localized, shares, rack_of))
 
 
 def _wanted(wish: Wish, existing: Callable[[str], int], pending: Iterable[Batch]) -> dict[str, int]:

@@ -24,7 +24,7 @@ NODES_UNKNOWN: Final = 2**31 - 1
 """How many nodes a cluster has before the resource manager said anything (Int.MaxValue)."""
 
 
-class Difference(NamedTuple):
+class ExclusionDifference(NamedTuple):
     """What the resource manager is told."""
 
     added: tuple[str, ...] = ()
@@ -45,26 +45,26 @@ class Health:
     by_host: PMap[str, Failures] = field(default_factory=pmap)
     nodes: int = NODES_UNKNOWN
 
-    def refreshed(self, config: ExclusionConfig, now: Millis) -> tuple[Health, Difference]:
+    def refreshed(self, config: ExclusionConfig, now: Millis) -> tuple[Health, ExclusionDifference]:
         """refreshExcludedNodes: drop own exclusions that are over and say what is different."""
         own = self.own
         for host, until in self.own.items():
             if until <= now:
                 own = own.remove(host)
         wanted = config.always | self.scheduler | frozenset(own)
-        told = Difference(tuple(sorted(wanted - self.sent)), tuple(sorted(self.sent - wanted)))
+        told = ExclusionDifference(tuple(sorted(wanted - self.sent)), tuple(sorted(self.sent - wanted)))
         return replace(self, own=own, sent=wanted), told
 
-    def failed(self, host: str | None, config: ExclusionConfig, now: Millis) -> tuple[Health, Difference]:
+    def failed(self, host: str | None, config: ExclusionConfig, now: Millis) -> tuple[Health, ExclusionDifference]:
         """handleResourceAllocationFailure: a container failed, on this host (None: nobody knows where)."""
         if host is None or not config.enabled:
-            return replace(self, failures=self._one_more(config, now)), Difference()
+            return replace(self, failures=self._one_more(config, now)), ExclusionDifference()
         if host in self.scheduler or host in self.own:
-            return self, Difference()
+            return self, ExclusionDifference()
         here = self.by_host.get(host, NO_FAILURES).registered(now).within(config.window_ms, now)
         health = replace(self, failures=self._one_more(config, now), by_host=self.by_host.set(host, here))
         if here.count <= config.failures_per_node_max:
-            return health, Difference()
+            return health, ExclusionDifference()
         return replace(health, own=self.own.set(host, to_long(now + config.timeout_ms))).refreshed(config, now)
 
     def _one_more(self, config: ExclusionConfig, now: Millis) -> Failures:

@@ -16,7 +16,7 @@ easily got wrong:
 - What a round throws is counted until one goes well; so many in a row end the application, a fatal one at once, and so does
   a resource manager that knows the application attempt no longer.
 
-The allocator is not known here: with everything it hears the reporter is told how the allocator stands (``Standing``).
+The allocator is not known here: everything that the reporter hears comes with how that one stands (``AllocatorStanding``).
 Source: ApplicationMaster.createAllocator, allocationThreadImpl, resetAllocatorInterval and finish of Spark 4.3.0 (spec:
 yarn, section 3; quirk 68).
 """
@@ -48,7 +48,7 @@ ATTEMPT_NOT_FOUND: Final = "org.apache.hadoop.yarn.exceptions.ApplicationAttempt
 NEGATIVE_WAIT: Final = "java.lang.IllegalArgumentException: timeout value is negative"
 
 
-class Standing(NamedTuple):
+class AllocatorStanding(NamedTuple):
     """How the allocator stands: requests that wait, executors whose loss reason somebody waits for, failures that count now
     and how many are too many, nodes excluded and whether those are all, and how many nodes there are.
     """
@@ -69,14 +69,14 @@ class MasterMade(NamedTuple):
     """There is a new application master with an allocator (createAllocator)."""
 
     at: Millis
-    standing: Standing
+    standing: AllocatorStanding
 
 
 class RoundEnded(NamedTuple):
     """The round that a Beat began is over. ``threw``: class and message of what it threw; ``fatal``: not to be survived."""
 
     at: Millis
-    standing: Standing
+    standing: AllocatorStanding
     threw: str | None = None
     fatal: bool = False
 
@@ -85,14 +85,14 @@ class Roused(NamedTuple):
     """Somebody wants a round soon (resetAllocatorInterval): a target changed, or a loss reason is asked for."""
 
     at: Millis
-    standing: Standing
+    standing: AllocatorStanding
 
 
 class SleptOut(NamedTuple):
     """Time passed."""
 
     at: Millis
-    standing: Standing
+    standing: AllocatorStanding
 
 
 class MasterFinished(NamedTuple):
@@ -111,7 +111,7 @@ ReporterInput: TypeAlias = MasterMade | RoundEnded | Roused | SleptOut | MasterF
 ReporterCommand: TypeAlias = Beat | EndApplication
 
 
-class Stage(Enum):
+class ReporterStage(Enum):
     """What the thread does."""
 
     ABSENT = "absent"
@@ -131,7 +131,7 @@ class ReporterState:
     when somebody wakes it. ``exceptions``: rounds in a row that threw.
     """
 
-    stage: Stage = Stage.ABSENT
+    stage: ReporterStage = ReporterStage.ABSENT
     interval_ms: Millis = 0
     until: Millis | None = None
     exceptions: int = 0
@@ -154,7 +154,7 @@ def report(
 
 def due(state: ReporterState, config: ReporterConfig) -> Millis:  # noqa: ARG001 - every machine is asked alike
     """When its sleep is over; NEVER while a round is under way and where only somebody else can wake it."""
-    return NEVER if state.stage is not Stage.SLEEPING or state.until is None else state.until
+    return NEVER if state.stage is not ReporterStage.SLEEPING or state.until is None else state.until
 
 
 class _Thread:
@@ -174,16 +174,16 @@ class _Thread:
     def hear(self, item: ReporterInput) -> None:
         match item:
             case MasterMade():
-                self.stage, self.until, self.exceptions = Stage.OPENING, None, 0
+                self.stage, self.until, self.exceptions = ReporterStage.OPENING, None, 0
                 self.interval_ms = self.config.initial_ms
                 self.commands.append(Beat(self.now))
             case RoundEnded():
                 self.ended(item)
             case Roused():
-                if self.stage in (Stage.ABSENT, Stage.OVER):
+                if self.stage in (ReporterStage.ABSENT, ReporterStage.OVER):
                     return
                 self.interval_ms = self.config.initial_ms
-                if self.stage is Stage.SLEEPING:
+                if self.stage is ReporterStage.SLEEPING:
                     self.beat(item.standing)
             case SleptOut():
                 if due(ReporterState(self.stage, until=self.until), self.config) <= self.now:
@@ -191,11 +191,11 @@ class _Thread:
             case MasterFinished():
                 self.over()
             case MasterGone():
-                self.stage, self.until = Stage.ABSENT, None
+                self.stage, self.until = ReporterStage.ABSENT, None
             case _:
                 assert_never(item)
 
-    def beat(self, standing: Standing) -> None:
+    def beat(self, standing: AllocatorStanding) -> None:
         """The top of the loop."""
         if standing.failures >= standing.failures_max:
             facts: dict[str, Fact] = {"failures": standing.failures, "limit": standing.failures_max}
@@ -208,14 +208,14 @@ class _Thread:
         else:
             if standing.nodes <= 0:
                 self.remark("no nodes", TRACKER)
-            self.stage, self.until = Stage.BEATING, None
+            self.stage, self.until = ReporterStage.BEATING, None
             self.commands.append(Beat(self.now))
 
     def ended(self, item: RoundEnded) -> None:
         """The bottom of the loop: what came of the round, and how long to sleep."""
-        if self.stage is Stage.OPENING:
+        if self.stage is ReporterStage.OPENING:
             self.opened(item)
-        elif self.stage is Stage.BEATING:
+        elif self.stage is ReporterStage.BEATING:
             self.exceptions = 0 if item.threw is None else self.exceptions + 1
             if item.threw is None or self.survives(item.threw, fatal=item.fatal):
                 self.sleep(item.standing)
@@ -246,7 +246,7 @@ class _Thread:
         self.finish(REPORTER_FAILURE, message, Cause.HEARTBEAT, facts)
         return False
 
-    def sleep(self, standing: Standing) -> None:
+    def sleep(self, standing: AllocatorStanding) -> None:
         """How long it waits for somebody to wake it."""
         heartbeat_ms = self.config.heartbeat_ms
         if standing.pending > 0 or standing.loss_requests > 0:
@@ -259,7 +259,7 @@ class _Thread:
             self.reports.append(Threw(self.now, MACHINE, NEGATIVE_WAIT))
             self.over()
             return
-        self.stage, self.until = Stage.SLEEPING, self.now + length_ms if length_ms else None
+        self.stage, self.until = ReporterStage.SLEEPING, self.now + length_ms if length_ms else None
 
     def finish(self, exit_code: int, message: str, cause: Cause, facts: dict[str, Fact]) -> None:
         """finish(FAILED, ...)."""
@@ -267,7 +267,7 @@ class _Thread:
         self.commands.append(EndApplication(self.now, FAILED, exit_code, message, Why(cause, pmap(facts))))
 
     def over(self) -> None:
-        self.stage, self.until = Stage.OVER, None
+        self.stage, self.until = ReporterStage.OVER, None
 
     def remark(self, topic: str, machine: str = MACHINE, **facts: Fact) -> None:
         if self.config.remarks:

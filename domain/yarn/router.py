@@ -40,7 +40,7 @@ from podtide.domain.protocol.reasons import Bound, Threw
 from podtide.domain.yarn import allocator as yarn, reporter, scheduler_backend as yarn_backend
 from podtide.domain.yarn.allocator_state import MACHINE as ALLOCATOR, NegotiationCommand, YarnState
 from podtide.domain.yarn.node_health import Health
-from podtide.domain.yarn.reporter import Stage, Standing
+from podtide.domain.yarn.reporter import AllocatorStanding, ReporterStage
 from podtide.domain.yarn.side import AllocatorCall, SideCommand, SideStimulus, YarnSideState
 
 
@@ -124,7 +124,7 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
         if yarn_backend.due(self.backend, self.config.backend) <= self.now:
             self.post(self._to_backend, item)
         if reporter.due(self.reporter, self.config.reporter) <= self.now:
-            self.post(self._to_reporter, reporter.SleptOut(self.now, Standing()))
+            self.post(self._to_reporter, reporter.SleptOut(self.now, AllocatorStanding()))
 
     def _replace_master(self, item: yarn_messages.MasterRegistered) -> None:
         """A new application master: its allocator begins, and then its reporter."""
@@ -134,11 +134,11 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
         self.reports.extend(begun.reports)
         for command in begun.commands:
             self._route(command)
-        self.post(self._to_reporter, reporter.MasterMade(self.now, Standing()))
+        self.post(self._to_reporter, reporter.MasterMade(self.now, AllocatorStanding()))
 
     def _lose_master(self, item: yarn_messages.MasterLost) -> None:
         """The application master is gone, and what it knew with it."""
-        if self.reporter.stage is not Stage.ABSENT:
+        if self.reporter.stage is not ReporterStage.ABSENT:
             self._begin_anew(item.at)
             self.post(self._to_reporter, reporter.MasterGone(self.now))
 
@@ -194,7 +194,7 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
         if call.serial is not None:
             self.post(self._to_backend, pod_stimuli.Outcome(self.now, call.serial))
         if isinstance(item, yarn_messages.LossReasonsAsked):
-            self.post(self._to_reporter, reporter.Roused(self.now, Standing()))
+            self.post(self._to_reporter, reporter.Roused(self.now, AllocatorStanding()))
         self.beating = self.beating or isinstance(item, yarn_messages.Beat)
         if not self._busy:
             self._release(step.reports)
@@ -204,7 +204,7 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
         if self.beating:
             self.beating = False
             threw = next((one for one in reports if isinstance(one, Threw) and one.machine == ALLOCATOR), None)
-            end = reporter.RoundEnded(self.now, Standing())
+            end = reporter.RoundEnded(self.now, AllocatorStanding())
             if threw is not None:
                 end = end._replace(threw=threw.what, fatal=threw.fatal)
             self.post(self._to_reporter, end)
@@ -226,7 +226,7 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
         match command:
             case yarn_messages.TargetsTaken():
                 if command.changed:
-                    self.post(self._to_reporter, reporter.Roused(self.now, Standing()))
+                    self.post(self._to_reporter, reporter.Roused(self.now, AllocatorStanding()))
             case RemoveExecutor():
                 loss = messages.LossReported(command.at, command.executor, command.reason, command.why)
                 self.post(self._to_backend, loss)
@@ -249,10 +249,10 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
             else:
                 self.post(self._to_allocator, AllocatorCall(command))
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> AllocatorStanding:
         allocator, config = self.allocator, self.config.allocator
         health = allocator.health
-        return Standing(
+        return AllocatorStanding(
             allocator.pending,
             allocator.loss_requests,
             health.failures_at(config.exclusion, self.now),

@@ -15,7 +15,7 @@ from podtide.domain.conf.entry_types import LIST, REGEX, STRING, Key, Use
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.review import conflicts, review
 from podtide.domain.conf.scaling_config import INITIAL, ScalingSettings, scaling_config
-from podtide.domain.conf.settings import Level, Notice, settled
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel, settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, check, from_arguments, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import SparkVersion
 from podtide.domain.conf.yarn_config import yarn_config
@@ -52,14 +52,14 @@ SHOWN_ON_YARN: Final = (
 def report_of(pairs: Sequence[str], file: Path | None, version: SparkVersion, *, everything: bool) -> Report:
     """Read settings over a properties file. ``everything``: also keys whose default is in force. Raises UnreadableInput."""
     layers = [from_mapping({}, "", version)]
-    notices: list[Notice] = []
+    notices: list[ConfNotice] = []
     errors: list[ConfError] = []
     if file is not None:
         from_file = read_properties_file(file, version)
         if not is_successful(from_file):
             raise UnreadableInput(str(from_file.failure()))
         layers.append(from_file.unwrap().conf)
-        notices += [Notice(Level.WARNING, remark) for remark in from_file.unwrap().remarks]
+        notices += [ConfNotice(NoticeLevel.WARNING, remark) for remark in from_file.unwrap().remarks]
     given = from_arguments(pairs, version=version)
     if is_successful(given):
         layers.append(given.unwrap())
@@ -69,7 +69,7 @@ def report_of(pairs: Sequence[str], file: Path | None, version: SparkVersion, *,
         layers.append(usable.unwrap())
     merged = layered(*layers)
     notices += [
-        Notice(Level.WARNING, f"--conf {name} does not begin with spark.: spark-submit ignores it")
+        ConfNotice(NoticeLevel.WARNING, f"--conf {name} does not begin with spark.: spark-submit ignores it")
         for name in sorted(layers[-1].settings)
         if not name.startswith("spark.")
     ]
@@ -82,7 +82,7 @@ def report_of(pairs: Sequence[str], file: Path | None, version: SparkVersion, *,
     return Report(merged, settings, entries, unlisted, tuple(notices), tuple(errors), redaction_of(merged), yarn)
 
 
-def _yarn(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -> YarnConfig:
+def _yarn(conf: SparkConf, notices: list[ConfNotice], errors: list[ConfError]) -> YarnConfig:
     """What the application master makes of the conf; what it would refuse joins the errors, once."""
     settings, refused = settled(yarn_config(conf))
     known = {(error.key, error.value) for error in errors}
@@ -91,7 +91,7 @@ def _yarn(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -> Ya
     return settings.config
 
 
-def _of_the_other(conf: SparkConf) -> list[Notice]:
+def _of_the_other(conf: SparkConf) -> list[ConfNotice]:
     """Settings of the cluster manager that the master does not choose; nobody reads them."""
     master = conf.setting(MASTER_KEY)
     if master is None:
@@ -106,14 +106,20 @@ def _of_the_other(conf: SparkConf) -> list[Notice]:
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     verb = "has" if len(names) == 1 else "have"
     shown = ", ".join(names[:NAMED_MAX])
-    return [Notice(Level.WARNING, f"{shown}{more} {verb} no effect on {side_name(yarn=there)}, which the master is")]
+    return [
+        ConfNotice(
+            NoticeLevel.WARNING, f"{shown}{more} {verb} no effect on {side_name(yarn=there)}, which the master is"
+        )
+    ]
 
 
-def _settings(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -> ScalingSettings:
+def _settings(conf: SparkConf, notices: list[ConfNotice], errors: list[ConfError]) -> ScalingSettings:
     """What dynamic allocation makes of the conf. While it is off, Spark does not check how its keys go together."""
     settings, refused = settled(scaling_config(conf))
     if not settings.enabled:
-        notices.append(Notice(Level.INFO, "Dynamic allocation is off: this is what would be in force with it."))
+        notices.append(
+            ConfNotice(NoticeLevel.INFO, "Dynamic allocation is off: this is what would be in force with it.")
+        )
     notices += settings.notices
     unreadable = set(check(conf))
     for error in refused:
@@ -121,7 +127,7 @@ def _settings(conf: SparkConf, notices: list[Notice], errors: list[ConfError]) -
             errors.append(error)
         else:
             text = f"With dynamic allocation Spark would refuse {error.key}: expected {error.expected}"
-            notices.append(Notice(Level.WARNING, text))
+            notices.append(ConfNotice(NoticeLevel.WARNING, text))
     if settings.backend_fault is not None and settings.enabled and not errors:
         reading = read(conf, INITIAL)
         origin = reading.unwrap().origin if is_successful(reading) else "unset"

@@ -37,7 +37,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.kubernetes_sections import PREFIX, REPLICA_KINDS, derived_prefix
 from podtide.domain.conf.redaction import redaction_of
-from podtide.domain.conf.settings import Notice
+from podtide.domain.conf.settings import ConfNotice
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_arguments, from_mapping, layered
 from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, ExecutorPods, PodFacts, executor_pods
 from podtide.domain.executor_pod.driver import as_driver_has_it
@@ -336,7 +336,7 @@ def _assumed(conf: SparkConf, facts: PodFacts, app_id: str | None) -> None:
         click.echo(f"note: assumed: {escaped(', '.join(assumed), 1_000)}", err=True)
 
 
-def _say_notices(notices: Sequence[Notice]) -> None:
+def _say_notices(notices: Sequence[ConfNotice]) -> None:
     for notice in notices:
         speaker = "Spark: " if notice.spark else ""
         click.echo(f"{notice.level.value}: {speaker}{escaped(notice.text, 2_000)}", err=True)

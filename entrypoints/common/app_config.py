@@ -15,7 +15,7 @@ from typing import Final
 
 from podtide.domain.conf.kubernetes_config import KubernetesSettings, kubernetes_config
 from podtide.domain.conf.scaling_config import scaling_config
-from podtide.domain.conf.settings import Notice, settled
+from podtide.domain.conf.settings import ConfNotice, settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping, layered
 from podtide.domain.conf.yarn_config import NO_RACKS, YarnSettings, yarn_config
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, BackOff, Policies
@@ -49,7 +49,7 @@ class AppSettings:
     config: EngineConfig
     conf: SparkConf
     policies: Policies
-    notices: tuple[Notice, ...]
+    notices: tuple[ConfNotice, ...]
 
     @property
     def backend(self) -> BackendConfig:

@@ -26,7 +26,7 @@ from podtide.domain.conf.scaling_config import (
     ScalingSettings,
     scaling_config,
 )
-from podtide.domain.conf.settings import Level, settled
+from podtide.domain.conf.settings import NoticeLevel, settled
 from podtide.domain.conf.spark_conf import EVENT_LOG, ConfError, SparkConf, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import SparkVersion, parse_version
 from podtide.domain.protocol.config import ScalingConfig
@@ -118,7 +118,7 @@ def settle(
     notes.extend(
         notice.text
         for notice in settings.notices
-        if notice.level is Level.WARNING
+        if notice.level is NoticeLevel.WARNING
         # Spark warns of unset instances too, as soon as there is a minimum.
         and not (notice.text.startswith(INSTANCES) and conf.setting(INSTANCES) is None)
     )

@@ -21,7 +21,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.prices import Prices, usage_of
-from podtide.domain.whatif.summary import Answer
+from podtide.domain.whatif.summary import VariantAnswer
 from podtide.entrypoints.fleet.candidates import default_settings
 from podtide.entrypoints.fleet.work import FleetOptions, clean
 from podtide.entrypoints.whatif.recorded_log import NothingToRun, read_application
@@ -55,7 +55,7 @@ def assess(path: str, options: FleetOptions) -> FleetRow:
     return _answered(path, found, answers, compared, options)
 
 
-def _asked(found: Study, options: FleetOptions) -> tuple[list[Answer], int]:
+def _asked(found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], int]:
     """The answers to the settings, and how many; a setting that a log's conf refuses is left out, as it would not start."""
     wishes = default_settings(found) if options.variants is None else options.variants
     results = [ask(found, wish, watch=False) for wish in wishes]
@@ -63,7 +63,7 @@ def _asked(found: Study, options: FleetOptions) -> tuple[list[Answer], int]:
     return answers, len(answers)
 
 
-def _tuned(path: str, found: Study, options: FleetOptions) -> tuple[list[Answer], int]:
+def _tuned(path: str, found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], int]:
     """The answer to the setting that a short search recommends (none, if none is worth it), and how many it looked at."""
     from podtide.domain.whatif.search.defaults import default_space, footing  # noqa: PLC0415 - only a search needs it
     from podtide.entrypoints.whatif.tune import Case, TuneWish, tune  # noqa: PLC0415 - the same
@@ -101,7 +101,9 @@ def _told(
     )
 
 
-def _answered(path: str, found: Study, answers: Sequence[Answer], compared: int, options: FleetOptions) -> FleetRow:
+def _answered(
+    path: str, found: Study, answers: Sequence[VariantAnswer], compared: int, options: FleetOptions
+) -> FleetRow:
     base, outcome = found.replay, found.replay.typical
     usage = usage_of(outcome, base.plan.shapes)
     cost = None if options.prices is None else usage.cost(options.prices)
@@ -146,7 +148,7 @@ def _answered(path: str, found: Study, answers: Sequence[Answer], compared: int,
     )
 
 
-def _measure(one: Answer, prices: Prices | None) -> float:
+def _measure(one: VariantAnswer, prices: Prices | None) -> float:
     """What settings are compared by."""
     usage = usage_of(one.typical, one.plan.shapes)
     return usage.core_hours if prices is None else usage.cost(prices)

@@ -26,7 +26,7 @@ from podtide.adapters.views.live.status import ACT, SHADOW, About
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.base.units import NEVER
 from podtide.domain.conf.redaction import Redaction, redaction_of
-from podtide.domain.conf.settings import Level as NoticeLevel
+from podtide.domain.conf.settings import NoticeLevel
 from podtide.domain.conf.spark_conf import layered
 from podtide.domain.protocol.allocation_policies import Policies
 from podtide.entrypoints.common.app_config import AppSettings, policies_with

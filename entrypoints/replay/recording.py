@@ -33,7 +33,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import redaction_of
-from podtide.domain.conf.settings import Level as NoticeLevel
+from podtide.domain.conf.settings import NoticeLevel
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies

@@ -35,7 +35,7 @@ from podtide.adapters.views.timeline.kubernetes import PodTimeline
 from podtide.adapters.views.timeline.yarn import YarnTimeline
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.redaction import redaction_of
-from podtide.domain.conf.settings import Level
+from podtide.domain.conf.settings import NoticeLevel
 from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping, layered
 from podtide.domain.fakes.driver.script import Jobs, Targets, Workload
 from podtide.domain.fakes.kubernetes.description import KIND
@@ -251,7 +251,7 @@ class _Run:
         if yarn and (idle := [fix for fix in self.fixes if fix in OF_PODS and not self.all_fixes]):
             self.notes.append(f"{', '.join(idle)}: about pods; nothing changes on YARN.")
         for notice in self.settings.notices:
-            if notice.level is Level.WARNING:
+            if notice.level is NoticeLevel.WARNING:
                 self.notes.append(f"Spark warns: {notice.text}" if notice.spark else notice.text)
         rules = self.settings.config.scaling.profile_rules
         yarn_side = self.settings.config.yarn

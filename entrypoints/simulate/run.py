@@ -18,7 +18,7 @@ from podtide.domain.backend.state import BackendState
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.fakes.kubernetes import cluster as pod_worlds
-from podtide.domain.fakes.kubernetes.cluster import Application, KubernetesCluster
+from podtide.domain.fakes.kubernetes.cluster import FakeApplication, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Description
 from podtide.domain.fakes.yarn import cluster as yarn_worlds
 from podtide.domain.fakes.yarn.cluster import YarnCluster
@@ -235,7 +235,7 @@ def begun(setup: Setup) -> AnyWorld:
         return yarn_worlds.begin(setup.description, setup.seed, setup.start)
     kubernetes = setup.config.kubernetes
     named = kubernetes.allocation
-    application = Application(setup.app_id, named.pod_name_prefix, named.namespace)
+    application = FakeApplication(setup.app_id, named.pod_name_prefix, named.namespace)
     return pod_worlds.begin(
         setup.description, setup.seed, setup.start, sources=kubernetes.sources, application=application
     )

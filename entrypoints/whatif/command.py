@@ -28,7 +28,7 @@ from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.rerun.plan import AnyCluster, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.planning import plan, recorded_conf
-from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, Answer
+from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, VariantAnswer
 from podtide.entrypoints.common.app_config import MASTER
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
@@ -244,7 +244,7 @@ def _answer(options: WhatIfOptions, asked: _Asked, loaded: Loaded, rerun: RerunF
             raise Misused(*(shown_error(error, conf) for error in made.failure()))
         found = made.unwrap()
         refused = refusal(found, options.max_error)
-        answers: list[Answer] = []
+        answers: list[VariantAnswer] = []
         for place, variant in enumerate(() if refused else asked.variants):
             line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
             answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))

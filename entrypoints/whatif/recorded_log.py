@@ -23,9 +23,9 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.protocol.commands import RequestTotal, ScalingCommand
 from podtide.domain.protocol.stimuli import Reset, Stimulus
 from podtide.domain.recorded.application import Application, Leave
-from podtide.domain.recorded.executors import Life, leave_of
+from podtide.domain.recorded.executors import ExecutorRecord, leave_of
 from podtide.domain.recorded.lifetimes import CAME_UNASKED, TOGETHER_MS, came_unasked
-from podtide.domain.recorded.reading import Facts, Reading
+from podtide.domain.recorded.reading import Facts, LogReading
 from podtide.domain.recorded.request_times import Registration, Target, request_times
 from podtide.domain.recorded.unknowns import Told, unknowns_of
 from podtide.domain.rerun.heartbeats import is_reset_at_start
@@ -89,7 +89,7 @@ def read_application(
     ``spark_version``: whose defaults apply, the log's own if None; ``progress`` is called now and then. Raises LogError for
     what cannot be read, SettingsError for unusable overrides, NothingToRun where no task ended well.
     """
-    reading = Reading()
+    reading = LogReading()
     sensor = EventLogSensor(source, strict=strict, shapes=SHAPES, observer=ApplicationLog(reading))
     prologue = sensor.prologue()
     settled = settle(prologue, overrides, spark_version)
@@ -139,7 +139,7 @@ def read_application(
 
 
 def _requested(
-    reading: Reading, lives: Sequence[Life], replayed: _Asking, settled: SettledConf, facts: Facts
+    reading: LogReading, lives: Sequence[ExecutorRecord], replayed: _Asking, settled: SettledConf, facts: Facts
 ) -> list[Millis | None]:
     """When each executor was asked for."""
     registrations = [
@@ -172,7 +172,7 @@ def _requested(
     return [None if one.added_ms > early else at for at, one in zip(asked, registrations, strict=True)]
 
 
-def _leaving(life: Life, told: Millis | None) -> Millis | None:
+def _leaving(life: ExecutorRecord, told: Millis | None) -> Millis | None:
     """When an executor ceased to count: when it was told to go, which its removal confirmed, or when it was removed."""
     if life.removed is None or told is None or told < max(life.added, life.last_task or 0):
         return life.removed
@@ -196,7 +196,7 @@ def _static(registrations: Sequence[Registration], ready: Millis) -> list[Target
     return [Target(ready, wanted)]
 
 
-def _told(reading: Reading, sensor: EventLogSensor, settled: SettledConf, *, compacted: bool) -> Told:
+def _told(reading: LogReading, sensor: EventLogSensor, settled: SettledConf, *, compacted: bool) -> Told:
     works = reading.works.values()
     return Told(
         sensor.seen.parentless,

@@ -33,7 +33,7 @@ from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.fit_behaviour import fit
 from podtide.domain.whatif.misfit import misfit
 from podtide.domain.whatif.planning import RecordedConf, plan, recorded_conf
-from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, Answer, OwnError, answer, own_error, typical
+from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, OwnError, VariantAnswer, answer, own_error, typical
 
 SELF: Variant = Variant(AS_SIMULATED)
 """The variant that changes nothing."""
@@ -62,7 +62,7 @@ class Study:
     conf: RecordedConf
     cluster: AnyCluster | None
     seeds: tuple[int, ...]
-    replay: Answer
+    replay: VariantAnswer
     error: OwnError
 
 
@@ -132,7 +132,7 @@ def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
 
 def ask(
     study: Study, variant: Variant, *, watch: bool = True, rerun: RerunFunction = run_again
-) -> Result[Answer, tuple[ConfError, ...]]:
+) -> Result[VariantAnswer, tuple[ConfError, ...]]:
     """What comes of a variant, or what is wrong with it."""
     made = planned(study, variant)
     return made.map(lambda ready: answered(study, variant, ready, watch=watch, rerun=rerun))
@@ -145,7 +145,7 @@ def planned(study: Study, variant: Variant) -> Result[Plan, tuple[ConfError, ...
 
 def answered(
     study: Study, variant: Variant, plan: Plan, *, watch: bool = True, rerun: RerunFunction = run_again
-) -> Answer:
+) -> VariantAnswer:
     """Run a plan of a study over its seeds."""
     outcomes = evaluate(study.application, study.behaviour, plan, study.seeds, watch=watch, rerun=rerun)
     return answer(variant, plan, outcomes, study.error)

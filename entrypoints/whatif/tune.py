@@ -22,10 +22,10 @@ from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.prices import Prices, usage, usage_of
 from podtide.domain.whatif.search.bounds import Work, work_of
-from podtide.domain.whatif.search.recommendation import Demand, Figures, Miss
+from podtide.domain.whatif.search.recommendation import Figures, Miss, TuneDemand
 from podtide.domain.whatif.search.search import Floor, Found, Terms, Trial, search
 from podtide.domain.whatif.search.space import AS_RAN, CORES, Candidate, Space
-from podtide.domain.whatif.summary import Answer, OwnError, answer, own_error
+from podtide.domain.whatif.summary import OwnError, VariantAnswer, answer, own_error
 from podtide.entrypoints.whatif.run import Study, planned
 from podtide.entrypoints.whatif.workers import Errand, LimitedRerun, Runner, processes_for, runner
 
@@ -77,7 +77,7 @@ class Tuned:
     measure: Measure
     found: Found
     errors: tuple[OwnError, ...]
-    answers: dict[Candidate, tuple[Answer, ...]] = field(default_factory=dict)
+    answers: dict[Candidate, tuple[VariantAnswer, ...]] = field(default_factory=dict)
 
 
 def in_order(cases: Sequence[Case]) -> tuple[Case, ...]:
@@ -123,7 +123,7 @@ def tune(
         Miss(error.runtime, error.executor_seconds)
         for error in (own_error(one.application, one.replay.outcomes[0]) for one in studies)
     )
-    terms = Terms(wish.budget, Demand(wish.within, wish.worth, misses, seeds), wish.seed, work.pilot())
+    terms = Terms(wish.budget, TuneDemand(wish.within, wish.worth, misses, seeds), wish.seed, work.pilot())
     processes = processes_for(studies, wish.budget) if wish.processes is None else wish.processes
     made = 0
 
@@ -218,7 +218,7 @@ class _Tuning:
             candidate = next(one for one in wanted if one.name == errand.variant.name)
             self.outcomes[candidate, errand.study, 0] = outcome
 
-    def answers(self, one: Candidate) -> tuple[Answer, ...]:
+    def answers(self, one: Candidate) -> tuple[VariantAnswer, ...]:
         """What is known of a candidate, by run."""
         made = []
         for run, case in enumerate(self.cases):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from podtide.adapters.files.yarn_cluster import understand
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.views.stats.yarn import GIVEN_BACK
-from podtide.domain.fakes.yarn.description import Phase, racks
+from podtide.domain.fakes.yarn.description import ContainerPhase, racks
 from podtide.domain.protocol.yarn_messages import MasterRegistered, ResourcesAnswered
 from podtide.entrypoints import cli
 from podtide.entrypoints.simulate.command import START
@@ -456,7 +456,7 @@ def test_a_fitted_cluster_has_the_nodes_the_queue_and_the_troubles_of_the_record
     assert 20 * 1024 <= fitted.queue.memory_mib <= 40 * 1024  # what a tenant takes is seen as not there
     assert fitted.manager.faults[0].probability == pytest.approx(0.05, abs=0.04)
     assert fitted.executors.launch_faults[0].probability == pytest.approx(0.15, abs=0.1)
-    died = next(death for death in fitted.executors.deaths if death.phase is Phase.RUNNING)
+    died = next(death for death in fitted.executors.deaths if death.phase is ContainerPhase.RUNNING)
     assert {143, -104} <= {status for status, _ in died.statuses}
     assert "observations" in out
 

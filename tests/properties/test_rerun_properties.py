@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
-from podtide.domain.recorded.application import Application, Copy, Failure, Job, Stage
+from podtide.domain.recorded.application import Application, Copy, Failure, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, Loss
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Faults, Plan
@@ -48,8 +48,8 @@ scales = st.sampled_from([30, 150, 900, 4_000])
 @st.composite
 def applications(draw: st.DrawFn, *, least: Millis = 0, plain: bool = False) -> Application:
     """Up to three jobs of up to three stages, which read one another's output. ``plain``: nothing fails or is copied."""
-    stages: list[Stage] = []
-    jobs: list[Job] = []
+    stages: list[RecordedStage] = []
+    jobs: list[RecordedJob] = []
     shuffles: list[int] = []
     for number in range(draw(st.integers(1, 3))):
         mine = []
@@ -146,7 +146,7 @@ seeds = st.sampled_from([0, 0, 1, 7])
 # ------------------------------------------------------------------------------------------------- what holds of any run
 
 
-def parts(one: Stage) -> set[int]:
+def parts(one: RecordedStage) -> set[int]:
     """The partitions that ever ended well."""
     return {part for part, body in enumerate(one.body_ms) if body >= 0}
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots, snapshots_store as store
 from podtide.domain.kubernetes.snapshots import View
-from podtide.domain.kubernetes.snapshots_store import Delivered, Stop, StoreConfig, StoreState, Subscribe
+from podtide.domain.kubernetes.snapshots_store import Delivered, StopStore, StoreConfig, StoreState, Subscribe
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Pod, PodManifest, PodRules, Snapshot
@@ -152,7 +152,7 @@ class Story:
             case "subscribe":
                 return Subscribe(self.now, what, 1_000)
             case _:
-                return Stop(self.now)
+                return StopStore(self.now)
 
     def take(self, happening: Any) -> None:
         known = {subscriber.name for subscriber in self.state.subscribers}

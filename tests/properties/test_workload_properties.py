@@ -15,7 +15,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Profil
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.driver import Said
 from podtide.domain.fakes.driver.rows import Ending
-from podtide.domain.fakes.driver.script import Cached, Job, Jobs, Outputs, Profile, Stage
+from podtide.domain.fakes.driver.script import Cached, Jobs, Outputs, Profile, ScriptJob, ScriptStage
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy
 from podtide.domain.protocol.stimuli import (
@@ -41,12 +41,12 @@ def scripts(draw: st.DrawFn) -> Jobs:
     """Up to three jobs of up to four stages, each with one last stage; later ones may read what the first shuffled."""
     jobs = []
     for place in range(draw(st.integers(1, 3))):
-        stages: list[Stage] = []
+        stages: list[ScriptStage] = []
         for number in range(draw(st.integers(1, 4))):
             names = [f"s{one}" for one in range(number)]
             parents = draw(st.lists(st.sampled_from(names), unique=True, max_size=2)) if names else []
             stages.append(
-                Stage(
+                ScriptStage(
                     f"s{number}",
                     draw(st.integers(1, 9)),
                     draw(st.sampled_from(DELAYS)),
@@ -59,10 +59,10 @@ def scripts(draw: st.DrawFn) -> Jobs:
         read = {parent for stage in stages for parent in stage.parents}
         ends = tuple(stage.name for stage in stages if stage.name not in read)
         outer = ("j0.last",) if place else ()
-        stages.append(Stage("last", draw(st.integers(1, 5)), parents=ends + outer, writes_shuffle=not place))
+        stages.append(ScriptStage("last", draw(st.integers(1, 5)), parents=ends + outer, writes_shuffle=not place))
         after = ("j0",) if place else ()
         times = draw(st.integers(1, 2)) if place else 1
-        jobs.append(Job(f"j{place}", tuple(stages), draw(st.integers(0, 5_000)), after, Uniform(0, 900), times))
+        jobs.append(ScriptJob(f"j{place}", tuple(stages), draw(st.integers(0, 5_000)), after, Uniform(0, 900), times))
     return Jobs(
         tuple(jobs),
         (Profile(P1, (("cores", 2),)),),

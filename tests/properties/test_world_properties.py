@@ -30,8 +30,8 @@ from podtide.domain.fakes.kubernetes.description import (
     NodeEvent,
     NodeGroup,
     NodeHappening,
-    Shape,
-    Stage,
+    PodShape,
+    PodStage,
     Verb,
     Watch,
 )
@@ -82,14 +82,14 @@ names = st.text(st.characters(codec="utf-8"), max_size=12)
 
 
 @st.composite
-def stages(draw: st.DrawFn) -> tuple[Stage, ...]:
+def stages(draw: st.DrawFn) -> tuple[PodStage, ...]:
     """The usual stages, some of them at another pace, and up to four faults."""
     kept = [replace(s, delay=draw(delays)) if draw(st.booleans()) else s for s in STAGES]
     for number in range(draw(st.integers(0, 4))):
         source = draw(st.sampled_from([life for life in STEPS if life is not Life.STUCK]))
         to = draw(st.sampled_from(sorted(STEPS[source], key=lambda life: life.value)))
         kept.append(
-            Stage(
+            PodStage(
                 f"fault {number}", source, to, draw(delays), draw(st.integers(0, 900)), draw(st.sampled_from([0.1, 1, 5])),
                 draw(st.sampled_from([None, None, 30.0, 600.0])), draw(st.sampled_from(Image)),
                 draw(st.sampled_from([(), (), (0,), (1,)])), draw(st.sampled_from([(), (), ("spot",)])),
@@ -137,7 +137,7 @@ descriptions = st.builds(
     orphaned_ms=st.sampled_from([0, 40_000]),
     scan_ms=st.sampled_from([1, 10_000]),
     executors=st.builds(
-        Executors, profiles=st.sampled_from([(), ((1, Shape(3_000, 4_096)),)]), grace_ms=st.sampled_from([0, 5_000]),
+        Executors, profiles=st.sampled_from([(), ((1, PodShape(3_000, 4_096)),)]), grace_ms=st.sampled_from([0, 5_000]),
         decommission=st.booleans(), rpc=delays, silence_ms=st.sampled_from([0, 30_000]), stages=stages(),
     ),
     api=st.builds(

@@ -38,7 +38,7 @@ from podtide.domain.protocol.yarn_messages import (
     ResourcesAnswered,
     ResourcesRefused,
 )
-from podtide.domain.yarn.reporter import Stage
+from podtide.domain.yarn.reporter import ReporterStage
 from tests.properties.pod_happenings import POD_STIMULI, YARN_STIMULI, anything_once
 
 ids = st.integers(1, 6).map(lambda number: ExecutorId(str(number)))
@@ -127,7 +127,7 @@ def test_nothing_raises_and_the_books_agree(config: EngineConfig, items: list[An
     ends = [place for place, one in enumerate(said) if isinstance(one, EndApplication)]
     masters = sum(isinstance(item, MasterRegistered) for item in items)
     assert len(ends) <= masters
-    if side.reporter.stage is Stage.BEATING:
+    if side.reporter.stage is ReporterStage.BEATING:
         assert side.allocator.waiting is not None or side.allocator.rest is not None or side.held
 
 
@@ -188,7 +188,7 @@ def test_after_the_end_nobody_beats(config: EngineConfig, items: list[Any], gaps
         step = engine.advance(step.state, (word,), config, now)
     side = step.state.yarn
     assert side is not None
-    assert side.reporter.stage in (Stage.OVER, Stage.ABSENT)
+    assert side.reporter.stage in (ReporterStage.OVER, ReporterStage.ABSENT)
     assert not any(isinstance(one, CallResourceManager) for one in engine.advance(
         step.state, (Wake(now + 10_000), TargetsSet(now + 10_000, ((ProfileId(0), 9),))), config, now + 10_000
     ).commands)  # fmt: skip

@@ -22,24 +22,24 @@ from podtide.domain.fakes.yarn.checks import problems
 from podtide.domain.fakes.yarn.cluster import Said, YarnCluster
 from podtide.domain.fakes.yarn.description import (
     CallFault,
+    ContainerPhase,
     Death,
-    Executors,
     LaunchFault,
     Manager,
     Master,
     Mistakes,
-    NodeEvent,
-    NodeHappening,
     Nodes,
-    Phase,
     Queue,
     Tenant,
     YarnDescription,
+    YarnExecutors,
+    YarnNodeEvent,
+    YarnNodeHappening,
     racks,
 )
 from podtide.domain.fakes.yarn.resource_requests import arrive, cancel, give, parcel, request, restore, take, wanted
 from podtide.domain.fakes.yarn.rows import AskRow, NodeState
-from podtide.domain.fakes.yarn.tables import Plan, Shape, YarnTables
+from podtide.domain.fakes.yarn.tables import YarnPlan, YarnShape, YarnTables
 from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import Layout, Span
@@ -101,14 +101,14 @@ rows = st.tuples(
 )  # fmt: skip
 events = st.lists(
     st.builds(
-        NodeEvent, st.integers(0, 300_000), st.sampled_from(NodeHappening), st.sampled_from(["base", "more"]),
+        YarnNodeEvent, st.integers(0, 300_000), st.sampled_from(YarnNodeHappening), st.sampled_from(["base", "more"]),
         st.integers(1, 3), st.none(), st.none() | delays, st.booleans(),
     ),
     max_size=4,
 ).map(tuple)  # fmt: skip
 deaths = st.lists(
     st.builds(
-        Death, st.sampled_from(Phase), shares, delay=delays, profiles=st.sampled_from([(), (1,)]),
+        Death, st.sampled_from(ContainerPhase), shares, delay=delays, profiles=st.sampled_from([(), (1,)]),
         statuses=st.sampled_from([((1, 1.0),), ((-102, 1.0),), ((0, 1.0), (-104, 2.0)), ((-1000, 1.0), (-100, 0.5))]),
         groups=st.sampled_from([(), ("base",)]), diagnostics=st.none() | names.filter(bool), during=windows,
     )
@@ -135,7 +135,7 @@ descriptions = st.builds(
         st.builds(Mistakes, shares, shares, shares, shares, shares, windows),
     ),
     executors=st.builds(
-        Executors, delays, delays, delays, delays, delays, delays, delays, st.sampled_from([0, 30_000]),
+        YarnExecutors, delays, delays, delays, delays, delays, delays, delays, st.sampled_from([0, 30_000]),
         st.sampled_from([0, 30_000]),
         st.lists(
             st.builds(LaunchFault, names.filter(bool), shares, st.just(False), during=windows), max_size=2
@@ -458,7 +458,7 @@ steps = st.lists(
 
 @given(steps)
 def test_the_resource_manager_believes_what_hadoop_would_make_it_believe(plan: list[tuple[Any, ...]]) -> None:
-    books = YarnTables(Plan(YarnDescription(), stream(1), ""), 0)
+    books = YarnTables(YarnPlan(YarnDescription(), stream(1), ""), 0)
     model, profile = Model(), ProfileId(0)
     for step in plan:
         match step:
@@ -500,7 +500,7 @@ def test_the_next_heartbeat_is_the_next_one(moves: list[tuple[int, int]], now: M
     """Found among bits, the next heartbeat is the one that a walk through all nodes finds."""
     description = YarnDescription((Nodes("n", 41, 4_000),))
     books = worlds.begin(description, 7, 100)._tables
-    shape = Shape(Resource(3_000, 1), "")
+    shape = YarnShape(Resource(3_000, 1), "")
     books.room_for(shape)
     for slot, memory in moves:
         node = books.nodes[slot]

@@ -27,7 +27,7 @@ from podtide.domain.engine import EngineState
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes import snapshots_store as stores
 from podtide.domain.kubernetes.allocator import executor_index as fleets
-from podtide.domain.kubernetes.allocator.executor_index import Bucket, Census, IndexTables
+from podtide.domain.kubernetes.allocator.executor_index import Bucket, IndexTables, ProfileCensus
 from podtide.domain.kubernetes.allocator.state import AllocatorState, ClaimWait, PodWait, Round
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol.application import EngineConfig
@@ -225,7 +225,7 @@ def _round(state: AllocatorState, current: Round, config: AllocationConfig, foun
     found.unless(not_running <= limit, Truth.PENDING_BEYOND_LIMIT, not_running=not_running, limit=limit)
 
 
-def _census(state: AllocatorState, profile: ProfileId, *, alone: bool) -> Census:
+def _census(state: AllocatorState, profile: ProfileId, *, alone: bool) -> ProfileCensus:
     return state.fleet.census(profile, alone=alone)
 
 

@@ -12,11 +12,11 @@ from pyrsistent import pmap
 from podtide.domain.backend.registry import Leaving
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.engine import EngineState
-from podtide.domain.kubernetes.allocator.executor_index import Created, ExecutorIndex, IndexTables, Joined
+from podtide.domain.kubernetes.allocator.executor_index import CreatedPod, ExecutorIndex, IndexTables, JoinedPod
 from podtide.domain.kubernetes.allocator.state import AllocatorState, Flight, Round
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import LifecycleState
 from podtide.domain.kubernetes.lifecycle.tables import LifecycleTables
-from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, Run
+from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, RunOrigin
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, Consumer
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.cluster_config import AllocationConfig
@@ -74,7 +74,7 @@ def in_round(state: EngineState, *, busy: bool = True, **changes: object) -> Eng
     side = state.kubernetes
     assert side is not None
     subscribers = tuple(
-        replace(s, busy=Run.TIMER if busy else None, notifications=1) if s.name == ALLOCATOR else s
+        replace(s, busy=RunOrigin.TIMER if busy else None, notifications=1) if s.name == ALLOCATOR else s
         for s in side.store.subscribers
     )
     return state._replace(side=replace(side, store=replace(side.store, subscribers=subscribers)))
@@ -109,12 +109,13 @@ def known(state: EngineState) -> EngineState:
 
 Break = Callable[[EngineState], EngineState]
 CHEAP: list[tuple[Truth, Break]] = [
-    (Truth.ID_NEVER_GIVEN, lambda s: with_books(s, lambda b: b.created.update({PodNumber(99): Created(DEFAULT_PROFILE, 0)}),
-                                                derive=True)),
-    (Truth.TWO_PLACES, lambda s: with_books(s, lambda b: (b.created.update({ONE: Created(DEFAULT_PROFILE, 0)}),
-                                                          b.joined.update({ONE: Joined(DEFAULT_PROFILE, 1)})), derive=True)),
+    (Truth.ID_NEVER_GIVEN, lambda s: with_books(s, lambda b: b.created.update(
+        {PodNumber(99): CreatedPod(DEFAULT_PROFILE, 0)}), derive=True)),
+    (Truth.TWO_PLACES, lambda s: with_books(s, lambda b: (b.created.update({ONE: CreatedPod(DEFAULT_PROFILE, 0)}),
+                                                          b.joined.update({ONE: JoinedPod(DEFAULT_PROFILE, 1)})),
+                                    derive=True)),
     (Truth.TWO_PLACES, lambda s: in_round(with_books(
-        s, lambda b: b.joined.update({PodNumber(5): Joined(DEFAULT_PROFILE, 1)}), derive=True))),
+        s, lambda b: b.joined.update({PodNumber(5): JoinedPod(DEFAULT_PROFILE, 1)}), derive=True))),
     (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.created_by.update({DEFAULT_PROFILE: 2}))),
     (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: setattr(b.buckets[DEFAULT_PROFILE], "running", 9))),
     (Truth.MISCOUNTED, lambda s: with_books(s, lambda b: b.deleted.add(ONE))),

@@ -19,7 +19,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Fault,
     Life,
     Lost,
-    Stage,
+    PodStage,
     Verb,
     Watch,
 )
@@ -35,7 +35,7 @@ PACE = {
 }  # fmt: skip
 
 
-def cluster(*stages: Stage, calm_ms: Millis, faults: tuple[Fault, ...] = (), **paces: Millis) -> Description:
+def cluster(*stages: PodStage, calm_ms: Millis, faults: tuple[Fault, ...] = (), **paces: Millis) -> Description:
     """A cluster without chance, but for these faults; ``paces`` replace those of stages."""
     pace = {**PACE, **paces}
     usual = tuple(replace(s, delay=Constant(pace.get(s.name, 120_000))) for s in STAGES)
@@ -91,7 +91,7 @@ GHOST = case(
 # An excess pod turns Running while its delete, which selects pending pods, is under way; its process hangs.
 EXCESS = case(
     replace(
-        cluster(Stage("hangs", Life.RUNNING, Life.HUNG, weight=1e9), calm_ms=120 * S, pulled=2_500, pull=2_500),
+        cluster(PodStage("hangs", Life.RUNNING, Life.HUNG, weight=1e9), calm_ms=120 * S, pulled=2_500, pull=2_500),
         api=Api(latency=Constant(4_000)),
     ),
     target(0, 1),
@@ -102,7 +102,7 @@ EXCESS = replace(EXCESS, conf=(*EXCESS.conf, ("spark.dynamicAllocation.executorI
 # No container ever starts.
 STORM = case(
     cluster(
-        Stage("no start", Life.PULLED, Life.FAILED, Constant(100), weight=1e9, exits=((128, 1.0),)), calm_ms=60 * S
+        PodStage("no start", Life.PULLED, Life.FAILED, Constant(100), weight=1e9, exits=((128, 1.0),)), calm_ms=60 * S
     ),
     target(0, 10),
 )

@@ -27,8 +27,8 @@ from podtide.domain.fakes.kubernetes.description import (
     NodeEvent,
     NodeGroup,
     NodeHappening,
-    Shape,
-    Stage,
+    PodShape,
+    PodStage,
     Verb,
     Watch,
 )
@@ -131,7 +131,7 @@ class _Drawing:
         if self.part(name):
             self.description = change(self.description)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PodStage) -> None:
         def added(d: Description) -> Description:
             return replace(d, executors=replace(d.executors, stages=(*d.executors.stages, stage)))
 
@@ -218,7 +218,7 @@ def _draw_nodes(it: _Drawing) -> None:
     base = NodeGroup("base", 3, 16_000, arrives=arrives, maximum=20, idle_ms=2 * MINUTE)
     spot = NodeGroup("spot", 2, 8_000, arrives=arrives, maximum=6, idle_ms=MINUTE)
     it.description = replace(it.description, groups=(base, spot), scan_ms=5 * S)
-    shapes = ((1, Shape(2_000, 4_096)),)
+    shapes = ((1, PodShape(2_000, 4_096)),)
     it.description = replace(it.description, executors=replace(it.description.executors, profiles=shapes))
     rate, during = it.rate(), it.window()
     drained, notice = chance.choice([True, False]), chance.choice([0, 5 * S, 120 * S])
@@ -265,7 +265,7 @@ def _draw_lives(it: _Drawing) -> None:
         weight, during, slow = chance.choice([0.05, 0.3, 2.0, 50.0]), it.window(), chance.choice([500, 20_000])
         if it.sometimes(14):
             during = it.ends(to, during)
-            stage = Stage(name, source, to, Uniform(10, slow), weight=weight, exits=exits, during=during)
+            stage = PodStage(name, source, to, Uniform(10, slow), weight=weight, exits=exits, during=during)
             it.stage(replace(stage, reason="ImagePullBackOff") if name == "no image" else stage)
     rated = (
         ("crash", Life.REGISTERED, Life.FAILED, ((52, 1.0), (137, 1.0))),
@@ -278,7 +278,7 @@ def _draw_lives(it: _Drawing) -> None:
     for name, source, to, exits in rated:
         rate, during = it.rate(), it.window()
         if it.sometimes(14):
-            it.stage(Stage(name, source, to, per_hour=rate, exits=exits, during=it.ends(to, during)))
+            it.stage(PodStage(name, source, to, per_hour=rate, exits=exits, during=it.ends(to, during)))
 
 
 def _draw_api(it: _Drawing) -> None:

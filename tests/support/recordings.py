@@ -13,7 +13,7 @@ from podtide.adapters.recording.recorder import Recorder
 from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.fakes.kubernetes.description import KIND, Api, Description, Fault, Life, Stage, Verb
+from podtide.domain.fakes.kubernetes.description import KIND, Api, Description, Fault, Life, PodStage, Verb
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.pod_stimuli import TargetsSet
@@ -35,7 +35,7 @@ CONF = {
     "spark.executor.maxNumFailures": "1000",
 }
 
-_crash = Stage("crash", Life.RUNNING, Life.FAILED, weight=0.3, exits=((137, 1.0),), reason="OOMKilled")
+_crash = PodStage("crash", Life.RUNNING, Life.FAILED, weight=0.3, exits=((137, 1.0),), reason="OOMKilled")
 BAD = replace(
     KIND,
     executors=replace(KIND.executors, stages=(*KIND.executors.stages, _crash)),

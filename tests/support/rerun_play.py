@@ -27,13 +27,13 @@ from podtide.domain.protocol.stimuli import (
     TaskEnd,
     TaskStart,
 )
-from podtide.domain.recorded.application import Application, Job, Stage
+from podtide.domain.recorded.application import Application, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import ExecutorShape, Plan
 from podtide.domain.rerun.rerun import _Rerun, rerun
-from podtide.domain.rerun.rows import ExecutorRow, TaskSet
+from podtide.domain.rerun.rows import RerunExecutor, TaskSet
 from podtide.domain.rerun.tasks import Tasks
 from podtide.entrypoints.common.app_config import app_settings
 
@@ -45,24 +45,24 @@ P1: Final = ProfileId(1)
 # ------------------------------------------------------------------------------------------------------- applications
 
 
-def stage(number: int, bodies: Iterable[Millis], *, job: int = 0, **more: Any) -> Stage:
+def stage(number: int, bodies: Iterable[Millis], *, job: int = 0, **more: Any) -> RecordedStage:
     """A stage; without a word about it, a result stage without parents that took as long as its longest task."""
     body = array("q", bodies)
     more.setdefault("profile", DEFAULT_PROFILE)
     more.setdefault("submitted_ms", 0)
     more.setdefault("completed_ms", more["submitted_ms"] + max(body, default=0))
-    return Stage(number, job, f"stage {number}", body_ms=body, **more)
+    return RecordedStage(number, job, f"stage {number}", body_ms=body, **more)
 
 
-def job(number: int, stages: Sequence[Stage] = (), **more: Any) -> Job:
+def job(number: int, stages: Sequence[RecordedStage] = (), **more: Any) -> RecordedJob:
     """A job of these stages; what it needs is what they write."""
     more.setdefault("submitted_ms", 0)
     more.setdefault("ended_ms", more["submitted_ms"])
     more.setdefault("needs", tuple(JobStage(one.stage, one.shuffle) for one in stages))
-    return Job(number, succeeded=True, stages=tuple(one.stage for one in stages), **more)
+    return RecordedJob(number, succeeded=True, stages=tuple(one.stage for one in stages), **more)
 
 
-def app(*stages: Stage, jobs: Sequence[Job] | None = None, **more: Any) -> Application:
+def app(*stages: RecordedStage, jobs: Sequence[RecordedJob] | None = None, **more: Any) -> Application:
     """An application of these stages: by the jobs that they name, all of which begin at once, or by ``jobs``."""
     if jobs is None:
         numbers = dict.fromkeys(one.job for one in stages)
@@ -74,7 +74,7 @@ def app(*stages: Stage, jobs: Sequence[Job] | None = None, **more: Any) -> Appli
     return Application("app-1", "test", "4.3.0", end_known=True, jobs=tuple(jobs), stages=stages, executors=(), **more)
 
 
-def chain(lengths: Sequence[Sequence[Millis]], **more: Any) -> tuple[Stage, ...]:
+def chain(lengths: Sequence[Sequence[Millis]], **more: Any) -> tuple[RecordedStage, ...]:
     """Stages of one job, each reading what the one before it shuffled."""
     last = len(lengths) - 1
     return tuple(
@@ -221,12 +221,12 @@ class WatchedTasks(Tasks):
         super().say(event)
         self.events.append(event)
 
-    def _lose_task(self, slot: int, executor: ExecutorRow, at: Millis) -> None:
+    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis) -> None:
         self.alone += 1
         super()._lose_task(slot, executor, at)
         self.alone -= 1
 
-    def _ended(self, slot: int, run: TaskSet, executor: ExecutorRow, at: Millis) -> bool:
+    def _ended(self, slot: int, run: TaskSet, executor: RerunExecutor, at: Millis) -> bool:
         self.alone += 1
         matters = super()._ended(slot, run, executor, at)
         self.alone -= 1
@@ -293,7 +293,7 @@ class SingleTasks(WatchedTasks):
             executor = self.slot_executor[slot].id
             self._untold.append(TaskEnd(planned, run.key[1], run.number, self.slot_index[slot], executor))
 
-    def start(self, attempt: TaskSet, executors: Sequence[ExecutorRow], began: Millis) -> None:
+    def start(self, attempt: TaskSet, executors: Sequence[RerunExecutor], began: Millis) -> None:
         again = bool(attempt.again)
         self._name_begun()
         self._hushed += again

@@ -10,7 +10,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.conf.scaling_config import scaling_config
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import yarn_config
-from podtide.domain.fakes.yarn.description import Executors, Manager, Master, Nodes, Queue, YarnDescription
+from podtide.domain.fakes.yarn.description import Manager, Master, Nodes, Queue, YarnDescription, YarnExecutors
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.rerun.plan import ExecutorShape, Plan
 
@@ -59,7 +59,9 @@ def with_beats(plan: Plan, heartbeat_ms: int, initial_ms: int) -> Plan:
 
 def cluster(*nodes: Nodes, start_ms: int = 0, queue: Queue | None = None, **executors: Any) -> YarnDescription:
     """A cluster in which nothing takes time but a container's start, and whose nodes beat every millisecond."""
-    quick = Executors(launch=NOW, localize=NOW, localized=NOW, start=Constant(start_ms), drain=NOW, exit=NOW, rpc=NOW)
+    quick = YarnExecutors(
+        launch=NOW, localize=NOW, localized=NOW, start=Constant(start_ms), drain=NOW, exit=NOW, rpc=NOW
+    )
     return YarnDescription(
         nodes or (Nodes("n", 1, 2**40, 100_000),),
         queue=queue or Queue(),

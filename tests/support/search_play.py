@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage
+from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedJob, RecordedStage
 from podtide.domain.whatif.search.recommendation import Figures
 from podtide.domain.whatif.search.search import Dialogue, Found, Trial
 
@@ -29,8 +29,8 @@ def application(
 ) -> Application:
     """One job of one stage; its executors are there from start to end."""
     end = START + runtime_s * 1000
-    stage = Stage(0, 0, "count", ProfileId(0), START, end, array("q", [task_ms] * tasks))
-    job = Job(0, START, end, True, (0,), ())
+    stage = RecordedStage(0, 0, "count", ProfileId(0), START, end, array("q", [task_ms] * tasks))
+    job = RecordedJob(0, START, end, True, (0,), ())
     return Application(
         f"app-{number}",
         "play",
@@ -42,7 +42,7 @@ def application(
         (job,),
         (stage,),
         tuple(
-            Executor(ExecutorId(str(one)), "host", ProfileId(0), cores, START, None, Leave.STAYED)
+            RecordedExecutor(ExecutorId(str(one)), "host", ProfileId(0), cores, START, None, Leave.STAYED)
             for one in range(executors)
         ),
     )

@@ -6,7 +6,7 @@ import pytest
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
-from podtide.domain.fakes.driver.script import Job, Jobs, Stage, Targets
+from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage, Targets
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.pod_commands import AnswerRegistration, StopApplication
 from podtide.domain.protocol.pod_stimuli import PodsUpdated, RegisterExecutor, TargetsSet
@@ -19,7 +19,7 @@ WHY = Why(Cause.STARTED)
 ZERO = ProfileId(0)
 RULES = ProfileRules()
 TARGETS = Targets(((0, ((ZERO, 3),)), (60_000, ((ZERO, 5), (ProfileId(1), 2)))))
-ONE_JOB = Jobs((Job("load", (Stage("map", 2, Constant(4_000)),), start_ms=500),))
+ONE_JOB = Jobs((ScriptJob("load", (ScriptStage("map", 2, Constant(4_000)),), start_ms=500),))
 
 
 def test_targets_are_set_at_their_times() -> None:
@@ -83,6 +83,6 @@ def test_it_ends_with_the_application() -> None:
 
 
 def test_a_workload_that_cannot_be_played_is_refused_with_its_place() -> None:
-    twice = Jobs((Job("a", (Stage("s", 1),)), Job("a", (Stage("s", 1),))))
+    twice = Jobs((ScriptJob("a", (ScriptStage("s", 1),)), ScriptJob("a", (ScriptStage("s", 1),))))
     with pytest.raises(ScriptError, match=r"the workload cannot be played: .*a"):
         WorkloadScript(twice, 1, START, RULES)

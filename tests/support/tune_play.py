@@ -15,10 +15,10 @@ from typing import Final
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.conf.scaling_config import ENABLED, MAX
-from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage
+from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.causes import SpendCause
-from podtide.domain.rerun.outcome import Decision, Point, RerunOutcome, StageTimes
+from podtide.domain.rerun.outcome import CurvePoint, Decision, RerunOutcome, StageTimes
 from podtide.domain.rerun.plan import Plan
 from podtide.entrypoints.common.log_config import NothingToReplay
 
@@ -42,7 +42,7 @@ def application(name: str = "good-0", conf: dict[str, str] | None = None, *, tas
     number = int(name.rpartition("-")[2]) if name.rpartition("-")[2].isdigit() else 0
     runtime, paid = BOOT_MS + WORK_MS // 8, WORK_MS + 8 * 60_000
     end = START + number + runtime
-    stage = Stage(0, 0, "count <b>", ProfileId(0), START + BOOT_MS, end, array("q", [WORK_MS // 64] * tasks))
+    stage = RecordedStage(0, 0, "count <b>", ProfileId(0), START + BOOT_MS, end, array("q", [WORK_MS // 64] * tasks))
     lives = [(START + number, START + number + runtime)] * (paid // runtime)
     lives.append((end - paid % runtime, end))
     return Application(
@@ -53,10 +53,10 @@ def application(name: str = "good-0", conf: dict[str, str] | None = None, *, tas
         end,
         True,
         {**CONF, **(conf or {})},
-        (Job(0, START, end, True, (0,), (), think_ms=0),),
+        (RecordedJob(0, START, end, True, (0,), (), think_ms=0),),
         (stage,),
         tuple(
-            Executor(
+            RecordedExecutor(
                 ExecutorId(str(one)), "host", ProfileId(0), 1, added, None if removed == end else removed, Leave.STAYED
             )
             for one, (added, removed) in enumerate(lives)
@@ -103,7 +103,7 @@ def rerun(
         {SpendCause.RUNNING: WORK_MS // slots, SpendCause.IDLE_TIMEOUT: paid - WORK_MS // slots},
         {},
         {ProfileId(0): paid},
-        (Point(0, count, count, 0, count, count),) if watch else (),
+        (CurvePoint(0, count, count, 0, count, count),) if watch else (),
         (StageTimes(0, BOOT_MS, runtime),) if watch else (),
         decisions if watch else (),
         unfinished=unfinished,

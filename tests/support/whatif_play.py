@@ -7,10 +7,17 @@ from collections.abc import Mapping
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
-from podtide.domain.recorded.application import Application, Executor, Job, Leave, Stage, Unknown
+from podtide.domain.recorded.application import (
+    Application,
+    Leave,
+    RecordedExecutor,
+    RecordedJob,
+    RecordedStage,
+    Unknown,
+)
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Decision, Point, RerunOutcome, StageTimes
+from podtide.domain.rerun.outcome import CurvePoint, Decision, RerunOutcome, StageTimes
 from podtide.domain.rerun.plan import Plan
 
 START: Millis = 1_767_225_600_000
@@ -46,12 +53,12 @@ def application(
 ) -> Application:
     """One job of one stage; its executors come after two seconds and stay."""
     ends = START + 20_000
-    stage = Stage(
+    stage = RecordedStage(
         0, 0, "count at nightly.py:3", DEFAULT_PROFILE, START + 2_000, ends - 1_000, array("q", [task_ms] * tasks)
     )
-    job = Job(0, START + 2_000, ends - 500, succeeded=True, stages=(0,), needs=(JobStage(0),), think_ms=2_000)
+    job = RecordedJob(0, START + 2_000, ends - 500, succeeded=True, stages=(0,), needs=(JobStage(0),), think_ms=2_000)
     held = tuple(
-        Executor(
+        RecordedExecutor(
             ExecutorId(str(number)), "host", DEFAULT_PROFILE, cores, START + 2_000, None, Leave.STAYED,
             requested_ms=START + 500,
         )
@@ -76,7 +83,11 @@ def outcome(
     """What a run may come to. Two thirds of the bill ran, the rest started."""
     billed = executor_ms + 3_000
     running = billed * 2 // 3
-    curve = (Point(0, 0, 0, 0, 0, 0), Point(2_000, 4, 2, 0, peak, peak), Point(runtime_ms - 1_000, 0, 0, 0, peak, 0))
+    curve = (
+        CurvePoint(0, 0, 0, 0, 0, 0),
+        CurvePoint(2_000, 4, 2, 0, peak, peak),
+        CurvePoint(runtime_ms - 1_000, 0, 0, 0, peak, 0),
+    )
     facts = {"pending_tasks": 8, "need": 4}
     return RerunOutcome(
         seed, runtime_ms, executor_ms, billed, peak, 2, 0, 70_000, 35_000, 2_500, 7,

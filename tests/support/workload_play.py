@@ -14,7 +14,7 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.driver import Said, Summary
-from podtide.domain.fakes.driver.script import Job, Jobs, Stage, Workload
+from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage, Workload
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, ExitReason, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
@@ -35,14 +35,16 @@ def secs(count: float) -> Constant:
     return Constant(int(count * S))
 
 
-def one_job(*stages: Stage, **script: object) -> Jobs:
+def one_job(*stages: ScriptStage, **script: object) -> Jobs:
     """A workload of one job that starts at once."""
-    return Jobs((Job("job", stages),), **script)  # type: ignore[arg-type]
+    return Jobs((ScriptJob("job", stages),), **script)  # type: ignore[arg-type]
 
 
 def map_reduce(maps: int = 4, reduces: int = 2, **script: object) -> Jobs:
     """One job: maps of a second, then reduces of a second."""
-    return one_job(Stage("map", maps, secs(1)), Stage("reduce", reduces, secs(1), parents=("map",)), **script)
+    return one_job(
+        ScriptStage("map", maps, secs(1)), ScriptStage("reduce", reduces, secs(1), parents=("map",)), **script
+    )
 
 
 class Play:

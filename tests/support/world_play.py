@@ -18,7 +18,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Fault,
     Life,
     NodeGroup,
-    Stage,
+    PodStage,
     Watch,
 )
 from podtide.domain.protocol.pod_commands import AnswerRegistration, AssignExecutorId, CreatePod, PodCommand
@@ -47,7 +47,7 @@ PLAIN_STAGES = tuple(replace(s, delay=Constant(PACE.get(s.name, s.delay.quantile
 
 
 def plain(
-    *stages: Stage, without: Iterable[str] = (), groups: tuple[NodeGroup, ...] | None = None, api: Api | None = None,
+    *stages: PodStage, without: Iterable[str] = (), groups: tuple[NodeGroup, ...] | None = None, api: Api | None = None,
     watch: Watch | None = None, calm_ms: Millis | None = None, **executors: Any,
 ) -> Description:  # fmt: skip
     """A cluster without chance: calls take 20 ms, the watch 10 ms; what is given is added or replaces stages."""
@@ -68,9 +68,9 @@ def quick(*faults: Fault, **settings: Any) -> Api:
     return Api(latency=Constant(20), faults=faults, **settings)
 
 
-def stage(name: str, source: Life, next_: Life, ms: Millis = 0, **settings: Any) -> Stage:
+def stage(name: str, source: Life, next_: Life, ms: Millis = 0, **settings: Any) -> PodStage:
     """A stage of constant length."""
-    return Stage(name, source, next_, Constant(ms), **settings)
+    return PodStage(name, source, next_, Constant(ms), **settings)
 
 
 class Driver:

@@ -9,8 +9,8 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said, YarnCluster
-from podtide.domain.fakes.yarn.description import Executors, Manager, Master, Nodes, Queue, YarnDescription
-from podtide.domain.fakes.yarn.rows import Stage
+from podtide.domain.fakes.yarn.description import Manager, Master, Nodes, Queue, YarnDescription, YarnExecutors
+from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration
@@ -41,7 +41,7 @@ def plain(*rows: Nodes, queue: Queue | None = None, **settings: Any) -> YarnDesc
     """A cluster without chance: calls take 20 ms, launches 50, files and processes a second each."""
     sections: dict[str, Any] = {
         "manager": Manager(latency=Constant(20)),
-        "executors": Executors(
+        "executors": YarnExecutors(
             launch=Constant(50), localize=Constant(1_000), localized=Constant(100), start=Constant(1_000),
             drain=Constant(3_000), exit=Constant(300),
         ),
@@ -190,9 +190,9 @@ class App:
     def tally(self, name: str) -> int:
         return worlds.tally(self.world).get(name, 0)
 
-    def stages(self) -> dict[Stage, int]:
+    def stages(self) -> dict[ContainerStage, int]:
         """How many containers are in which stage."""
-        stages: dict[Stage, int] = {}
+        stages: dict[ContainerStage, int] = {}
         for (_, stage), count in worlds.census(self.world).stages.items():
             stages[stage] = stages.get(stage, 0) + count
         return stages

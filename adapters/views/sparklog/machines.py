@@ -119,7 +119,7 @@ def lines(item: object) -> Lines:
             return _line(resize_plugins.CLAIM_MACHINE, "resize", size)
         case DiskReport():
             return _line(REPORTER, "report", {"executor": item.executor, "ratio": double_text(item.ratio)})
-        case settings.Notice(spark=True):
+        case settings.ConfNotice(spark=True):
             return _notice(item)
         case EndApplication():
             end: Facts = {"status": item.status, "exit_code": item.exit_code, "reason": item.message}
@@ -166,8 +166,8 @@ def _decommission(command: pc.DecommissionExecutors) -> Lines:
     return logged
 
 
-def _notice(notice: settings.Notice) -> Lines:
-    level: Level = "WARN" if notice.level is settings.Level.WARNING else "INFO"
+def _notice(notice: settings.ConfNotice) -> Lines:
+    level: Level = "WARN" if notice.level is settings.NoticeLevel.WARNING else "INFO"
     loggers = [logger for beginning, logger in _NOTICES if notice.text.startswith(beginning)]
     return tuple(SparkLine(level, logger, notice.text) for logger in loggers[:1])
 

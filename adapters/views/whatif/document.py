@@ -24,10 +24,10 @@ from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Point, RerunOutcome
+from podtide.domain.rerun.outcome import CurvePoint, RerunOutcome
 from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults
 from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
-from podtide.domain.whatif.summary import Answer, OwnError, Span
+from podtide.domain.whatif.summary import OwnError, Range, VariantAnswer
 
 CURVE_MAX: Final = 2_000
 """Points of one curve."""
@@ -53,9 +53,9 @@ class WhatIfRequest:
 def document(
     application: Application,
     conf: SparkConf,
-    replay: Answer,
+    replay: VariantAnswer,
     error: OwnError,
-    answers: Iterable[Answer],
+    answers: Iterable[VariantAnswer],
     request: WhatIfRequest,
 ) -> model.Document:
     """The whole document. ``conf``: the log's own; ``replay``: its run again, ``error`` away from the log."""
@@ -130,7 +130,7 @@ def _recorded(
 
 
 def _run(
-    answer: Answer,
+    answer: VariantAnswer,
     application: Application,
     redaction: Redaction,
     prices: Prices | None,
@@ -167,7 +167,7 @@ def _run(
         unfinished=answer.unfinished,
         notes=tuple(dict.fromkeys((*plan.notes, *outcome.notes)))[:NOTES_MAX],
         curve=tuple(
-            (seconds(point.at_ms), *point[1:]) for point in _thin(outcome.curve, Point._fields.index("running"))
+            (seconds(point.at_ms), *point[1:]) for point in _thin(outcome.curve, CurvePoint._fields.index("running"))
         ),
         stages=_stages(outcome, application),
         decisions=tuple(
@@ -178,11 +178,11 @@ def _run(
     )
 
 
-def _cost_range(answer: Answer, prices: Prices | None, error: OwnError) -> model.Range | None:
+def _cost_range(answer: VariantAnswer, prices: Prices | None, error: OwnError) -> model.Range | None:
     if prices is None:
         return None
     costs = [usage_of(one, answer.plan.shapes).cost(prices) for one in answer.outcomes]
-    low, high = Span(min(costs), max(costs)).widened(error.executor_seconds)
+    low, high = Range(min(costs), max(costs)).widened(error.executor_seconds)
     return _fine(low), _fine(high)
 
 
@@ -198,7 +198,7 @@ def _usage(used: Usage, prices: Prices | None) -> dict[str, float | None]:
     }
 
 
-def _range(span: Span) -> model.Range:
+def _range(span: Range) -> model.Range:
     return seconds(span.low), seconds(span.high)
 
 

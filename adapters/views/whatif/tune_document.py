@@ -25,10 +25,10 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AS_SIMULATED
 from podtide.domain.whatif.prices import Prices
-from podtide.domain.whatif.search.recommendation import Reason, Row, Verdict
+from podtide.domain.whatif.search.recommendation import Reason, Row, TuneVerdict
 from podtide.domain.whatif.search.search import Found
 from podtide.domain.whatif.search.space import Candidate, Space
-from podtide.domain.whatif.summary import Answer, OwnError
+from podtide.domain.whatif.summary import OwnError, VariantAnswer
 
 IDS_SHOWN: Final = 3
 _NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "decisions_left_out", "error"})
@@ -44,7 +44,7 @@ class TunedRun(NamedTuple):
     application: Application
     conf: SparkConf
     error: OwnError
-    answers: tuple[Answer, ...]
+    answers: tuple[VariantAnswer, ...]
 
 
 class TuneRequest(NamedTuple):
@@ -172,7 +172,7 @@ def _recommendation(search: Found, runs: Sequence[TunedRun], request: TuneReques
     return structs.replace(advice, name=one.name, conf=changes, static=one.static, lines=lines)
 
 
-def _text(verdict: Verdict, base: Row, runs: Sequence[TunedRun], request: TuneRequest) -> str:
+def _text(verdict: TuneVerdict, base: Row, runs: Sequence[TunedRun], request: TuneRequest) -> str:
     """The recommendation in a sentence or two."""
     what = MEASURES[request.measure]
     over = "" if len(runs) == 1 else f" on any of {count(len(runs), 'run')}"

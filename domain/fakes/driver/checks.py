@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from podtide.domain.base.randomness import DELAY_MAX
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.fakes.checks import delay_problem
-from podtide.domain.fakes.driver.script import Data, Jobs, Profile, Stage, Targets, Workload
+from podtide.domain.fakes.driver.script import Data, Jobs, Profile, ScriptStage, Targets, Workload
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.cluster_config import INT_MAX
 from podtide.domain.protocol.config import ProfileRules
@@ -274,7 +274,7 @@ def _data(data: Data, tasks: int, where: str) -> Iterable[Problem]:
         yield Problem(f"{where}.copies", f"at most {PLACED_MAX} tasks, copies and all")
 
 
-def _stage(index: Index, place: int, stage: Stage, profiles: set[ProfileId]) -> Iterable[Problem]:
+def _stage(index: Index, place: int, stage: ScriptStage, profiles: set[ProfileId]) -> Iterable[Problem]:
     where = f"jobs.{index.script.jobs[place].name}.stages.{stage.name}"
     if not _is_name(stage.name):
         yield Problem(where, "a name without a dot")
@@ -321,7 +321,7 @@ def _order(index: Index) -> Iterable[Problem]:
 
 
 def _reach(
-    index: Index, before: Sequence[int], lasts: Sequence[int | str], place: int, stage: Stage
+    index: Index, before: Sequence[int], lasts: Sequence[int | str], place: int, stage: ScriptStage
 ) -> Iterable[tuple[str, str]]:
     """What a stage refers to outside of its job, and must not."""
     jobs = index.script.jobs

@@ -29,12 +29,12 @@ from podtide.domain.fakes.driver import task_scheduler as tasks
 from podtide.domain.fakes.driver.jobs import close_job, open_job
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
+    DagPhase,
+    DriverAgenda,
+    DriverExecutorRow,
+    DriverStageRow,
     Ending,
-    ExecutorRow,
     Fate,
-    Kind,
-    Phase,
-    StageRow,
     TaskRow,
     attempt_key,
 )
@@ -59,19 +59,19 @@ def submit(tables: DriverTables, number: int, now: Millis) -> None:
     while todo:
         one = todo.pop()
         row = tables.stages[one]
-        if row.phase is not Phase.IDLE:
+        if row.phase is not DagPhase.IDLE:
             continue
         missing = [parent for parent in row.parents if tables.missing[tables.stages[parent].array]]
         if missing:
-            tables.stages.put(one, row._replace(phase=Phase.WAITING))
+            tables.stages.put(one, row._replace(phase=DagPhase.WAITING))
             todo.extend(reversed(missing))
         else:
             _submit_missing_tasks(tables, one, row, now)
 
 
-def _submit_missing_tasks(tables: DriverTables, number: int, row: StageRow, now: Millis) -> None:
+def _submit_missing_tasks(tables: DriverTables, number: int, row: DriverStageRow, now: Millis) -> None:
     script, attempt = tables.plan.stage(row), row.attempt + 1
-    tables.stages.put(number, row._replace(phase=Phase.RUNNING, attempt=attempt))
+    tables.stages.put(number, row._replace(phase=DagPhase.RUNNING, attempt=attempt))
     count = tables.missing[row.array]
     tables.left.put(number, count)
     tables.count("stage attempts")
@@ -103,14 +103,16 @@ def _complete(tables: DriverTables, number: int, now: Millis) -> None:
     waiting = []
     for one in {one for job in row.jobs for one in tables.jobs[job].stages}:
         child = tables.stages.get(one)
-        if child is not None and child.phase is Phase.WAITING and number in child.parents:
+        if child is not None and child.phase is DagPhase.WAITING and number in child.parents:
             waiting.append((min(child.jobs), one))
-            tables.stages.put(one, child._replace(phase=Phase.IDLE))
+            tables.stages.put(one, child._replace(phase=DagPhase.IDLE))
     for _, one in sorted(waiting):
         submit(tables, one, now)
 
 
-def _finish(tables: DriverTables, number: int, row: StageRow, now: Millis, phase: Phase = Phase.IDLE) -> None:
+def _finish(
+    tables: DriverTables, number: int, row: DriverStageRow, now: Millis, phase: DagPhase = DagPhase.IDLE
+) -> None:
     """markStageAsFinished: the latest attempt is over."""
     tables.stages.put(number, row._replace(phase=phase))
     tasks.retire(tables, attempt_key(number, row.attempt))
@@ -119,9 +121,9 @@ def _finish(tables: DriverTables, number: int, row: StageRow, now: Millis, phase
 
 def resubmit(tables: DriverTables, now: Millis) -> None:
     """resubmitFailedStages: all that failed are submitted again, the oldest job's first."""
-    failed = sorted((min(row.jobs), one) for one, row in tables.stages.items() if row.phase is Phase.FAILED)
+    failed = sorted((min(row.jobs), one) for one, row in tables.stages.items() if row.phase is DagPhase.FAILED)
     for _, one in failed:
-        tables.stages.put(one, tables.stages[one]._replace(phase=Phase.IDLE))
+        tables.stages.put(one, tables.stages[one]._replace(phase=DagPhase.IDLE))
     for _, one in failed:
         if one in tables.stages:
             submit(tables, one, now)
@@ -138,7 +140,7 @@ def _cancel(tables: DriverTables, job: int, now: Millis) -> None:
     """cancelRunningIndependentStages."""
     for number in sorted(tables.jobs[job].stages):
         row = tables.stages[number]
-        if len(row.jobs) == 1 and (row.phase is Phase.RUNNING or row.failed):
+        if len(row.jobs) == 1 and (row.phase is DagPhase.RUNNING or row.failed):
             for attempt in range(row.attempt + 1):
                 tasks.kill(tables, attempt_key(number, attempt), now)
             _finish(tables, number, row, now)
@@ -147,7 +149,7 @@ def _cancel(tables: DriverTables, job: int, now: Millis) -> None:
 # tasks
 
 
-def task_over(tables: DriverTables, task: TaskRow, executor: ExecutorRow, now: Millis) -> None:
+def task_over(tables: DriverTables, task: TaskRow, executor: DriverExecutorRow, now: Millis) -> None:
     """handleTaskCompletion: a task ended by itself, or was killed. Its slot has been released."""
     attempt = tasks.leave_set(tables, task)
     if task.fate is Fate.SUCCESS:
@@ -166,7 +168,9 @@ def task_over(tables: DriverTables, task: TaskRow, executor: ExecutorRow, now: M
             tables.count("tasks.killed")
 
 
-def _succeeded(tables: DriverTables, task: TaskRow, attempt: AttemptRow, executor: ExecutorRow, now: Millis) -> None:
+def _succeeded(
+    tables: DriverTables, task: TaskRow, attempt: AttemptRow, executor: DriverExecutorRow, now: Millis
+) -> None:
     number, partition = task.stage, tasks.partition_of(attempt, task.task_index)
     row = tables.stages.get(number)
     rdd = tables.rdds.get(number)
@@ -199,7 +203,7 @@ def _succeeded(tables: DriverTables, task: TaskRow, attempt: AttemptRow, executo
     if row.array < 0:
         if first and not tables.missing[row.array]:
             _succeed(tables, number, now)
-    elif row.phase is Phase.RUNNING and not tables.left[number]:
+    elif row.phase is DagPhase.RUNNING and not tables.left[number]:
         _complete(tables, number, now)
 
 
@@ -266,21 +270,21 @@ def _fetch_failed(tables: DriverTables, task: TaskRow, now: Millis) -> None:
     row = row._replace(failed=row.failed | {task.attempt})
     tables.stages.put(task.stage, row)
     aborts = len(row.failed) >= tables.plan.script.stage_attempts_max
-    if row.phase is Phase.RUNNING:
-        _finish(tables, task.stage, row, now, Phase.IDLE if aborts else Phase.FAILED)
+    if row.phase is DagPhase.RUNNING:
+        _finish(tables, task.stage, row, now, DagPhase.IDLE if aborts else DagPhase.FAILED)
         if not aborts:
-            tables.later(now + RESUBMIT_MS, Kind.RESUBMIT)
+            tables.later(now + RESUBMIT_MS, DriverAgenda.RESUBMIT)
     if aborts:
         _abort(tables, task.stage, now)
-    elif row.phase in (Phase.RUNNING, Phase.FAILED):
+    elif row.phase in (DagPhase.RUNNING, DagPhase.FAILED):
         _fail_with(tables, row)
 
 
-def _fail_with(tables: DriverTables, row: StageRow) -> None:
+def _fail_with(tables: DriverTables, row: DriverStageRow) -> None:
     """The parent that a failed stage misses first is submitted again with it, and not before."""
     for parent in row.parents:
         above = tables.stages[parent]
         if tables.missing[above.array]:
-            if above.phase is Phase.IDLE:
-                tables.stages.put(parent, above._replace(phase=Phase.FAILED))
+            if above.phase is DagPhase.IDLE:
+                tables.stages.put(parent, above._replace(phase=DagPhase.FAILED))
             return

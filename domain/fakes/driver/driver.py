@@ -32,9 +32,9 @@ from podtide.domain.fakes.driver import dag_scheduler as stages, task_scheduler 
 from podtide.domain.fakes.driver.checks import problems
 from podtide.domain.fakes.driver.executor_losses import executor_lost
 from podtide.domain.fakes.driver.jobs import clean
-from podtide.domain.fakes.driver.rows import Ending, ExecutorRow, Kind, PodRow, Standing
+from podtide.domain.fakes.driver.rows import DriverAgenda, DriverExecutorRow, Ending, OfferState, PendingExecutorRow
 from podtide.domain.fakes.driver.script import Targets, Workload
-from podtide.domain.fakes.driver.tables import DriverTables, Plan
+from podtide.domain.fakes.driver.tables import DriverTables, ScriptPlan
 from podtide.domain.fakes.tables import AgendaRow
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.config import ProfileRules
@@ -60,7 +60,7 @@ _HEARD: Final = (
 )  # fmt: skip
 
 
-class Run(Exclusive[DriverTables]):
+class DriverRun(Exclusive[DriverTables]):
     """Jobs under way."""
 
     __slots__ = ()
@@ -70,7 +70,7 @@ class Playing(NamedTuple):
     """A driver with jobs at a moment. ``heard``: what it was told and has not looked at yet."""
 
     now: Millis
-    run: Run
+    run: DriverRun
     heard: PDeque[tuple[Millis, Word]] = pdeque()
 
 
@@ -97,17 +97,17 @@ def begin(workload: Workload, seed: int, now: Millis, rules: ProfileRules | None
     refuse(problems(workload, rules), 10)
     if isinstance(workload, Targets):
         return Asking(now, workload, now)
-    tables = DriverTables(Plan(workload, rules), stream(seed), now)
+    tables = DriverTables(ScriptPlan(workload, rules), stream(seed), now)
     for place, job in enumerate(workload.jobs):
         if not job.after:
-            tables.later(now + job.start_ms, Kind.JOB, place, 0)
+            tables.later(now + job.start_ms, DriverAgenda.JOB, place, 0)
     tables.undo_log.clear()
-    return Playing(now, Run(tables))
+    return Playing(now, DriverRun(tables))
 
 
 def fork(state: State) -> State:
     """Return an independent state at the same moment. Costs one copy."""
-    return state if isinstance(state, Asking) else state._replace(run=Run(state.run._tables.fork()))
+    return state if isinstance(state, Asking) else state._replace(run=DriverRun(state.run._tables.fork()))
 
 
 def hear(state: State, command: Word, now: Millis) -> State:
@@ -168,7 +168,7 @@ def advance(state: State, now: Millis) -> tuple[State, tuple[Said, ...]]:
         _live(tables, now)
         _say_busy(tables, events, now)
         tables.events = []
-        return Playing(now, state.run.hand_over(Run(tables)), left), tuple(events)
+        return Playing(now, state.run.hand_over(DriverRun(tables)), left), tuple(events)
 
 
 def _check(last: Millis, now: Millis) -> None:
@@ -203,11 +203,11 @@ def _live(tables: DriverTables, until: Millis) -> None:
             tasks.offer_all(tables, at)
 
 
-def _happen(tables: DriverTables, due: AgendaRow[Kind, Never]) -> None:
+def _happen(tables: DriverTables, due: AgendaRow[DriverAgenda, Never]) -> None:
     match due.kind:
-        case Kind.JOB:
+        case DriverAgenda.JOB:
             stages.start_job(tables, due.a, due.b, due.at)
-        case Kind.RESUBMIT:
+        case DriverAgenda.RESUBMIT:
             stages.resubmit(tables, due.at)
         case _:
             clean(tables, due.a, due.at)
@@ -218,26 +218,27 @@ def _take(tables: DriverTables, word: Word, at: Millis) -> None:
         return
     match word:
         case CreatePod():
-            tables.pods.put(str(word.executor), PodRow(word.profile, word.single_task))
+            tables.pods.put(str(word.executor), PendingExecutorRow(word.profile, word.single_task))
         case RegisterExecutor():
             known = tables.pods.get(word.executor)
             single = known is not None and known.single_task
-            tables.pods.put(word.executor, PodRow(word.profile, single, word.address))
+            tables.pods.put(word.executor, PendingExecutorRow(word.profile, single, word.address))
         case AnswerRegistration():
-            pod = tables.pods.drop(word.executor) or PodRow()
+            pod = tables.pods.drop(word.executor) or PendingExecutorRow()
             if word.accepted and word.executor not in tables.names:
                 slots = tables.plan.slots.get(pod.profile, 0)  # no task of this script asks for another profile
                 slots = min(slots, 1) if pod.single_task else slots
                 tasks.join(
-                    tables, ExecutorRow(word.executor, pod.profile, slots, slots, Standing.ACTIVE, at, pod.address)
+                    tables,
+                    DriverExecutorRow(word.executor, pod.profile, slots, slots, OfferState.ACTIVE, at, pod.address),
                 )
         case DecommissionExecutors():
             for executor in word.executors:
                 if executor in tables.names:
-                    tasks.stop_offering(tables, tables.names[executor], Standing.LEAVING)
+                    tasks.stop_offering(tables, tables.names[executor], OfferState.LEAVING)
         case ExecutorDisconnected():
             if word.address in tables.addresses:
-                tasks.stop_offering(tables, tables.addresses[word.address], Standing.SILENT)
+                tasks.stop_offering(tables, tables.addresses[word.address], OfferState.SILENT)
         case RemoveExecutor():
             tables.pods.drop(word.executor)
             if word.executor in tables.names:

@@ -16,7 +16,7 @@ from typing import Final
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.fakes.driver import task_scheduler as tasks
 from podtide.domain.fakes.driver.dag_scheduler import index_of, note_try, try_again
-from podtide.domain.fakes.driver.rows import ExecutorRow, Fate, Holder, Phase, Standing, TaskRow, attempt_key
+from podtide.domain.fakes.driver.rows import DagPhase, DriverExecutorRow, Fate, Holder, OfferState, TaskRow, attempt_key
 from podtide.domain.fakes.driver.script import Outputs
 from podtide.domain.fakes.driver.tables import DriverTables
 from podtide.domain.protocol.pod_commands import ExitReason
@@ -30,7 +30,7 @@ def executor_lost(tables: DriverTables, key: int, reason: ExitReason, now: Milli
     """An executor is gone, with what ran on it and, as the script has it, with what it holds."""
     held = tables.held.pop(key, {})
     executor, running = tasks.evict(tables, key, now)
-    leaving = executor.standing is Standing.LEAVING or reason.kind == "ExecutorDecommission"
+    leaving = executor.standing is OfferState.LEAVING or reason.kind == "ExecutorDecommission"
     counts = reason.caused_by_app and not leaving
     moves = tables.plan.script.outputs is Outputs.MIGRATED and leaving
     moves = moves and reason.kind != _KILLED and not reason.exit_code
@@ -54,7 +54,7 @@ def _lose(
     number = tables.sharers.get(array)
     row = None if number is None else tables.stages[number]
     attempt = None
-    if number is not None and row is not None and row.phase is Phase.RUNNING:
+    if number is not None and row is not None and row.phase is DagPhase.RUNNING:
         attempt = tables.attempts.get(attempt_key(number, row.attempt))
     for partition in partitions:
         holder = tables.outputs[array][partition]
@@ -73,7 +73,7 @@ def _report_lost(
     place: tuple[int, int, int],
     resubmitted: list[int],
     running: list[TaskRow],
-    executor: ExecutorRow,
+    executor: DriverExecutorRow,
     counts: bool,
     now: Millis,
 ) -> None:
@@ -103,7 +103,7 @@ def _resubmitted(stage: int, attempt: int, index: int, executor: ExecutorId, now
 
 def _migrate(tables: DriverTables, array: int, partitions: list[int], now: Millis) -> bool:
     """Others take over what an executor held, in turn; returns whether there are any."""
-    peers = [key for key, row in tables.executors.items() if row.standing is Standing.ACTIVE]
+    peers = [key for key, row in tables.executors.items() if row.standing is OfferState.ACTIVE]
     for partition in partitions if peers else ():
         peer = peers[tables.moves.next() % len(peers)]
         holder = tables.outputs[array][partition]

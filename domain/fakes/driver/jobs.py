@@ -15,7 +15,7 @@ from podtide.domain.base.randomness import draw, split
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.fakes.driver import task_scheduler as tasks
 from podtide.domain.fakes.driver.checks import Node
-from podtide.domain.fakes.driver.rows import Ending, JobRow, Kind, StageRow, attempt_key
+from podtide.domain.fakes.driver.rows import DriverAgenda, DriverJobRow, DriverStageRow, Ending, attempt_key
 from podtide.domain.fakes.driver.script import Cached
 from podtide.domain.fakes.driver.tables import DriverTables
 from podtide.domain.protocol.stimuli import (
@@ -41,7 +41,7 @@ def open_job(tables: DriverTables, place: int, run: int, now: Millis) -> int:
         number, shuffle = _stage_of(tables, node, job, place, run, ids)
         ids[node] = number
         listed.append(JobStage(number, shuffle))
-    tables.jobs.put(job, JobRow(place, run, now, tuple(ids.values())))
+    tables.jobs.put(job, DriverJobRow(place, run, now, tuple(ids.values())))
     tables.unstarted.add(job)
     tables.count("jobs.started")
     tables.events.append(JobStart(now, job, tuple(listed)))
@@ -87,7 +87,7 @@ def _stage_of(
     else:
         tables.sharers.put(shuffle, number)
     parents = tuple(sorted(ids[parent] for parent in plan.parents[node]))
-    tables.stages.put(number, StageRow(frozenset({job}), node.job, run if own else 0, node.stage, array, parents))
+    tables.stages.put(number, DriverStageRow(frozenset({job}), node.job, run if own else 0, node.stage, array, parents))
     if script.cached is not None and own:
         _cache(tables, number, place, script.cached)
     return number, shuffle
@@ -133,7 +133,7 @@ def close_job(tables: DriverTables, job: int, ending: Ending, now: Millis) -> No
     _follow(tables, row, now)
 
 
-def _follow(tables: DriverTables, row: JobRow, now: Millis) -> None:
+def _follow(tables: DriverTables, row: DriverJobRow, now: Millis) -> None:
     """The next run of a job, or what comes after its last one."""
     plan, place = tables.plan, row.place
     script = plan.job(place)
@@ -141,7 +141,7 @@ def _follow(tables: DriverTables, row: JobRow, now: Millis) -> None:
         _unused(tables, f"{place}.{row.run}.{stage}", now)
     _unpersist(tables, ~place, now)
     if row.run + 1 < script.times:
-        tables.later(now + _think(tables, place, row.run + 1), Kind.JOB, place, row.run + 1)
+        tables.later(now + _think(tables, place, row.run + 1), DriverAgenda.JOB, place, row.run + 1)
         return
     _unpersist(tables, place, now)
     tables.ended.add(place)
@@ -151,7 +151,7 @@ def _follow(tables: DriverTables, row: JobRow, now: Millis) -> None:
     for follower in plan.followers[place]:
         if tables.ended.issuperset(plan.before[follower]):
             at = max(now + _think(tables, follower, 0), tables.began + plan.job(follower).start_ms)
-            tables.later(at, Kind.JOB, follower, 0)
+            tables.later(at, DriverAgenda.JOB, follower, 0)
 
 
 def _think(tables: DriverTables, place: int, run: int) -> Millis:
@@ -171,7 +171,7 @@ def _unused(tables: DriverTables, name: str, now: Millis) -> None:
         tables.shuffles.drop(name)
         tables.users.drop(shuffle)
         if tables.plan.script.clean_ms is not None:
-            tables.later(now + tables.plan.script.clean_ms, Kind.CLEAN, shuffle)
+            tables.later(now + tables.plan.script.clean_ms, DriverAgenda.CLEAN, shuffle)
 
 
 def _unpersist(tables: DriverTables, place: int, now: Millis) -> None:

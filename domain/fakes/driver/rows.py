@@ -17,7 +17,7 @@ def attempt_key(stage: int, attempt: int) -> int:
     return stage << ATTEMPTS_SHIFT | attempt
 
 
-class PodRow(NamedTuple):
+class PendingExecutorRow(NamedTuple):
     """What is known of an executor before it is accepted. ``single_task``: it offers cores for one task only."""
 
     profile: ProfileId = DEFAULT_PROFILE
@@ -25,7 +25,7 @@ class PodRow(NamedTuple):
     address: str = ""
 
 
-class Standing(IntEnum):
+class OfferState(IntEnum):
     """Whether an executor is offered tasks."""
 
     ACTIVE = 0
@@ -33,14 +33,14 @@ class Standing(IntEnum):
     SILENT = 2  # its connection is lost: nothing more is heard of what runs on it
 
 
-class ExecutorRow(NamedTuple):
+class DriverExecutorRow(NamedTuple):
     """An executor that the driver accepted. Its key says the order in which executors were. ``free``: of its ``slots``."""
 
     executor: ExecutorId
     profile: ProfileId
     slots: int
     free: int
-    standing: Standing
+    standing: OfferState
     since: Millis
     address: str
 
@@ -97,7 +97,7 @@ class AttemptRow(NamedTuple):
     elsewhere: PSet[int] = pset()
 
 
-class Phase(IntEnum):
+class DagPhase(IntEnum):
     """Where a stage is in the eyes of the DAG scheduler."""
 
     IDLE = 0
@@ -106,7 +106,7 @@ class Phase(IntEnum):
     FAILED = 3  # a fetch failed; it is submitted again in a moment
 
 
-class StageRow(NamedTuple):
+class DriverStageRow(NamedTuple):
     """A stage of one job or more. ``array``: where its output is noted. ``place``, ``run``: of its job in the script.
 
     ``attempt``: the latest (-1: none yet). ``failed``: attempts with a failed fetch since it last succeeded.
@@ -118,7 +118,7 @@ class StageRow(NamedTuple):
     stage: int
     array: int
     parents: tuple[int, ...]
-    phase: Phase = Phase.IDLE
+    phase: DagPhase = DagPhase.IDLE
     attempt: int = -1
     failed: frozenset[int] = frozenset()
 
@@ -132,7 +132,7 @@ class Ending(Enum):
     RUNNING = "running"
 
 
-class JobRow(NamedTuple):
+class DriverJobRow(NamedTuple):
     """A job that started. ``first_task``: when its first task did. ``stages``: their ids, its final stage's last."""
 
     place: int
@@ -152,7 +152,7 @@ class Holder(NamedTuple):
     attempt: int
 
 
-class Kind(IntEnum):
+class DriverAgenda(IntEnum):
     """What lies ahead besides the ends of tasks."""
 
     JOB = 0  # a: the job's place, b: its run

@@ -66,7 +66,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ScriptStage:
     """Tasks that differ in their partition alone.
 
     ``parents``: the stages whose shuffle output its tasks read: ``map`` of the same job, ``load.map`` of a job before it.
@@ -88,7 +88,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ScriptJob:
     """An action of the driver's program, run ``times`` times, one after the other.
 
     It starts ``think`` after the last of ``after`` has ended, however it ended, and not before ``start_ms``. Between its
@@ -96,7 +96,7 @@ class Job:
     """
 
     name: str
-    stages: tuple[Stage, ...]
+    stages: tuple[ScriptStage, ...]
     start_ms: Millis = 0
     after: tuple[str, ...] = ()
     think: Delay = _NOW
@@ -134,7 +134,7 @@ class Jobs:
     (None: not while the application runs; in Spark it is the driver's garbage collector that decides).
     """
 
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[ScriptJob, ...] = ()
     profiles: tuple[Profile, ...] = ()
     outputs: Outputs = Outputs.EXECUTOR
     task_failures_max: int = 4

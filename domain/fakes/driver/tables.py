@@ -19,24 +19,24 @@ from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver.checks import Index, Node, slots_by_profile
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
-    ExecutorRow,
+    DriverAgenda,
+    DriverExecutorRow,
+    DriverJobRow,
+    DriverStageRow,
     Holder,
-    JobRow,
-    Kind,
-    PodRow,
+    OfferState,
+    PendingExecutorRow,
     QueueRow,
-    StageRow,
-    Standing,
     TaskRow,
     attempt_key,
 )
-from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Profile, Stage
+from podtide.domain.fakes.driver.script import Jobs, Outputs, Profile, ScriptJob, ScriptStage
 from podtide.domain.fakes.tables import AgendaRow, FakeTables
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.stimuli import Stimulus
 
 
-class Plan:
+class ScriptPlan:
     """What follows from a script alone: computed once, shared by all versions. Of a script without problems."""
 
     def __init__(self, script: Jobs, rules: ProfileRules) -> None:
@@ -62,11 +62,11 @@ class Plan:
                 self.followers[one].append(place)
         self.places = index.jobs
 
-    def job(self, place: int) -> Job:
+    def job(self, place: int) -> ScriptJob:
         """A job of the script."""
         return self.script.jobs[place]
 
-    def stage(self, row: StageRow) -> Stage:
+    def stage(self, row: DriverStageRow) -> ScriptStage:
         """What the script says of a stage."""
         return self.script.jobs[row.place].stages[row.stage]
 
@@ -98,29 +98,29 @@ class Arrays(Table[int, list[Holder | None]]):
         return type(self)((key, list(row)) for key, row in self.items())
 
 
-class DriverTables(FakeTables[Kind, Never]):
+class DriverTables(FakeTables[DriverAgenda, Never]):
     """The inside of a fake driver. ``ended``: the jobs of the script, by place, of which all runs have.
 
     ``announced``: the profiles that the listeners know. ``moves``: partitions that others took over.
     """
 
-    def __init__(self, plan: Plan, seed: Stream, began: Millis) -> None:
+    def __init__(self, plan: ScriptPlan, seed: Stream, began: Millis) -> None:
         self.plan = plan
-        self.executors: Table[int, ExecutorRow] = Table()
+        self.executors: Table[int, DriverExecutorRow] = Table()
         self.tasks: Table[int, TaskRow] = Table()
         self.queues: Table[int, QueueRow] = Table()
         self.attempts: Table[int, AttemptRow] = Table()
-        self.stages: Table[int, StageRow] = Table()
+        self.stages: Table[int, DriverStageRow] = Table()
         self.left: Table[int, int] = Table()  # by stage: partitions that its latest attempt still has to compute
         self.missing: Table[int, int] = Table()  # by array: partitions that nobody holds
         self.again: Table[int, PMap[int, int]] = Table()  # by array and partition: 2 * earlier tries + (one succeeded)
-        self.jobs: Table[int, JobRow] = Table()
+        self.jobs: Table[int, DriverJobRow] = Table()
         self.shuffles: Table[str, int] = Table()  # by job, run and stage of the script
         self.sharers: Table[int, int] = Table()  # by shuffle: its stage, while a job that uses it runs
         self.users: Table[int, int] = Table()  # by shuffle: jobs of the script that may still read it
         self.rdds: Table[int, int] = Table()  # by stage: the RDD that it caches
         self.kept: Table[int, tuple[int, Any] | None] = Table()  # RDDs to unpersist with a job's end (~: a run's)
-        self.pods: Table[str, PodRow] = Table()  # by executor, until it is accepted or gone
+        self.pods: Table[str, PendingExecutorRow] = Table()  # by executor, until it is accepted or gone
         self.outputs = Arrays()
         self.announced: Members[ProfileId] = Members()
         self.ended: Members[int] = Members()
@@ -142,7 +142,7 @@ class DriverTables(FakeTables[Kind, Never]):
         self.free: dict[ProfileId, list[int]] = {}
         for key, executor in self.executors.items():
             self._know(key, executor)
-            if executor.free and executor.standing is Standing.ACTIVE:
+            if executor.free and executor.standing is OfferState.ACTIVE:
                 self.free.setdefault(executor.profile, []).append(key)
         self.aboard: dict[int, dict[int, None]] = {}
         self.flying: dict[int, dict[int, int]] = {}
@@ -165,7 +165,7 @@ class DriverTables(FakeTables[Kind, Never]):
         }
         self.interned: dict[int, Holder] = {}
 
-    def later(self, at: Millis, kind: Kind, a: int = 0, b: int = 0, say: None = None) -> int:
+    def later(self, at: Millis, kind: DriverAgenda, a: int = 0, b: int = 0, say: None = None) -> int:
         """Put something into the agenda; returns its serial. The heap holds the ends of tasks as well."""
         serial = self.serials.next()
         self.agenda.put(serial, AgendaRow(at, kind, a, b, say))
@@ -185,12 +185,12 @@ class DriverTables(FakeTables[Kind, Never]):
 
     # executors and task sets
 
-    def _know(self, key: int, row: ExecutorRow) -> None:
+    def _know(self, key: int, row: DriverExecutorRow) -> None:
         self.names[row.executor] = key
         if row.address:
             self.addresses[row.address] = key
 
-    def put_executor(self, key: int, row: ExecutorRow) -> None:
+    def put_executor(self, key: int, row: DriverExecutorRow) -> None:
         """Write an executor and keep the indexes."""
         old = self.executors.get(key)
         self.executors.put(key, row)
@@ -198,8 +198,8 @@ class DriverTables(FakeTables[Kind, Never]):
             self._know(key, row)
             offered = False
         else:
-            offered = old.free > 0 and old.standing is Standing.ACTIVE
-        offers = row.free > 0 and row.standing is Standing.ACTIVE
+            offered = old.free > 0 and old.standing is OfferState.ACTIVE
+        offers = row.free > 0 and row.standing is OfferState.ACTIVE
         if offers != offered:
             free = self.free.setdefault(row.profile, [])
             if offers:
@@ -207,10 +207,10 @@ class DriverTables(FakeTables[Kind, Never]):
             else:
                 del free[bisect_left(free, key)]
 
-    def drop_executor(self, key: int) -> ExecutorRow:
+    def drop_executor(self, key: int) -> DriverExecutorRow:
         """Forget an executor; what ran on it and what it held is for the caller to see to."""
         row = self.executors[key]
-        self.put_executor(key, row._replace(standing=Standing.SILENT))
+        self.put_executor(key, row._replace(standing=OfferState.SILENT))
         self.executors.drop(key)
         del self.names[row.executor]
         if row.address and self.addresses.get(row.address) == key:
@@ -279,7 +279,7 @@ class DriverTables(FakeTables[Kind, Never]):
         self.missing.drop(array)
         self.again.drop(array)
 
-    def task_stream(self, number: int, row: StageRow) -> Stream:
+    def task_stream(self, number: int, row: DriverStageRow) -> Stream:
         """The stream that the tasks of a stage branch off from; the same in every run of the same script and seed."""
         found = self.streams.get(number)
         if found is None:

@@ -26,11 +26,11 @@ from podtide.domain.base.randomness import Stream, bits, chance, draw, split, un
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.fakes.driver.rows import (
     AttemptRow,
-    ExecutorRow,
+    DriverExecutorRow,
+    DriverStageRow,
     Fate,
+    OfferState,
     QueueRow,
-    StageRow,
-    Standing,
     TaskRow,
     attempt_key,
 )
@@ -102,7 +102,7 @@ def kill(tables: DriverTables, key: int, now: Millis) -> None:
     """Tell the running tasks of a task set to end, and start none any more."""
     for serial in tables.flying.get(key, {}).values():
         task = tables.tasks[serial]
-        heard = tables.executors[task.executor].standing is not Standing.SILENT
+        heard = tables.executors[task.executor].standing is not OfferState.SILENT
         if heard and task.ends > now + KILL_MS:
             _reschedule(tables, serial, task._replace(ends=now + KILL_MS, fate=Fate.KILLED))
     retire(tables, key)
@@ -184,7 +184,7 @@ def _start(tables: DriverTables, key: int, executor: int, now: Millis) -> None:
 
 def _destiny(tables: DriverTables, attempt: AttemptRow, partition: int, now: Millis) -> tuple[Millis, Fate]:
     """When and how a task that starts now will end. Each try of each partition has luck of its own."""
-    stage: StageRow = tables.stages[attempt.stage]
+    stage: DriverStageRow = tables.stages[attempt.stage]
     missing = tables.missing
     for parent in stage.parents:
         if missing[tables.stages[parent].array]:
@@ -220,7 +220,7 @@ def release(tables: DriverTables, serial: int, task: TaskRow) -> ProfileId:
     return row.profile
 
 
-def say_end(tables: DriverTables, task: TaskRow, executor: ExecutorRow, now: Millis) -> None:
+def say_end(tables: DriverTables, task: TaskRow, executor: DriverExecutorRow, now: Millis) -> None:
     """Tell the listeners that a task ended."""
     outcome = _OUTCOMES[task.fate]
     tables.events.append(TaskEnd(now, task.stage, task.attempt, task.task_index, executor.executor, False, outcome))
@@ -253,7 +253,7 @@ def failed(tables: DriverTables, attempt: AttemptRow, index: int, *, counts: boo
 # executors
 
 
-def join(tables: DriverTables, row: ExecutorRow) -> None:
+def join(tables: DriverTables, row: DriverExecutorRow) -> None:
     """An executor was accepted; its slots are offered."""
     key = tables.executor_keys.next()
     tables.put_executor(key, row)
@@ -261,18 +261,18 @@ def join(tables: DriverTables, row: ExecutorRow) -> None:
     tables.wanting.add(row.profile)
 
 
-def stop_offering(tables: DriverTables, key: int, standing: Standing) -> None:
+def stop_offering(tables: DriverTables, key: int, standing: OfferState) -> None:
     """An executor is offered nothing any more; if it is silent, nothing is heard of its tasks either."""
     row = tables.executors[key]
     if row.standing >= standing:
         return
     tables.put_executor(key, row._replace(standing=standing))
-    if standing is Standing.SILENT:
+    if standing is OfferState.SILENT:
         for serial in tables.aboard.get(key, ()):
             _reschedule(tables, serial, tables.tasks[serial]._replace(ends=NEVER))
 
 
-def evict(tables: DriverTables, key: int, now: Millis) -> tuple[ExecutorRow, list[TaskRow]]:
+def evict(tables: DriverTables, key: int, now: Millis) -> tuple[DriverExecutorRow, list[TaskRow]]:
     """An executor is gone: it and the tasks that ran on it, in the order in which they started, off the tables."""
     row = tables.drop_executor(key)
     tables.count("executors.left")

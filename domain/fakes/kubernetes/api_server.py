@@ -20,7 +20,7 @@ from podtide.domain.fakes.kubernetes.controllers import COST_ANNOTATION, room
 from podtide.domain.fakes.kubernetes.description import Fault, Lost, Verb
 from podtide.domain.fakes.kubernetes.pod_endings import delete
 from podtide.domain.fakes.kubernetes.pods import create, relabel, show, sync
-from podtide.domain.fakes.kubernetes.rows import Call, CallRow, ClaimRow, Kind, PodRow, SetRow
+from podtide.domain.fakes.kubernetes.rows import ApiCallRow, Call, ClaimRow, PodAgenda, PodRow, SetRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import listed
 from podtide.domain.jvm.instants import format_instant
@@ -68,7 +68,7 @@ def call(tables: ClusterTables, command: Call, now: Millis) -> None:
     """The client makes a call, or will as soon as the one before it is over."""
     number = tables.call_numbers.next()
     thread = lane(command)
-    tables.calls.put(number, CallRow(number, command, thread, tables.stream(_CALLS, number)))
+    tables.calls.put(number, ApiCallRow(number, command, thread, tables.stream(_CALLS, number)))
     if tables.plan.description.api.serial:
         last = tables.lanes.get(thread, 0)
         tables.lanes.put(thread, number)
@@ -83,7 +83,7 @@ def start(tables: ClusterTables, number: int, now: Millis) -> None:
     row = tables.calls[number]
     latency, rng = draw(row.rng, tables.plan.description.api.latency)
     tables.calls.put(number, row._replace(rng=rng, began=now, answer_at=now + latency))
-    tables.later(now + latency // 2, Kind.CALL, number)
+    tables.later(now + latency // 2, PodAgenda.CALL, number)
 
 
 def reached(tables: ClusterTables, number: int, now: Millis) -> None:
@@ -105,7 +105,7 @@ def reached(tables: ClusterTables, number: int, now: Millis) -> None:
         if fault.lost is not None:
             at = max(at, row.began + tables.plan.description.api.timeout_ms)
     tables.calls.put(number, row._replace(rng=rng, answer=outcome))
-    tables.later(at, Kind.ANSWER, number)
+    tables.later(at, PodAgenda.ANSWER, number)
 
 
 def _fault(tables: ClusterTables, rng: Stream, verb: Verb, resource: str, now: Millis) -> tuple[Fault | None, Stream]:
@@ -143,7 +143,7 @@ def answered(tables: ClusterTables, number: int, now: Millis) -> None:
             wait = api.backoff_ms << min(row.attempt, _RETRY_STEPS)
         tables.count("calls.repeated")
         tables.calls.put(number, row._replace(attempt=row.attempt + 1, answer=None))
-        tables.later(now + wait, Kind.RETRY, number)
+        tables.later(now + wait, PodAgenda.RETRY, number)
         return
     tables.calls.drop(number)
     if failure is not None:
@@ -169,7 +169,7 @@ def begin_poll(tables: ClusterTables, now: Millis) -> None:
     """The first poll is an interval after the start."""
     sources = tables.plan.sources
     if sources.poll and tables.plan.polls:
-        tables.poll_timer = tables.later(now + sources.poll_interval_ms, Kind.POLL)
+        tables.poll_timer = tables.later(now + sources.poll_interval_ms, PodAgenda.POLL)
 
 
 def poll(tables: ClusterTables, now: Millis) -> None:
@@ -187,7 +187,7 @@ def _polled(tables: ClusterTables, answer: Outcome, now: Millis) -> None:
     if answer.failure is None and (not sources.poll_with_version or version >= tables.polled_version):
         tables.polled_version = version
         tables.stimuli.append(PodsReplaced(now, answer.pods))
-    tables.poll_timer = tables.later(now + sources.poll_interval_ms, Kind.POLL)
+    tables.poll_timer = tables.later(now + sources.poll_interval_ms, PodAgenda.POLL)
 
 
 def stop_poll(tables: ClusterTables) -> None:

@@ -25,8 +25,8 @@ from podtide.domain.fakes.checks import refuse
 from podtide.domain.fakes.kubernetes import api_server, controllers, executors, nodes, pod_endings, watch
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.description import KIND, Description, Life
-from podtide.domain.fakes.kubernetes.rows import Application, Kind, WatchState
-from podtide.domain.fakes.kubernetes.tables import ClusterTables, Plan
+from podtide.domain.fakes.kubernetes.rows import FakeApplication, PodAgenda, WatchState
+from podtide.domain.fakes.kubernetes.tables import ClusterTables, KubernetesPlan
 from podtide.domain.fakes.tables import AgendaRow, FakeCluster, due, tally
 from podtide.domain.fakes.words import DriverWord, words
 from podtide.domain.protocol import pod_commands
@@ -35,7 +35,17 @@ from podtide.domain.protocol.pod_stimuli import Outcome, PodStimulus
 from podtide.domain.protocol.pods import PodManifest
 
 __all__ = [
-    "KIND", "Application", "Census", "KubernetesCluster", "advance", "apply", "begin", "census", "due", "pods", "tally",
+    "KIND",
+    "Census",
+    "FakeApplication",
+    "KubernetesCluster",
+    "advance",
+    "apply",
+    "begin",
+    "census",
+    "due",
+    "pods",
+    "tally",
 ]  # fmt: skip
 
 
@@ -51,7 +61,7 @@ def begin(
     now: Millis,
     *,
     sources: SourcesConfig | None = None,
-    application: Application | None = None,
+    application: FakeApplication | None = None,
     polls: bool = False,
 ) -> KubernetesCluster:
     """The cluster at its beginning, its nodes there and the watch open, as ``sources`` says (default: Spark's).
@@ -60,13 +70,13 @@ def begin(
     where the driver asks with ListPods. Raises ValueError for a description that has ``problems``.
     """
     refuse(problems(description))
-    plan = Plan(description, sources or SourcesConfig(), application or Application(), polls)
+    plan = KubernetesPlan(description, sources or SourcesConfig(), application or FakeApplication(), polls)
     tables = ClusterTables(plan, stream(seed), now)
     nodes.begin(tables, now)
     watch.begin(tables, now)
     api_server.begin_poll(tables, now)
     if description.calm_ms is not None:
-        tables.later(now + description.calm_ms, Kind.CALM)
+        tables.later(now + description.calm_ms, PodAgenda.CALM)
     tables.undo_log.clear()
     return KubernetesCluster(tables, now)
 
@@ -129,7 +139,7 @@ def _stop(tables: ClusterTables) -> None:
         tables.drop_pod(pod)
 
 
-def _happen(tables: ClusterTables, happening: AgendaRow[Kind, PodStimulus]) -> None:
+def _happen(tables: ClusterTables, happening: AgendaRow[PodAgenda, PodStimulus]) -> None:
     if happening.say is not None:
         tables.stimuli.append(happening.say)
     else:
@@ -151,28 +161,28 @@ def _hear(tables: ClusterTables, uid: int, word: int, now: Millis) -> None:
         executors.hear(tables, pod, DriverWord(word), now)
 
 
-_HAPPENINGS: Final[Mapping[Kind, Callable[[ClusterTables, int, int, Millis], None]]] = {
-    Kind.STAGE: _stage,
-    Kind.KILL: lambda tables, uid, _, now: pod_endings.killed(tables, tables.pods[uid], now),
-    Kind.RESTART: lambda tables, uid, _, now: executors.restart(tables, tables.pods[uid], now),
-    Kind.BACKOFF: lambda tables, uid, _, now: pod_endings.backs_off(tables, tables.pods[uid], now),
-    Kind.ORPHAN: lambda tables, uid, _, now: pod_endings.orphaned(tables, tables.pods[uid], now),
-    Kind.PLACE: lambda tables, _, __, now: nodes.place(tables, now),
-    Kind.SCAN: lambda tables, _, __, now: nodes.scan(tables, now),
-    Kind.ARRIVE: lambda tables, node, _, now: nodes.arrive(tables, node, now),
-    Kind.INTERRUPT: lambda tables, node, _, now: nodes.interrupt(tables, node, now),
-    Kind.LEAVE: lambda tables, node, _, now: nodes.leave(tables, node, now),
-    Kind.IDLE: lambda tables, node, _, now: nodes.idle(tables, node, now),
-    Kind.EVENT: lambda tables, place, _, now: nodes.happen(tables, place, now),
-    Kind.CALL: lambda tables, call, _, now: api_server.reached(tables, call, now),
-    Kind.ANSWER: lambda tables, call, _, now: api_server.answered(tables, call, now),
-    Kind.RETRY: lambda tables, call, _, now: api_server.start(tables, call, now),
-    Kind.HEAR: _hear,
-    Kind.SYNC: lambda tables, number, _, now: controllers.act(tables, number, now),
-    Kind.BREAK: lambda tables, outage, _, now: watch.broke(tables, outage, now),
-    Kind.MEND: lambda tables, _, __, now: watch.mended(tables, now),
-    Kind.POLL: lambda tables, _, __, now: api_server.poll(tables, now),
-    Kind.CALM: lambda tables, _, __, now: executors.calm(tables, now),
+_HAPPENINGS: Final[Mapping[PodAgenda, Callable[[ClusterTables, int, int, Millis], None]]] = {
+    PodAgenda.STAGE: _stage,
+    PodAgenda.KILL: lambda tables, uid, _, now: pod_endings.killed(tables, tables.pods[uid], now),
+    PodAgenda.RESTART: lambda tables, uid, _, now: executors.restart(tables, tables.pods[uid], now),
+    PodAgenda.BACKOFF: lambda tables, uid, _, now: pod_endings.backs_off(tables, tables.pods[uid], now),
+    PodAgenda.ORPHAN: lambda tables, uid, _, now: pod_endings.orphaned(tables, tables.pods[uid], now),
+    PodAgenda.PLACE: lambda tables, _, __, now: nodes.place(tables, now),
+    PodAgenda.SCAN: lambda tables, _, __, now: nodes.scan(tables, now),
+    PodAgenda.ARRIVE: lambda tables, node, _, now: nodes.arrive(tables, node, now),
+    PodAgenda.INTERRUPT: lambda tables, node, _, now: nodes.interrupt(tables, node, now),
+    PodAgenda.LEAVE: lambda tables, node, _, now: nodes.leave(tables, node, now),
+    PodAgenda.IDLE: lambda tables, node, _, now: nodes.idle(tables, node, now),
+    PodAgenda.EVENT: lambda tables, place, _, now: nodes.happen(tables, place, now),
+    PodAgenda.CALL: lambda tables, call, _, now: api_server.reached(tables, call, now),
+    PodAgenda.ANSWER: lambda tables, call, _, now: api_server.answered(tables, call, now),
+    PodAgenda.RETRY: lambda tables, call, _, now: api_server.start(tables, call, now),
+    PodAgenda.HEAR: _hear,
+    PodAgenda.SYNC: lambda tables, number, _, now: controllers.act(tables, number, now),
+    PodAgenda.BREAK: lambda tables, outage, _, now: watch.broke(tables, outage, now),
+    PodAgenda.MEND: lambda tables, _, __, now: watch.mended(tables, now),
+    PodAgenda.POLL: lambda tables, _, __, now: api_server.poll(tables, now),
+    PodAgenda.CALM: lambda tables, _, __, now: executors.calm(tables, now),
 }
 
 

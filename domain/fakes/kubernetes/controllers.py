@@ -14,7 +14,7 @@ from typing import Final
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.kubernetes.pod_endings import delete
 from podtide.domain.fakes.kubernetes.pods import create
-from podtide.domain.fakes.kubernetes.rows import ClaimRow, Kind, PodRow, SetRow
+from podtide.domain.fakes.kubernetes.rows import ClaimRow, PodAgenda, PodRow, SetRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
@@ -37,7 +37,7 @@ def act(tables: ClusterTables, number: int, now: Millis) -> None:
     content = _stateful(tables, row, pods, now) if row.stateful else _deployed(tables, row, pods, now)
     row = tables.sets[number]
     if not content and not row.sync:
-        tables.sets.put(number, row._replace(sync=tables.later(now + _AGAIN_MS, Kind.SYNC, number)))
+        tables.sets.put(number, row._replace(sync=tables.later(now + _AGAIN_MS, PodAgenda.SYNC, number)))
 
 
 def room(tables: ClusterTables) -> bool:

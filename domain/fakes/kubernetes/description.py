@@ -1,6 +1,6 @@
 """What a cluster is like: everything about it that a fake cluster needs, with a default for each part.
 
-The life of a pod is a graph of ``Stage``s, after the model of KWOK: from a state, after a delay, to the next. Of the
+The life of a pod is a graph of ``PodStage``s, after the model of KWOK: from a state, after a delay, to the next. Of the
 stages that begin in a state one is drawn by weight when a pod enters it; stages with a rate (``per_hour``) run beside
 it, and whatever comes first happens. The default stages are a healthy life; faults are further stages, and every other
 fault (of nodes, of the API, of the watch) is a number that is 0 or a list that is empty by default. So the default is
@@ -99,7 +99,7 @@ class Image(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PodStage:
     """One way on from a state: after ``delay``, and up to ``jitter_ms`` more, to ``next``.
 
     ``weight``: how often it is chosen, against the others. ``per_hour``: it is not chosen but happens at this rate while
@@ -131,24 +131,24 @@ class Stage:
 
 
 STAGES: Final = (
-    Stage("schedule", Life.CREATED, Life.SCHEDULED, LogNormal(30, 100)),
-    Stage("pull", Life.SCHEDULED, Life.PULLED, LogNormal(8_000, 20_000), image=Image.ABSENT),
-    Stage("pulled", Life.SCHEDULED, Life.PULLED, LogNormal(300, 800), image=Image.PRESENT),
-    Stage("start", Life.PULLED, Life.RUNNING, LogNormal(700, 1_500)),
-    Stage("register", Life.RUNNING, Life.REGISTERED, LogNormal(3_000, 5_000)),
-    Stage("unnamed", Life.NAMING, Life.FAILED, Constant(SPARK_ASK_MS), exits=((1, 1.0),)),
-    Stage("unanswered", Life.REGISTERING, Life.FAILED, Constant(SPARK_ASK_MS), exits=((1, 1.0),)),
-    Stage("refused", Life.REFUSED, Life.FAILED, LogNormal(200, 500), exits=((1, 1.0),)),
-    Stage("drain", Life.DRAINING, Life.SUCCEEDED, LogNormal(2_000, 8_000)),
-    Stage("exit", Life.EXITING, Life.SUCCEEDED, LogNormal(400, 1_000)),
-    Stage("give-up", Life.DISCONNECTED, Life.FAILED, LogNormal(1_000, 3_000), exits=((1, 1.0),)),
-    Stage("terminate", Life.TERMINATING, Life.GONE, LogNormal(700, 2_000)),
+    PodStage("schedule", Life.CREATED, Life.SCHEDULED, LogNormal(30, 100)),
+    PodStage("pull", Life.SCHEDULED, Life.PULLED, LogNormal(8_000, 20_000), image=Image.ABSENT),
+    PodStage("pulled", Life.SCHEDULED, Life.PULLED, LogNormal(300, 800), image=Image.PRESENT),
+    PodStage("start", Life.PULLED, Life.RUNNING, LogNormal(700, 1_500)),
+    PodStage("register", Life.RUNNING, Life.REGISTERED, LogNormal(3_000, 5_000)),
+    PodStage("unnamed", Life.NAMING, Life.FAILED, Constant(SPARK_ASK_MS), exits=((1, 1.0),)),
+    PodStage("unanswered", Life.REGISTERING, Life.FAILED, Constant(SPARK_ASK_MS), exits=((1, 1.0),)),
+    PodStage("refused", Life.REFUSED, Life.FAILED, LogNormal(200, 500), exits=((1, 1.0),)),
+    PodStage("drain", Life.DRAINING, Life.SUCCEEDED, LogNormal(2_000, 8_000)),
+    PodStage("exit", Life.EXITING, Life.SUCCEEDED, LogNormal(400, 1_000)),
+    PodStage("give-up", Life.DISCONNECTED, Life.FAILED, LogNormal(1_000, 3_000), exits=((1, 1.0),)),
+    PodStage("terminate", Life.TERMINATING, Life.GONE, LogNormal(700, 2_000)),
 )
 """A healthy life: nothing fails unless the driver leaves it without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodShape:
     """What an executor's pod requests."""
 
     cpu_millis: int = 1_000
@@ -165,14 +165,14 @@ class Executors:
     the driver takes to see that a machine is gone without a word (spark.network.timeout).
     """
 
-    shape: Shape = Shape()
-    profiles: tuple[tuple[int, Shape], ...] = ()
+    shape: PodShape = PodShape()
+    profiles: tuple[tuple[int, PodShape], ...] = ()
     image: str = "apache/spark:4.3.0"
     grace_ms: Millis = 30_000
     decommission: bool = False
     rpc: Delay = _RPC
     silence_ms: Millis = 120_000
-    stages: tuple[Stage, ...] = STAGES
+    stages: tuple[PodStage, ...] = STAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class DriverPod:
+class FakeDriverPod:
     """The driver's own pod: whether it is there, and when it is ready."""
 
     present: bool = True
@@ -329,7 +329,7 @@ class Description:
     executors: Executors = field(default_factory=Executors)
     api: Api = field(default_factory=Api)
     watch: Watch = field(default_factory=Watch)
-    driver: DriverPod = DriverPod()
+    driver: FakeDriverPod = FakeDriverPod()
     controllers: Delay = _CONTROLLERS
     seed: int = 0
     calm_ms: Millis | None = None

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from podtide.domain.base.randomness import Stream, pick
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.fakes.kubernetes.description import Life, Stage
+from podtide.domain.fakes.kubernetes.description import Life, PodStage
 from podtide.domain.fakes.kubernetes.pod_endings import SIGKILL_EXIT, SIGTERM_EXIT, disconnect, ended, evicted, remove
 from podtide.domain.fakes.kubernetes.pods import container, enter, show
-from podtide.domain.fakes.kubernetes.rows import Kind, PodRow
+from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.words import DriverWord
 from podtide.domain.jvm.instants import format_instant
@@ -20,7 +20,7 @@ from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, RegisterExec
 from podtide.domain.protocol.pods import RUNNING, WAITING, ContainerState
 
 
-def elapsed(tables: ClusterTables, pod: PodRow, stage: Stage, now: Millis) -> None:
+def elapsed(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) -> None:
     """A stage has come to its end. Placing on a node (from created to scheduled) is not done here."""
     pod = pod._replace(timer=0)
     match stage.next:
@@ -51,7 +51,7 @@ def elapsed(tables: ClusterTables, pod: PodRow, stage: Stage, now: Millis) -> No
             raise AssertionError(f"no way to {stage.next}")
 
 
-def _exit_code(pod: PodRow, stage: Stage) -> tuple[int, Stream]:
+def _exit_code(pod: PodRow, stage: PodStage) -> tuple[int, Stream]:
     if not stage.exits:
         return 1, pod.rng
     which, rng = pick(pod.rng, tuple(weight for _, weight in stage.exits))
@@ -99,7 +99,7 @@ def _address(pod: PodRow) -> str:
     return f"{_ip(pod)}:{32_768 + pod.restarts % 28_000}"
 
 
-def _hung(tables: ClusterTables, pod: PodRow, stage: Stage, now: Millis) -> None:
+def _hung(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) -> None:
     tables.count("pods.hung")
     if pod.manifest.phase == "Pending" and pod.node and stage.reason:
         waiting = container(tables, ContainerState(WAITING, reason=stage.reason))
@@ -118,7 +118,7 @@ def restart(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
 
 def say_to(tables: ClusterTables, pod: PodRow, word: DriverWord, now: Millis) -> None:
     """A word of the driver's is on its way to an executor."""
-    tables.later(now + pod.rpc_ms, Kind.HEAR, pod.uid, word)
+    tables.later(now + pod.rpc_ms, PodAgenda.HEAR, pod.uid, word)
 
 
 def hear(tables: ClusterTables, pod: PodRow, word: DriverWord, now: Millis) -> None:
@@ -149,7 +149,7 @@ def calm(tables: ClusterTables, now: Millis) -> None:
     """Faults end: what hangs goes on as if it had just come there, what is stuck is let go."""
     for pod in list(tables.pods.values()):
         ending = tables.agenda.get(pod.timer)
-        if ending is not None and ending.kind is Kind.STAGE and tables.plan.stages[ending.b].fault:
+        if ending is not None and ending.kind is PodAgenda.STAGE and tables.plan.stages[ending.b].fault:
             enter(tables, pod, pod.life, now)
         elif pod.life is Life.STUCK:
             remove(tables, pod, now, SIGKILL_EXIT)

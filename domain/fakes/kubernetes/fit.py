@@ -40,7 +40,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Life,
     Lost,
     NodeGroup,
-    Stage,
+    PodStage,
     Verb,
 )
 from podtide.domain.fakes.kubernetes.rows import Call
@@ -353,7 +353,7 @@ def fit(observations: Iterable[Observation]) -> Fitted[Description]:
     return Fitted(replace(description, watch=watch), tuple(evidence))
 
 
-def _stages(fitter: _Fitter, evidence: list[Evidence]) -> tuple[Stage, ...]:
+def _stages(fitter: _Fitter, evidence: list[Evidence]) -> tuple[PodStage, ...]:
     stages = {stage.name: stage for stage in STAGES}
     stretches = {
         "schedule": fitter.schedule, "pull": fitter.pull, "pulled": fitter.pulled, "register": fitter.register,
@@ -372,7 +372,7 @@ def _stages(fitter: _Fitter, evidence: list[Evidence]) -> tuple[Stage, ...]:
         sample, note = fitter.crash.best()
         delay = sample.delay() if sample.count else Constant(0)
         weight = max(1e-6, round(crashed / max(1, fitter.registered), 6))
-        stages["crash"] = Stage(
+        stages["crash"] = PodStage(
             "crash", Life.RUNNING, Life.FAILED, delay, weight=weight, exits=_exits(fitter.crash_codes)
         )
         evidence.append(Evidence("stages.crash", crashed, f"against {fitter.registered} that registered"))
@@ -383,7 +383,7 @@ def _stages(fitter: _Fitter, evidence: list[Evidence]) -> tuple[Stage, ...]:
         hours = fitter.executor_ms / HOUR_MS
         if count and hours:
             rate = min(float(HOUR_MS), max(1e-6, round(count / hours, 6)))
-            stages[name] = Stage(name, Life.REGISTERED, life, per_hour=rate, exits=_exits(codes))
+            stages[name] = PodStage(name, Life.REGISTERED, life, per_hour=rate, exits=_exits(codes))
             evidence.append(Evidence(f"stages.{name}", count, f"in {hours:.2f} executor-hours"))
     return tuple(stages.values())
 

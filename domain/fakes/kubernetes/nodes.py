@@ -18,10 +18,10 @@ from typing import Final
 
 from podtide.domain.base.randomness import draw, split
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.description import Image, Life, NodeGroup, NodeHappening, Shape
+from podtide.domain.fakes.kubernetes.description import Image, Life, NodeGroup, NodeHappening, PodShape
 from podtide.domain.fakes.kubernetes.pod_endings import delete, lose
 from podtide.domain.fakes.kubernetes.pods import enter, show
-from podtide.domain.fakes.kubernetes.rows import Kind, NodeRow, PodRow
+from podtide.domain.fakes.kubernetes.rows import NodeRow, PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 
 _NODES: Final = 2
@@ -35,7 +35,7 @@ def begin(tables: ClusterTables, now: Millis) -> None:
         for _ in range(group.count):
             _join(tables, place, tables.node_numbers.next(), now)
     for place, event in enumerate(tables.plan.description.node_events):
-        tables.later(tables.began + event.at_ms, Kind.EVENT, place)
+        tables.later(tables.began + event.at_ms, PodAgenda.EVENT, place)
 
 
 def _join(tables: ClusterTables, place: int, number: int, now: Millis) -> None:
@@ -50,15 +50,15 @@ def _join(tables: ClusterTables, place: int, number: int, now: Millis) -> None:
     tables.count("nodes.joined")
     if group.interruptions_per_hour > 0:
         rng = split(row.rng, _FATE)
-        tables.later_at_rate(rng, group.interruptions_per_hour, group.during, now, Kind.INTERRUPT, number)
+        tables.later_at_rate(rng, group.interruptions_per_hour, group.during, now, PodAgenda.INTERRUPT, number)
     if group.maximum is not None and tables.in_group[place] > group.count:
-        tables.later(now + group.idle_ms, Kind.IDLE, number)
+        tables.later(now + group.idle_ms, PodAgenda.IDLE, number)
     _place_soon(tables, now)
 
 
 def _place_soon(tables: ClusterTables, now: Millis) -> None:
     if tables.waiting and not tables.place_timer:
-        tables.place_timer = tables.later(now, Kind.PLACE)
+        tables.place_timer = tables.later(now, PodAgenda.PLACE)
 
 
 # placing
@@ -80,7 +80,7 @@ def schedule(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     _scan_soon(tables, now)
 
 
-def _roomiest(tables: ClusterTables, shape: Shape) -> NodeRow | None:
+def _roomiest(tables: ClusterTables, shape: PodShape) -> NodeRow | None:
     """The open node with the most processor time free among those with room."""
     best, most = None, -1
     cpu, memory = shape.cpu_millis, shape.memory_mib
@@ -90,7 +90,7 @@ def _roomiest(tables: ClusterTables, shape: Shape) -> NodeRow | None:
     return best
 
 
-def _bind(tables: ClusterTables, pod: PodRow, node: NodeRow, shape: Shape, now: Millis) -> None:
+def _bind(tables: ClusterTables, pod: PodRow, node: NodeRow, shape: PodShape, now: Millis) -> None:
     tables.nodes.put(
         node.number,
         node._replace(
@@ -112,13 +112,13 @@ def _bind(tables: ClusterTables, pod: PodRow, node: NodeRow, shape: Shape, now: 
     elif node.image_at > now:
         # The image is on its way for another pod: this one waits for the same pull.
         tables.cancel(pod.timer)
-        tables.put_pod(pod._replace(timer=tables.later(node.image_at, Kind.STAGE, pod.uid, timer.b)))
+        tables.put_pod(pod._replace(timer=tables.later(node.image_at, PodAgenda.STAGE, pod.uid, timer.b)))
 
 
 def place(tables: ClusterTables, now: Millis) -> None:
     """Room has come: put those who wait into it, the longest waiting first."""
     tables.place_timer = 0
-    full: set[Shape] = set()
+    full: set[PodShape] = set()
     while True:
         heads = [(next(iter(tickets)), shape) for shape, tickets in tables.waiting.items() if shape not in full]
         if not heads:
@@ -139,7 +139,7 @@ def place(tables: ClusterTables, now: Millis) -> None:
 def _scan_soon(tables: ClusterTables, now: Millis) -> None:
     groups = tables.plan.description.groups
     if not tables.scan_timer and any(_may_grow(tables, i, g) for i, g in enumerate(groups)):
-        tables.scan_timer = tables.later(now + tables.plan.description.scan_ms, Kind.SCAN)
+        tables.scan_timer = tables.later(now + tables.plan.description.scan_ms, PodAgenda.SCAN)
 
 
 def _may_grow(tables: ClusterTables, place: int, group: NodeGroup) -> bool:
@@ -162,7 +162,7 @@ def scan(tables: ClusterTables, now: Millis) -> None:
             _order(tables, place_, now)
 
 
-def _pack(group: NodeGroup, needs: dict[Shape, int]) -> int:
+def _pack(group: NodeGroup, needs: dict[PodShape, int]) -> int:
     """Take from ``needs`` what fits on one empty node of the group; returns how many pods that are."""
     cpu, memory, pods, packed = group.cpu_millis, group.memory_mib, group.pods, 0
     for shape, count in list(needs.items()):
@@ -183,7 +183,7 @@ def _order(tables: ClusterTables, place_: int, now: Millis) -> None:
     tables.coming.put(number, place_)
     tables.in_group[place_] += 1
     tables.count("nodes.ordered")
-    tables.later(now + max(1, delay), Kind.ARRIVE, number)
+    tables.later(now + max(1, delay), PodAgenda.ARRIVE, number)
 
 
 def arrive(tables: ClusterTables, number: int, now: Millis) -> None:
@@ -224,7 +224,7 @@ def interrupt(tables: ClusterTables, number: int, now: Millis) -> None:
     tables.nodes.put(number, node._replace(open=False))
     if group.drained:
         _evict(tables, number, now, group.notice_ms)
-    tables.later(now + group.notice_ms, Kind.LEAVE, number)
+    tables.later(now + group.notice_ms, PodAgenda.LEAVE, number)
 
 
 def _evict(tables: ClusterTables, number: int, now: Millis, grace_ms: Millis | None) -> None:
@@ -284,4 +284,4 @@ def _drain(tables: ClusterTables, number: int, now: Millis) -> None:
     tables.nodes.put(number, node._replace(open=False))
     _evict(tables, number, now, None)
     if node.empty_since >= 0:
-        tables.later(now, Kind.IDLE, number)
+        tables.later(now, PodAgenda.IDLE, number)

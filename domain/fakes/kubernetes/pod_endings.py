@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Final
 
 from podtide.domain.base.units import ExecutorId, Millis
-from podtide.domain.fakes.kubernetes.description import PROCESS, Life, Stage
+from podtide.domain.fakes.kubernetes.description import PROCESS, Life, PodStage
 from podtide.domain.fakes.kubernetes.pods import container, enter, show, sync
-from podtide.domain.fakes.kubernetes.rows import Kind, PodRow
+from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import gone
 from podtide.domain.jvm.instants import format_instant
@@ -41,7 +41,7 @@ def disconnect(tables: ClusterTables, pod: PodRow, now: Millis, after_ms: Millis
     return pod._replace(address="")
 
 
-def evicted(tables: ClusterTables, pod: PodRow, stage: Stage, now: Millis) -> None:
+def evicted(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) -> None:
     """The kubelet puts a pod out: it has failed, and its container is killed."""
     tables.count("pods.evicted")
     pod = disconnect(tables, pod, now)
@@ -88,7 +88,7 @@ def _with_exit(tables: ClusterTables, manifest: PodManifest, code: int, reason: 
 def _restarts(tables: ClusterTables, pod: PodRow, manifest: PodManifest, now: Millis) -> PodRow:
     pod = show(tables, pod, manifest._replace(phase="Running"), now)
     pod = enter(tables, pod._replace(restarts=pod.restarts + 1), Life.BACKOFF, now)
-    kind = Kind.RESTART if pod.restarts == 1 else Kind.BACKOFF
+    kind = PodAgenda.RESTART if pod.restarts == 1 else PodAgenda.BACKOFF
     pod = pod._replace(timer=tables.later(now + _RESTART_MS, kind, pod.uid))
     tables.put_pod(pod)
     return pod
@@ -99,7 +99,7 @@ def backs_off(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     waiting = container(tables, ContainerState(WAITING, reason="CrashLoopBackOff"))
     pod = show(tables, pod, pod.manifest._replace(containers=waiting), now)
     wait = min(_BACKOFF_MAX_MS, _BACKOFF_FIRST_MS << min(pod.restarts - 2, 8))
-    tables.put_pod(pod._replace(timer=tables.later(now + wait, Kind.RESTART, pod.uid)))
+    tables.put_pod(pod._replace(timer=tables.later(now + wait, PodAgenda.RESTART, pod.uid)))
 
 
 def release(tables: ClusterTables, pod: PodRow, now: Millis) -> PodRow:
@@ -114,12 +114,12 @@ def release(tables: ClusterTables, pod: PodRow, now: Millis) -> PodRow:
         if node.pods == group.pods:
             node = node._replace(empty_since=now)
             if not node.open:
-                tables.later(now, Kind.IDLE, node.number)
+                tables.later(now, PodAgenda.IDLE, node.number)
             elif group.maximum is not None and tables.in_group[node.group] > group.count:
-                tables.later(now + group.idle_ms, Kind.IDLE, node.number)
+                tables.later(now + group.idle_ms, PodAgenda.IDLE, node.number)
         tables.nodes.put(node.number, node)
         if tables.waiting and not tables.place_timer:
-            tables.place_timer = tables.later(now, Kind.PLACE)
+            tables.place_timer = tables.later(now, PodAgenda.PLACE)
     pod = pod._replace(held=False)
     tables.put_pod(pod)
     return pod
@@ -152,7 +152,7 @@ def delete(tables: ClusterTables, pod: PodRow, now: Millis, grace_ms: Millis | N
     if was is Life.HUNG or ending is None or ending.at > now + grace:
         # It does not listen to the SIGTERM, or takes too long.
         tables.cancel(pod.timer)
-        tables.put_pod(pod._replace(timer=tables.later(now + grace, Kind.KILL, pod.uid)))
+        tables.put_pod(pod._replace(timer=tables.later(now + grace, PodAgenda.KILL, pod.uid)))
 
 
 def killed(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
@@ -188,7 +188,9 @@ def lose(tables: ClusterTables, pod: PodRow, now: Millis, silent_ms: Millis) -> 
     """The machine under a pod is gone: no process any more, and an object that says otherwise until it is cleaned up."""
     tables.cancel(pod.timer)
     pod = disconnect(tables, pod, now, silent_ms)
-    pod = pod._replace(timer=tables.later(now + tables.plan.description.orphaned_ms, Kind.ORPHAN, pod.uid), held=False)
+    pod = pod._replace(
+        timer=tables.later(now + tables.plan.description.orphaned_ms, PodAgenda.ORPHAN, pod.uid), held=False
+    )
     if pod.life in PROCESS or pod.life is Life.HUNG:
         pod = pod._replace(life=Life.DISCONNECTED)
     tables.put_pod(pod)

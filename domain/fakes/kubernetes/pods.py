@@ -13,8 +13,8 @@ from typing import Final
 
 from podtide.domain.base.randomness import Stream, draw, draw_active_ms, pick, split, unit
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.description import Image, Life, Stage
-from podtide.domain.fakes.kubernetes.rows import Kind, PodRow
+from podtide.domain.fakes.kubernetes.description import Image, Life, PodStage
+from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import publish
 from podtide.domain.jvm.instants import format_instant
@@ -87,7 +87,7 @@ def enter(tables: ClusterTables, pod: PodRow, life: Life, now: Millis) -> PodRow
     """Enter a state: the stage that will end it is drawn. Returns the pod as it is kept."""
     tables.cancel(pod.timer)
     at, place, rng = _choose(tables, pod, life, now)
-    timer = 0 if at is None else tables.later(at, Kind.STAGE, pod.uid, place)
+    timer = 0 if at is None else tables.later(at, PodAgenda.STAGE, pod.uid, place)
     pod = pod._replace(life=life, rng=rng, timer=timer)
     tables.put_pod(pod)
     return pod
@@ -123,7 +123,7 @@ def _choose(tables: ClusterTables, pod: PodRow, life: Life, now: Millis) -> tupl
     return at, chosen, rng
 
 
-def _applies(tables: ClusterTables, pod: PodRow, stage: Stage, faulty: bool, now: Millis) -> bool:
+def _applies(tables: ClusterTables, pod: PodRow, stage: PodStage, faulty: bool, now: Millis) -> bool:
     if stage.fault and not faulty:
         return False
     if stage.profiles and pod.profile not in stage.profiles:
@@ -149,7 +149,7 @@ def sync(tables: ClusterTables, number: int, now: Millis) -> None:
         return
     stream = tables.stream(_SYNCS, tables.syncs.next())
     delay, _ = draw(stream, tables.plan.description.controllers)
-    tables.sets.put(number, row._replace(sync=tables.later(now + max(1, delay), Kind.SYNC, number)))
+    tables.sets.put(number, row._replace(sync=tables.later(now + max(1, delay), PodAgenda.SYNC, number)))
 
 
 def relabel(tables: ClusterTables, pod: PodRow, key: str, value: str, now: Millis) -> PodRow:

@@ -34,7 +34,7 @@ Call: TypeAlias = (
 """The commands that are calls of the API."""
 
 
-class Application(NamedTuple):
+class FakeApplication(NamedTuple):
     """Whose executors they are: what the manifests say of the application. ``prefix``: executor pods are named
     ``<prefix>-exec-<id>``.
     """
@@ -44,7 +44,7 @@ class Application(NamedTuple):
     namespace: str = "default"
 
 
-class Kind(IntEnum):
+class PodAgenda(IntEnum):
     """What can lie ahead."""
 
     STAGE = 1  # a pod's stage ends: uid, stage
@@ -136,7 +136,7 @@ class NodeRow(NamedTuple):
     empty_since: Millis = -1
 
 
-class CallRow(NamedTuple):
+class ApiCallRow(NamedTuple):
     """A call under way: what was asked, on which lane, which call comes after it there, which attempt this is."""
 
     number: int

@@ -5,14 +5,14 @@ from __future__ import annotations
 from podtide.domain.base.randomness import Stream
 from podtide.domain.base.tables import Field, Serial, Table
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.description import Description, Life, Shape, Stage
+from podtide.domain.fakes.kubernetes.description import Description, Life, PodShape, PodStage
 from podtide.domain.fakes.kubernetes.rows import (
-    Application,
-    CallRow,
+    ApiCallRow,
     Change,
     ClaimRow,
-    Kind,
+    FakeApplication,
     NodeRow,
+    PodAgenda,
     PodRow,
     SetRow,
     WatchState,
@@ -23,18 +23,18 @@ from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR, PodManifest
 
 
-class Plan:
+class KubernetesPlan:
     """What follows from a description alone: computed once, shared by all versions of a cluster."""
 
-    def __init__(self, description: Description, sources: SourcesConfig, app: Application, polls: bool) -> None:
+    def __init__(self, description: Description, sources: SourcesConfig, app: FakeApplication, polls: bool) -> None:
         self.description = description
         self.sources = sources
         self.app = app
         self.polls = polls
         # By name, so that the order in which a file lists its stages changes nothing.
         self.stages = tuple(sorted(description.executors.stages, key=lambda stage: stage.name))
-        self.weighted: dict[Life, list[tuple[int, Stage]]] = {}
-        self.rated: dict[Life, list[tuple[int, Stage]]] = {}
+        self.weighted: dict[Life, list[tuple[int, PodStage]]] = {}
+        self.rated: dict[Life, list[tuple[int, PodStage]]] = {}
         for place, stage in enumerate(self.stages):
             if stage.weight == 0 and stage.per_hour is None:
                 continue
@@ -43,12 +43,12 @@ class Plan:
         self.shapes = dict(description.executors.profiles)
         self.history_ms = description.api.stale_age.quantile(1.0) if description.api.stale else 0
 
-    def shape(self, profile: int) -> Shape:
+    def shape(self, profile: int) -> PodShape:
         """What a pod of this profile requests."""
         return self.shapes.get(profile, self.description.executors.shape)
 
 
-class ClusterTables(FakeTables[Kind, PodStimulus]):
+class ClusterTables(FakeTables[PodAgenda, PodStimulus]):
     """The inside of a fake Kubernetes cluster.
 
     ``poll_timer``, ``place_timer``, ``scan_timer``: what lies ahead of these (0: nothing; the poll's -1: stopped).
@@ -67,12 +67,12 @@ class ClusterTables(FakeTables[Kind, PodStimulus]):
     last_event_at: Field[Millis] = Field(0)
     mended_at: Field[Millis] = Field(0)
 
-    def __init__(self, plan: Plan, seed: Stream, began: Millis) -> None:
+    def __init__(self, plan: KubernetesPlan, seed: Stream, began: Millis) -> None:
         self.plan = plan
         self.pods: Table[int, PodRow] = Table()
         self.nodes: Table[int, NodeRow] = Table()
         self.coming: Table[int, int] = Table()
-        self.calls: Table[int, CallRow] = Table()
+        self.calls: Table[int, ApiCallRow] = Table()
         self.lanes: Table[int, int] = Table()
         self.sets: Table[int, SetRow] = Table()
         self.claims: Table[str, ClaimRow] = Table()
@@ -92,7 +92,7 @@ class ClusterTables(FakeTables[Kind, PodStimulus]):
         self.speakers: dict[str, dict[int, None]] = {}
         self.owned: dict[int, dict[int, None]] = {}
         self.aboard: dict[int, dict[int, None]] = {}
-        self.waiting: dict[Shape, dict[int, int]] = {}
+        self.waiting: dict[PodShape, dict[int, int]] = {}
         self.counts: dict[tuple[int, Life], int] = {}
         self.unfinished = 0
         for pod in self.pods.values():
@@ -108,7 +108,7 @@ class ClusterTables(FakeTables[Kind, PodStimulus]):
 
     def say(self, stimulus: PodStimulus) -> None:
         """Something will reach the driver, at its time."""
-        self.later(stimulus.at, Kind.SAY, say=stimulus)
+        self.later(stimulus.at, PodAgenda.SAY, say=stimulus)
 
     # pods
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import chance, draw
 from podtide.domain.base.units import Millis
-from podtide.domain.fakes.kubernetes.rows import Change, Kind, WatchState
+from podtide.domain.fakes.kubernetes.rows import Change, PodAgenda, WatchState
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL, ROLE_LABEL, PodManifest
@@ -119,13 +119,13 @@ def _next_break(tables: ClusterTables, now: Millis) -> None:
     watch = tables.plan.description.watch
     if watch.breaks_per_hour > 0:
         rng = tables.stream(_BREAKS, tables.break_draws.next())
-        tables.later_at_rate(rng, watch.breaks_per_hour, watch.during, now, Kind.BREAK, -1)
+        tables.later_at_rate(rng, watch.breaks_per_hour, watch.during, now, PodAgenda.BREAK, -1)
 
 
 def _next_outage(tables: ClusterTables, place: int, now: Millis) -> None:
     start = tables.plan.description.watch.outages[place].next_start(now - tables.began)
     if start is not None and tables.faulty(tables.began + start):
-        tables.later(tables.began + start, Kind.BREAK, place)
+        tables.later(tables.began + start, PodAgenda.BREAK, place)
 
 
 def broke(tables: ClusterTables, outage: int, now: Millis) -> None:
@@ -146,7 +146,7 @@ def broke(tables: ClusterTables, outage: int, now: Millis) -> None:
     tables.watch = WatchState.BROKEN
     if until > tables.mended_at:
         tables.mended_at = until
-        tables.later(until, Kind.MEND)
+        tables.later(until, PodAgenda.MEND)
 
 
 def mended(tables: ClusterTables, now: Millis) -> None:

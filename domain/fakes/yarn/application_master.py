@@ -21,7 +21,7 @@ from podtide.domain.fakes.yarn.capacity_scheduler import headroom
 from podtide.domain.fakes.yarn.container_endings import ABORTED, end, released
 from podtide.domain.fakes.yarn.description import CallFault
 from podtide.domain.fakes.yarn.resource_requests import arrive, parcel, restore
-from podtide.domain.fakes.yarn.rows import AskRow, CallRow, Kind, Stage
+from podtide.domain.fakes.yarn.rows import AllocateCallRow, AskRow, ContainerStage, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.containers import Completion, Container, NodeReport
 from podtide.domain.protocol.yarn_messages import (
@@ -56,10 +56,10 @@ def call(tables: YarnTables, command: CallResourceManager, now: Millis) -> None:
         more, rng = draw(rng, slow)
         latency, place = latency + more, None
         tables.count("calls.slow")
-    row = CallRow(number, command.serial, parcel(tables), releases, excluding, rng, now + latency, place)
+    row = AllocateCallRow(number, command.serial, parcel(tables), releases, excluding, rng, now + latency, place)
     tables.calls.put(number, row)
     tables.count("calls.made")
-    tables.later(now + latency // 2, Kind.CALL, number)
+    tables.later(now + latency // 2, YarnAgenda.CALL, number)
 
 
 def _fault(tables: YarnTables, rng: Stream, now: Millis) -> tuple[int | None, Stream]:
@@ -84,7 +84,7 @@ def reached(tables: YarnTables, number: int, now: Millis) -> None:
         tables.calls.put(number, row._replace(answer=answer))
     else:
         tables.calls.put(number, row._replace(answer=_answer(tables, row, now)))
-    tables.later(row.answer_at, Kind.ANSWER, number)
+    tables.later(row.answer_at, YarnAgenda.ANSWER, number)
 
 
 def _invalid(tables: YarnTables, asks: tuple[tuple[int, AskRow], ...]) -> CallFault | None:
@@ -105,7 +105,7 @@ def _invalid(tables: YarnTables, asks: tuple[tuple[int, AskRow], ...]) -> CallFa
     return None
 
 
-def _answer(tables: YarnTables, row: CallRow, now: Millis) -> ResourcesAnswered:
+def _answer(tables: YarnTables, row: AllocateCallRow, now: Millis) -> ResourcesAnswered:
     """What the resource manager has for the application; then it takes what the call says."""
     mistakes, rng = tables.plan.description.manager.mistakes, row.rng
     mistaken = mistakes.during.active(now - tables.began) and tables.faulty(now)
@@ -146,8 +146,8 @@ def _given(tables: YarnTables, now: Millis, *, partial: bool) -> tuple[Container
     for number in fresh:
         tables.fresh.drop(number)
         row = tables.containers[number]
-        timer = tables.later(now + expiry, Kind.EXPIRE, number)
-        tables.put_container(row._replace(stage=Stage.ACQUIRED, timer=timer))
+        timer = tables.later(now + expiry, YarnAgenda.EXPIRE, number)
+        tables.put_container(row._replace(stage=ContainerStage.ACQUIRED, timer=timer))
         given.append(Container(row.id, tables.plan.nodes[row.slot].host, row.priority, row.resource))
     return tuple(given)
 
@@ -174,9 +174,9 @@ def begin(tables: YarnTables, now: Millis) -> None:
     """The first application master will register, and fail when it is meant to."""
     master = tables.plan.description.master
     wait, _ = draw(tables.stream(_MASTERS, 0), master.registers)
-    tables.later(now + wait, Kind.REGISTER, 0)
+    tables.later(now + wait, YarnAgenda.REGISTER, 0)
     for at in master.restarts:
-        tables.later(tables.began + at, Kind.RESTART)
+        tables.later(tables.began + at, YarnAgenda.RESTART)
 
 
 def register(tables: YarnTables, now: Millis) -> None:
@@ -202,11 +202,11 @@ def restart(tables: YarnTables, now: Millis) -> None:
     for host in list(tables.excluded):
         tables.exclude(host, there=False)
     for serial, due in list(tables.agenda.items()):
-        if due.kind in {Kind.CALL, Kind.ANSWER, Kind.LAUNCH} or isinstance(due.say, LaunchEnded):
+        if due.kind in {YarnAgenda.CALL, YarnAgenda.ANSWER, YarnAgenda.LAUNCH} or isinstance(due.say, LaunchEnded):
             tables.cancel(serial)
     for row in list(tables.containers.values()):
         end(tables, row, ABORTED, _LOST_MASTER, now, told=False)
     number = tables.attempt
     wait, _ = draw(split(tables.stream(_MASTERS, number), 1), tables.plan.description.master.back)
-    tables.later(now + wait, Kind.REGISTER)
+    tables.later(now + wait, YarnAgenda.REGISTER)
     tables.stir()

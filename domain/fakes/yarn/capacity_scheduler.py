@@ -20,8 +20,8 @@ from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn.description import NO_MISTAKES
 from podtide.domain.fakes.yarn.resource_requests import give, wanted
-from podtide.domain.fakes.yarn.rows import ContainerRow, Kind, NeedRow
-from podtide.domain.fakes.yarn.tables import Shape, YarnTables
+from podtide.domain.fakes.yarn.rows import ContainerRow, NeedRow, YarnAgenda
+from podtide.domain.fakes.yarn.tables import YarnShape, YarnTables
 from podtide.domain.protocol.containers import ANY_HOST, ContainerId, Resource
 
 _CONTAINERS: Final = 1
@@ -85,7 +85,7 @@ def watch_queue(tables: YarnTables, now: Millis) -> None:
     changes = [next_change(tenant.during, since) for tenant in tables.plan.description.queue.tenants]
     times = [at for at in changes if at is not None]
     if times:
-        tables.later(tables.began + min(times), Kind.QUEUE)
+        tables.later(tables.began + min(times), YarnAgenda.QUEUE)
 
 
 # heartbeats
@@ -106,7 +106,7 @@ def look(tables: YarnTables, now: Millis) -> None:
         if waiting.at == at and waiting.a == slot:
             return
         tables.cancel(timer)
-    tables.beat_timer = tables.later(at, Kind.BEAT, slot)
+    tables.beat_timer = tables.later(at, YarnAgenda.BEAT, slot)
 
 
 def _slots(tables: YarnTables, now: Millis) -> int:
@@ -115,7 +115,7 @@ def _slots(tables: YarnTables, now: Millis) -> int:
     for _, need in _hungry(tables):
         if not queue_has_room(tables, need.resource, now):
             break
-        slots |= tables.room_for(Shape(need.resource, need.label)) & ~tables.barred
+        slots |= tables.room_for(YarnShape(need.resource, need.label)) & ~tables.barred
     return slots
 
 
@@ -142,7 +142,7 @@ def _offer(tables: YarnTables, slot: int, now: Millis) -> bool | None:
     for profile, need in _hungry(tables):
         if not queue_has_room(tables, need.resource, now):
             return None
-        if not _open(tables, slot, Shape(need.resource, need.label)):
+        if not _open(tables, slot, YarnShape(need.resource, need.label)):
             continue
         missed = need.missed + 1
         tables.needs.put(profile, need._replace(missed=missed))
@@ -196,7 +196,11 @@ def _give(tables: YarnTables, profile: int, slot: int, locations: tuple[str, ...
         tables.count("mistakes.too small")
         size = size._replace(memory_mib=max(1, size.memory_mib // 2))
     _allocate(tables, mine, priority, size, slot)
-    if surplus and _open(tables, slot, Shape(need.resource, need.label)) and queue_has_room(tables, need.resource, now):
+    if (
+        surplus
+        and _open(tables, slot, YarnShape(need.resource, need.label))
+        and queue_has_room(tables, need.resource, now)
+    ):
         tables.count("mistakes.surplus")
         _allocate(tables, mine, mine, need.resource, slot)
 
@@ -204,7 +208,7 @@ def _give(tables: YarnTables, profile: int, slot: int, locations: tuple[str, ...
 _LEVELS: Final = {3: "on their host", 2: "on their rack", 1: "anywhere"}
 
 
-def _open(tables: YarnTables, slot: int, shape: Shape) -> bool:
+def _open(tables: YarnTables, slot: int, shape: YarnShape) -> bool:
     """Whether a node has room for such a container and the application wants it."""
     return tables.has_room(tables.nodes[slot], shape) and tables.plan.nodes[slot].host not in tables.excluded
 

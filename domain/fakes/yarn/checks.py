@@ -8,7 +8,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import HOUR_MS
 from podtide.domain.fakes.checks import NODES_MAX, RATE, Expect, Problems, check_delay, check_window
-from podtide.domain.fakes.yarn.description import Death, NodeHappening, Nodes, YarnDescription, places
+from podtide.domain.fakes.yarn.description import Death, Nodes, YarnDescription, YarnNodeHappening, places
 
 _SHARE: Final = "a share, 0 to 1"
 _STATUS_MIN: Final = -1_000
@@ -29,7 +29,7 @@ def problems(description: YarnDescription) -> tuple[tuple[str, str], ...]:
         _row(row, f"nodes.groups[{i}]", expect)
     _events(description, names, expect)
     total = sum(row.count for row in description.nodes) + sum(
-        event.count for event in description.node_events if event.what is NodeHappening.JOIN
+        event.count for event in description.node_events if event.what is YarnNodeHappening.JOIN
     )
     expect(total <= NODES_MAX, "nodes.groups", f"at most {NODES_MAX} nodes")
     if not found:
@@ -72,7 +72,7 @@ def _events(description: YarnDescription, names: Sequence[str], expect: Expect) 
         expect(event.at_ms >= 0, f"{where}.at", "a time from the beginning")
         expect(0 < event.count <= NODES_MAX, f"{where}.count", f"1 to {NODES_MAX} nodes")
         if event.host is not None and event.group in rows:
-            expect(event.what is not NodeHappening.JOIN, f"{where}.host", "no host where nodes join")
+            expect(event.what is not YarnNodeHappening.JOIN, f"{where}.host", "no host where nodes join")
             row = rows[event.group]
             known = any(row.host(place) == event.host for place in range(min(row.count, NODES_MAX)))
             expect(known, f"{where}.host", f"a host of {event.group}")

@@ -37,14 +37,25 @@ from podtide.domain.fakes.yarn import (
 )
 from podtide.domain.fakes.yarn.checks import problems
 from podtide.domain.fakes.yarn.description import YARN, YarnDescription
-from podtide.domain.fakes.yarn.rows import Asked, ContainerRow, Kind, Said, Stage
-from podtide.domain.fakes.yarn.tables import Plan, YarnTables
+from podtide.domain.fakes.yarn.rows import Asked, ContainerRow, ContainerStage, Said, YarnAgenda
+from podtide.domain.fakes.yarn.tables import YarnPlan, YarnTables
 from podtide.domain.protocol import pod_commands, yarn_messages
 from podtide.domain.protocol.containers import Resource
 
 __all__ = [
-    "APPLICATION_ID", "YARN", "Asked", "Census", "Said", "YarnCluster", "advance", "apply", "begin", "census", "containers",
-    "due", "tally",
+    "APPLICATION_ID",
+    "YARN",
+    "Asked",
+    "Said",
+    "YarnCensus",
+    "YarnCluster",
+    "advance",
+    "apply",
+    "begin",
+    "census",
+    "containers",
+    "due",
+    "tally",
 ]  # fmt: skip
 
 APPLICATION_ID: Final = "application_1700000000000_0001"
@@ -62,7 +73,7 @@ def begin(description: YarnDescription, seed: int, now: Millis, *, application_i
     ``application_id``: what the containers' names are made of. Raises ValueError for a description that has ``problems``.
     """
     refuse(problems(description))
-    tables = YarnTables(Plan(description, stream(seed), application_id), now)
+    tables = YarnTables(YarnPlan(description, stream(seed), application_id), now)
     nodes.begin(tables, now)
     capacity_scheduler.watch_queue(tables, now)
     application_master.begin(tables, now)
@@ -143,7 +154,7 @@ def _stop(tables: YarnTables) -> None:
         table.drop_all()
 
 
-def _happen(tables: YarnTables, happening: AgendaRow[Kind, Said]) -> None:
+def _happen(tables: YarnTables, happening: AgendaRow[YarnAgenda, Said]) -> None:
     now = happening.at
     if happening.say is not None:
         tables.stimuli.append(happening.say)
@@ -157,12 +168,12 @@ def _happen(tables: YarnTables, happening: AgendaRow[Kind, Said]) -> None:
         capacity_scheduler.look(tables, now)
 
 
-_OF_CONTAINERS: Final[Mapping[Kind, Callable[[YarnTables, ContainerRow, int, Millis], None]]] = {
-    Kind.STAGE: lambda tables, row, _, now: executors.elapsed(tables, row, now),
-    Kind.HEAR: lambda tables, row, word, now: executors.hear(tables, row, DriverWord(word), now),
-    Kind.EXPIRE: lambda tables, row, _, now: container_endings.expired(tables, row, now),
-    Kind.REPORT: lambda tables, row, _, now: container_endings.reported(tables, row, now),
-    Kind.KILL: lambda tables, row, _, now: container_endings.killed(tables, row, now),
+_OF_CONTAINERS: Final[Mapping[YarnAgenda, Callable[[YarnTables, ContainerRow, int, Millis], None]]] = {
+    YarnAgenda.STAGE: lambda tables, row, _, now: executors.elapsed(tables, row, now),
+    YarnAgenda.HEAR: lambda tables, row, word, now: executors.hear(tables, row, DriverWord(word), now),
+    YarnAgenda.EXPIRE: lambda tables, row, _, now: container_endings.expired(tables, row, now),
+    YarnAgenda.REPORT: lambda tables, row, _, now: container_endings.reported(tables, row, now),
+    YarnAgenda.KILL: lambda tables, row, _, now: container_endings.killed(tables, row, now),
 }
 """What happens to a container, if it is still there."""
 
@@ -174,32 +185,32 @@ def _change_queue(tables: YarnTables, now: Millis) -> None:
     tables.stir()
 
 
-_OTHERS: Final[Mapping[Kind, Callable[[YarnTables, int, int, Millis], None]]] = {
-    Kind.BEAT: lambda tables, slot, _, now: capacity_scheduler.beat(tables, slot, now),
-    Kind.CALL: lambda tables, call, _, now: application_master.reached(tables, call, now),
-    Kind.ANSWER: lambda tables, call, _, __: application_master.answered(tables, call),
-    Kind.LAUNCH: lambda tables, launch, _, now: executors.launched(tables, launch, now),
-    Kind.LOSE: nodes.crash,
-    Kind.LOST: nodes.lost,
-    Kind.LEAVE: nodes.leave,
-    Kind.OUT: nodes.out,
-    Kind.BACK: nodes.back,
-    Kind.EVENT: lambda tables, place, _, now: nodes.happen(tables, place, now),
-    Kind.QUEUE: lambda tables, _, __, now: _change_queue(tables, now),
-    Kind.PREEMPT: lambda tables, _, __, now: container_endings.preempt(tables, now),
-    Kind.RESTART: lambda tables, _, __, now: application_master.restart(tables, now),
-    Kind.REGISTER: lambda tables, _, __, now: application_master.register(tables, now),
+_OTHERS: Final[Mapping[YarnAgenda, Callable[[YarnTables, int, int, Millis], None]]] = {
+    YarnAgenda.BEAT: lambda tables, slot, _, now: capacity_scheduler.beat(tables, slot, now),
+    YarnAgenda.CALL: lambda tables, call, _, now: application_master.reached(tables, call, now),
+    YarnAgenda.ANSWER: lambda tables, call, _, __: application_master.answered(tables, call),
+    YarnAgenda.LAUNCH: lambda tables, launch, _, now: executors.launched(tables, launch, now),
+    YarnAgenda.LOSE: nodes.crash,
+    YarnAgenda.LOST: nodes.lost,
+    YarnAgenda.LEAVE: nodes.leave,
+    YarnAgenda.OUT: nodes.out,
+    YarnAgenda.BACK: nodes.back,
+    YarnAgenda.EVENT: lambda tables, place, _, now: nodes.happen(tables, place, now),
+    YarnAgenda.QUEUE: lambda tables, _, __, now: _change_queue(tables, now),
+    YarnAgenda.PREEMPT: lambda tables, _, __, now: container_endings.preempt(tables, now),
+    YarnAgenda.RESTART: lambda tables, _, __, now: application_master.restart(tables, now),
+    YarnAgenda.REGISTER: lambda tables, _, __, now: application_master.register(tables, now),
 }
 """What happens to nodes, the queue, calls and the application master."""
 
 
-class Census(NamedTuple):
+class YarnCensus(NamedTuple):
     """The cluster counted. ``stages``: containers by profile and stage. ``wanted``: what the resource manager believes that
     each profile wants more. ``used`` and ``allowed``: of the queue. ``nodes``: in the cluster; ``calls_open``: of the
     master.
     """
 
-    stages: Mapping[tuple[int, Stage], int]
+    stages: Mapping[tuple[int, ContainerStage], int]
     wanted: Mapping[int, int]
     used: Resource
     allowed: Resource
@@ -208,14 +219,14 @@ class Census(NamedTuple):
     master: bool
 
 
-def census(cluster: YarnCluster) -> Census:
+def census(cluster: YarnCluster) -> YarnCensus:
     """Count the cluster. Costs the number of containers: for a look, not for every step."""
     tables = cluster._tables
-    stages: dict[tuple[int, Stage], int] = {}
+    stages: dict[tuple[int, ContainerStage], int] = {}
     for row in tables.containers.values():
         key = (row.profile, row.stage)
         stages[key] = stages.get(key, 0) + 1
-    return Census(
+    return YarnCensus(
         stages=MappingProxyType(stages),
         wanted=MappingProxyType(
             {profile: resource_requests.wanted(need) for profile, need in sorted(tables.needs.items())}

@@ -16,7 +16,7 @@ from typing import Final
 
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.yarn.capacity_scheduler import above, limit
-from podtide.domain.fakes.yarn.rows import PROCESS, ContainerRow, Kind, NodeState, Stage
+from podtide.domain.fakes.yarn.rows import PROCESS, ContainerRow, ContainerStage, NodeState, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion
@@ -90,15 +90,15 @@ def disconnect(tables: YarnTables, row: ContainerRow, now: Millis, after_ms: Mil
 def exits(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Millis) -> None:
     """The process has ended by itself: its NodeManager will say so."""
     tables.cancel(row.timer)
-    if row.stage < Stage.REGISTERED:
+    if row.stage < ContainerStage.REGISTERED:
         tables.count("executors.never registered")
     row = disconnect(tables, row, now)
     if row.ended:
         tables.put_container(row._replace(timer=0))
         tables.drop_container(row)
         return
-    timer = tables.later(tables.beat_after(row.slot, now), Kind.REPORT, row.number)
-    tables.put_container(row._replace(stage=Stage.OVER, timer=timer, fate=status, text=text))
+    timer = tables.later(tables.beat_after(row.slot, now), YarnAgenda.REPORT, row.number)
+    tables.put_container(row._replace(stage=ContainerStage.OVER, timer=timer, fate=status, text=text))
 
 
 def reported(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
@@ -128,17 +128,17 @@ def end(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Mill
     tables.count(f"completed.{status}")
     if told:
         tables.done.put(tables.completion_numbers.next(), Completion(row.id, status, text or diagnostics(row, status)))
-    if row.stage is Stage.ACQUIRED:
+    if row.stage is ContainerStage.ACQUIRED:
         tables.cancel(row.timer)
         row = row._replace(timer=0)
     row = row._replace(ended=True)
     tables.put_container(row)
     if row.stage in PROCESS:
-        tables.later(tables.beat_after(row.slot, now), Kind.KILL, row.number)
+        tables.later(tables.beat_after(row.slot, now), YarnAgenda.KILL, row.number)
     else:
         tables.drop_container(row)
     if node.state is NodeState.DECOMMISSIONING and all(one.ended for one in tables.here(row.slot)):
-        tables.later(tables.beat_after(row.slot, now), Kind.OUT, row.slot, node.lives)
+        tables.later(tables.beat_after(row.slot, now), YarnAgenda.OUT, row.slot, node.lives)
     tables.stir()
 
 
@@ -160,7 +160,7 @@ def press(tables: YarnTables, now: Millis) -> None:
     """If the application has more than it may have by now, some of it will be taken back."""
     queue = tables.plan.description.queue
     if queue.preempts and not tables.preempt_timer and above(tables, now):
-        tables.preempt_timer = tables.later(now + queue.wait_ms, Kind.PREEMPT)
+        tables.preempt_timer = tables.later(now + queue.wait_ms, YarnAgenda.PREEMPT)
 
 
 def preempt(tables: YarnTables, now: Millis) -> None:
@@ -189,7 +189,7 @@ def preempt(tables: YarnTables, now: Millis) -> None:
         tables.count("containers.preempted")
         end(tables, row, PREEMPTED, _PREEMPTED, now)
     if above(tables, now):
-        tables.preempt_timer = tables.later(now + queue.round_ms, Kind.PREEMPT)
+        tables.preempt_timer = tables.later(now + queue.round_ms, YarnAgenda.PREEMPT)
 
 
 def _victims(tables: YarnTables) -> Iterator[ContainerRow]:
@@ -211,9 +211,9 @@ def vanish(tables: YarnTables, slot: int, now: Millis, after_ms: Millis = 0) -> 
     If the resource manager does not know it yet, it is not told either: a crashed machine reports nothing.
     """
     for row in tables.here(slot):
-        if row.stage in PROCESS or row.stage is Stage.OVER:
+        if row.stage in PROCESS or row.stage is ContainerStage.OVER:
             tables.cancel(row.timer)
-            gone = disconnect(tables, row, now, after_ms)._replace(timer=0, stage=Stage.OVER)
+            gone = disconnect(tables, row, now, after_ms)._replace(timer=0, stage=ContainerStage.OVER)
             tables.put_container(gone)
             if gone.ended:
                 tables.drop_container(gone)

@@ -74,7 +74,7 @@ class Nodes:
         return self.racks[place % len(self.racks)]
 
 
-class NodeHappening(Enum):
+class YarnNodeHappening(Enum):
     """What can be made to happen to nodes at a time. The texts are the names in a cluster file."""
 
     JOIN = "join"  # new nodes register with the resource manager
@@ -84,14 +84,14 @@ class NodeHappening(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEvent:
+class YarnNodeEvent:
     """Something that happens to ``count`` nodes of a row at a time, the first of the row first.
 
     ``host``: to this one only. ``back``: how long it is gone, instead of the row's; ``stays``: it does not come again.
     """
 
     at_ms: Millis
-    what: NodeHappening
+    what: YarnNodeHappening
     group: str
     count: int = 1
     host: str | None = None
@@ -204,7 +204,7 @@ class LaunchFault:
     during: Window = ALWAYS_OPEN
 
 
-class Phase(Enum):
+class ContainerPhase(Enum):
     """When a container dies. The texts are the names in a cluster file."""
 
     STARTING = "starting"  # its process comes up, the driver does not know it
@@ -219,7 +219,7 @@ class Death:
     -101 a broken disk. ``diagnostics``: instead of the usual ones. ``profiles``, ``groups`` (none: all): whose, and where.
     """
 
-    phase: Phase = Phase.RUNNING
+    phase: ContainerPhase = ContainerPhase.RUNNING
     share: float = 0.0
     per_hour: float = 0.0
     delay: Delay = _NOW
@@ -231,7 +231,7 @@ class Death:
 
 
 @dataclass(frozen=True, slots=True)
-class Executors:
+class YarnExecutors:
     """Containers and the executors in them.
 
     ``launch``: the call of the NodeManager. ``localize``: until the files are there, for the application's first
@@ -274,10 +274,10 @@ class YarnDescription:
     """A whole cluster. ``seed``: of its chance, where nobody gives another. ``calm_ms``: when faults end (None: never)."""
 
     nodes: tuple[Nodes, ...] = (WORKERS,)
-    node_events: tuple[NodeEvent, ...] = ()
+    node_events: tuple[YarnNodeEvent, ...] = ()
     queue: Queue = Queue()
     manager: Manager = field(default_factory=Manager)
-    executors: Executors = field(default_factory=Executors)
+    executors: YarnExecutors = field(default_factory=YarnExecutors)
     master: Master = field(default_factory=Master)
     seed: int = 0
     calm_ms: Millis | None = None
@@ -293,7 +293,7 @@ def places(description: YarnDescription) -> Iterator[tuple[int, int, bool]]:
         coming = sum(
             event.count
             for event in description.node_events
-            if event.what is NodeHappening.JOIN and event.group == row.name
+            if event.what is YarnNodeHappening.JOIN and event.group == row.name
         )
         for place in range(row.count + coming):
             yield number, place, place < row.count

@@ -14,8 +14,8 @@ from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.fakes.windows import SPARK_ASK_MS
 from podtide.domain.fakes.words import DriverWord
 from podtide.domain.fakes.yarn.container_endings import MANAGERS, end, exits
-from podtide.domain.fakes.yarn.description import Death, LaunchFault, Phase
-from podtide.domain.fakes.yarn.rows import ContainerRow, Kind, LaunchRow, NodeState, Stage
+from podtide.domain.fakes.yarn.description import ContainerPhase, Death, LaunchFault
+from podtide.domain.fakes.yarn.rows import ContainerRow, ContainerStage, LaunchRow, NodeState, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor
@@ -35,7 +35,7 @@ def launch(tables: YarnTables, command: LaunchExecutor, now: Millis) -> None:
     rng = tables.stream(_LAUNCHES, number)
     latency, rng = draw(rng, tables.plan.description.executors.launch)
     tables.launches.put(number, LaunchRow(command.executor, command.container, rng))
-    tables.later(now + latency, Kind.LAUNCH, number)
+    tables.later(now + latency, YarnAgenda.LAUNCH, number)
 
 
 def launched(tables: YarnTables, number: int, now: Millis) -> None:
@@ -51,7 +51,7 @@ def launched(tables: YarnTables, number: int, now: Millis) -> None:
         host = tables.plan.nodes[row.slot].host
         _refuse(tables, call, _UNREACHABLE.format(host=host), now + tables.plan.description.executors.unreachable_ms)
         return
-    if row.stage is not Stage.ACQUIRED:
+    if row.stage is not ContainerStage.ACQUIRED:
         _refuse(tables, call, f"{_YARN_EXCEPTION}: Container {call.container} already is running on this node!!", now)
         return
     fault = _launch_fault(tables, row, call.rng, now)
@@ -96,8 +96,8 @@ def localize(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     else:
         wait, rng = draw(row.rng, executors.localized)
         wait = max(wait, node.files_at - now)
-    timer = tables.later(now + wait, Kind.STAGE, row.number)
-    tables.put_container(row._replace(stage=Stage.LOCALIZING, timer=timer, rng=rng))
+    timer = tables.later(now + wait, YarnAgenda.STAGE, row.number)
+    tables.put_container(row._replace(stage=ContainerStage.LOCALIZING, timer=timer, rng=rng))
 
 
 def elapsed(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
@@ -107,12 +107,12 @@ def elapsed(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
         _dies(tables, row, now)
         return
     match row.stage:
-        case Stage.LOCALIZING:
+        case ContainerStage.LOCALIZING:
             wait, rng = draw(row.rng, tables.plan.description.executors.start)
-            _enter(tables, row._replace(rng=rng), Stage.STARTING, now, now + wait)
-        case Stage.STARTING:
+            _enter(tables, row._replace(rng=rng), ContainerStage.STARTING, now, now + wait)
+        case ContainerStage.STARTING:
             _register(tables, row, now)
-        case Stage.REGISTERED:
+        case ContainerStage.REGISTERED:
             pass
         case _:
             raise AssertionError(f"nothing comes after {row.stage}")
@@ -123,22 +123,22 @@ def _register(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
     host = tables.plan.nodes[row.slot].host
     row = row._replace(address=f"{host}:{32_768 + row.number % 28_000}")
     tables.say(RegisterExecutor(now + row.rpc_ms, ExecutorId(row.executor), row.profile, host, row.address))
-    timer = tables.later(now + SPARK_ASK_MS, Kind.STAGE, row.number)
-    tables.put_container(row._replace(stage=Stage.REGISTERING, timer=timer, fate=1, text=""))
+    timer = tables.later(now + SPARK_ASK_MS, YarnAgenda.STAGE, row.number)
+    tables.put_container(row._replace(stage=ContainerStage.REGISTERING, timer=timer, fate=1, text=""))
 
 
-def _enter(tables: YarnTables, row: ContainerRow, stage: Stage, now: Millis, until: Millis | None) -> None:
+def _enter(tables: YarnTables, row: ContainerRow, stage: ContainerStage, now: Millis, until: Millis | None) -> None:
     """A phase begins: it lasts until then (None: for ever), or until a death that is drawn now."""
-    phase = Phase.STARTING if stage is Stage.STARTING else Phase.RUNNING
+    phase = ContainerPhase.STARTING if stage is ContainerStage.STARTING else ContainerPhase.RUNNING
     at, fate, text, rng = _death(tables, row, phase, now)
     if at is None or (until is not None and at >= until):
         at, fate, text = until, None, ""
-    timer = 0 if at is None else tables.later(at, Kind.STAGE, row.number)
+    timer = 0 if at is None else tables.later(at, YarnAgenda.STAGE, row.number)
     tables.put_container(row._replace(stage=stage, timer=timer, fate=fate, text=text, rng=rng))
 
 
 def _death(
-    tables: YarnTables, row: ContainerRow, phase: Phase, now: Millis
+    tables: YarnTables, row: ContainerRow, phase: ContainerPhase, now: Millis
 ) -> tuple[Millis | None, int | None, str, Stream]:
     """When and how a container dies that comes into a phase: (None, None, ...) if it does not."""
     description, rng, since = tables.plan.description, row.rng, now - tables.began
@@ -188,30 +188,30 @@ def say_to(tables: YarnTables, executor: str, word: DriverWord, now: Millis) -> 
     """A word of the driver's is on its way to an executor, if there is one that is heard from."""
     row = tables.containers.get(tables.speakers.get(executor, 0))
     if row is not None and row.address:
-        tables.later(now + row.rpc_ms, Kind.HEAR, row.number, word)
+        tables.later(now + row.rpc_ms, YarnAgenda.HEAR, row.number, word)
 
 
 def hear(tables: YarnTables, row: ContainerRow, word: DriverWord, now: Millis) -> None:
     """A word of the driver's reaches the executor; it listens to what makes sense to it."""
     executors = tables.plan.description.executors
-    if word is DriverWord.ACCEPTED and row.stage is Stage.REGISTERING:
+    if word is DriverWord.ACCEPTED and row.stage is ContainerStage.REGISTERING:
         tables.count("executors.registered")
         tables.cancel(row.timer)
-        _enter(tables, row._replace(timer=0), Stage.REGISTERED, now, None)
-    elif word is DriverWord.REFUSED and row.stage is Stage.REGISTERING:
+        _enter(tables, row._replace(timer=0), ContainerStage.REGISTERED, now, None)
+    elif word is DriverWord.REFUSED and row.stage is ContainerStage.REGISTERING:
         tables.count("executors.refused")
         wait, rng = draw(row.rng, executors.exit)
-        _leaves(tables, row._replace(rng=rng), Stage.EXITING, now + wait, _REFUSED_STATUS)
-    elif word is DriverWord.STOP and row.stage in {Stage.REGISTERED, Stage.DRAINING}:
+        _leaves(tables, row._replace(rng=rng), ContainerStage.EXITING, now + wait, _REFUSED_STATUS)
+    elif word is DriverWord.STOP and row.stage in {ContainerStage.REGISTERED, ContainerStage.DRAINING}:
         wait, rng = draw(row.rng, executors.exit)
-        _leaves(tables, row._replace(rng=rng), Stage.EXITING, now + wait, 0)
-    elif word is DriverWord.DECOMMISSION and row.stage is Stage.REGISTERED:
+        _leaves(tables, row._replace(rng=rng), ContainerStage.EXITING, now + wait, 0)
+    elif word is DriverWord.DECOMMISSION and row.stage is ContainerStage.REGISTERED:
         tables.count("executors.draining")
         wait, rng = draw(row.rng, executors.drain)
-        _leaves(tables, row._replace(rng=rng), Stage.DRAINING, now + wait, 0)
+        _leaves(tables, row._replace(rng=rng), ContainerStage.DRAINING, now + wait, 0)
 
 
-def _leaves(tables: YarnTables, row: ContainerRow, stage: Stage, at: Millis, status: int) -> None:
+def _leaves(tables: YarnTables, row: ContainerRow, stage: ContainerStage, at: Millis, status: int) -> None:
     tables.cancel(row.timer)
-    timer = tables.later(at, Kind.STAGE, row.number)
+    timer = tables.later(at, YarnAgenda.STAGE, row.number)
     tables.put_container(row._replace(stage=stage, timer=timer, fate=status, text=""))

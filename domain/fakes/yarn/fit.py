@@ -31,13 +31,13 @@ from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, share
 from podtide.domain.fakes.yarn.description import (
     YARN,
     CallFault,
+    ContainerPhase,
     Death,
-    Executors,
     LaunchFault,
     Manager,
     Nodes,
-    Phase,
     YarnDescription,
+    YarnExecutors,
 )
 from podtide.domain.protocol.containers import DECOMMISSIONING, DEFAULT_RACK, Completion, Container, Resource
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
@@ -270,7 +270,7 @@ def _manager(fitter: _Fitter, evidence: list[Evidence]) -> Manager:
     return replace(manager, faults=tuple(faults))
 
 
-def _executors(fitter: _Fitter, evidence: list[Evidence]) -> Executors:
+def _executors(fitter: _Fitter, evidence: list[Evidence]) -> YarnExecutors:
     executors = YARN.executors
     evidence.append(Evidence("executors.launch", fitter.launch.count))
     if fitter.launch.count:
@@ -292,11 +292,13 @@ def _executors(fitter: _Fitter, evidence: list[Evidence]) -> Executors:
     early, late = sum(fitter.ended_early.values()), sum(fitter.ended.values())
     if early:
         evidence.append(Evidence(f"executors.deaths[{len(deaths)}]", early, f"of {fitter.began} that began"))
-        deaths.append(Death(Phase.STARTING, share(early, fitter.began), statuses=_statuses(fitter.ended_early)))
+        deaths.append(
+            Death(ContainerPhase.STARTING, share(early, fitter.began), statuses=_statuses(fitter.ended_early))
+        )
     if late and fitter.lived_ms:
         hours = fitter.lived_ms / HOUR_MS
         evidence.append(Evidence(f"executors.deaths[{len(deaths)}]", late, f"in {hours:,.1f} executor-hours"))
-        deaths.append(Death(Phase.RUNNING, per_hour=round(late / hours, 6), statuses=_statuses(fitter.ended)))
+        deaths.append(Death(ContainerPhase.RUNNING, per_hour=round(late / hours, 6), statuses=_statuses(fitter.ended)))
     return replace(executors, launch_faults=tuple(faults), deaths=tuple(deaths))
 
 

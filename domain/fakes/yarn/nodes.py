@@ -17,8 +17,8 @@ from typing import Final
 from podtide.domain.base.randomness import Delay, Stream, draw, split
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.yarn.container_endings import give_up, press, vanish
-from podtide.domain.fakes.yarn.description import NodeEvent, NodeHappening
-from podtide.domain.fakes.yarn.rows import Kind, NodeRow, NodeState
+from podtide.domain.fakes.yarn.description import YarnNodeEvent, YarnNodeHappening
+from podtide.domain.fakes.yarn.rows import NodeState, YarnAgenda, YarnNodeRow
 from podtide.domain.fakes.yarn.tables import ACTIVE, YarnTables
 from podtide.domain.protocol.containers import DECOMMISSIONING, NodeReport
 
@@ -34,9 +34,9 @@ def begin(tables: YarnTables, now: Millis) -> None:
         if node.first:
             join(tables, slot, now)
         else:
-            tables.put_node(NodeRow(slot, NodeState.ABSENT, node.capacity))
+            tables.put_node(YarnNodeRow(slot, NodeState.ABSENT, node.capacity))
     for place, event in enumerate(tables.plan.description.node_events):
-        tables.later(tables.began + event.at_ms, Kind.EVENT, place)
+        tables.later(tables.began + event.at_ms, YarnAgenda.EVENT, place)
 
 
 def join(tables: YarnTables, slot: int, now: Millis) -> None:
@@ -46,14 +46,14 @@ def join(tables: YarnTables, slot: int, now: Millis) -> None:
     if old is not None and old.state in ACTIVE:
         return
     lives = 1 if old is None else old.lives + 1
-    tables.put_node(NodeRow(slot, NodeState.RUNNING, plan.capacity, lives))
+    tables.put_node(YarnNodeRow(slot, NodeState.RUNNING, plan.capacity, lives))
     if now > tables.began:
         tables.count("nodes.joined")
         _report(tables, slot, "RUNNING")
     group = tables.plan.description.nodes[plan.row]
     rng = _stream(tables, slot, lives)
     for rate, kind, key in (
-        (group.lost_per_hour, Kind.LOSE, _LOSS), (group.decommissioned_per_hour, Kind.LEAVE, _LEAVE),
+        (group.lost_per_hour, YarnAgenda.LOSE, _LOSS), (group.decommissioned_per_hour, YarnAgenda.LEAVE, _LEAVE),
     ):  # fmt: skip
         if rate > 0:
             tables.later_at_rate(split(rng, key), rate, group.during, now, kind, slot, lives)
@@ -68,7 +68,7 @@ def _report(tables: YarnTables, slot: int, state: str) -> None:
     tables.news.put(tables.report_numbers.next(), NodeReport(tables.plan.nodes[slot].host, state))
 
 
-def _present(tables: YarnTables, slot: int, lives: int, *states: NodeState) -> NodeRow | None:
+def _present(tables: YarnTables, slot: int, lives: int, *states: NodeState) -> YarnNodeRow | None:
     """A node, if it is still the same one and in one of these states."""
     node = tables.nodes[slot]
     return node if node.lives == lives and node.state in states else None
@@ -84,7 +84,7 @@ def crash(
     description = tables.plan.description
     tables.count("nodes.crashed")
     tables.cancel(node.timer)
-    timer = tables.later(now + description.manager.node_expiry_ms, Kind.LOST, slot, lives)
+    timer = tables.later(now + description.manager.node_expiry_ms, YarnAgenda.LOST, slot, lives)
     tables.put_node(node._replace(state=NodeState.SILENT, timer=timer))
     vanish(tables, slot, now, description.executors.silence_ms)
     _again(tables, slot, lives, now, back, stays=stays)
@@ -98,7 +98,7 @@ def _again(tables: YarnTables, slot: int, lives: int, now: Millis, back: Millis 
     if wait is None and group.back is not None:
         wait, _ = draw(split(_stream(tables, slot, lives), _AWAY), group.back)
     if wait is not None and not stays:
-        tables.later(now + max(1, wait), Kind.BACK, slot, lives)
+        tables.later(now + max(1, wait), YarnAgenda.BACK, slot, lives)
 
 
 def lost(tables: YarnTables, slot: int, lives: int, now: Millis) -> None:
@@ -109,13 +109,13 @@ def lost(tables: YarnTables, slot: int, lives: int, now: Millis) -> None:
         _gone(tables, node, "LOST", now)
 
 
-def _gone(tables: YarnTables, node: NodeRow, state: str, now: Millis) -> None:
+def _gone(tables: YarnTables, node: YarnNodeRow, state: str, now: Millis) -> None:
     """A node is no part of the cluster any more."""
     give_up(tables, node.slot, now)
     node = tables.nodes[node.slot]
     tables.cancel(node.timer)
     capacity = tables.plan.nodes[node.slot].capacity
-    tables.put_node(NodeRow(node.slot, NodeState.ABSENT, capacity, node.lives))
+    tables.put_node(YarnNodeRow(node.slot, NodeState.ABSENT, capacity, node.lives))
     _report(tables, node.slot, state)
     press(tables, now)
     tables.stir()
@@ -142,7 +142,7 @@ def leave(
     wait = tables.plan.description.manager.decommission_ms
     empty = all(row.ended for row in tables.here(slot))
     at = tables.beat_after(slot, now) if empty else now + wait
-    timer = tables.later(at, Kind.OUT, slot, lives)
+    timer = tables.later(at, YarnAgenda.OUT, slot, lives)
     tables.put_node(node._replace(state=NodeState.DECOMMISSIONING, timer=timer))
     _report(tables, slot, DECOMMISSIONING)
     # Away from now on: so it comes again no sooner than it is gone.
@@ -175,19 +175,19 @@ def sicken(tables: YarnTables, slot: int, now: Millis, back: Millis | None = Non
 def happen(tables: YarnTables, place: int, now: Millis) -> None:
     """What was scripted happens to nodes."""
     event = tables.plan.description.node_events[place]
-    if event.what is not NodeHappening.JOIN and not tables.faulty(now):
+    if event.what is not YarnNodeHappening.JOIN and not tables.faulty(now):
         return
     for slot in _chosen(tables, event):
         lives = tables.nodes[slot].lives
         wait = _wait(tables, event.back, slot, lives)
         match event.what:
-            case NodeHappening.JOIN:
+            case YarnNodeHappening.JOIN:
                 join(tables, slot, now)
-            case NodeHappening.LOSE:
+            case YarnNodeHappening.LOSE:
                 crash(tables, slot, lives, now, wait, stays=event.stays)
-            case NodeHappening.DECOMMISSION:
+            case YarnNodeHappening.DECOMMISSION:
                 leave(tables, slot, lives, now, wait, stays=event.stays)
-            case NodeHappening.SICKEN:
+            case YarnNodeHappening.SICKEN:
                 sicken(tables, slot, now, wait, stays=event.stays)
 
 
@@ -197,13 +197,13 @@ def _wait(tables: YarnTables, delay: Delay | None, slot: int, lives: int) -> Mil
     return draw(split(_stream(tables, slot, lives), _AWAY), delay)[0]
 
 
-def _chosen(tables: YarnTables, event: NodeEvent) -> list[int]:
+def _chosen(tables: YarnTables, event: YarnNodeEvent) -> list[int]:
     """The nodes that it happens to: of the row, the first ones that can."""
     plan, rows = tables.plan, tables.nodes
     if event.host is not None:
         return [plan.slots[event.host]]
     number = next(i for i, row in enumerate(plan.description.nodes) if row.name == event.group)
-    if event.what is NodeHappening.JOIN:
+    if event.what is YarnNodeHappening.JOIN:
         fine = [slot for slot in plan.rows[number] if rows[slot].lives == 0 and not plan.nodes[slot].first]
     else:
         fine = [slot for slot in plan.rows[number] if rows[slot].state is NodeState.RUNNING]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from podtide.domain.fakes.yarn.capacity_scheduler import queue_has_room
 from podtide.domain.fakes.yarn.cluster import YarnCluster
 from podtide.domain.fakes.yarn.resource_requests import wanted
-from podtide.domain.fakes.yarn.tables import Shape
+from podtide.domain.fakes.yarn.tables import YarnShape
 
 
 def idle(cluster: YarnCluster) -> bool:
@@ -50,7 +50,7 @@ def outlook(cluster: YarnCluster) -> Outlook:
         if blocked:
             full += count
             continue
-        open_to = tables.room_for(Shape(need.resource, need.label))
+        open_to = tables.room_for(YarnShape(need.resource, need.label))
         if open_to & ~tables.barred:
             soon += count
         elif open_to:

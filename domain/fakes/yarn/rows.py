@@ -30,7 +30,7 @@ Asked: TypeAlias = yarn_messages.YarnCommand | PodCommand | AnswerRegistration |
 """What the application asks for; what is for somebody else is not listened to."""
 
 
-class Kind(IntEnum):
+class YarnAgenda(IntEnum):
     """What can lie ahead."""
 
     SAY = 1  # something reaches the application: what
@@ -55,7 +55,7 @@ class Kind(IntEnum):
     REGISTER = 20  # another one registers
 
 
-class Stage(IntEnum):
+class ContainerStage(IntEnum):
     """Where a container is in its one life."""
 
     ALLOCATED = 1  # the resource manager has it for the application, which does not know it
@@ -70,7 +70,14 @@ class Stage(IntEnum):
 
 
 PROCESS: Final = frozenset(
-    {Stage.LOCALIZING, Stage.STARTING, Stage.REGISTERING, Stage.REGISTERED, Stage.DRAINING, Stage.EXITING}
+    {
+        ContainerStage.LOCALIZING,
+        ContainerStage.STARTING,
+        ContainerStage.REGISTERING,
+        ContainerStage.REGISTERED,
+        ContainerStage.DRAINING,
+        ContainerStage.EXITING,
+    }
 )
 """The stages in which there is something in the container that can be killed."""
 
@@ -90,7 +97,7 @@ class ContainerRow(NamedTuple):
     priority: ProfileId
     resource: Resource
     rng: Stream
-    stage: Stage = Stage.ALLOCATED
+    stage: ContainerStage = ContainerStage.ALLOCATED
     timer: int = 0
     ended: bool = False
     fate: int | None = None
@@ -109,7 +116,7 @@ class NodeState(IntEnum):
     DECOMMISSIONING = 4  # it gets nothing new
 
 
-class NodeRow(NamedTuple):
+class YarnNodeRow(NamedTuple):
     """A node: what is free on it, how many containers it has, how often it came, and since when the files are there.
 
     ``files_at``: when they will be or have been there; -1: nobody has asked for them. ``timer``: what ends its state.
@@ -152,7 +159,7 @@ class NeedRow(NamedTuple):
     places: int = 0
 
 
-class CallRow(NamedTuple):
+class AllocateCallRow(NamedTuple):
     """A call of the resource manager under way: what it carries, and its answer. ``fault``: which one hits it."""
 
     number: int

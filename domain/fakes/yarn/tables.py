@@ -21,15 +21,15 @@ from podtide.domain.base.units import Millis, next_on_grid
 from podtide.domain.fakes.tables import FakeTables, discard_member
 from podtide.domain.fakes.yarn.description import YarnDescription, places
 from podtide.domain.fakes.yarn.rows import (
+    AllocateCallRow,
     AskRow,
-    CallRow,
     ContainerRow,
-    Kind,
     LaunchRow,
     NeedRow,
-    NodeRow,
     NodeState,
     Said,
+    YarnAgenda,
+    YarnNodeRow,
 )
 from podtide.domain.protocol.containers import Completion, NodeReport, Resource
 
@@ -40,7 +40,7 @@ ACTIVE: Final = frozenset({NodeState.RUNNING, NodeState.SILENT, NodeState.DECOMM
 """The states of the nodes that the resource manager counts."""
 
 
-class Shape(NamedTuple):
+class YarnShape(NamedTuple):
     """A kind of container: how large, and on which nodes."""
 
     resource: Resource
@@ -60,7 +60,7 @@ class NodePlan(NamedTuple):
     first: bool
 
 
-class Plan:
+class YarnPlan:
     """What follows from a description and a seed alone: computed once, shared by all versions of a cluster."""
 
     def __init__(self, description: YarnDescription, seed: Stream, application_id: str) -> None:
@@ -92,7 +92,7 @@ class Plan:
         return resource.memory_mib <= room.memory_mib
 
 
-class YarnTables(FakeTables[Kind, Said]):
+class YarnTables(FakeTables[YarnAgenda, Said]):
     """The inside of a fake YARN cluster.
 
     ``master``: an application master is registered; ``attempt``: its number; ``containers_before``: how many containers
@@ -107,10 +107,10 @@ class YarnTables(FakeTables[Kind, Said]):
     preempt_timer = Field(0)
     last_beat: Field[tuple[Millis, int] | None] = Field(None)
 
-    def __init__(self, plan: Plan, began: Millis) -> None:
+    def __init__(self, plan: YarnPlan, began: Millis) -> None:
         self.plan = plan
         self.containers: Table[int, ContainerRow] = Table()
-        self.nodes: Table[int, NodeRow] = Table()
+        self.nodes: Table[int, YarnNodeRow] = Table()
         self.asks: Table[int, AskRow] = Table()
         self.needs: Table[int, NeedRow] = Table()
         self.fresh: Table[int, int] = Table()
@@ -119,7 +119,7 @@ class YarnTables(FakeTables[Kind, Said]):
         self.releases: Table[int, int] = Table()
         self.excluding: Table[str, int] = Table()
         self.excluded: Table[str, int] = Table()
-        self.calls: Table[int, CallRow] = Table()
+        self.calls: Table[int, AllocateCallRow] = Table()
         self.launches: Table[int, LaunchRow] = Table()
         self.container_numbers, self.call_numbers, self.launch_numbers = Serial(), Serial(), Serial()
         self.completion_numbers, self.release_numbers, self.report_numbers = Serial(), Serial(), Serial()
@@ -138,7 +138,7 @@ class YarnTables(FakeTables[Kind, Said]):
         self.used_vcores = 0
         for row in self.containers.values():
             self._enter(row)
-        self.fitting: dict[Shape, int] = {}
+        self.fitting: dict[YarnShape, int] = {}
         self.total_mib = 0
         self.total_vcores = 0
         self.active = 0
@@ -155,7 +155,7 @@ class YarnTables(FakeTables[Kind, Said]):
 
     def say(self, what: Said) -> None:
         """Something will reach the application, at its time."""
-        self.later(what.at, Kind.SAY, say=what)
+        self.later(what.at, YarnAgenda.SAY, say=what)
 
     def stir(self) -> None:
         """Something changed that the scheduler may act on: it looks again when this moment's event is over."""
@@ -187,7 +187,7 @@ class YarnTables(FakeTables[Kind, Said]):
         slot = (slots & -slots).bit_length() - 1
         return now - passed + interval + self.plan.phases[slot], slot
 
-    def room_for(self, shape: Shape) -> int:
+    def room_for(self, shape: YarnShape) -> int:
         """The slots of the nodes that have room for such a container, as bits."""
         slots = self.fitting.get(shape)
         if slots is None:
@@ -198,14 +198,14 @@ class YarnTables(FakeTables[Kind, Said]):
             slots = self.fitting[shape] = int.from_bytes(fine, "little")
         return slots
 
-    def has_room(self, node: NodeRow, shape: Shape) -> bool:
+    def has_room(self, node: YarnNodeRow, shape: YarnShape) -> bool:
         """Whether a node takes such a container."""
         plan = self.plan
         if node.state is not NodeState.RUNNING or plan.nodes[node.slot].label != shape.label:
             return False
         return plan.fits(shape.resource, node.room)
 
-    def put_node(self, node: NodeRow) -> None:
+    def put_node(self, node: YarnNodeRow) -> None:
         """Write a node and keep the indexes."""
         old = self.nodes.get(node.slot)
         self.nodes.put(node.slot, node)
@@ -220,7 +220,7 @@ class YarnTables(FakeTables[Kind, Said]):
             if fits != bool(slots & bit):
                 self.fitting[shape] = slots ^ bit
 
-    def _count_node(self, node: NodeRow, by: int) -> None:
+    def _count_node(self, node: YarnNodeRow, by: int) -> None:
         if node.state in ACTIVE:
             self.active += by
             capacity = self.plan.nodes[node.slot].capacity

@@ -39,14 +39,14 @@ _INT_DIGITS: Final = 10
 """Digits of the largest Int."""
 
 
-class Created(NamedTuple):
+class CreatedPod(NamedTuple):
     """A pod that was created: for whom and when."""
 
     profile: ProfileId
     at: Millis
 
 
-class Joined(NamedTuple):
+class JoinedPod(NamedTuple):
     """A created pod whose executor registered. ``turn`` counts up: the order in which they did."""
 
     profile: ProfileId
@@ -103,8 +103,8 @@ class IndexTables(Tables):
     def __init__(self) -> None:
         self.pods: Table[PodNumber, Pod] = Table()
         self.known: Members[PodNumber] = Members()
-        self.created: Table[PodNumber, Created] = Table()
-        self.joined: Table[PodNumber, Joined] = Table()
+        self.created: Table[PodNumber, CreatedPod] = Table()
+        self.joined: Table[PodNumber, JoinedPod] = Table()
         self.deleted: Members[PodNumber] = Members()
         self.veterans: Members[PodNumber] = Members()
         super().__init__()
@@ -207,7 +207,7 @@ class IndexTables(Tables):
             del self.buckets[profile]
 
 
-class Census(NamedTuple):
+class ProfileCensus(NamedTuple):
     """What a round reads of one profile: how many pods of it are in which state."""
 
     pods: int
@@ -228,17 +228,17 @@ class Census(NamedTuple):
         return self.running + self.not_running
 
 
-class Standing(NamedTuple):
+class IndexedExecutor(NamedTuple):
     """How an executor counts. ``pod``: in the last snapshot. ``known``: to the scheduler."""
 
-    created: Created | None
-    joined: Joined | None
+    created: CreatedPod | None
+    joined: JoinedPod | None
     deleted: bool
     known: bool
     pod: Pod | None
 
 
-class Counts:
+class IndexCounts:
     """What a round reads: of an index, or of a step of it under way."""
 
     __slots__ = ()
@@ -247,10 +247,10 @@ class Counts:
     def _tables(self) -> IndexTables:
         raise NotImplementedError
 
-    def standing(self, number: PodNumber) -> Standing:
+    def standing(self, number: PodNumber) -> IndexedExecutor:
         """How an executor counts."""
         tables = self._tables
-        return Standing(
+        return IndexedExecutor(
             tables.created.get(number),
             tables.joined.get(number),
             number in tables.deleted,
@@ -264,7 +264,7 @@ class Counts:
         made = tables.created.get(number) or tables.joined.get(number)
         return None if made is None else made.profile
 
-    def created(self) -> tuple[tuple[PodNumber, Created], ...]:
+    def created(self) -> tuple[tuple[PodNumber, CreatedPod], ...]:
         """Created pods that are neither seen nor known, oldest first."""
         return tuple(sorted(self._tables.created.items(), key=_age))
 
@@ -297,7 +297,7 @@ class Counts:
             first = min(first, made.at + idle_timeout_ms + 1)
         return first
 
-    def overdue(self, before: Millis) -> list[tuple[PodNumber, Created]]:
+    def overdue(self, before: Millis) -> list[tuple[PodNumber, CreatedPod]]:
         """Created pods from before this time, oldest first."""
         found = []
         for number, made in self._tables.created.items():  # in the order of their times, whatever that of their numbers
@@ -307,12 +307,12 @@ class Counts:
         found.sort(key=_age)
         return found
 
-    def census(self, profile: ProfileId, *, alone: bool) -> Census:
+    def census(self, profile: ProfileId, *, alone: bool) -> ProfileCensus:
         """How many pods of a profile are in which state. ``alone``: it is the only one, so all pods count as its own."""
         tables = self._tables
         created, joined = tables.created_by.get(profile, 0), tables.joined_by.get(profile, 0)
         buckets = self._buckets(profile, alone=alone)
-        return Census(
+        return ProfileCensus(
             sum(b.pods for b in buckets),
             sum(b.running for b in buckets),
             sum(len(b.pending) for b in buckets),
@@ -350,7 +350,7 @@ class Counts:
         return list(self._tables.buckets.values()) if profile == 0 else []
 
 
-class ExecutorIndex(Versioned[IndexTables], Counts):
+class ExecutorIndex(Versioned[IndexTables], IndexCounts):
     """The executors as the allocator counts them, at one moment. ``executor_index_step.Draft`` steps it forward."""
 
     __slots__ = ()
@@ -382,11 +382,11 @@ def empty_index() -> ExecutorIndex:
     return ExecutorIndex(IndexTables())
 
 
-def _age(item: tuple[PodNumber, Created]) -> tuple[Millis, PodNumber]:
+def _age(item: tuple[PodNumber, CreatedPod]) -> tuple[Millis, PodNumber]:
     return item[1].at, item[0]
 
 
-def _turn(item: tuple[PodNumber, Joined]) -> int:
+def _turn(item: tuple[PodNumber, JoinedPod]) -> int:
     return item[1].turn
 
 

@@ -12,11 +12,17 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from podtide.domain.base.units import Millis, ProfileId
-from podtide.domain.kubernetes.allocator.executor_index import Counts, Created, ExecutorIndex, IndexTables, Joined
+from podtide.domain.kubernetes.allocator.executor_index import (
+    CreatedPod,
+    ExecutorIndex,
+    IndexCounts,
+    IndexTables,
+    JoinedPod,
+)
 from podtide.domain.protocol.pods import Pod, PodNumber, PodState, Snapshot
 
 
-class Batch(NamedTuple):
+class DeliveryBatch(NamedTuple):
     """What a delivery of snapshots did besides moving pods.
 
     ``failed``: pods that turned PodFailed without ever being known to the scheduler. ``forgotten``: deleted pods that
@@ -28,7 +34,7 @@ class Batch(NamedTuple):
     vanished: frozenset[str]
 
 
-class Draft(Counts):
+class IndexDraft(IndexCounts):
     """One step of an index under way. Whoever makes it does so within ``with index.step()``."""
 
     __slots__ = ("_index", "tables")
@@ -47,7 +53,7 @@ class Draft(Counts):
 
     # what the cluster shows
 
-    def deliver(self, snapshots: Sequence[Snapshot]) -> Batch:
+    def deliver(self, snapshots: Sequence[Snapshot]) -> DeliveryBatch:
         """Reflect the snapshots of one delivery, at least one (spec: allocation, 4.1, 4.2 and 4.5)."""
         tables = self.tables
         failed: list[PodNumber] = []
@@ -74,7 +80,7 @@ class Draft(Counts):
             tables.deleted.discard(number)
         tables.unseen.clear()
         claims = frozenset(claim for pod in vanished.values() for claim in pod.manifest.claims)
-        return Batch(tuple(failed), forgotten, claims)
+        return DeliveryBatch(tuple(failed), forgotten, claims)
 
     def acknowledge(self, snapshots: Sequence[Snapshot]) -> None:
         """Wait no longer for the pods of these snapshots, at least one; nothing else of them counts."""
@@ -157,7 +163,7 @@ class Draft(Counts):
             returning = number in tables.returning
             self.forget_created(number)
             tables.turns += 1
-            tables.joined.put(number, Joined(profile, tables.turns))
+            tables.joined.put(number, JoinedPod(profile, tables.turns))
             tables.joined_by[profile] = tables.joined_by.get(profile, 0) + 1
             if returning:
                 tables.returning.add(number)
@@ -169,7 +175,7 @@ class Draft(Counts):
         tables = self.tables
         if number in tables.created:
             self.forget_created(number)
-        tables.created.put(number, Created(profile, at))
+        tables.created.put(number, CreatedPod(profile, at))
         tables.created_by[profile] = tables.created_by.get(profile, 0) + 1
         if number in tables.pods:
             tables.returning.add(number)

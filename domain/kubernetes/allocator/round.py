@@ -16,8 +16,8 @@ from pyrsistent import pmap
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes.allocator import creation, turn as ending
-from podtide.domain.kubernetes.allocator.executor_index import Census
-from podtide.domain.kubernetes.allocator.executor_index_step import Draft, has_specless, squash
+from podtide.domain.kubernetes.allocator.executor_index import ProfileCensus
+from podtide.domain.kubernetes.allocator.executor_index_step import IndexDraft, has_specless, squash
 from podtide.domain.kubernetes.allocator.state import ExcessWait, Round
 from podtide.domain.kubernetes.allocator.turn import AllocatorTurn
 from podtide.domain.protocol.allocation_policies import Consumer, Surplus
@@ -120,7 +120,7 @@ def survey(turn: AllocatorTurn) -> None:
     creation.serve_all(turn)
 
 
-def retire(turn: AllocatorTurn, current: Round, profile: ProfileId, target: int, census: Census) -> bool:
+def retire(turn: AllocatorTurn, current: Round, profile: ProfileId, target: int, census: ProfileCensus) -> bool:
     """Delete pods beyond the target that are old enough. Whether there are any."""
     at, fleet = current.at, turn.fleet
     excess = census.counted - target
@@ -168,7 +168,9 @@ def excess_answered(turn: AllocatorTurn, wait: ExcessWait, outcome: Outcome) -> 
     survey(turn)
 
 
-def count(turn: AllocatorTurn, profile: ProfileId, target: int, census: Census, created: int, pending: int) -> None:
+def count(
+    turn: AllocatorTurn, profile: ProfileId, target: int, census: ProfileCensus, created: int, pending: int
+) -> None:
     """Add a surveyed profile to the sums; ``created`` and ``pending`` of its pods were just deleted."""
     current = turn.current()
     not_running = census.not_running - created - pending
@@ -190,7 +192,7 @@ def count(turn: AllocatorTurn, profile: ProfileId, target: int, census: Census, 
     )  # fmt: skip
 
 
-def _unreadable_profile(fleet: Draft) -> SparkFault:
+def _unreadable_profile(fleet: IndexDraft) -> SparkFault:
     """What StringOps.toInt throws for a resource profile label that is missing or no number."""
     pod = fleet.unreadable()
     label = None if pod is None else pod.manifest.labels.get(PROFILE_LABEL)

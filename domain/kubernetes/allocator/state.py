@@ -14,7 +14,7 @@ from pyrsistent import PMap, pmap
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.kubernetes.allocator.back_off import QUIET, Slowdown
-from podtide.domain.kubernetes.allocator.executor_index import Census, ExecutorIndex, empty_index
+from podtide.domain.kubernetes.allocator.executor_index import ExecutorIndex, ProfileCensus, empty_index
 from podtide.domain.machine.holds import NO_HOLDS, HoldKey, Holds
 from podtide.domain.machine.turn import thrown
 from podtide.domain.protocol.allocation_policies import Consumer
@@ -95,7 +95,7 @@ class ExcessWait(NamedTuple):
     serial: int
     profile: ProfileId
     target: int
-    census: Census
+    census: ProfileCensus
     created: tuple[PodNumber, ...]
     pending: tuple[PodNumber, ...]
 

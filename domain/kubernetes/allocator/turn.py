@@ -10,7 +10,7 @@ from pyrsistent import pmap
 
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
-from podtide.domain.kubernetes.allocator.executor_index_step import Draft
+from podtide.domain.kubernetes.allocator.executor_index_step import IndexDraft
 from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorState, DeletionsChanged, Round
 from podtide.domain.machine.holds import HoldKey, settle
 from podtide.domain.machine.turn import Turn
@@ -29,7 +29,7 @@ class AllocatorTurn(Turn[AllocatorState, AllocationConfig, AllocatorCommand]):
 
     def __init__(self, state: AllocatorState, config: AllocationConfig, now: Millis) -> None:
         super().__init__(state, config, now)
-        self.fleet = Draft(state.fleet)
+        self.fleet = IndexDraft(state.fleet)
 
     def step(self) -> Step[AllocatorState, AllocatorCommand]:
         """The state as it is now, and all that was said."""

@@ -33,7 +33,7 @@ STATES: Final = ("not yet registered", "idle", "busy", "gone")
 
 
 @dataclass(slots=True, eq=False)
-class Life:
+class ExecutorLife:
     """One executor: its present spell, and what is booked of the spells before.
 
     ``since``: when the present spell began; ``driver_at``, ``last_at``: the application's sums then (of an idle spell);

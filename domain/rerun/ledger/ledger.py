@@ -38,7 +38,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.ledger.executor_life import ASKED, BUSY, CAUSES, GONE, IDLE, STATES, Life
+from podtide.domain.rerun.ledger.executor_life import ASKED, BUSY, CAUSES, GONE, IDLE, STATES, ExecutorLife
 
 Key: TypeAlias = int | str
 """What an executor is known by; one key, one life."""
@@ -99,7 +99,7 @@ class Ledger:
             raise ValueError(msg)
         self._now: float = started
         self._tick = tick_ms
-        self._lives: dict[Key, Life] = {}
+        self._lives: dict[Key, ExecutorLife] = {}
         # The application's present phase, since when, and how long it had been in two of the phases by then; the third
         # is what remains. The arrays keep the same of every change.
         self._phase = _DRIVER
@@ -124,7 +124,7 @@ class Ledger:
         if key in self._lives or at < self._now:
             raise self._wrong("requested", key, at, "a key that is new")
         self._now = at
-        self._lives[key] = Life(at)
+        self._lives[key] = ExecutorLife(at)
 
     def registered(self, key: Key, at: Millis, slots: int) -> None:
         """It registered with the driver, with room for ``slots`` tasks; idle (without a timeout, until ``idle``)."""
@@ -338,14 +338,14 @@ class Ledger:
             return driver, last + at - self._turns[turn]
         return driver, last
 
-    def _rests(self, life: Life, at: Millis, timeout_at: Millis) -> None:
+    def _rests(self, life: ExecutorLife, at: Millis, timeout_at: Millis) -> None:
         """A spell of idleness begins."""
         life.state = IDLE
         life.since = at
         life.timeout_at = timeout_at
         life.driver_at, life.last_at = self._spent(at)
 
-    def _rested(self, life: Life, at: Millis) -> None:
+    def _rested(self, life: ExecutorLife, at: Millis) -> None:
         """A spell of idleness ends in anything but the executor's being let go."""
         if at <= life.timeout_at:
             driver, last = self._spent(at)
@@ -360,7 +360,7 @@ class Ledger:
         life.last_task += last
         life.other += length - driver - last
 
-    def _let_go(self, life: Life, at: Millis) -> None:
+    def _let_go(self, life: ExecutorLife, at: Millis) -> None:
         """A spell of idleness ends in the executor's being let go."""
         life.fresh = False
         if at <= life.timeout_at:
@@ -373,7 +373,7 @@ class Ledger:
         else:
             life.keep(at)
 
-    def _end(self, life: Life, at: Millis) -> None:
+    def _end(self, life: ExecutorLife, at: Millis) -> None:
         """Its last spell ends, and with it its life."""
         if life.state == BUSY:
             life.running += at - life.since

@@ -1,9 +1,10 @@
 """Time against money: which points are beaten in both, and which are worth a choice.
 
-A ``Point`` is a pair of which less is better in both: time and price. One point *dominates* another when it is no worse in
-both and better in one; the *frontier* are the points that nobody dominates, of equal points the first. Ordered by time, the
-price falls along it: whoever wants to pay less has to wait longer. ``fronts`` peels one frontier after the other off, which
-ranks all points. All of it sorts once and walks once (a front each in ``fronts``); nothing compares every pair.
+A ``ParetoPoint`` is a pair of which less is better in both: time and price. One point *dominates* another when it is no
+worse in both and better in one; the *frontier* are the points that nobody dominates, of equal points the first. Ordered
+by time, the price falls along it: whoever wants to pay less has to wait longer. ``fronts`` peels one frontier after the
+other off, which ranks all points. All of it sorts once and walks once (a front each in ``fronts``); nothing compares
+every pair.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Point(NamedTuple):
+class ParetoPoint(NamedTuple):
     """What a config takes: ``time`` and ``price``, each in a unit that all points share."""
 
     time: float
     price: float
 
 
-def dominates(one: Point, other: Point) -> bool:
+def dominates(one: ParetoPoint, other: ParetoPoint) -> bool:
     """Whether ``one`` is no worse in both and better in one."""
     return one.time <= other.time and one.price <= other.price and one != other
 
 
-def frontier(points: Sequence[Point]) -> tuple[int, ...]:
+def frontier(points: Sequence[ParetoPoint]) -> tuple[int, ...]:
     """The places of the points that nobody dominates, by rising time (and so by falling price); of equal ones the first."""
     found: list[int] = []
     cheapest = float("inf")
@@ -36,7 +37,7 @@ def frontier(points: Sequence[Point]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def fronts(points: Sequence[Point]) -> tuple[int, ...]:
+def fronts(points: Sequence[ParetoPoint]) -> tuple[int, ...]:
     """The rank of each point: 0 on the frontier, 1 on the frontier of the rest, and so on; equal points share a rank.
 
     In order of time, a point belongs to the first front whose cheapest point so far does not dominate it; the cheapest
@@ -44,7 +45,7 @@ def fronts(points: Sequence[Point]) -> tuple[int, ...]:
     """
     ranks = [0] * len(points)
     cheapest: list[float] = []  # of each front so far, rising
-    before: Point | None = None
+    before: ParetoPoint | None = None
     rank = 0
     for place in sorted(range(len(points)), key=lambda place: points[place]):
         point = points[place]

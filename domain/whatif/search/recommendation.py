@@ -26,7 +26,7 @@ from math import fsum
 from typing import NamedTuple, TypeAlias
 
 from podtide.domain.base.units import Millis
-from podtide.domain.whatif.search.pareto import Point
+from podtide.domain.whatif.search.pareto import ParetoPoint
 from podtide.domain.whatif.search.space import Candidate
 
 RunSeed: TypeAlias = tuple[int, int]
@@ -55,14 +55,14 @@ class Row:
     candidate: Candidate
     figures: Mapping[RunSeed, Figures]
 
-    def point(self, runs: int) -> Point:
+    def point(self, runs: int) -> ParetoPoint:
         """Run time (ms) and price with the recorded luck, summed over all runs; each run has to be known."""
         figures = [self.figures[run, 0] for run in range(runs)]
-        return Point(fsum(one.runtime_ms for one in figures), fsum(one.price for one in figures))
+        return ParetoPoint(fsum(one.runtime_ms for one in figures), fsum(one.price for one in figures))
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class TuneDemand:
     """What is asked of a recommendation. ``within``: 0.1 lets it take ten percent longer, -0.1 asks for ten percent less;
     ``worth``: the least saving; ``misses``: the own error on each run; ``seeds``: how many have to be known."""
 
@@ -92,7 +92,7 @@ class Reason(Enum):
     NOTHING_FAST_ENOUGH = "nothing fast enough"
 
 
-class Verdict(NamedTuple):
+class TuneVerdict(NamedTuple):
     """``row``: what is recommended, or what came nearest; ``saving``: its share of the price with the recorded luck,
     ``least``: with the worst; ``longer``: the worst relative change of run time over runs and seeds, own error left out;
     ``error``: the own error of the price over all runs."""
@@ -110,7 +110,7 @@ class Verdict(NamedTuple):
         return self.row if self.reason in (Reason.SAVES, Reason.FASTER) else None
 
 
-def holds(row: Row, base: Row, demand: Demand) -> bool:
+def holds(row: Row, base: Row, demand: TuneDemand) -> bool:
     """Whether nothing that is known of the config breaks the bound of time."""
     for (run, seed), one in row.figures.items():
         if not one.finished:
@@ -126,20 +126,20 @@ def longer(row: Row, base: Row) -> float:
     return max(one.runtime_ms / max(1, base.figures[key].runtime_ms) for key, one in row.figures.items()) - 1.0
 
 
-def saving(row: Row, base: Row, demand: Demand, seed: int = 0) -> float:
+def saving(row: Row, base: Row, demand: TuneDemand, seed: int = 0) -> float:
     """The share of the price, over all runs, that the config saves with this seed; below zero: it costs more."""
     was = fsum(base.figures[run, seed].price for run in range(demand.runs))
     takes = fsum(row.figures[run, seed].price for run in range(demand.runs))
     return 0.0 if was <= 0 else 1.0 - takes / was
 
 
-def least_saving(row: Row, base: Row, demand: Demand) -> float:
+def least_saving(row: Row, base: Row, demand: TuneDemand) -> float:
     """The same with the seed, of those that are known for all runs, that saves least."""
     known = [seed for seed in range(demand.seeds) if all((run, seed) in row.figures for run in range(demand.runs))]
     return min(saving(row, base, demand, seed) for seed in known)
 
 
-def own_error(base: Row, demand: Demand) -> float:
+def own_error(base: Row, demand: TuneDemand) -> float:
     """The model's error of the price, weighed by what the runs cost."""
     was = fsum(base.figures[run, 0].price for run in range(demand.runs))
     missed = fsum(base.figures[run, 0].price * abs(miss.price) for run, miss in enumerate(demand.misses))
@@ -152,12 +152,12 @@ def order(row: Row, runs: int) -> tuple[float, float, int, str]:
     return point.price, point.time, len(row.candidate.changes), row.candidate.name
 
 
-def confirmed(row: Row, demand: Demand) -> bool:
+def confirmed(row: Row, demand: TuneDemand) -> bool:
     """Whether every run is known with every seed."""
     return all((run, seed) in row.figures for run in range(demand.runs) for seed in range(demand.seeds))
 
 
-def verdict(rows: Iterable[Row], base: Row, demand: Demand) -> Verdict:
+def verdict(rows: Iterable[Row], base: Row, demand: TuneDemand) -> TuneVerdict:
     """What to recommend of these, by all that is known; each row is known for every run with seed 0.
 
     An answer whose row is not ``confirmed`` may fall with the seeds that are missing.
@@ -168,16 +168,16 @@ def verdict(rows: Iterable[Row], base: Row, demand: Demand) -> Verdict:
     fast = [row for row in ranked if holds(row, base, demand)]
     error = own_error(base, demand)
 
-    def about(reason: Reason, row: Row) -> Verdict:
+    def about(reason: Reason, row: Row) -> TuneVerdict:
         least = least_saving(row, base, demand)
-        return Verdict(reason, row, saving(row, base, demand), least, longer(row, base), error)
+        return TuneVerdict(reason, row, saving(row, base, demand), least, longer(row, base), error)
 
     if demand.within < 0:
-        return about(Reason.FASTER, fast[0]) if fast else Verdict(Reason.NOTHING_FAST_ENOUGH, None, error=error)
+        return about(Reason.FASTER, fast[0]) if fast else TuneVerdict(Reason.NOTHING_FAST_ENOUGH, None, error=error)
     cheaper = [row for row in fast if least_saving(row, base, demand) > 0]
     for row in cheaper:
         if least_saving(row, base, demand) > max(demand.worth, error):
             return about(Reason.SAVES, row)
     if not cheaper:
-        return Verdict(Reason.NOTHING_CHEAPER, None, error=error)
+        return TuneVerdict(Reason.NOTHING_CHEAPER, None, error=error)
     return about(Reason.OWN_ERROR if error >= demand.worth else Reason.TOO_LITTLE, cheaper[0])

@@ -28,8 +28,16 @@ from math import fsum
 from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.units import Millis
-from podtide.domain.whatif.search.pareto import Point, frontier, fronts, spread
-from podtide.domain.whatif.search.recommendation import Demand, Figures, Row, RunSeed, Verdict, confirmed, verdict
+from podtide.domain.whatif.search.pareto import ParetoPoint, frontier, fronts, spread
+from podtide.domain.whatif.search.recommendation import (
+    Figures,
+    Row,
+    RunSeed,
+    TuneDemand,
+    TuneVerdict,
+    confirmed,
+    verdict,
+)
 from podtide.domain.whatif.search.space import (
     AS_RAN,
     CORES,
@@ -98,14 +106,14 @@ class Terms:
     """``budget``: candidates to consider; ``seed``: of the search's own chance; ``pilot``: the run to explore with."""
 
     budget: int
-    demand: Demand
+    demand: TuneDemand
     seed: int = 0
     pilot: int = 0
     slowest: float = SLOWEST
 
 
 @dataclass(slots=True)
-class Counts:
+class SearchCounts:
     """What was done. ``candidates``: configs that were looked at, with the static ones, without the one that ran; of these
     ``impossible``: refused by Spark, ``by_floor``: not simulated, ``stopped``: stopped, ``halved``: not simulated on every
     run; ``full``: simulations that ran to their end, of ``simulations``."""
@@ -132,8 +140,8 @@ class Found(NamedTuple):
     base: Row
     frontier: tuple[Row, ...]
     shown: tuple[Row, ...]
-    verdict: Verdict
-    counts: Counts
+    verdict: TuneVerdict
+    counts: SearchCounts
     whole_grid: bool
 
 
@@ -160,12 +168,12 @@ class _Search:
     terms: Terms
     floors: Floors
     known: dict[Candidate, dict[RunSeed, Figures]] = field(default_factory=dict)
-    counts: Counts = field(default_factory=Counts)
+    counts: SearchCounts = field(default_factory=SearchCounts)
     seen: set[Place] = field(default_factory=set)
     at: dict[Candidate, Place] = field(default_factory=dict)
     out: set[Candidate] = field(default_factory=set)
     base: dict[RunSeed, Figures] = field(default_factory=dict)
-    verdict: Verdict | None = None
+    verdict: TuneVerdict | None = None
 
     @property
     def runs(self) -> range:
@@ -405,9 +413,9 @@ class _Search:
         """What was simulated and not sorted out, in order."""
         return [one for one in self.known if one not in self.out]
 
-    def _sum(self, one: Candidate, runs: Sequence[int]) -> Point:
+    def _sum(self, one: Candidate, runs: Sequence[int]) -> ParetoPoint:
         figures = [self.known[one][run, 0] for run in runs]
-        return Point(fsum(each.runtime_ms for each in figures), fsum(each.price for each in figures))
+        return ParetoPoint(fsum(each.runtime_ms for each in figures), fsum(each.price for each in figures))
 
     def _row(self, one: Candidate) -> Row:
         return Row(one, dict(self.known[one]))
@@ -417,6 +425,6 @@ class _Search:
         return [self._row(one) for one in self._alive() if all((run, 0) in self.known[one] for run in self.runs)]
 
 
-def replace_row(said: Verdict, row: Row) -> Verdict:
+def replace_row(said: TuneVerdict, row: Row) -> TuneVerdict:
     """The same verdict about another row."""
     return said._replace(row=row)

@@ -14,26 +14,26 @@ from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import Stimulus
 from podtide.domain.recorded.job_dependencies import JobTraits
-from podtide.domain.recorded.reading import Reading
-from podtide.domain.recorded.stages import StageSeen
+from podtide.domain.recorded.reading import LogReading
+from podtide.domain.recorded.stages import LoggedStage
 from tests.support import event_log_lines as log
 from tests.support.event_log_lines import START
 
 
-class Told(Reading):
+class Told(LogReading):
     """Remembers what it was told of jobs, stages and executors, besides what a Reading does with it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.jobs_told: list[tuple[int, list[StageSeen], JobTraits, list[int]]] = []
-        self.stages_told: list[StageSeen] = []
+        self.jobs_told: list[tuple[int, list[LoggedStage], JobTraits, list[int]]] = []
+        self.stages_told: list[LoggedStage] = []
         self.executors_told: list[tuple[str, Millis, str, int, int, Millis | None]] = []
 
     def job_started(self, job: int, at: Millis, stages: Any, traits: JobTraits, ids: Any = ()) -> None:
         self.jobs_told.append((job, list(stages), traits, list(ids)))
         super().job_started(job, at, stages, traits, ids)
 
-    def stage_submitted(self, seen: StageSeen, at: Millis) -> None:
+    def stage_submitted(self, seen: LoggedStage, at: Millis) -> None:
         self.stages_told.append(seen)
         super().stage_submitted(seen, at)
 
@@ -192,7 +192,7 @@ def test_details_of_a_stage_and_an_executor(tmp_path: Path) -> None:
         log.line("StageSubmitted", Stage_Info=info),
     ]
     told, _, _ = read(tmp_path, lines)
-    assert told.stages_told == [StageSeen(0, 0, 3, "n", 2, (9,), 4, (4,), True, None)]
+    assert told.stages_told == [LoggedStage(0, 0, 3, "n", 2, (9,), 4, (4,), True, None)]
     assert told.executors_told == [("1", 7, "h", 3, 2, START + 1)]
 
 

@@ -18,15 +18,15 @@ from podtide.domain.base.randomness import DELAY_MAX, Constant, Exponential, Log
 from podtide.domain.fakes.kubernetes.description import (
     KIND,
     STAGES,
-    DriverPod,
+    FakeDriverPod,
     Fault,
     Life,
     Lost,
     NodeEvent,
     NodeGroup,
     NodeHappening,
-    Shape,
-    Stage,
+    PodShape,
+    PodStage,
     Verb,
 )
 from podtide.domain.fakes.kubernetes.fit import fit
@@ -83,12 +83,12 @@ driver: {ready: 3s}
         NodeGroup("spot", 0, maximum=40, interruptions_per_hour=0.25, arrives=Uniform(60_000, 180_000)),
     )
     assert cluster.node_events == (NodeEvent(5_400_000, NodeHappening.TAKE_BACK, "spot", 3),)
-    assert cluster.executors.shape == Shape(2_000, 1_408)
-    assert cluster.executors.profiles == ((1, Shape(1_000, 8_192)),)
+    assert cluster.executors.shape == PodShape(2_000, 1_408)
+    assert cluster.executors.profiles == ((1, PodShape(1_000, 8_192)),)
     stages = {s.name: s for s in cluster.executors.stages}
     assert "give-up" not in stages
     assert stages["pull"] == replace(next(s for s in STAGES if s.name == "pull"), delay=Exponential(4_000))
-    assert stages["crash"] == Stage(
+    assert stages["crash"] == PodStage(
         "crash",
         Life.RUNNING,
         Life.FAILED,
@@ -101,7 +101,7 @@ driver: {ready: 3s}
         Fault(429, verbs=(Verb.CREATE,), retry_after_ms=1_500, during=Window(60_000, 120_000, 3_600_000)),
         Fault(lost=Lost.ANSWER, probability=0.01),
     )
-    assert (cluster.watch.loss, cluster.watch.relists, cluster.driver) == (0.1, True, DriverPod(True, 3_000))
+    assert (cluster.watch.loss, cluster.watch.relists, cluster.driver) == (0.1, True, FakeDriverPod(True, 3_000))
     assert understand(write(cluster)) == cluster
 
 

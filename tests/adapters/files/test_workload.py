@@ -12,7 +12,17 @@ from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.workload import read, targets, understand, write
 from podtide.domain.base.randomness import Constant, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import ProfileId
-from podtide.domain.fakes.driver.script import Cached, Job, Jobs, Outputs, Profile, Stage, Storage, Targets, Workload
+from podtide.domain.fakes.driver.script import (
+    Cached,
+    Jobs,
+    Outputs,
+    Profile,
+    ScriptJob as Job,
+    ScriptStage as Stage,
+    Storage,
+    Targets,
+    Workload,
+)
 from podtide.domain.protocol.config import ProfileRules
 from tests.support.project import PROJECT
 

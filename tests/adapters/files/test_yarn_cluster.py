@@ -20,16 +20,16 @@ from podtide.domain.fakes.yarn.cluster import begin
 from podtide.domain.fakes.yarn.description import (
     YARN,
     CallFault,
+    ContainerPhase,
     Death,
     LaunchFault,
     Master,
     Mistakes,
-    NodeEvent,
-    NodeHappening,
     Nodes,
-    Phase,
     Queue,
     Tenant,
+    YarnNodeEvent,
+    YarnNodeHappening,
     racks,
 )
 from tests.support.project import PROJECT
@@ -85,8 +85,8 @@ master: {restarts: [1h], back: 20s}
         Nodes("more", 3, hosts=("a", "b", "c"), label="gold", lost_per_hour=0.25, back=Exponential(180_000)),
     )
     assert cluster.node_events == (
-        NodeEvent(5_400_000, NodeHappening.DECOMMISSION, "base", host="base-2", stays=True),
-        NodeEvent(7_200_000, NodeHappening.JOIN, "base", 3),
+        YarnNodeEvent(5_400_000, YarnNodeHappening.DECOMMISSION, "base", host="base-2", stays=True),
+        YarnNodeEvent(7_200_000, YarnNodeHappening.JOIN, "base", 3),
     )
     tenant = Tenant(51_200, 4, "nightly", Window(60_000, 120_000, 3_600_000))
     assert cluster.queue == Queue(102_400, tenants=(tenant,), preempts=True, share=0.5)
@@ -102,7 +102,7 @@ master: {restarts: [1h], back: 20s}
     assert cluster.executors.start == Constant(4_000)
     assert cluster.executors.launch_faults == (LaunchFault(probability=0.1, groups=("more",)),)
     assert cluster.executors.deaths == (
-        Death(Phase.STARTING, 0.5, statuses=((1, 9.0), (-1000, 1.0)), diagnostics="why"),
+        Death(ContainerPhase.STARTING, 0.5, statuses=((1, 9.0), (-1000, 1.0)), diagnostics="why"),
     )
     assert cluster.master == Master(LogNormal(200, 500), (3_600_000,), Constant(20_000))
     assert racks(cluster)["base-5"] == "/r1"
@@ -217,7 +217,7 @@ def test_the_guide_names_every_key() -> None:
     ):  # fmt: skip
         for key in record.keys:
             assert f"`{key.name}`" in text or f"{key.name}:" in text, key.name
-    for what in NodeHappening:
+    for what in YarnNodeHappening:
         assert f"`{what.value}`" in text
 
 

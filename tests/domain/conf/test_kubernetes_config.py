@@ -9,7 +9,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.conf.kubernetes_config import KubernetesSettings, kubernetes_config
 from podtide.domain.conf.kubernetes_sections import CLAIM_RESIZE_PLUGIN, RESIZE_PLUGIN, ROLL_PLUGIN
-from podtide.domain.conf.settings import Notice, Refused
+from podtide.domain.conf.settings import ConfNotice, Refused
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
@@ -326,7 +326,7 @@ def test_rolling(settings: dict[str, str], roll: RollConfig | None) -> None:
     ],
 )
 def test_what_plugins_say_when_they_start(settings: dict[str, str], text: str) -> None:
-    notices: list[Notice] = [notice for notice in read(settings).notices if notice.text == text]
+    notices: list[ConfNotice] = [notice for notice in read(settings).notices if notice.text == text]
     assert [notice.spark for notice in notices] == [True]
 
 

@@ -17,7 +17,7 @@ from podtide.domain.conf.entries import KEYS, is_known, suspect
 from podtide.domain.conf.entry_types import release
 from podtide.domain.conf.review import conflicts, review
 from podtide.domain.conf.scaling_config import scaling_config
-from podtide.domain.conf.settings import ConstructFailure, Level
+from podtide.domain.conf.settings import ConstructFailure, NoticeLevel
 from podtide.domain.conf.spark_conf import (
     COMMAND_LINE,
     EVENT_LOG,
@@ -372,7 +372,7 @@ def test_an_external_shuffle_service_turns_tracking_off() -> None:
 def test_sparks_own_warnings_are_values() -> None:
     settings = {DA + "minExecutors": "2", DA + "initialExecutors": "1", "spark.decommission.enabled": "true"}
     notices = scaling_config(conf_of(settings)).unwrap().notices
-    assert [notice.text.split(",")[0] for notice in notices if notice.level is Level.WARNING] == [
+    assert [notice.text.split(",")[0] for notice in notices if notice.level is NoticeLevel.WARNING] == [
         f"{DA}initialExecutors less than {DA}minExecutors is invalid",
         f"spark.executor.instances less than {DA}minExecutors is invalid",
         "You are enabling both shuffle tracking and other DA supported mechanism",

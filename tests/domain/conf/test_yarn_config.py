@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from returns.pipeline import is_successful
 
-from podtide.domain.conf.settings import ConstructFailure, Level, Refused
+from podtide.domain.conf.settings import ConstructFailure, NoticeLevel, Refused
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import YarnSettings, yarn_config
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
@@ -113,7 +113,7 @@ def test_decommissioning_needs_the_absence_of_a_shuffle_service() -> None:
     assert settings_of(on).config.allocator.decommission
     both = settings_of({**on, "spark.shuffle.service.enabled": "true"})
     assert not both.config.allocator.decommission
-    assert [notice.text for notice in both.notices if notice.level is Level.WARNING] == [NO_DECOMMISSION]
+    assert [notice.text for notice in both.notices if notice.level is NoticeLevel.WARNING] == [NO_DECOMMISSION]
     assert settings_of({"spark.shuffle.service.enabled": "true"}).notices == ()
 
 
@@ -121,7 +121,7 @@ def test_decommissioning_needs_the_absence_of_a_shuffle_service() -> None:
 def test_a_label_that_is_two_is_told(label: str, warned: bool) -> None:
     settings = settings_of({"spark.yarn.executor.nodeLabelExpression": label})
     assert settings.config.allocator.label == label
-    assert [notice.level for notice in settings.notices] == [Level.WARNING] * warned
+    assert [notice.level for notice in settings.notices] == [NoticeLevel.WARNING] * warned
 
 
 @pytest.mark.parametrize(

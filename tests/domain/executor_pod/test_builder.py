@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.executor_pod.blueprint import Filling, Hostname, Joined, command_words, joined
+from podtide.domain.executor_pod.blueprint import Filling, Hostname, JoinedText, command_words, joined
 from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, Owner, PodFacts, executor_pods
 from podtide.domain.executor_pod.driver import MODULE_OPTIONS, as_driver_has_it
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateSet
@@ -322,7 +322,7 @@ def test_host_names(prefix: str, executor: str, lower: bool, host: str) -> None:
 
 
 def test_holes_know_their_parts() -> None:
-    assert Joined(("a", "b", "")).at(Filling("7")) == "a7b7"
+    assert JoinedText(("a", "b", "")).at(Filling("7")) == "a7b7"
 
 
 # ---------------------------------------------------------------------------------------- sets, config map, the driver

@@ -9,7 +9,7 @@ import pytest
 from podtide.domain.base.units import NEVER
 from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes import polling_source as polling
-from podtide.domain.kubernetes.polling_source import PollingConfig, PollingInput, Start, Stop
+from podtide.domain.kubernetes.polling_source import PollingConfig, PollingInput, Start, StopPolling
 from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, Wake
@@ -166,7 +166,7 @@ def test_starting_twice_throws(asked: bool) -> None:
 def test_after_the_stop_nothing_is_asked_and_answers_are_of_no_interest() -> None:
     play = started()
     play.at(30_000)
-    play.take(Stop(30_000))
+    play.take(StopPolling(30_000))
     play.answer()
     play.at(10**9)
     assert (len(play.asked), play.replaced) == (1, [])

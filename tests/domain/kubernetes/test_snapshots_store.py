@@ -10,7 +10,14 @@ import pytest
 from podtide.domain.base.units import NEVER
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots_store as store
-from podtide.domain.kubernetes.snapshots_store import Delivered, Stop, StoreCommand, StoreConfig, StoreInput, Subscribe
+from podtide.domain.kubernetes.snapshots_store import (
+    Delivered,
+    StopStore,
+    StoreCommand,
+    StoreConfig,
+    StoreInput,
+    Subscribe,
+)
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
 from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
@@ -261,7 +268,7 @@ def test_q84_what_cannot_be_read_is_lost(bad: PodManifest, what: str) -> None:
 
 def test_q88_after_the_stop_updates_queue_and_requests_are_rejected() -> None:
     play = subscribed("a")
-    play.take(NotifySubscribers(0), Stop(0))
+    play.take(NotifySubscribers(0), StopStore(0))
     play.update(pod(1))
     play.until(60_000)
     assert play.deliveries == [(0, "a", 1)]  # asked for before
@@ -280,7 +287,7 @@ def test_a_delivery_that_outlasts_the_stop_ends_quietly() -> None:
     play.held = {"a"}
     play.until(1_000)
     play.notify()
-    play.take(Stop(1_000))
+    play.take(StopStore(1_000))
     play.end("a")
     assert store.due(play.state) == NEVER
 
@@ -290,14 +297,14 @@ def test_a_timer_that_finds_the_stopped_store_busy_does_not_come_back() -> None:
     play.held = {"a"}
     play.until(500)
     play.notify()
-    play.take(NotifySubscribers(500), Stop(500))
+    play.take(NotifySubscribers(500), StopStore(500))
     play.until(9_000)
     assert play.deliveries == [(500, "a", 0)]
 
 
 def test_nobody_to_notify() -> None:
     play = Play()
-    play.take(Stop(0), NotifySubscribers(0))
+    play.take(StopStore(0), NotifySubscribers(0))
     assert play.reports == []
 
 

@@ -12,8 +12,8 @@ from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.fakes.driver.script import Targets
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import Application, KubernetesCluster
-from podtide.domain.fakes.kubernetes.description import Life, NodeGroup, Stage
+from podtide.domain.fakes.kubernetes.cluster import FakeApplication, KubernetesCluster
+from podtide.domain.fakes.kubernetes.description import Life, NodeGroup, PodStage
 from podtide.domain.live import headless
 from podtide.domain.live.headless import HeadlessConfig, HeadlessState
 from podtide.domain.protocol.application import AnyStimulus, Command
@@ -284,7 +284,7 @@ class Headless(FakeEnvironment):
             super().apply(command, now)
 
 
-def play(*steps: tuple[Millis, int], faults: tuple[Stage, ...] = ()) -> tuple[AppLoop, Headless, list[int]]:
+def play(*steps: tuple[Millis, int], faults: tuple[PodStage, ...] = ()) -> tuple[AppLoop, Headless, list[int]]:
     """The cluster's running pods before each step and at the end."""
     given_conf = {
         "spark.app.id": "app", "spark.executor.instances": "0", "spark.kubernetes.container.image": "x",
@@ -295,7 +295,7 @@ def play(*steps: tuple[Millis, int], faults: tuple[Stage, ...] = ()) -> tuple[Ap
     targets = Targets(tuple((at, ((ProfileId(0), target),)) for at, target in steps))
     world = worlds.begin(
         plain(*faults, without=("register",), groups=(NodeGroup("worker", 10),)), 1, 0,
-        sources=config.kubernetes.sources, application=Application("app", "mine", "default"),
+        sources=config.kubernetes.sources, application=FakeApplication("app", "mine", "default"),
     )  # fmt: skip
     environment = Headless(world, WorkloadScript(targets, 1, 0, config.scaling.profile_rules))
     environment.begin()
@@ -327,7 +327,7 @@ def test_the_cluster_follows_its_targets_up_and_down() -> None:
 
 
 def test_executors_that_die_are_replaced_and_nobody_else_goes() -> None:
-    dies = Stage("dies", Life.RUNNING, Life.FAILED, per_hour=12.0, exits=((1, 1.0),))
+    dies = PodStage("dies", Life.RUNNING, Life.FAILED, per_hour=12.0, exits=((1, 1.0),))
     loop, environment, counts = play((0, 8), (900 * S, 3), faults=(dies,))
     created = worlds.tally(environment.cluster)["pods.created"]
     assert created > 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.recorded.job_dependencies import AFTER_MAX, JobSeen, JobTraits, Span, Waited, waited_for
+from podtide.domain.recorded.job_dependencies import AFTER_MAX, JobTraits, LoggedJob, SqlSpan, Waited, waited_for
 
 A, B = JobTraits(pool="a"), JobTraits(pool="b")
 
@@ -13,11 +13,13 @@ A, B = JobTraits(pool="a"), JobTraits(pool="b")
 NOBODY = JobTraits()
 
 
-def job(number: int, began: int, ended: int | None, traits: JobTraits = NOBODY) -> JobSeen:
-    return JobSeen(number, began, ended, traits)
+def job(number: int, began: int, ended: int | None, traits: JobTraits = NOBODY) -> LoggedJob:
+    return LoggedJob(number, began, ended, traits)
 
 
-def after(*jobs: JobSeen, executions: dict[int, Span] | None = None, started: int = 0) -> dict[int, tuple[int, ...]]:
+def after(
+    *jobs: LoggedJob, executions: dict[int, SqlSpan] | None = None, started: int = 0
+) -> dict[int, tuple[int, ...]]:
     return {number: one.after for number, one in waited_for(jobs, executions or {}, started).items()}
 
 
@@ -74,14 +76,14 @@ def test_adaptive_execution_runs_several_at_once_and_goes_on_when_they_are_there
         job(3, 200, 300, execution(1)), job(4, 201, 250, execution(1)), job(5, 260, 310, execution(1)),
         job(6, 320, 330, execution(1)),
     ]  # fmt: skip
-    spans = {0: Span(5, 160), 1: Span(190, 340)}
+    spans = {0: SqlSpan(5, 160), 1: SqlSpan(190, 340)}
     expected = {0: (), 1: (), 2: (0, 1), 3: (2,), 4: (2,), 5: (4,), 6: (3, 5)}
     assert after(*jobs, executions=spans) == expected
 
 
 def test_executions_that_overlap_are_not_of_one_thread_even_if_their_jobs_do_not() -> None:
     jobs = [job(0, 10, 20, execution(0)), job(1, 30, 40, execution(1)), job(2, 45, 60, execution(0))]
-    assert after(*jobs, executions={0: Span(5, 70), 1: Span(22, 41)}) == {0: (), 1: (), 2: (0,)}
+    assert after(*jobs, executions={0: SqlSpan(5, 70), 1: SqlSpan(22, 41)}) == {0: (), 1: (), 2: (0,)}
 
 
 def test_broadcasts_have_groups_of_their_own_and_stay_with_their_query() -> None:
@@ -114,7 +116,7 @@ def test_a_job_that_never_ended_is_nobodys_reason() -> None:
     assert after(job(0, 0, None), job(1, 50, 60), job(2, 70, 80)) == {0: (), 1: (), 2: (1,)}
 
 
-def batch(number: int, began: int, ended: int) -> JobSeen:
+def batch(number: int, began: int, ended: int) -> LoggedJob:
     return job(number, began, ended, JobTraits(stream="q", batch=str(number)))
 
 

@@ -12,12 +12,12 @@ from podtide.domain.base.samples import SAMPLE_MAX, Pairs, Sample, median, quant
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
 from podtide.domain.recorded.application import NO_TASK, Application, Copy, Failure, Fresh, Leave
-from podtide.domain.recorded.executors import Life, leave_of
+from podtide.domain.recorded.executors import ExecutorRecord, leave_of
 from podtide.domain.recorded.job_dependencies import JobTraits
 from podtide.domain.recorded.lifetimes import came_unasked, place
-from podtide.domain.recorded.reading import Facts, Reading
+from podtide.domain.recorded.reading import Facts, LogReading
 from podtide.domain.recorded.request_times import Registration
-from podtide.domain.recorded.stages import RARE_MAX, ROOM_TASKS, StageSeen
+from podtide.domain.recorded.stages import RARE_MAX, ROOM_TASKS, LoggedStage
 from podtide.domain.recorded.unknowns import Told, unknowns_of
 
 P3, P5 = ProfileId(3), ProfileId(5)
@@ -32,22 +32,22 @@ class Log:
     """Tells a Reading what happens, in few words. Times count from 0."""
 
     def __init__(self) -> None:
-        self.reading = Reading()
+        self.reading = LogReading()
 
     def executors(self, *names: str, at: Millis = 0, cores: int = 1) -> Log:
         for name in names:
             self.reading.executor_added(name, at, "host", cores, 0, None)
         return self
 
-    def job(self, job: int, at: Millis, *stages: StageSeen) -> Log:
+    def job(self, job: int, at: Millis, *stages: LoggedStage) -> Log:
         self.reading.job_started(job, at, stages, JobTraits())
         return self
 
-    def submit(self, seen: StageSeen, at: Millis) -> Log:
+    def submit(self, seen: LoggedStage, at: Millis) -> Log:
         self.reading.stage_submitted(seen, at)
         return self
 
-    def complete(self, seen: StageSeen, at: Millis, *, failed: bool = False) -> Log:
+    def complete(self, seen: LoggedStage, at: Millis, *, failed: bool = False) -> Log:
         self.reading.stage_completed(seen, None, at, failed=failed)
         return self
 
@@ -82,17 +82,17 @@ class Log:
 def two_stages(tasks: int = 3) -> Log:
     """A map stage of so many tasks, and a result stage of one, on two executors that are no longer fresh."""
     log = Log().executors("1", "2")
-    log.job(0, 1_000, StageSeen(0, 0, tasks, rdd=7), StageSeen(1, 0, 1, parents=(0,), rdd=9))
-    return log.submit(StageSeen(0, 0, tasks, "map", rdd=7), 1_010)
+    log.job(0, 1_000, LoggedStage(0, 0, tasks, rdd=7), LoggedStage(1, 0, 1, parents=(0,), rdd=9))
+    return log.submit(LoggedStage(0, 0, tasks, "map", rdd=7), 1_010)
 
 
 def test_stages_jobs_and_the_times_between() -> None:
     maps = "ShuffleMapTask"
     log = two_stages().task(0, 0, "1", 1_030, 2_000, kind=maps).task(0, 1, "2", 1_031, 2_031, kind=maps)
     log.task(0, 2, "1", 2_001, 2_901, kind=maps)
-    log.complete(StageSeen(0, 0, 3, "map", rdd=7), 2_910)
-    log.submit(StageSeen(1, 0, 1, "collect", parents=(0,), rdd=9), 2_940).task(1, 0, "2", 2_945, 3_345)
-    log.complete(StageSeen(1, 0, 1, "collect", parents=(0,), rdd=9), 3_350)
+    log.complete(LoggedStage(0, 0, 3, "map", rdd=7), 2_910)
+    log.submit(LoggedStage(1, 0, 1, "collect", parents=(0,), rdd=9), 2_940).task(1, 0, "2", 2_945, 3_345)
+    log.complete(LoggedStage(1, 0, 1, "collect", parents=(0,), rdd=9), 3_350)
     log.reading.job_ended(0, 3_360, succeeded=True)
     app = log.application()
     first, second = app.stages
@@ -109,11 +109,11 @@ def test_stages_jobs_and_the_times_between() -> None:
 
 
 def test_a_map_stage_of_adaptive_execution_is_nobodys_parent_in_its_own_job() -> None:
-    log = Log().executors("1").job(0, 0, StageSeen(0, 0, 1, rdd=3)).submit(StageSeen(0, 0, 1, rdd=3), 0)
-    log.task(0, 0, "1", 10, 20, kind="ShuffleMapTask").complete(StageSeen(0, 0, 1, rdd=3), 21)
+    log = Log().executors("1").job(0, 0, LoggedStage(0, 0, 1, rdd=3)).submit(LoggedStage(0, 0, 1, rdd=3), 0)
+    log.task(0, 0, "1", 10, 20, kind="ShuffleMapTask").complete(LoggedStage(0, 0, 1, rdd=3), 21)
     log.reading.job_ended(0, 22, succeeded=True)
-    log.job(1, 30, StageSeen(1, 0, 1, rdd=3), StageSeen(2, 0, 1, parents=(1,), rdd=5))
-    log.submit(StageSeen(2, 0, 1, parents=(1,), rdd=5), 31).task(2, 0, "1", 40, 50)
+    log.job(1, 30, LoggedStage(1, 0, 1, rdd=3), LoggedStage(2, 0, 1, parents=(1,), rdd=5))
+    log.submit(LoggedStage(2, 0, 1, parents=(1,), rdd=5), 31).task(2, 0, "1", 40, 50)
     app = log.application()
     assert app.stages[0].shuffle == 3
     assert app.jobs[1].needs == (JobStage(1, 3), JobStage(2))
@@ -149,7 +149,7 @@ def test_a_resubmitted_task_ended_once_and_runs_again_for_a_loss() -> None:
 def retried(*, partitions: bool) -> Log:
     """Attempt 0 runs tasks 0 and 2 of four; attempt 1 the others, under the indices 0 and 1."""
     log = two_stages(4).task(0, 0, "1", 2_000, 2_100).task(0, 2, "2", 2_000, 2_300)
-    log.complete(StageSeen(0, 0, 4, rdd=7), 2_400, failed=True).submit(StageSeen(0, 1, 2, rdd=7), 2_500)
+    log.complete(LoggedStage(0, 0, 4, rdd=7), 2_400, failed=True).submit(LoggedStage(0, 1, 2, rdd=7), 2_500)
     places = {0: 1, 1: 3} if partitions else {0: -1, 1: -1}
     log.task(0, 0, "1", 2_600, 2_700, attempt=1, partition=places[0])
     return log.task(0, 1, "2", 2_600, 2_900, attempt=1, partition=places[1])
@@ -157,7 +157,7 @@ def retried(*, partitions: bool) -> Log:
 
 @pytest.mark.parametrize("partitions", [True, False])
 def test_attempts_are_one_piece_of_work(partitions: bool) -> None:
-    [stage] = retried(partitions=partitions).complete(StageSeen(0, 1, 2, rdd=7), 3_000).application().stages
+    [stage] = retried(partitions=partitions).complete(LoggedStage(0, 1, 2, rdd=7), 3_000).application().stages
     assert list(stage.body_ms) == [100, 100, 300, 300]
     assert (stage.attempts, stage.recomputed, stage.completed_ms, stage.submitted_ms) == (2, 0, 3_000, 1_010)
     assert stage.finish_lag_ms == 100
@@ -172,7 +172,7 @@ def test_what_a_later_attempt_computes_again_counts_once() -> None:
 def test_partitions_that_are_not_indices_are_found_again() -> None:
     """take() runs a job on some partitions: indices count from 0, partitions do not."""
     log = two_stages(2).task(0, 0, "1", 2_000, 2_100, partition=8).start(0, 1, "2", 2_000)
-    log.end(0, 1, "2", 2_000, 2_200, "FetchFailed", partition=9).submit(StageSeen(0, 1, 1, rdd=7), 2_500)
+    log.end(0, 1, "2", 2_000, 2_200, "FetchFailed", partition=9).submit(LoggedStage(0, 1, 1, rdd=7), 2_500)
     [stage] = log.task(0, 0, "2", 2_600, 2_900, attempt=1, partition=9).application().stages
     assert list(stage.body_ms) == [100, 300]
 
@@ -189,9 +189,9 @@ def test_a_copy_that_loses_and_one_that_wins() -> None:
 
 
 def test_events_may_come_late_and_in_another_order() -> None:
-    log = Log().job(0, 0, StageSeen(0, 0, 2, rdd=1))
-    log.task(0, 0, "1", 20, 50).executors("1", at=10).submit(StageSeen(0, 0, 2, "map", rdd=1), 5)
-    log.start(0, 1, "1", 60).complete(StageSeen(0, 0, 2, "map", rdd=1), 90).end(0, 1, "1", 60, 85)
+    log = Log().job(0, 0, LoggedStage(0, 0, 2, rdd=1))
+    log.task(0, 0, "1", 20, 50).executors("1", at=10).submit(LoggedStage(0, 0, 2, "map", rdd=1), 5)
+    log.start(0, 1, "1", 60).complete(LoggedStage(0, 0, 2, "map", rdd=1), 90).end(0, 1, "1", 60, 85)
     app = log.application()
     [stage] = app.stages
     assert (stage.name, stage.job, stage.submitted_ms, list(stage.body_ms)) == ("map", 0, 5, [30, 25])
@@ -199,35 +199,42 @@ def test_events_may_come_late_and_in_another_order() -> None:
 
 
 def test_stages_without_a_job_make_one_of_their_own() -> None:
-    log = Log().executors("1").submit(StageSeen(4, 0, 1), 10).task(4, 0, "1", 12, 20).complete(StageSeen(4, 0, 1), 21)
-    log.submit(StageSeen(5, 0, 1, parents=(4,)), 22).task(5, 0, "1", 23, 30).complete(
-        StageSeen(5, 0, 1, parents=(4,)), 31
+    log = (
+        Log().executors("1").submit(LoggedStage(4, 0, 1), 10).task(4, 0, "1", 12, 20).complete(LoggedStage(4, 0, 1), 21)
+    )
+    log.submit(LoggedStage(5, 0, 1, parents=(4,)), 22).task(5, 0, "1", 23, 30).complete(
+        LoggedStage(5, 0, 1, parents=(4,)), 31
     )
     app = log.application()
     assert [(job.job, job.submitted_ms, job.ended_ms, job.stages) for job in app.jobs] == [(-1, 10, 31, (4, 5))]
 
 
 def test_a_stage_belongs_to_the_active_job_with_the_lowest_id() -> None:
-    shared = StageSeen(0, 0, 1, rdd=1)
+    shared = LoggedStage(0, 0, 1, rdd=1)
     log = Log().executors("1").job(3, 0, shared).job(2, 1, shared).submit(shared, 2).task(0, 0, "1", 3, 9)
     assert [(job.job, job.stages) for job in log.application().jobs] == [(3, ()), (2, (0,))]
 
 
 def test_submission_times_may_come_with_the_completion_only() -> None:
     log = two_stages(1).task(0, 0, "1", 2_000, 2_100)
-    log.reading.stage_completed(StageSeen(0, 0, 1, rdd=7), 1_900, 2_150, failed=False)
+    log.reading.stage_completed(LoggedStage(0, 0, 1, rdd=7), 1_900, 2_150, failed=False)
     assert log.application().stages[0].submitted_ms == 1_900
 
 
 def test_stored_barrier_and_profile_are_kept() -> None:
-    log = Log().executors("1").job(0, 0, StageSeen(0, 0, 1)).submit(StageSeen(0, 0, 1, "m", 2, (), 5, (5, 6), True), 1)
+    log = (
+        Log()
+        .executors("1")
+        .job(0, 0, LoggedStage(0, 0, 1))
+        .submit(LoggedStage(0, 0, 1, "m", 2, (), 5, (5, 6), True), 1)
+    )
     [stage] = log.task(0, 0, "1", 2, 3).application().stages
     assert (stage.profile, stage.stores, stage.barrier, stage.shuffle) == (2, (5, 6), True, None)
 
 
 def test_ends_that_lie_before_the_stage_say_nothing_of_its_completion() -> None:
-    log = Log().executors("1").job(0, 5_000, StageSeen(0, 0, 2)).submit(StageSeen(0, 0, 2), 5_000)
-    log.task(0, 0, "1", 100, 365).complete(StageSeen(0, 0, 2), 12_000)
+    log = Log().executors("1").job(0, 5_000, LoggedStage(0, 0, 2)).submit(LoggedStage(0, 0, 2), 5_000)
+    log.task(0, 0, "1", 100, 365).complete(LoggedStage(0, 0, 2), 12_000)
     app = log.application()
     assert (app.stages[0].finish_lag_ms, list(app.stages[0].body_ms)) == (0, [265, NO_TASK])
     assert app.counts["tasks not in the log"] == 1
@@ -236,7 +243,7 @@ def test_ends_that_lie_before_the_stage_say_nothing_of_its_completion() -> None:
 
 
 def test_tasks_that_a_failed_or_open_stage_lacks_are_no_holes() -> None:
-    seen = StageSeen(0, 0, 3)
+    seen = LoggedStage(0, 0, 3)
     failed = Log().executors("1").job(0, 0, seen).submit(seen, 0).task(0, 0, "1", 5, 9).complete(seen, 20, failed=True)
     cut = Log().executors("1").job(0, 0, seen).submit(seen, 0).task(0, 0, "1", 5, 9)
     for log in (failed, cut):
@@ -248,8 +255,8 @@ def test_tasks_that_a_failed_or_open_stage_lacks_are_no_holes() -> None:
 def test_profiles_that_nobody_announced_have_the_cores_of_their_executors() -> None:
     log = Log().executors("1")
     log.reading.executor_added("2", 0, "h", 4, 3, None)
-    log.job(0, 0, StageSeen(0, 0, 1, profile=3), StageSeen(1, 0, 1, profile=5))
-    log.submit(StageSeen(0, 0, 1, profile=3), 1).task(0, 0, "2", 2, 3).submit(StageSeen(1, 0, 1, profile=5), 4)
+    log.job(0, 0, LoggedStage(0, 0, 1, profile=3), LoggedStage(1, 0, 1, profile=5))
+    log.submit(LoggedStage(0, 0, 1, profile=3), 1).task(0, 0, "2", 2, 3).submit(LoggedStage(1, 0, 1, profile=5), 4)
     app = log.application()
     assert app.profiles == (ResourceProfileAdded(0, P3, (("cores", 4.0),), ()), ResourceProfileAdded(0, P5, (), ()))
     assert "2 resource profiles are used and not in the log" in words(app)
@@ -266,7 +273,7 @@ def test_profiles_that_nobody_announced_have_the_cores_of_their_executors() -> N
     ],
 )  # fmt: skip
 def test_who_was_there(added: Millis, task: Millis | None, kept: Millis | None) -> None:
-    life = Life("1", 7, added, 1)
+    life = ExecutorRecord("1", 7, added, 1)
     if task is not None:
         life.launched(0, 0, 0, task)
     assert place([life], 0, 100_000) == (frozenset({7}) if kept is None else frozenset())
@@ -297,7 +304,7 @@ def test_who_came_unasked(executors: list[Registration], asked: list[Millis | No
 
 def even_stage(fresh_overhead: Millis, fresh_run: Millis, executors: int = 4) -> Application:
     """Forty tasks of 500 ms with 10 ms overhead; the first on each executor differ."""
-    log = Log().executors(*map(str, range(executors))).job(0, 0, StageSeen(0, 0, 40)).submit(StageSeen(0, 0, 40), 0)
+    log = Log().executors(*map(str, range(executors))).job(0, 0, LoggedStage(0, 0, 40)).submit(LoggedStage(0, 0, 40), 0)
     free = [10] * executors
     for index in range(40):
         slot = index % executors
@@ -321,7 +328,7 @@ def test_few_first_tasks_prove_nothing_about_run_times() -> None:
 
 
 def test_a_fresh_executor_has_as_many_first_tasks_as_slots() -> None:
-    log = Log().executors("1", cores=2).job(0, 0, StageSeen(0, 0, 4)).submit(StageSeen(0, 0, 4), 0)
+    log = Log().executors("1", cores=2).job(0, 0, LoggedStage(0, 0, 4)).submit(LoggedStage(0, 0, 4), 0)
     log.start(0, 0, "1", 10).start(0, 1, "1", 11).start(0, 2, "1", 499)  # a slot is free before the end is noted
     log.end(0, 0, "1", 10, 500, run=300).end(0, 1, "1", 11, 600, run=300).end(0, 2, "1", 499, 810, run=300)
     app = log.task(0, 3, "1", 601, 921, run=300).application()
@@ -371,7 +378,7 @@ def test_an_executor_that_goes_down_with_the_application_stayed(removed: Millis 
 
 
 def test_executors_of_old_logs_are_known_by_block_managers_and_tasks() -> None:
-    log = Log().job(0, 0, StageSeen(0, 0, 3)).submit(StageSeen(0, 0, 3), 0)
+    log = Log().job(0, 0, LoggedStage(0, 0, 3)).submit(LoggedStage(0, 0, 3), 0)
     log.reading.block_manager_added("driver", 5, "d")
     log.reading.block_manager_added("1", 10, "h1")
     log.start(0, 0, "1", 20).start(0, 1, "1", 20).start(0, 2, "2", 30)
@@ -386,7 +393,7 @@ def test_executors_of_old_logs_are_known_by_block_managers_and_tasks() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2_000), st.integers(1, 300)), min_size=1, max_size=60))
 def test_busy_is_the_union_of_its_tasks(spans: list[tuple[int, int]]) -> None:
-    life, gaps = Life("1", 0, 0, 60), Sample()
+    life, gaps = ExecutorRecord("1", 0, 0, 60), Sample()
     ordered = sorted((began + took, began) for began, took in spans)
     for ended, began in ordered:
         life.finished(began, ended, gaps)
@@ -399,7 +406,7 @@ def test_busy_is_the_union_of_its_tasks(spans: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("claimed", [2**31 - 1, ROOM_TASKS * 4])
 def test_a_stage_that_claims_the_moon_gets_what_it_ran(claimed: int) -> None:
-    log = Log().executors("1").job(0, 0, StageSeen(0, 0, claimed)).submit(StageSeen(0, 0, claimed), 0)
+    log = Log().executors("1").job(0, 0, LoggedStage(0, 0, claimed)).submit(LoggedStage(0, 0, claimed), 0)
     log.task(0, claimed - 1, "1", 10, 20).task(0, 5, "1", 21, 25)
     [stage] = log.application().stages
     assert len(stage.body_ms) <= ROOM_TASKS

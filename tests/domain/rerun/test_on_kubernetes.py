@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER
-from podtide.domain.fakes.kubernetes.description import Description, Life, Stage
+from podtide.domain.fakes.kubernetes.description import Description, Life, PodStage
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour, Loss
@@ -154,7 +154,7 @@ def test_a_quota_of_pods() -> None:
 def lossy(per_hour: float) -> Description:
     """Executors are taken at this rate."""
     cluster = kind_cluster()
-    taken = Stage("taken", Life.REGISTERED, Life.EVICTED, per_hour=per_hour, message="The node was taken back.")
+    taken = PodStage("taken", Life.REGISTERED, Life.EVICTED, per_hour=per_hour, message="The node was taken back.")
     return replace(cluster, executors=replace(cluster.executors, stages=(*cluster.executors.stages, taken)))
 
 

@@ -17,11 +17,11 @@ from hypothesis import given, strategies as st
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.fakes.windows import Window
-from podtide.domain.fakes.yarn.description import Death, Master, Nodes, Phase, Queue, Tenant
+from podtide.domain.fakes.yarn.description import ContainerPhase, Death, Master, Nodes, Queue, Tenant
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.behaviour import Behaviour, Containers, Loss, StartUp
+from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, StartUp
 from podtide.domain.rerun.heartbeats import Heartbeats
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
@@ -40,7 +40,7 @@ OTHER: Final = Nodes("b", 1, 1_408, 1)
 def place(start_ms: Millis | tuple[Millis, ...] = 0, stop_ms: Millis = 0, **more: Any) -> Behaviour:
     """Executors come up, and containers are stopped, in so much time."""
     works = start_ms if isinstance(start_ms, tuple) else (start_ms,)
-    return Behaviour(StartUp(works), containers=Containers(StartUp(works), (stop_ms,)), **more)
+    return Behaviour(StartUp(works), containers=ContainerBehaviour(StartUp(works), (stop_ms,)), **more)
 
 
 def thinking(think_ms: Millis) -> Application:
@@ -221,7 +221,7 @@ def test_an_interruption_is_a_preemption_and_no_failure() -> None:
 
 def spot(per_hour: float, status: int) -> Death:
     """Executors end with this status at this rate."""
-    return Death(Phase.RUNNING, per_hour=per_hour, statuses=((status, 1.0),))
+    return Death(ContainerPhase.RUNNING, per_hour=per_hour, statuses=((status, 1.0),))
 
 
 def test_too_many_failures_end_the_application() -> None:
@@ -239,7 +239,7 @@ def test_a_loss_of_the_log_has_its_status(status: int | None, ends: bool) -> Non
 
 
 def test_a_launch_that_fails_costs_a_container_and_no_executor() -> None:
-    died = Death(Phase.STARTING, share=1.0, delay=Constant(100), statuses=((-100, 1.0),))
+    died = Death(ContainerPhase.STARTING, share=1.0, delay=Constant(100), statuses=((-100, 1.0),))
     plan = fixed(1, hadoop=cluster(start_ms=500, deaths=(died,)))
     outcome = rerun(app(stage(0, [100])), AT_ONCE, plan, limit_ms=20_000)
     check_sums(outcome)
@@ -284,21 +284,21 @@ def test_profiles_have_containers_of_their_own() -> None:
 
 def test_starts_share_a_machine_as_in_the_log() -> None:
     """1000 and 2000 ms of work on one machine that carries on one start: there at 2000 and 3000 after the launch."""
-    shared = Containers(SharedStartUp((1_000, 2_000), parallel=1.0, machines=1), (0,))
+    shared = ContainerBehaviour(SharedStartUp((1_000, 2_000), parallel=1.0, machines=1), (0,))
     outcome = run(app(stage(0, [1_500] * 2)), fixed(2), replace(AT_ONCE, containers=shared))
     assert outcome.runtime_ms == 200 + 3_000 + 1_500
     assert outcome.executor_ms == (4_700 - 2_200) + (4_700 - 3_200)
 
 
 def test_the_driver_on_the_same_machine_is_late_as_well() -> None:
-    shared = Containers(SharedStartUp((1_000,), parallel=1.0, machines=1, driver_ms=500), (0,))
+    shared = ContainerBehaviour(SharedStartUp((1_000,), parallel=1.0, machines=1, driver_ms=500), (0,))
     outcome = run(app(stage(0, [100])), fixed(1), replace(AT_ONCE, containers=shared))
     # 200 alone, then the other 300 at half the speed: the job comes at 800; the start needs 1300 ms from 200 on.
     assert outcome.runtime_ms == 1_600
 
 
 def test_an_executor_is_ready_later_than_it_registers() -> None:
-    late = Containers(SharedStartUp((500,), ready_ms=(300,)), (0,))
+    late = ContainerBehaviour(SharedStartUp((500,), ready_ms=(300,)), (0,))
     outcome = run(app(stage(0, [100])), fixed(1), replace(AT_ONCE, containers=late))
     assert outcome.runtime_ms == 200 + 500 + 300 + 100
     assert causes(outcome) == {SpendCause.STARTING: 800, SpendCause.RUNNING: 100}

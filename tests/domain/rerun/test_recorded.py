@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
-from podtide.domain.recorded.application import Executor, Leave, main_profile, peaks
+from podtide.domain.recorded.application import Leave, RecordedExecutor, main_profile, peaks
 from podtide.domain.rerun.plain_manager import static_counts
 from podtide.domain.rerun.plan import ExecutorShape
 from podtide.domain.rerun.rerun import rerun
@@ -38,7 +38,7 @@ def test_a_static_count_keeps_what_other_profiles_had_at_once() -> None:
         (DEFAULT_PROFILE, 60, None),
     ]
     executors = tuple(
-        Executor(ExecutorId(str(number)), "h", profile, 1, added, removed, Leave.STAYED)
+        RecordedExecutor(ExecutorId(str(number)), "h", profile, 1, added, removed, Leave.STAYED)
         for number, (profile, added, removed) in enumerate(lives)
     )
     work = replace(app(stage(0, [1])), executors=executors)

@@ -25,7 +25,7 @@ from podtide.domain.protocol.stimuli import (
     TaskEnd,
     UnpersistRDD,
 )
-from podtide.domain.recorded.application import Application, Copy, Failure, Stage
+from podtide.domain.recorded.application import Application, Copy, Failure, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
@@ -69,7 +69,9 @@ class Known(NamedTuple):
     waiting: dict[Limit, float | Fraction] = {}  # noqa: RUF012 - never written
 
 
-def two_jobs(think_ms: int, first: Stage, second: Stage, end_lag_ms: int = 0, **more: Any) -> Application:
+def two_jobs(
+    think_ms: int, first: RecordedStage, second: RecordedStage, end_lag_ms: int = 0, **more: Any
+) -> Application:
     """The second job after the first one."""
     jobs = (
         job(0, [first], end_lag_ms=end_lag_ms),

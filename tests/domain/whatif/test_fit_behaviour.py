@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis
-from podtide.domain.recorded.application import Application, Executor, Fresh, Job, Leave, Stage
+from podtide.domain.recorded.application import Application, Fresh, Leave, RecordedExecutor, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp, Starts, latencies
 from podtide.domain.whatif.fit_behaviour import STANDALONE_LAG_MS, START_USUAL_MS, fit
@@ -24,8 +24,8 @@ YARN = {**DYNAMIC, "spark.master": "yarn"}
 
 def executor(
     name: str, added: Millis, requested: Millis | None = None, host: str = "127.0.0.1", **more: object
-) -> Executor:
-    plain = Executor(ExecutorId(name), host, DEFAULT_PROFILE, 1, T0 + added, None, Leave.STAYED)
+) -> RecordedExecutor:
+    plain = RecordedExecutor(ExecutorId(name), host, DEFAULT_PROFILE, 1, T0 + added, None, Leave.STAYED)
     times = {
         key: T0 + value if isinstance(value, int) and key.endswith("_ms") else value for key, value in more.items()
     }
@@ -33,10 +33,10 @@ def executor(
     return replace(plain, requested_ms=asked, **times)  # type: ignore[arg-type]
 
 
-def application(executors: Sequence[Executor], properties: dict[str, str], **more: object) -> Application:
+def application(executors: Sequence[RecordedExecutor], properties: dict[str, str], **more: object) -> Application:
     """One job with one stage of 100 tasks from 2 s to 300 s; the driver was up after 1 s."""
-    stage = Stage(0, 0, "count", DEFAULT_PROFILE, T0 + 2000, T0 + 300_000, array("q", [1000] * 100))
-    job = Job(0, T0 + 2000, T0 + 300_000, True, (0,), (), think_ms=2000)
+    stage = RecordedStage(0, 0, "count", DEFAULT_PROFILE, T0 + 2000, T0 + 300_000, array("q", [1000] * 100))
+    job = RecordedJob(0, T0 + 2000, T0 + 300_000, True, (0,), (), think_ms=2000)
     plain = Application(
         "app-1", "app", "4.3.0", T0, T0 + 301_000, True, properties, (job,), (stage,), tuple(executors),
         driver_ready_ms=T0 + 1000,

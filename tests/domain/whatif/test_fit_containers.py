@@ -8,7 +8,7 @@ import pytest
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.protocol.cluster_config import NegotiationConfig, ReporterConfig, YarnConfig
-from podtide.domain.recorded.application import Application, Executor, Leave
+from podtide.domain.recorded.application import Application, Leave, RecordedExecutor
 from podtide.domain.whatif.fit_behaviour import fit
 from podtide.domain.whatif.fit_containers import REPLAYED_MAX, Request, launches, status_of, stops
 from tests.support.whatif_play import KUBERNETES, YARN, application
@@ -104,7 +104,7 @@ def ran(properties: dict[str, str], *executors: tuple[int, int]) -> Application:
     """An application whose executors were asked for and registered so long after its start."""
     app = application(properties)
     came = tuple(
-        Executor(
+        RecordedExecutor(
             ExecutorId(str(place)), f"h{place}", DEFAULT_PROFILE, 2, app.started_ms + added, None, Leave.STAYED,
             requested_ms=app.started_ms + asked,
         )

@@ -14,7 +14,7 @@ from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
-from podtide.domain.recorded.application import Application, Executor, Leave
+from podtide.domain.recorded.application import Application, Leave, RecordedExecutor
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, with_faults
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
@@ -397,7 +397,7 @@ def test_a_variant_or_the_user_may_know_better_than_what_came() -> None:
 
 
 def test_without_dynamic_allocation_the_default_profile_has_its_own_peak() -> None:
-    one = Executor(ExecutorId("1"), "h", DEFAULT_PROFILE, 2, 0, None, Leave.STAYED)
+    one = RecordedExecutor(ExecutorId("1"), "h", DEFAULT_PROFILE, 2, 0, None, Leave.STAYED)
     other = replace(one, profile=ProfileId(1))
     app = application({"spark.master": "spark://h:7077"})
     lives = (one, one, replace(one, removed_ms=5), replace(one, added_ms=9), other, other, other, other)

@@ -12,7 +12,7 @@ from podtide.domain.base.units import ProfileId
 from podtide.domain.conf.spark_conf import ConfError
 from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.fakes.yarn.checks import problems
-from podtide.domain.fakes.yarn.description import Manager, Nodes, Phase, Queue, YarnDescription
+from podtide.domain.fakes.yarn.description import ContainerPhase, Manager, Nodes, Queue, YarnDescription
 from podtide.domain.protocol.containers import Resource
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
@@ -178,5 +178,5 @@ def test_other_faults_of_a_given_cluster() -> None:
     made = with_faults(plain, Faults(spot_per_hour=2.0, start_extra_ms=500), CONTAINER)
     assert made.executors.start == Constant(1_500)
     (death,) = made.executors.deaths
-    assert (death.phase, death.per_hour, death.statuses) == (Phase.RUNNING, 2.0, ((-102, 1.0),))
+    assert (death.phase, death.per_hour, death.statuses) == (ContainerPhase.RUNNING, 2.0, ((-102, 1.0),))
     assert problems(made) == ()

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 from returns.pipeline import is_successful
 
-from podtide.domain.rerun.outcome import Point, RerunOutcome
+from podtide.domain.rerun.outcome import CurvePoint, RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
 from podtide.domain.whatif.misfit import deviations, misfit
 from podtide.domain.whatif.planning import plan, recorded_conf
-from podtide.domain.whatif.summary import OwnError, Span, answer, own_error, typical
+from podtide.domain.whatif.summary import OwnError, Range, answer, own_error, typical
 from tests.support.whatif_play import application, outcome
 
 SELF = Variant("v")
@@ -45,9 +45,9 @@ def test_both_quantities_count() -> None:
 def test_ranges_are_those_of_the_seeds_and_widened_by_the_own_error() -> None:
     runs = [outcome(10_000, 40_000), outcome(12_000, 44_000)]
     plain = answer(SELF, PLAN, runs)
-    assert (plain.runtime_ms, plain.executor_ms) == (Span(10_000, 12_000), Span(40_000, 44_000))
+    assert (plain.runtime_ms, plain.executor_ms) == (Range(10_000, 12_000), Range(40_000, 44_000))
     wide = answer(SELF, PLAN, runs, OwnError(runtime=-0.25, executor_seconds=0.1))
-    assert wide.runtime_ms == Span(8_000, 15_000)
+    assert wide.runtime_ms == Range(8_000, 15_000)
     assert wide.executor_ms == pytest.approx((40_000 / 1.1, 44_000 * 1.1))
 
 
@@ -75,7 +75,7 @@ def test_one_seed_that_does_not_end_is_told() -> None:
 
 def test_the_same_run_has_no_error() -> None:
     again = outcome(20_000, 36_000)
-    same = replace(again, curve=(Point(0, 0, 0, 0, 0, 0), Point(2_000, 2, 2, 0, 2, 2)))
+    same = replace(again, curve=(CurvePoint(0, 0, 0, 0, 0, 0), CurvePoint(2_000, 2, 2, 0, 2, 2)))
     assert own_error(application(), same) == OwnError(0.0, 0.0, 0, 0.0)
 
 
@@ -88,15 +88,15 @@ def test_errors_are_signed_shares_of_the_record() -> None:
 @pytest.mark.parametrize(
     ("curve", "runtime", "expected"),
     [
-        ((Point(2_000, 0, 0, 0, 2, 0),), 20_000, 0.0),
-        ((Point(2_000, 0, 0, 0, 4, 0),), 20_000, 1.0),
-        ((Point(2_000, 0, 0, 0, 0, 0),), 20_000, 1.0),
-        ((Point(11_000, 0, 0, 0, 2, 0),), 20_000, 0.5),
-        ((Point(2_000, 0, 0, 0, 2, 0),), 38_000, 1.0),  # beyond the record's end
-        ((Point(2_000, 0, 0, 0, 2, 0),), 11_000, 0.5),  # before it
+        ((CurvePoint(2_000, 0, 0, 0, 2, 0),), 20_000, 0.0),
+        ((CurvePoint(2_000, 0, 0, 0, 4, 0),), 20_000, 1.0),
+        ((CurvePoint(2_000, 0, 0, 0, 0, 0),), 20_000, 1.0),
+        ((CurvePoint(11_000, 0, 0, 0, 2, 0),), 20_000, 0.5),
+        ((CurvePoint(2_000, 0, 0, 0, 2, 0),), 38_000, 1.0),  # beyond the record's end
+        ((CurvePoint(2_000, 0, 0, 0, 2, 0),), 11_000, 0.5),  # before it
     ],
 )
-def test_the_distance_of_the_curves(curve: tuple[Point, ...], runtime: int, expected: float) -> None:
+def test_the_distance_of_the_curves(curve: tuple[CurvePoint, ...], runtime: int, expected: float) -> None:
     made = replace(outcome(runtime), curve=curve)
     assert own_error(application(), made).curve == pytest.approx(expected)
 

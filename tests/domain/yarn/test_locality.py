@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.protocol.container_requests import Batch, RequestTable
 from podtide.domain.protocol.containers import ANY_HOST, DEFAULT_RACK
-from podtide.domain.yarn.locality import Placement, Wish, place
+from podtide.domain.yarn.locality import ContainerPlacement, Wish, place
 
 Hosts = frozenset[str]
 
@@ -60,7 +60,7 @@ def literal(
     return asked
 
 
-def one_by_one(placement: Placement) -> list[Request]:
+def one_by_one(placement: ContainerPlacement) -> list[Request]:
     """Every request of a placement; those without a preference come first."""
     asked = [ANYWHERE] * placement.anywhere
     for count, hosts, racks in () if placement.layout is None else placement.layout.groups():

@@ -9,20 +9,22 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.backend.failure_tracker import Failures
 from podtide.domain.protocol.cluster_config import ExclusionConfig
-from podtide.domain.yarn.node_health import NODES_UNKNOWN, Difference, Health
+from podtide.domain.yarn.node_health import NODES_UNKNOWN, ExclusionDifference, Health
 
 ON = ExclusionConfig(enabled=True, timeout_ms=100)
 OFF = ExclusionConfig()
-NOTHING = Difference()
+NOTHING = ExclusionDifference()
 
 Told = tuple[Sequence[str], Sequence[str]]
 
 
-def listed(told: Difference) -> Told:
+def listed(told: ExclusionDifference) -> Told:
     return list(told.added), list(told.removed)
 
 
-def scheduler(health: Health, *hosts: str, config: ExclusionConfig = ON, now: int = 0) -> tuple[Health, Difference]:
+def scheduler(
+    health: Health, *hosts: str, config: ExclusionConfig = ON, now: int = 0
+) -> tuple[Health, ExclusionDifference]:
     """setSchedulerExcludedNodes."""
     return Health(
         health.own, frozenset(hosts), health.sent, health.failures, health.by_host, health.nodes

@@ -15,22 +15,22 @@ from podtide.domain.protocol.yarn_messages import Beat, EndApplication
 from podtide.domain.yarn import reporter
 from podtide.domain.yarn.reporter import (
     ATTEMPT_NOT_FOUND,
+    AllocatorStanding,
     MasterFinished,
     MasterGone,
     MasterMade,
     ReporterInput,
+    ReporterStage,
     ReporterState,
     RoundEnded,
     Roused,
     SleptOut,
-    Stage,
-    Standing,
 )
 
 CONFIG = ReporterConfig()
-CALM = Standing()
-WAITING = Standing(pending=1)
-ASKED = Standing(loss_requests=1)
+CALM = AllocatorStanding()
+WAITING = AllocatorStanding(pending=1)
+ASKED = AllocatorStanding(loss_requests=1)
 
 
 class Thread:
@@ -48,14 +48,14 @@ class Thread:
         self.reports.extend(step.reports)
         return list(step.commands)
 
-    def running(self, standing: Standing = CALM) -> Thread:
+    def running(self, standing: AllocatorStanding = CALM) -> Thread:
         """Its own first round is over."""
         assert self.hear(MasterMade(0, CALM)) == [Beat(0)]
         assert self.hear(RoundEnded(0, CALM)) == [Beat(0)]
         assert self.hear(RoundEnded(0, standing)) == []
         return self
 
-    def sleeps(self, standing: Standing = CALM) -> Millis:
+    def sleeps(self, standing: AllocatorStanding = CALM) -> Millis:
         """How long it sleeps now; then it beats, and the round ends with this standing."""
         begun, self.now = self.now, reporter.due(self.state, self.config)
         assert self.hear(SleptOut(self.now, standing)) == [Beat(self.now)]
@@ -81,12 +81,12 @@ def test_the_masters_own_round_comes_first_and_the_reporters_at_once() -> None:
     for item in (MasterMade(0, CALM), RoundEnded(0, CALM)):
         assert thread.hear(item) == [Beat(0)]
         stages.append(thread.state.stage)
-    assert stages == [Stage.OPENING, Stage.BEATING]
+    assert stages == [ReporterStage.OPENING, ReporterStage.BEATING]
     assert reporter.due(thread.state, CONFIG) == NEVER, "a round has no time of its own"
 
 
 @pytest.mark.parametrize("waiting", [WAITING, ASKED])
-def test_while_something_waits_the_sleep_doubles_up_to_the_heartbeat(waiting: Standing) -> None:
+def test_while_something_waits_the_sleep_doubles_up_to_the_heartbeat(waiting: AllocatorStanding) -> None:
     thread = Thread().running(waiting)
     assert [thread.sleeps(waiting) for _ in range(7)] == [200, 400, 800, 1_600, 3_000, 3_000, 3_000]
 
@@ -128,7 +128,7 @@ def test_a_wake_up_during_a_round_sets_the_interval_and_no_more() -> None:
     ],
 )
 def test_an_interval_of_0_waits_until_it_is_woken(
-    heartbeat_ms: Millis, initial_ms: Millis, standing: Standing, sleeps: Millis | None
+    heartbeat_ms: Millis, initial_ms: Millis, standing: AllocatorStanding, sleeps: Millis | None
 ) -> None:
     thread = Thread(ReporterConfig(heartbeat_ms, initial_ms)).running(standing)
     assert reporter.due(thread.state, thread.config) == (NEVER if sleeps is None else sleeps)
@@ -137,7 +137,7 @@ def test_an_interval_of_0_waits_until_it_is_woken(
 
 def test_a_negative_interval_ends_the_thread_and_nothing_else() -> None:
     thread = Thread(ReporterConfig(3_000, -1)).running(WAITING)
-    assert thread.state.stage is Stage.OVER
+    assert thread.state.stage is ReporterStage.OVER
     assert [one.what for one in thread.reports if isinstance(one, Threw)] == [reporter.NEGATIVE_WAIT]
     assert thread.hear(Roused(0, WAITING)) == []
 
@@ -145,25 +145,27 @@ def test_a_negative_interval_ends_the_thread_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("standing", "message", "cause"),
     [
-        (Standing(failures=2, failures_max=3), None, None),
+        (AllocatorStanding(failures=2, failures_max=3), None, None),
         (
-            Standing(failures=3, failures_max=3),
+            AllocatorStanding(failures=3, failures_max=3),
             "Max number of executor failures (3) reached",
             Cause.TOO_MANY_FAILURES,
         ),
         (
-            Standing(failures=9, failures_max=3, excluded=4, all_excluded=True),
+            AllocatorStanding(failures=9, failures_max=3, excluded=4, all_excluded=True),
             "Max number of executor failures (3) reached",
             Cause.TOO_MANY_FAILURES,
         ),
         (
-            Standing(excluded=4, all_excluded=True),
+            AllocatorStanding(excluded=4, all_excluded=True),
             "Due to executor failures all available nodes are excluded",
             Cause.EXCLUDED,
         ),
     ],
 )
-def test_it_looks_at_the_failures_before_it_beats(standing: Standing, message: str | None, cause: Cause | None) -> None:
+def test_it_looks_at_the_failures_before_it_beats(
+    standing: AllocatorStanding, message: str | None, cause: Cause | None
+) -> None:
     thread = Thread().running()
     thread.now = 3_000
     (said,) = thread.hear(SleptOut(3_000, standing))
@@ -179,7 +181,7 @@ def test_it_looks_at_the_failures_before_it_beats(standing: Standing, message: s
 def test_the_end_for_lack_of_nodes_says_how_many_there_are() -> None:
     thread = Thread().running()
     thread.now = 3_000
-    (said,) = thread.hear(SleptOut(3_000, Standing(excluded=4, all_excluded=True, nodes=3)))
+    (said,) = thread.hear(SleptOut(3_000, AllocatorStanding(excluded=4, all_excluded=True, nodes=3)))
     assert isinstance(said, EndApplication)
     assert said.why.facts == {"excluded": 4, "nodes": 3}
 
@@ -187,7 +189,7 @@ def test_the_end_for_lack_of_nodes_says_how_many_there_are() -> None:
 def test_with_its_master_gone_the_thread_is_as_before_the_first_one() -> None:
     thread = Thread().running(WAITING)
     assert thread.hear(MasterGone(0), Roused(0, WAITING), SleptOut(9_000, WAITING)) == []
-    assert (thread.state.stage, reporter.due(thread.state, CONFIG)) == (Stage.ABSENT, NEVER)
+    assert (thread.state.stage, reporter.due(thread.state, CONFIG)) == (ReporterStage.ABSENT, NEVER)
     assert thread.hear(MasterMade(0, CALM)) == [Beat(0)]
 
 
@@ -195,7 +197,7 @@ def test_failures_of_a_round_are_seen_before_the_next_one() -> None:
     thread = Thread().running()
     thread.now = 3_000
     assert thread.hear(SleptOut(3_000, CALM)) == [Beat(3_000)]
-    failed = Standing(failures=3, failures_max=3)
+    failed = AllocatorStanding(failures=3, failures_max=3)
     assert thread.hear(RoundEnded(3_000, failed)) == []
     (said,) = thread.hear(Roused(3_000, failed))
     assert isinstance(said, EndApplication)
@@ -237,7 +239,7 @@ def test_another_master_begins_anew() -> None:
     assert thread.sleeps(WAITING) == 200
     thread.throws()
     assert thread.hear(MasterMade(5, CALM)) == [Beat(thread.now)]
-    assert thread.state == ReporterState(Stage.OPENING, CONFIG.initial_ms)
+    assert thread.state == ReporterState(ReporterStage.OPENING, CONFIG.initial_ms)
 
 
 def test_when_the_application_is_over_there_are_no_more_rounds() -> None:
@@ -274,7 +276,7 @@ def test_one_round_at_a_time_and_an_older_state_still_answers(items: list[Report
         again = reporter.report(before, (item,), CONFIG, thread.now)
         assert (list(again.commands), again.state) == (found, thread.state)
         assert len(found) <= 1
-        said += found + ([item] if isinstance(item, RoundEnded) and before.stage is Stage.BEATING else [])
+        said += found + ([item] if isinstance(item, RoundEnded) and before.stage is ReporterStage.BEATING else [])
         states.append((thread.state, thread.now))
     for one, other in pairwise(said):
         assert not (isinstance(one, Beat) and isinstance(other, Beat)), "a beat before its round was over"

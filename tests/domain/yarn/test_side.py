@@ -44,7 +44,7 @@ from podtide.domain.protocol.yarn_messages import (
     UpdateExclusions,
 )
 from podtide.domain.yarn import router as yarn_router, side as yarn_side
-from podtide.domain.yarn.reporter import Stage
+from podtide.domain.yarn.reporter import ReporterStage
 from podtide.domain.yarn.scheduler_backend import STALE
 from tests.support.yarn_side_play import Manager, S, YarnPlay, config, kinds
 
@@ -100,7 +100,7 @@ def test_while_the_resource_manager_is_asked_whoever_needs_the_allocator_waits()
     assert [type(letter.item).__name__ for letter in play.side.held] == ["ContainersWanted"]
     assert kinds(play.answer()) == ["RequestContainers", "CallResourceManager"], "the reporter's own first round"
     assert play.side.allocator.targets[ProfileId(0)] == 4, "taken between the two rounds"
-    assert play.side.reporter.stage is Stage.BEATING
+    assert play.side.reporter.stage is ReporterStage.BEATING
     assert play.answer() == []
     assert [command.count for command in play.all(RequestContainers)] == [1, 3]
 
@@ -227,7 +227,7 @@ def test_the_end_waits_for_the_round_under_way() -> None:
     assert play.all(StopSource) == []
     play.answer()
     assert [command.what for command in play.all(StopSource)] == ["scheduler", "client"]
-    assert play.side.reporter.stage is Stage.OVER
+    assert play.side.reporter.stage is ReporterStage.OVER
 
 
 def test_that_the_application_ends_waits_for_no_lock() -> None:
@@ -249,7 +249,7 @@ def test_without_a_master_nobody_beats_and_nothing_is_held_back() -> None:
     under_way = play.side.allocator.waiting
     assert under_way is not None
     play.feed(TargetsSet(play.now, ((ProfileId(0), 5),)), MasterLost(play.now))
-    assert (play.side.held, play.side.beating, play.side.reporter.stage) == ((), False, Stage.ABSENT)
+    assert (play.side.held, play.side.beating, play.side.reporter.stage) == ((), False, ReporterStage.ABSENT)
     assert [one.phase for one in play.reports if isinstance(one, Held)] == [Phase.BEGAN, Phase.ENDED]
     before = len(play.beats)
     assert play.feed(ResourcesAnswered(play.now, under_way), MasterLost(play.now)) == []
@@ -310,7 +310,7 @@ def test_an_end_that_throws_is_the_end_of_the_master_all_the_same() -> None:
     play.wait(120 * S)
     assert len([one for one in play.reports if isinstance(one, Threw)]) == 1
     assert play.all(StopSource) == [], "the rest of stop() is left undone"
-    assert (play.side.reporter.stage, play.due) == (Stage.OVER, NEVER)
+    assert (play.side.reporter.stage, play.due) == (ReporterStage.OVER, NEVER)
     play.answer()
     assert (play.side.held, play.due) == ((), NEVER)
 

@@ -12,7 +12,7 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.engine import EngineState
-from podtide.domain.fakes.driver.script import Job, Jobs, Stage, Targets, Workload
+from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage, Targets, Workload
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Description, Life
@@ -124,7 +124,7 @@ def test_a_static_application_is_over_when_its_executors_are_there() -> None:
 
 
 def test_jobs_are_over_when_they_are() -> None:
-    jobs = Jobs((Job("one", (Stage("s", 4, Constant(20 * S)),)),))
+    jobs = Jobs((ScriptJob("one", (ScriptStage("s", 4, Constant(20 * S)),)),))
     played, _ = simulation(jobs, conf={"spark.dynamicAllocation.enabled": "true", "spark.executor.instances": "0"})
     played.run()
     script = played.environment.script
@@ -229,7 +229,7 @@ def test_the_script_hears_what_is_commanded_and_what_executors_say() -> None:
 
 
 def test_the_roll_plugin_is_told_what_executors_did() -> None:
-    jobs = Jobs((Job("one", (Stage("s", 6, Constant(30 * S)),)),))
+    jobs = Jobs((ScriptJob("one", (ScriptStage("s", 6, Constant(30 * S)),)),))
     played, watcher = simulation(jobs, settle=30 * S, conf={**ROLL, f"{K}executor.rollPolicy": "TOTAL_DURATION"})
     played.run()
     first = watcher.heard(ExecutorsSummarized)[0]

@@ -20,7 +20,7 @@ from podtide.adapters.views.sparklog.templates import TEMPLATES
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.state import Readiness
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.conf.settings import Level, Notice
+from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.kubernetes.resize_plugins import resize_claims, resize_pods, start_claims, start_pods
 from podtide.domain.kubernetes.roll_plugin import Roll, roll, start
 from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
@@ -169,9 +169,9 @@ ITEMS: dict[str, Sequence[object]] = {
     "the memory check threw": [Threw(1, "ExecutorResizeDriverPlugin", "x")],
     "the claim resize threw": [Threw(1, "ExecutorPVCResizeDriverPlugin", "x")],
     "the roll plugin is disabled": [
-        Notice(Level.WARNING, "Disabled due to invalid interval value, '0'", spark=True)
+        ConfNotice(NoticeLevel.WARNING, "Disabled due to invalid interval value, '0'", spark=True)
     ],
-    "the claim resize is disabled": [Notice(Level.INFO, "PVCResizePlugin disabled (interval <= 0).", spark=True)],
+    "the claim resize is disabled": [ConfNotice(NoticeLevel.INFO, "PVCResizePlugin disabled (interval <= 0).", spark=True)],
     "the application ended": [EndApplication(0, "FAILED", 11, "enough", Why(Cause.TOO_MANY_FAILURES))],
 }  # fmt: skip
 
@@ -252,8 +252,8 @@ def test_every_template_is_in_a_golden_file() -> None:
         pc.ListClaims(1, 1, ProfileId(0), Why(Cause.REUSABLE_CLAIMS)),
         pc.StopApplication(0, 1, why(Cause.ILLEGAL_ARGUMENT)),
         ps.Stopping(0),
-        Notice(Level.WARNING, "Disabled due to invalid interval value, '0'"),  # not Spark's words
-        Notice(Level.INFO, "Using initial executors = 0", spark=True),
+        ConfNotice(NoticeLevel.WARNING, "Disabled due to invalid interval value, '0'"),  # not Spark's words
+        ConfNotice(NoticeLevel.INFO, "Using initial executors = 0", spark=True),
     ],
 )
 def test_what_is_not_known_or_not_whole_logs_nothing(item: object) -> None:

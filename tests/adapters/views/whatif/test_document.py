@@ -15,11 +15,11 @@ from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, Wha
 from podtide.adapters.views.whatif.model import Document, builtins, read
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.outcome import Decision, Point, RerunOutcome
+from podtide.domain.rerun.outcome import CurvePoint, Decision, RerunOutcome
 from podtide.domain.rerun.plan import AS_SIMULATED, Faults, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.prices import Prices
-from podtide.domain.whatif.summary import Answer, answer, own_error
+from podtide.domain.whatif.summary import VariantAnswer, answer, own_error
 from tests.support.project import PROJECT
 from tests.support.whatif_play import YARN, application, outcome
 
@@ -28,7 +28,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 PRICES = Prices(0.04, 0.005, spot_share=0.5, spot_discount=0.5, currency="EUR")
 
 
-def answered(app: Application, variant: Variant, *outcomes: RerunOutcome) -> Answer:
+def answered(app: Application, variant: Variant, *outcomes: RerunOutcome) -> VariantAnswer:
     made = plan(app, recorded_conf(app).unwrap().conf, variant)
     assert is_successful(made), made.failure()
     return answer(variant, made.unwrap(), outcomes or (outcome(),), own_error(app, outcome()))
@@ -42,7 +42,7 @@ def printed(document: Document) -> dict[str, Any]:
 
 def made(
     app: Application | None = None,
-    *answers: Answer,
+    *answers: VariantAnswer,
     prices: Prices | None = None,
     replay: RerunOutcome | None = None,
     **asked: Any,
@@ -134,7 +134,7 @@ def test_why_it_is_refused() -> None:
 @given(st.integers(CURVE_MAX + 1, 3 * CURVE_MAX), st.lists(st.integers(0, 3 * CURVE_MAX), max_size=9))
 def test_a_long_curve_is_thinned_and_keeps_its_peak_and_its_end(length: int, spikes: list[int]) -> None:
     running = [5 + 100 * spikes.count(place) for place in range(length)]
-    points = tuple(Point(at, 0, 0, 0, count, 0) for at, count in enumerate(running))
+    points = tuple(CurvePoint(at, 0, 0, 0, count, 0) for at, count in enumerate(running))
     curve = made(replay=replace(outcome(), curve=points))["self_replay"]["curve"]
     assert len(curve) <= CURVE_MAX + 2
     assert max(point[4] for point in curve) == max(running)

@@ -11,7 +11,15 @@ from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Exponenti
 from podtide.domain.base.units import ProfileId
 from podtide.domain.fakes.checks import delay_problem
 from podtide.domain.fakes.driver.checks import LINEAGE_MAX, Index, Node, problems
-from podtide.domain.fakes.driver.script import Cached, Job, Jobs, Profile, Stage, Targets, Workload
+from podtide.domain.fakes.driver.script import (
+    Cached,
+    Jobs,
+    Profile,
+    ScriptJob as Job,
+    ScriptStage as Stage,
+    Targets,
+    Workload,
+)
 from podtide.domain.protocol.config import ProfileRules
 
 P0, P1 = ProfileId(0), ProfileId(1)

@@ -11,7 +11,15 @@ from podtide.domain.base.randomness import Exponential, Uniform
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, ProfileId
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.rows import Ending
-from podtide.domain.fakes.driver.script import Cached, Job, Jobs, Profile, Stage, Storage, Targets
+from podtide.domain.fakes.driver.script import (
+    Cached,
+    Jobs,
+    Profile,
+    ScriptJob as Job,
+    ScriptStage as Stage,
+    Storage,
+    Targets,
+)
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, StopApplication
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, TargetsSet

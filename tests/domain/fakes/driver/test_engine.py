@@ -14,7 +14,15 @@ from podtide.domain.base.randomness import Uniform
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.rows import Ending
-from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Profile, Stage, Targets, Workload
+from podtide.domain.fakes.driver.script import (
+    Jobs,
+    Outputs,
+    Profile,
+    ScriptJob as Job,
+    ScriptStage as Stage,
+    Targets,
+    Workload,
+)
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.cluster_config import AllocationConfig, BackendConfig, KubernetesConfig
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal

@@ -7,7 +7,7 @@ import pytest
 from podtide.domain.base.randomness import Constant, Uniform
 from podtide.domain.fakes.driver.dag_scheduler import RESUBMIT_MS
 from podtide.domain.fakes.driver.rows import Ending
-from podtide.domain.fakes.driver.script import Job, Jobs, Outputs, Stage
+from podtide.domain.fakes.driver.script import Jobs, Outputs, ScriptJob as Job, ScriptStage as Stage
 from podtide.domain.fakes.driver.task_scheduler import FETCH_FAILS_MS, KILL_MS
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.stimuli import (

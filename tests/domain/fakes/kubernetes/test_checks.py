@@ -21,14 +21,14 @@ from podtide.domain.fakes.kubernetes.description import (
     NodeEvent,
     NodeGroup,
     NodeHappening,
-    Shape,
-    Stage,
+    PodShape,
+    PodStage,
     Watch,
 )
 from podtide.domain.fakes.windows import Window
 
 GROUP = NodeGroup("g", 1)
-STAGE = Stage("x", Life.RUNNING, Life.FAILED)
+STAGE = PodStage("x", Life.RUNNING, Life.FAILED)
 
 
 def with_group(**changes: object) -> Description:
@@ -64,9 +64,9 @@ def test_the_default_can_be_played() -> None:
         (replace(KIND, node_events=(NodeEvent(0, NodeHappening.JOIN, "x"),)), "nodes.events[0].group"),
         (replace(KIND, node_events=(NodeEvent(0, NodeHappening.JOIN, "worker", 0),)), "nodes.events[0].count"),
         (replace(KIND, scan_ms=0), "nodes.scan"),
-        (replace(KIND, executors=Executors(shape=Shape(0, 1))), "executors.cpu"),
-        (replace(KIND, executors=Executors(profiles=((3, Shape(1, 0)),))), "executors.profiles.3.memory"),
-        (replace(KIND, executors=Executors(profiles=((3, Shape()), (3, Shape())))), "executors.profiles"),
+        (replace(KIND, executors=Executors(shape=PodShape(0, 1))), "executors.cpu"),
+        (replace(KIND, executors=Executors(profiles=((3, PodShape(1, 0)),))), "executors.profiles.3.memory"),
+        (replace(KIND, executors=Executors(profiles=((3, PodShape()), (3, PodShape())))), "executors.profiles"),
         (replace(KIND, executors=Executors(rpc=Constant(-1))), "executors.rpc"),
         (replace(KIND, executors=Executors(stages=(*STAGES, STAGES[0]))), "stages"),
         (with_stage(source=Life.GONE), "stages.x.from"),

@@ -10,8 +10,8 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
 from podtide.domain.base.versioned import Stale
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.cluster import KIND, Application, KubernetesCluster
-from podtide.domain.fakes.kubernetes.description import DriverPod, Life, NodeGroup
+from podtide.domain.fakes.kubernetes.cluster import KIND, FakeApplication, KubernetesCluster
+from podtide.domain.fakes.kubernetes.description import FakeDriverPod, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
@@ -57,7 +57,7 @@ def test_the_life_of_a_pod() -> None:
 
 
 def test_the_manifest_is_sparks() -> None:
-    driver = Driver(plain(), application=Application("spark-7", "my-app", "prod"))
+    driver = Driver(plain(), application=FakeApplication("spark-7", "my-app", "prod"))
     driver.create(12, profile=3, claims=("claim",))
     pod = driver.until(60 * S).shown()[-1][1]
     assert pod.name == "my-app-exec-12"
@@ -232,7 +232,7 @@ def test_without_sources_only_calls_are_heard() -> None:
 @pytest.mark.parametrize(("timeout", "ready", "at", "failed"), [(1_000, 0, 5_000, False), (1_000, 5_500, 5_500, False),
                                                        (1_000, 9_000, 6_000, True)])  # fmt: skip
 def test_waiting_for_the_driver_pod(timeout: int, ready: int, at: int, failed: bool) -> None:
-    driver = Driver(replace(plain(), driver=DriverPod(ready_ms=ready))).until(5 * S)
+    driver = Driver(replace(plain(), driver=FakeDriverPod(ready_ms=ready))).until(5 * S)
     driver.ask(AwaitDriverReady(driver.now, 1, "driver", timeout, WHY))
     driver.ask(GetDriverPod(driver.now, 2, "driver", WHY))
     outcome = driver.until(60 * S).outcome(1)
@@ -241,7 +241,7 @@ def test_waiting_for_the_driver_pod(timeout: int, ready: int, at: int, failed: b
 
 
 def test_a_driver_pod_that_is_not_there() -> None:
-    driver = Driver(replace(plain(), driver=DriverPod(present=False)))
+    driver = Driver(replace(plain(), driver=FakeDriverPod(present=False)))
     driver.ask(GetDriverPod(0, 1, "driver", WHY))
     driver.ask(AwaitDriverReady(0, 2, "driver", 500, WHY))
     driver.until(S)

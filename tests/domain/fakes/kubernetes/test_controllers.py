@@ -8,7 +8,7 @@ import pytest
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import Life, Stage
+from podtide.domain.fakes.kubernetes.description import Life, PodStage
 from podtide.domain.protocol.pod_commands import (
     ClaimSpec,
     CreateSet,
@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = ("statefulset", "deployment")
 
 
 def begin(
-    kind: Kind, replicas: int, *stages: Stage, claims: tuple[ClaimSpec, ...] = (), quota: int | None = None
+    kind: Kind, replicas: int, *stages: PodStage, claims: tuple[ClaimSpec, ...] = (), quota: int | None = None
 ) -> Driver:
     driver = Driver(plain(*stages, api=quick(quota_pods=quota)))
     driver.ask(CreateSet(0, driver.next_serial(), kind, "spark-set", DEFAULT_PROFILE, replicas, WHY, claims))

@@ -21,7 +21,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Life,
     Lost,
     NodeGroup,
-    Stage,
+    PodStage,
     Verb,
     Watch,
 )
@@ -55,7 +55,7 @@ def fitted(driver: Driver) -> Fitted[Description]:
     return found
 
 
-def stages(found: Fitted[Description]) -> dict[str, Stage]:
+def stages(found: Fitted[Description]) -> dict[str, PodStage]:
     return {s.name: s for s in found.description.executors.stages}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import Description, Life, NodeEvent, NodeGroup, NodeHappening, Shape
+from podtide.domain.fakes.kubernetes.description import Description, Life, NodeEvent, NodeGroup, NodeHappening, PodShape
 from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import DeletePods
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected
@@ -67,7 +67,7 @@ def test_an_unschedulable_pod_is_shown_once_more_and_waits_its_turn() -> None:
 
 
 def test_a_large_pod_does_not_block_small_ones() -> None:
-    large = (1, Shape(8_000, 1_024))
+    large = (1, PodShape(8_000, 1_024))
     driver = Driver(plain(groups=(small(1),), profiles=(large,)))
     driver.create(1, 2, profile=1)
     driver.create(3, 4, 5)
@@ -115,7 +115,7 @@ def test_empty_nodes_are_given_back_down_to_the_count() -> None:
 
 
 def test_a_pod_that_fits_nowhere_orders_nothing_and_ends_in_silence() -> None:
-    driver = Driver(plain(groups=(small(0, maximum=5),), profiles=((1, Shape(64_000, 1)),)))
+    driver = Driver(plain(groups=(small(0, maximum=5),), profiles=((1, PodShape(64_000, 1)),)))
     driver.create(1, profile=1)
     driver.to_the_end()
     assert driver.now < 60 * S

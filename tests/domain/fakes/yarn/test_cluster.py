@@ -9,7 +9,7 @@ from podtide.domain.base.units import NEVER, ExecutorId
 from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.description import YARN, Nodes, Queue, Tenant, racks
-from podtide.domain.fakes.yarn.rows import Stage
+from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol.containers import Completion, Resource
 from podtide.domain.protocol.pod_commands import DecommissionExecutors, ExitReason, ListPods, RemoveExecutor, StopSource
 from podtide.domain.protocol.pod_stimuli import RegisterExecutor
@@ -37,7 +37,7 @@ def test_a_life() -> None:
     assert app.all(LaunchEnded) == [LaunchEnded(2_070, ExecutorId("1"), container=container.id)]
     (registered,) = app.all(RegisterExecutor)
     assert (registered.at, registered.executor, registered.host) == (4_072, "1", "worker-1")
-    assert app.stages() == {Stage.REGISTERED: 1}
+    assert app.stages() == {ContainerStage.REGISTERED: 1}
     answer = app.all(ResourcesAnswered)[-1]
     assert (answer.nodes, answer.available) == (1, Resource(65_536 - 2_048, 15))
 
@@ -87,13 +87,13 @@ def test_room_on_nodes_is_never_exceeded() -> None:
     app = App(plain(Nodes("worker", 2, 5_000, 8)))
     app.request(10)
     app.until(30 * S)
-    assert app.stages() == {Stage.REGISTERED: 4}
+    assert app.stages() == {ContainerStage.REGISTERED: 4}
     tight = App(plain(Nodes("worker", 2, 8_192, 1)))
     tight.request(10)
-    assert tight.until(30 * S).stages() == {Stage.REGISTERED: 2}
+    assert tight.until(30 * S).stages() == {ContainerStage.REGISTERED: 2}
     memory_alone = App(plain(Nodes("worker", 2, 8_192, 1), dominant=False))
     memory_alone.request(10)
-    assert memory_alone.until(30 * S).stages() == {Stage.REGISTERED: 8}
+    assert memory_alone.until(30 * S).stages() == {ContainerStage.REGISTERED: 8}
 
 
 def test_what_waits_for_room_gets_it_when_it_is_there() -> None:
@@ -221,7 +221,7 @@ def test_preemption_takes_back_what_is_above() -> None:
     assert completed[0].diagnostics == "Container preempted by scheduler"
     census = worlds.census(app.world)
     assert census.used == Resource(12_288, 6)
-    assert dict(census.stages) == {(0, Stage.REGISTERED): 6}  # the others' profile went first
+    assert dict(census.stages) == {(0, ContainerStage.REGISTERED): 6}  # the others' profile went first
     assert len(app.gone()) == 10
     answers = [a for a in app.all(ResourcesAnswered) if any(c.status == -102 for c in a.completed)]
     assert len(answers) > 2  # not all at once
@@ -277,7 +277,7 @@ def test_a_container_that_nobody_launches_expires() -> None:
     app.cancel(1, 1)
     app.until(601 * S)
     assert app.completed() == []
-    assert app.stages()[Stage.ACQUIRED] >= 1
+    assert app.stages()[ContainerStage.ACQUIRED] >= 1
     app.until(605 * S)
     assert {(c.status, c.diagnostics) for c in app.completed()} == {(-100, "Container expired since it was unused")}
     assert app.stages() == {}
@@ -307,12 +307,12 @@ def test_the_drivers_words() -> None:
     app.ask(DecommissionExecutors(app.now, (ExecutorId("2"), ExecutorId("77")), "", True, WHY))
     app.ask(DecommissionExecutors(app.now, (ExecutorId("3"),), "", False, WHY))
     app.until(10 * S + 200)
-    assert app.stages() == {Stage.EXITING: 1, Stage.DRAINING: 1, Stage.REGISTERED: 1}
+    assert app.stages() == {ContainerStage.EXITING: 1, ContainerStage.DRAINING: 1, ContainerStage.REGISTERED: 1}
     app.until(12 * S)
     assert len(app.gone()) == 1
     app.until(16 * S)
     assert [c.status for c in app.completed() if c.status != -100] == [0, 0]
-    assert app.stages() == {Stage.REGISTERED: 1}
+    assert app.stages() == {ContainerStage.REGISTERED: 1}
 
 
 @pytest.mark.parametrize(

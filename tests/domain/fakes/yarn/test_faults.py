@@ -16,17 +16,17 @@ from podtide.domain.fakes.yarn.capacity_scheduler import UNKNOWN_PRIORITY, next_
 from podtide.domain.fakes.yarn.description import (
     YARN,
     CallFault,
+    ContainerPhase,
     Death,
     LaunchFault,
     Mistakes,
-    NodeEvent,
-    NodeHappening,
     Nodes,
-    Phase,
     Queue,
     Tenant,
+    YarnNodeEvent,
+    YarnNodeHappening,
 )
-from podtide.domain.fakes.yarn.rows import Stage
+from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.containers import NodeReport, Resource
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
@@ -55,7 +55,7 @@ def test_nothing_goes_wrong_by_itself() -> None:
     surplus = tally.get("containers.released", 0)
     assert {name for name in tally if name.startswith(("mistakes", "nodes", "exits", "launches", "calls.re"))} == set()
     assert tally["containers.allocated"] == 60 + surplus
-    assert app.stages() == {Stage.REGISTERED: 60}
+    assert app.stages() == {ContainerStage.REGISTERED: 60}
     assert statuses(app) == {}
 
 
@@ -63,12 +63,12 @@ def test_nothing_goes_wrong_by_itself() -> None:
 
 
 def test_deaths_at_start_up() -> None:
-    app = run(deaths=(Death(Phase.STARTING, share=0.25, delay=Constant(500), statuses=((1, 3.0), (52, 1.0))),))
+    app = run(deaths=(Death(ContainerPhase.STARTING, share=0.25, delay=Constant(500), statuses=((1, 3.0), (52, 1.0))),))
     assert statuses(app).total() == pytest.approx(50, rel=0.4)
     assert set(statuses(app)) == {1, 52}
     assert app.tally("executors.never registered") == statuses(app).total()
     assert app.gone() == []  # the driver never heard of them
-    assert app.stages() == {Stage.REGISTERED: 200 - statuses(app).total()}
+    assert app.stages() == {ContainerStage.REGISTERED: 200 - statuses(app).total()}
 
 
 @pytest.mark.parametrize("status", [-103, -104])
@@ -126,7 +126,7 @@ def test_launches_that_fail() -> None:
     failed = app.failed_launches()
     assert len(failed) == pytest.approx(100, rel=0.3)
     assert {(one.failure, one.fatal) for one in failed} == {("java.io.IOException: no", False)}
-    assert app.stages()[Stage.REGISTERED] == 200 - len(failed)
+    assert app.stages()[ContainerStage.REGISTERED] == 200 - len(failed)
     app.request(1)
     app.until(620 * S)
     assert app.failed_launches()[-1].fatal or app.failed_launches()[-1].failure == "java.io.IOException: no"
@@ -162,13 +162,13 @@ def test_a_launch_twice() -> None:
 
 def test_a_crashed_machine() -> None:
     """Silent at 30 s; the driver sees it after 2 minutes, the resource manager after 10; it is back after 15."""
-    event = NodeEvent(30 * S, NodeHappening.LOSE, "worker", 1, back=Constant(15 * M))
+    event = YarnNodeEvent(30 * S, YarnNodeHappening.LOSE, "worker", 1, back=Constant(15 * M))
     app = App(plain(Nodes("worker", 2, 8_192, 8), node_events=(event,)))
     app.request(8)
     app.until(29 * S)
-    assert app.stages() == {Stage.REGISTERED: 8}
+    assert app.stages() == {ContainerStage.REGISTERED: 8}
     app.until(2 * M)
-    assert (app.gone(), app.stages()) == ([], {Stage.REGISTERED: 4, Stage.OVER: 4})
+    assert (app.gone(), app.stages()) == ([], {ContainerStage.REGISTERED: 4, ContainerStage.OVER: 4})
     app.until(3 * M)
     assert len(app.gone()) == 4
     assert app.completed() == []
@@ -180,11 +180,11 @@ def test_a_crashed_machine() -> None:
     app.request(6)
     app.until(17 * M)
     assert app.reports()[1:] == [NodeReport("worker-1", "RUNNING")]
-    assert app.stages() == {Stage.REGISTERED: 8}
+    assert app.stages() == {ContainerStage.REGISTERED: 8}
 
 
 def test_a_machine_that_is_back_before_it_is_missed() -> None:
-    event = NodeEvent(30 * S, NodeHappening.LOSE, "worker", host="worker-2", back=Constant(10 * S))
+    event = YarnNodeEvent(30 * S, YarnNodeHappening.LOSE, "worker", host="worker-2", back=Constant(10 * S))
     app = App(plain(Nodes("worker", 2, 8_192, 8), node_events=(event,)))
     app.request(8)
     app.until(42 * S)
@@ -193,7 +193,7 @@ def test_a_machine_that_is_back_before_it_is_missed() -> None:
 
 
 def test_a_launch_on_a_crashed_machine() -> None:
-    event = NodeEvent(10 * S, NodeHappening.LOSE, "worker", stays=True)
+    event = YarnNodeEvent(10 * S, YarnNodeHappening.LOSE, "worker", stays=True)
     app = App(plain(Nodes("worker", 1), node_events=(event,)), launches=False)
     app.request(1)
     app.until(11 * S)
@@ -208,7 +208,7 @@ def test_a_launch_on_a_crashed_machine() -> None:
 
 def test_decommissioning() -> None:
     """Nothing new there; gone when it is empty."""
-    event = NodeEvent(30 * S, NodeHappening.DECOMMISSION, "worker", stays=True)
+    event = YarnNodeEvent(30 * S, YarnNodeHappening.DECOMMISSION, "worker", stays=True)
     app = App(plain(Nodes("worker", 2, 8_192, 8), node_events=(event,)))
     app.request(6)
     app.until(32 * S)
@@ -226,11 +226,11 @@ def test_decommissioning() -> None:
 
 
 def test_decommissioning_ends_with_its_time() -> None:
-    event = NodeEvent(30 * S, NodeHappening.DECOMMISSION, "worker", back=Constant(60 * S))
+    event = YarnNodeEvent(30 * S, YarnNodeHappening.DECOMMISSION, "worker", back=Constant(60 * S))
     app = App(plain(Nodes("worker", 1, 8_192, 8), node_events=(event,), decommission_ms=60 * S))
     app.request(3)
     app.until(89 * S)
-    assert app.stages() == {Stage.REGISTERED: 3}
+    assert app.stages() == {ContainerStage.REGISTERED: 3}
     app.until(95 * S)
     assert [c.status for c in app.completed()][-3:] == [-100] * 3
     assert (app.stages(), len(app.gone())) == ({}, 3)
@@ -239,7 +239,7 @@ def test_decommissioning_ends_with_its_time() -> None:
 
 
 def test_an_unhealthy_node() -> None:
-    event = NodeEvent(30 * S, NodeHappening.SICKEN, "worker", 2, back=Constant(60 * S))
+    event = YarnNodeEvent(30 * S, YarnNodeHappening.SICKEN, "worker", 2, back=Constant(60 * S))
     app = App(plain(Nodes("worker", 3, 8_192, 8), node_events=(event,)))
     app.request(9)
     app.until(33 * S)
@@ -251,13 +251,13 @@ def test_an_unhealthy_node() -> None:
 
 
 def test_nodes_that_join() -> None:
-    event = NodeEvent(30 * S, NodeHappening.JOIN, "worker", 2)
+    event = YarnNodeEvent(30 * S, YarnNodeHappening.JOIN, "worker", 2)
     app = App(plain(Nodes("worker", 1, 4_096, 8), node_events=(event,)))
     app.request(6)
     app.until(29 * S)
-    assert app.stages() == {Stage.REGISTERED: 2}
+    assert app.stages() == {ContainerStage.REGISTERED: 2}
     app.until(60 * S)
-    assert app.stages() == {Stage.REGISTERED: 6}
+    assert app.stages() == {ContainerStage.REGISTERED: 6}
     assert {c.host for c in app.given()} == {"worker-1", "worker-2", "worker-3"}
     assert sorted(r.host for r in app.reports()) == ["worker-2", "worker-3"]
 
@@ -353,7 +353,7 @@ def test_another_application_master() -> None:
     app.request(6)
     app.exclude("worker-4")
     app.until(29_500)
-    assert app.stages() == {Stage.REGISTERED: 6}
+    assert app.stages() == {ContainerStage.REGISTERED: 6}
     answers = len(app.all(ResourcesAnswered))
     app.until(39 * S)
     assert app.stages() == {}
@@ -378,10 +378,10 @@ def test_after_calm_nothing_goes_wrong() -> None:
         plain(
             Nodes("worker", 10, lost_per_hour=60.0),
             calm_ms=5 * M,
-            node_events=(NodeEvent(6 * M, NodeHappening.LOSE, "worker", 3),),
+            node_events=(YarnNodeEvent(6 * M, YarnNodeHappening.LOSE, "worker", 3),),
             faults=(CallFault(probability=0.3),),
             launch_faults=(LaunchFault(probability=0.3),),
-            deaths=(Death(per_hour=30.0), Death(Phase.STARTING, share=0.2)),
+            deaths=(Death(per_hour=30.0), Death(ContainerPhase.STARTING, share=0.2)),
             mistakes=Mistakes(0.2, 0.2, 0.2, 0.2, 0.2),
             restarts=(7 * M,),
         )

@@ -12,13 +12,13 @@ from podtide.domain.base.units import ProfileId
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator.executor_index import (
-    Census,
     ExecutorIndex,
+    ProfileCensus,
     empty_index,
     hash_order,
     profile_of,
 )
-from podtide.domain.kubernetes.allocator.executor_index_step import Draft, has_specless, squash
+from podtide.domain.kubernetes.allocator.executor_index_step import IndexDraft, has_specless, squash
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodRules, Snapshot
 from tests.support.pods_play import manifest
 
@@ -47,11 +47,11 @@ def changed(*pods: Pod, gone: Sequence[int] = ()) -> Snapshot:
     return Snapshot(0, pods, tuple(map(number, gone)))
 
 
-Act = Callable[[Draft], object]
+Act = Callable[[IndexDraft], object]
 
 
 def stepped(fleet: ExecutorIndex, *acts: Act) -> ExecutorIndex:
-    draft = Draft(fleet)
+    draft = IndexDraft(fleet)
     for act in acts:
         act(draft)
     return draft.done()
@@ -62,20 +62,20 @@ def delivery(*batch: Snapshot) -> Act:
 
 
 def creation(value: int, profile: int = 0, at: int = 0) -> Act:
-    def act(draft: Draft) -> None:
+    def act(draft: IndexDraft) -> None:
         draft.create(number(value), ProfileId(profile), at)
 
     return act
 
 
 def knowing(come: Sequence[int], go: Sequence[int] = ()) -> Act:
-    def act(draft: Draft) -> None:
+    def act(draft: IndexDraft) -> None:
         draft.know(map(number, come), map(number, go))
 
     return act
 
 
-def joining(draft: Draft) -> None:
+def joining(draft: IndexDraft) -> None:
     draft.join()
 
 
@@ -84,7 +84,7 @@ def retiring(value: int) -> Act:
 
 
 def reinstating(value: int) -> Act:
-    def act(draft: Draft) -> None:
+    def act(draft: IndexDraft) -> None:
         if value in draft.tables.deleted:
             draft.reinstate(number(value))
 
@@ -92,7 +92,7 @@ def reinstating(value: int) -> Act:
 
 
 def forgetting(value: int) -> Act:
-    def act(draft: Draft) -> None:
+    def act(draft: IndexDraft) -> None:
         if value in draft.tables.created:
             draft.forget_created(number(value))
         if value in draft.tables.joined:
@@ -102,13 +102,13 @@ def forgetting(value: int) -> Act:
 
 
 def acknowledging(*batch: Snapshot) -> Act:
-    def act(draft: Draft) -> None:
+    def act(draft: IndexDraft) -> None:
         draft.acknowledge(batch)
 
     return act
 
 
-def census(fleet: ExecutorIndex, profile: ProfileId = ZERO, *, alone: bool = False) -> Census:
+def census(fleet: ExecutorIndex, profile: ProfileId = ZERO, *, alone: bool = False) -> ProfileCensus:
     return fleet.census(profile, alone=alone)
 
 
@@ -142,7 +142,7 @@ def test_joined_pods_come_in_the_order_in_which_that_was_noticed() -> None:
 
 def test_a_pod_in_any_snapshot_is_acknowledged_and_counts_by_the_last() -> None:
     fleet = stepped(empty_index(), creation(1))
-    draft = Draft(fleet)
+    draft = IndexDraft(fleet)
     batch = draft.deliver([changed(pod(1, claims=["a"])), changed(gone=[1])])
     assert batch.vanished == {"a"}
     fleet = draft.done()
@@ -159,7 +159,7 @@ def test_ripe_pods_follow_the_time_back_and_forth() -> None:
     fleet = delivered(
         *(pod(n, "Pending", created_at=n * 1_000) for n in range(1, 6)), pod(6, "Pending", created_at="?")
     )
-    draft = Draft(fleet)
+    draft = IndexDraft(fleet)
     for before, ripe in (
         (2_001, [1, 2, 6]),
         (9_000, [1, 2, 3, 4, 5, 6]),

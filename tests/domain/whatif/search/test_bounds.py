@@ -10,7 +10,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.scaling_config import ENABLED, MAX
-from podtide.domain.recorded.application import Application, Job, Stage
+from podtide.domain.recorded.application import Application, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun
@@ -19,15 +19,15 @@ from podtide.domain.whatif.search.bounds import work_of
 from tests.support.search_play import START
 
 
-def stage(number: int, job: int, *body_ms: int, parents: tuple[int, ...] = ()) -> Stage:
-    return Stage(number, job, "s", ProfileId(0), START, START, array("q", body_ms), parents, shuffle=number)
+def stage(number: int, job: int, *body_ms: int, parents: tuple[int, ...] = ()) -> RecordedStage:
+    return RecordedStage(number, job, "s", ProfileId(0), START, START, array("q", body_ms), parents, shuffle=number)
 
 
-def job(number: int, *stages: int, after: tuple[int, ...] = (), think_ms: int = 0) -> Job:
-    return Job(number, START, START, True, stages, (), after, think_ms)
+def job(number: int, *stages: int, after: tuple[int, ...] = (), think_ms: int = 0) -> RecordedJob:
+    return RecordedJob(number, START, START, True, stages, (), after, think_ms)
 
 
-def application(jobs: tuple[Job, ...], stages: tuple[Stage, ...]) -> Application:
+def application(jobs: tuple[RecordedJob, ...], stages: tuple[RecordedStage, ...]) -> Application:
     properties = {ENABLED: "true", MAX: "4", "spark.master": "spark://example:7077", "spark.executor.cores": "1"}
     return Application("app", "play", "4.3.0", START, START + 60_000, True, properties, jobs, stages, ())
 

@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.whatif.search.pareto import Point, dominates, frontier, fronts, spread
+from podtide.domain.whatif.search.pareto import ParetoPoint, dominates, frontier, fronts, spread
 
-POINTS = st.lists(st.builds(Point, st.integers(0, 9).map(float), st.integers(0, 9).map(float)), max_size=40)
+POINTS = st.lists(st.builds(ParetoPoint, st.integers(0, 9).map(float), st.integers(0, 9).map(float)), max_size=40)
 
 
-def peeled(points: list[Point]) -> list[int]:
+def peeled(points: list[ParetoPoint]) -> list[int]:
     """Ranks by peeling: whoever is dominated by nobody that is left."""
     ranks = [-1] * len(points)
     rank = 0
@@ -29,24 +29,24 @@ def peeled(points: list[Point]) -> list[int]:
     [((1, 1), (2, 2), True), ((1, 2), (1, 3), True), ((1, 2), (1, 2), False), ((1, 3), (2, 1), False)],
 )
 def test_domination(one: tuple[float, float], other: tuple[float, float], better: bool) -> None:
-    assert dominates(Point(*one), Point(*other)) is better
-    assert not dominates(Point(*other), Point(*one))
+    assert dominates(ParetoPoint(*one), ParetoPoint(*other)) is better
+    assert not dominates(ParetoPoint(*other), ParetoPoint(*one))
 
 
 @given(POINTS)
-def test_nobody_dominates_the_frontier_and_it_holds_every_such_point(points: list[Point]) -> None:
+def test_nobody_dominates_the_frontier_and_it_holds_every_such_point(points: list[ParetoPoint]) -> None:
     found = frontier(points)
     assert {points[at] for at in found} == {one for one in points if not any(dominates(o, one) for o in points)}
 
 
 @given(POINTS)
-def test_time_rises_and_price_falls_along_the_frontier(points: list[Point]) -> None:
+def test_time_rises_and_price_falls_along_the_frontier(points: list[ParetoPoint]) -> None:
     row = [points[at] for at in frontier(points)]
     assert all(a.time < b.time and a.price > b.price for a, b in pairwise(row))
 
 
 @given(POINTS)
-def test_fronts_are_what_peeling_gives(points: list[Point]) -> None:
+def test_fronts_are_what_peeling_gives(points: list[ParetoPoint]) -> None:
     assert list(fronts(points)) == peeled(points)
 
 

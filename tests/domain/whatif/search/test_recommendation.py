@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from podtide.domain.whatif.search.pareto import dominates
-from podtide.domain.whatif.search.recommendation import Demand, Figures, Miss, Reason, Row, holds, verdict
+from podtide.domain.whatif.search.recommendation import Figures, Miss, Reason, Row, TuneDemand, holds, verdict
 from podtide.domain.whatif.search.space import AS_RAN, Candidate
 
 BASE = Row(AS_RAN, {(0, 0): Figures(100_000, 10.0)})
@@ -20,8 +20,8 @@ def row(name: str, *figures: tuple[int, float], finished: bool = True, changes: 
     return Row(Candidate(name, tuple((f"spark.{at}", "1") for at in range(changes))), made)
 
 
-def demand(within: float = 0.1, worth: float = 0.0, *misses: tuple[float, float], seeds: int = 1) -> Demand:
-    return Demand(within, worth, tuple(Miss(*miss) for miss in misses or [(0.0, 0.0)]), seeds)
+def demand(within: float = 0.1, worth: float = 0.0, *misses: tuple[float, float], seeds: int = 1) -> TuneDemand:
+    return TuneDemand(within, worth, tuple(Miss(*miss) for miss in misses or [(0.0, 0.0)]), seeds)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def demand(within: float = 0.1, worth: float = 0.0, *misses: tuple[float, float]
         (demand(-0.5), Reason.NOTHING_FAST_ENOUGH, None),
     ],
 )
-def test_the_cheapest_that_holds_the_bound_and_is_worth_it(asked: Demand, reason: Reason, name: str | None) -> None:
+def test_the_cheapest_that_holds_the_bound_and_is_worth_it(asked: TuneDemand, reason: Reason, name: str | None) -> None:
     rows = [
         row("a", (100_000, 9.0)),
         row("b", (105_000, 8.0)),

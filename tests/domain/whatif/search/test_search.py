@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 from podtide.domain.conf.scaling_config import ENABLED, MAX, MIN, RATIO
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.whatif.search.defaults import IDLE
-from podtide.domain.whatif.search.pareto import Point, dominates, frontier
-from podtide.domain.whatif.search.recommendation import Demand, Figures, Miss, Reason
+from podtide.domain.whatif.search.pareto import ParetoPoint, dominates, frontier
+from podtide.domain.whatif.search.recommendation import Figures, Miss, Reason, TuneDemand
 from podtide.domain.whatif.search.search import FINALISTS, Floor, Found, Terms, Trial, search
 from podtide.domain.whatif.search.space import AS_RAN, Axis, Candidate, Space, candidate, places, spread_out
 from tests.support.search_play import Model, converse
@@ -44,13 +44,13 @@ def model(trial: Trial) -> Figures:
     return Figures(time, (size + count * value(one, IDLE, 60) * 1000) / 1000)
 
 
-def demand(within: float = 0.1, seeds: int = 1, runs: int = 1, error: float = 0.0) -> Demand:
-    return Demand(within, 0.0, (Miss(error, error),) * runs, seeds)
+def demand(within: float = 0.1, seeds: int = 1, runs: int = 1, error: float = 0.0) -> TuneDemand:
+    return TuneDemand(within, 0.0, (Miss(error, error),) * runs, seeds)
 
 
 def found(
     over: Space,
-    asked: Demand,
+    asked: TuneDemand,
     budget: int = 100,
     *,
     seed: int = 0,
@@ -193,7 +193,7 @@ def test_with_any_figures_the_recommendation_holds_and_nothing_on_the_grid_beats
             figures[one] = Figures(table[at][0], float(table[at][1]))
     grid = space(*SMALL.axes)
     answer = found(grid, demand(0.1), told=lambda trial: figures[trial.candidate], slowest=10**6)
-    points = [Point(one.runtime_ms, one.price) for one in figures.values()]
+    points = [ParetoPoint(one.runtime_ms, one.price) for one in figures.values()]
     assert {row.point(1) for row in answer.frontier} == {points[at] for at in frontier(points)}
     fitting = [one.price for one in figures.values() if one.runtime_ms <= 1_100]
     row = answer.verdict.recommended
