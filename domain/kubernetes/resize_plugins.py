@@ -31,19 +31,10 @@ from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.hash_order import concurrent_order
 from podtide.domain.jvm.values import LONG_MAX, double_text, string_hash
 from podtide.domain.kubernetes.plugin_timer import Sampler
+from podtide.domain.protocol import pod_stimuli
 from podtide.domain.protocol.cluster_config import ResizeConfig
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.pod_commands import ResizeClaim, ResizePod
-from podtide.domain.protocol.pod_stimuli import (
-    ClaimsMeasured,
-    ClaimUse,
-    DiskReport,
-    MemoryMeasured,
-    MemoryUse,
-    Outcome,
-    Stopping,
-    Wake,
-)
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Why
 
@@ -58,8 +49,10 @@ TRYING: Final = "trying"
 IN_PROGRESS: Final = "in progress"
 EXPANSION_FAILED: Final = "expansion failed"
 
-MemoryStimulus: TypeAlias = MemoryMeasured | Wake | Outcome | Stopping
-ClaimStimulus: TypeAlias = DiskReport | ClaimsMeasured | Wake | Outcome | Stopping
+MemoryStimulus: TypeAlias = pod_stimuli.MemoryMeasured | pod_stimuli.Wake | pod_stimuli.Outcome | pod_stimuli.Stopping
+ClaimStimulus: TypeAlias = (
+    pod_stimuli.DiskReport | pod_stimuli.ClaimsMeasured | pod_stimuli.Wake | pod_stimuli.Outcome | pod_stimuli.Stopping
+)
 
 
 class _Talk:
@@ -84,7 +77,7 @@ class _Talk:
 class PodSizes:
     """ExecutorResizePlugin: its timer, and the resizes of the last run that have not been answered."""
 
-    timer: Sampler[MemoryMeasured]
+    timer: Sampler[pod_stimuli.MemoryMeasured]
     serial: int = 0
     pending: PMap[int, ExecutorId] = field(default_factory=pmap)
 
@@ -104,7 +97,7 @@ def resize_pods(
     commands: list[ResizePod] = []
     talk = _Talk(MEMORY_MACHINE, wanted=config.remarks)
     for stimulus in snapshots:
-        if isinstance(stimulus, Outcome):
+        if isinstance(stimulus, pod_stimuli.Outcome):
             state = _pod_answered(state, stimulus, talk)
             continue
         timer, measured = state.timer.after(stimulus, stimulus.at, config.interval_ms)
@@ -116,7 +109,7 @@ def resize_pods(
 
 def _enlarge(
     state: PodSizes,
-    pods: Iterable[MemoryUse],
+    pods: Iterable[pod_stimuli.MemoryUse],
     config: ResizeConfig,
     at: Millis,
     commands: list[ResizePod],
@@ -141,7 +134,7 @@ def _enlarge(
     return replace(state, serial=serial, pending=pmap(pending))
 
 
-def _pod_answered(state: PodSizes, outcome: Outcome, talk: _Talk) -> PodSizes:
+def _pod_answered(state: PodSizes, outcome: pod_stimuli.Outcome, talk: _Talk) -> PodSizes:
     executor = state.pending.get(outcome.serial)
     if executor is None:
         return state
@@ -168,7 +161,7 @@ class ClaimSizes:
     ``failed``: claims that are left alone for good.
     """
 
-    timer: Sampler[ClaimsMeasured]
+    timer: Sampler[pod_stimuli.ClaimsMeasured]
     reports: PMap[ExecutorId, float] = field(default_factory=pmap)
     requested: PMap[str, int] = field(default_factory=pmap)
     failed: PSet[str] = field(default_factory=pset)
@@ -191,10 +184,10 @@ def resize_claims(
     commands: list[ResizeClaim] = []
     talk = _Talk(CLAIM_MACHINE, wanted=config.remarks)
     for stimulus in snapshots:
-        if isinstance(stimulus, Outcome):
+        if isinstance(stimulus, pod_stimuli.Outcome):
             state = _claim_answered(state, stimulus, talk)
             continue
-        if isinstance(stimulus, DiskReport):
+        if isinstance(stimulus, pod_stimuli.DiskReport):
             state = replace(state, reports=state.reports.set(stimulus.executor, stimulus.ratio))
             continue
         timer, measured = state.timer.after(stimulus, stimulus.at, config.interval_ms)
@@ -206,14 +199,14 @@ def resize_claims(
 
 def _expand(
     state: ClaimSizes,
-    claims: Iterable[ClaimUse],
+    claims: Iterable[pod_stimuli.ClaimUse],
     config: ResizeConfig,
     at: Millis,
     commands: list[ResizeClaim],
     talk: _Talk,
 ) -> ClaimSizes:
     """checkAndResizePVCs: one run."""
-    mounted: dict[ExecutorId, list[ClaimUse]] = {}
+    mounted: dict[ExecutorId, list[pod_stimuli.ClaimUse]] = {}
     for use in claims:
         mounted.setdefault(use.executor, []).append(use)
     reports = {executor: ratio for executor, ratio in state.reports.items() if executor in mounted}
@@ -249,7 +242,7 @@ def _expand(
     return replace(state, reports=kept, serial=serial, pending=pmap(pending))
 
 
-def _claim_answered(state: ClaimSizes, outcome: Outcome, talk: _Talk) -> ClaimSizes:
+def _claim_answered(state: ClaimSizes, outcome: pod_stimuli.Outcome, talk: _Talk) -> ClaimSizes:
     asked = state.pending.get(outcome.serial)
     if asked is None:
         return state

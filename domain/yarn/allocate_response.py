@@ -15,6 +15,7 @@ from pyrsistent import pmap
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
 from podtide.domain.jvm.exceptions import ASSERTION_ERROR, ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.machine.holds import held
+from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.container_requests import Matching
 from podtide.domain.protocol.containers import (
@@ -27,30 +28,12 @@ from podtide.domain.protocol.containers import (
 )
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Threw, Why
-from podtide.domain.protocol.yarn_messages import (
-    DecommissionHost,
-    LaunchEnded,
-    LaunchExecutor,
-    Match,
-    ReleaseContainers,
-    ResourcesAnswered,
-    TakeRequests,
-    TellLossReason,
-)
-from podtide.domain.yarn.allocator_state import (
-    DECOMMISSIONS_MAX,
-    EXECUTOR_EXITED,
-    LAUNCHER,
-    TRACKER,
-    AnswerRest,
-    Launch,
-    NegotiationTurn,
-)
+from podtide.domain.yarn import allocator_state
 
 # ----------------------------------------------------------------------------------------- what the answer brings
 
 
-def answered(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
+def answered(turn: allocator_state.NegotiationTurn, item: yarn_messages.ResourcesAnswered) -> None:
     """allocateResources, from the resource manager's answer on."""
     turn.state.health = replace(turn.state.health, nodes=item.nodes)
     if turn.config.decommission:
@@ -64,7 +47,7 @@ def answered(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
     hold(turn)
 
 
-def remark_allocated(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
+def remark_allocated(turn: allocator_state.NegotiationTurn, item: yarn_messages.ResourcesAnswered) -> None:
     """What the log says of containers that were given."""
     if turn.config.remarks:
         running, starting = len(turn.tables.running), sum(turn.tables.starting.values())
@@ -72,14 +55,14 @@ def remark_allocated(turn: NegotiationTurn, item: ResourcesAnswered) -> None:
         turn.remark("allocated", count=len(item.allocated), running=running, starting=starting, room=room)
 
 
-def decommission(turn: NegotiationTurn, host: str) -> None:
+def decommission(turn: allocator_state.NegotiationTurn, host: str) -> None:
     """Tell the driver, and remember it; a host twice in one answer is told twice."""
-    turn.say(DecommissionHost(turn.now, host, Why(Cause.NODE_DECOMMISSIONING, pmap({"host": host}))))
+    turn.say(yarn_messages.DecommissionHost(turn.now, host, Why(Cause.NODE_DECOMMISSIONING, pmap({"host": host}))))
     if host not in turn.state.decommissioning:
-        turn.state.decommissioning = (*turn.state.decommissioning, host)[-DECOMMISSIONS_MAX:]
+        turn.state.decommissioning = (*turn.state.decommissioning, host)[-allocator_state.DECOMMISSIONS_MAX :]
 
 
-def hold(turn: NegotiationTurn) -> None:
+def hold(turn: allocator_state.NegotiationTurn) -> None:
     """Report what the resource manager has not given: when that begins, changes and ends."""
     for profile, table in sorted(turn.tables.requests.items()):
         before = turn.state.held.get(profile, 0)
@@ -92,7 +75,9 @@ def hold(turn: NegotiationTurn) -> None:
         turn.reports.append(held(turn.now, key, facts, before=bool(before), after=bool(table.waiting)))
 
 
-def handle(turn: NegotiationTurn, allocated: tuple[Container, ...], completed: tuple[Completion, ...]) -> None:
+def handle(
+    turn: allocator_state.NegotiationTurn, allocated: tuple[Container, ...], completed: tuple[Completion, ...]
+) -> None:
     """handleAllocatedContainers, then processCompletedContainers."""
     if allocated:
         used, left, fault = match(turn, allocated)
@@ -103,18 +88,18 @@ def handle(turn: NegotiationTurn, allocated: tuple[Container, ...], completed: t
             turn.remark("unneeded", count=len(left))
             surplus = Why(Cause.SURPLUS, pmap({"received": len(allocated), "used": len(used)}))
             turn.release(left, surplus)
-        run(turn, AnswerRest(tuple(used), completed, 0, len(allocated)))
+        run(turn, allocator_state.AnswerRest(tuple(used), completed, 0, len(allocated)))
     else:
         complete(turn, completed)
 
 
 def match(
-    turn: NegotiationTurn, allocated: tuple[Container, ...]
+    turn: allocator_state.NegotiationTurn, allocated: tuple[Container, ...]
 ) -> tuple[list[Container], list[ContainerId], SparkFault | None]:
     """Which containers answer a request, in the order of matching; which are left; what went wrong."""
     used: list[Container] = []
     left: Sequence[Container] = allocated
-    matches: list[tuple[ProfileId, Match]] = []
+    matches: list[tuple[ProfileId, yarn_messages.Match]] = []
     fault: SparkFault | None = None
     requests: dict[ProfileId, Matching] = {}
     for location_of in (lambda one: one.host, lambda one: turn.rack(one.host), None):
@@ -128,18 +113,18 @@ def match(
         if end == len(matches) or matches[end][0] != profile:
             taken = tuple(match for _, match in matches[begun:end])
             why = Why(Cause.MATCHED, pmap({"received": len(allocated), "pending": requests[profile].waiting}))
-            turn.say(TakeRequests(turn.now, profile, taken, why))
+            turn.say(yarn_messages.TakeRequests(turn.now, profile, taken, why))
             begun = end
     return used, [one.id for one in left], fault
 
 
 def match_at(
-    turn: NegotiationTurn,
+    turn: allocator_state.NegotiationTurn,
     location_of: Callable[[Container], str] | None,
     containers: Iterable[Container],
     requests: dict[ProfileId, Matching],
     used: list[Container],
-    matches: list[tuple[ProfileId, Match]],
+    matches: list[tuple[ProfileId, yarn_messages.Match]],
 ) -> tuple[list[Container], SparkFault | None]:
     """One pass: who takes the oldest request listed where it is (None: anywhere); the others are left."""
     left: list[Container] = []
@@ -161,12 +146,12 @@ def match_at(
         if number is None:
             left.append(container)
             continue
-        matches.append((profile, Match(container.id, number, location)))
+        matches.append((profile, yarn_messages.Match(container.id, number, location)))
         used.append(container)
     return left, None
 
 
-def run(turn: NegotiationTurn, rest: AnswerRest) -> None:
+def run(turn: allocator_state.NegotiationTurn, rest: allocator_state.AnswerRest) -> None:
     """runAllocatedContainers; where launches are awaited it stands still after each."""
     state, tables, launched = turn.state, turn.tables, rest.launched
     whys: dict[ProfileId, Why] = {}  # what runs does not change here: a launch has to end first
@@ -192,9 +177,11 @@ def run(turn: NegotiationTurn, rest: AnswerRest) -> None:
             continue
         tables.starting.put(profile, tables.starting.get(profile, 0) + 1)
         tables.launching.add(container.id)
-        tables.launches.put(executor, Launch(container.id, container.host, profile))
+        tables.launches.put(executor, allocator_state.Launch(container.id, container.host, profile))
         turn.say(
-            LaunchExecutor(turn.now, executor, container.id, container.host, profile, spec.heap_mib, spec.cores, why)
+            yarn_messages.LaunchExecutor(
+                turn.now, executor, container.id, container.host, profile, spec.heap_mib, spec.cores, why
+            )
         )
         if turn.config.launches_awaited:
             state.rest = rest._replace(containers=rest.containers[number:], launched=launched)
@@ -203,7 +190,7 @@ def run(turn: NegotiationTurn, rest: AnswerRest) -> None:
     complete(turn, rest.completed)
 
 
-def launch_ended(turn: NegotiationTurn, item: LaunchEnded) -> bool:
+def launch_ended(turn: allocator_state.NegotiationTurn, item: yarn_messages.LaunchEnded) -> bool:
     """updateInternalState, or what happens when a launch throws; False for a launch that is not under way here: one of
     which nobody knows, or one of the master before.
     """
@@ -218,11 +205,11 @@ def launch_ended(turn: NegotiationTurn, item: LaunchEnded) -> bool:
     tables.launching.discard(container)
     if item.failure is not None:
         if item.fatal:
-            turn.reports.append(Threw(turn.now, LAUNCHER, item.failure, fatal=True))
+            turn.reports.append(Threw(turn.now, allocator_state.LAUNCHER, item.failure, fatal=True))
             return True
         turn.remark("launch failed", executor=executor, container=container, what=item.failure)
         why = Why(Cause.LAUNCH_FAILED, pmap({"what": item.failure}))
-        turn.say(ReleaseContainers(turn.now, (container,), why))
+        turn.say(yarn_messages.ReleaseContainers(turn.now, (container,), why))
     elif alive:
         tables.run(executor, profile)
         tables.container_of.put(executor, container)
@@ -234,13 +221,13 @@ def launch_ended(turn: NegotiationTurn, item: LaunchEnded) -> bool:
 # ------------------------------------------------------------------------------------------------------ completions
 
 
-def complete(turn: NegotiationTurn, completed: Iterable[Completion]) -> None:
+def complete(turn: allocator_state.NegotiationTurn, completed: Iterable[Completion]) -> None:
     """processCompletedContainers."""
     for one in completed:
         end(turn, one)
 
 
-def end(turn: NegotiationTurn, one: Completion) -> None:
+def end(turn: allocator_state.NegotiationTurn, one: Completion) -> None:
     """One container is over."""
     state, tables, container = turn.state, turn.tables, one.container
     tables.launching.discard(container)
@@ -262,7 +249,7 @@ def end(turn: NegotiationTurn, one: Completion) -> None:
     if asked:
         tables.loss_asked.drop(executor)
         for _ in range(asked):
-            turn.say(TellLossReason(turn.now, executor, reason, why))
+            turn.say(yarn_messages.TellLossReason(turn.now, executor, reason, why))
     else:
         tables.loss_stored.put(executor, reason)
     if not released:
@@ -271,7 +258,7 @@ def end(turn: NegotiationTurn, one: Completion) -> None:
 
 
 def exit_reason(
-    turn: NegotiationTurn,
+    turn: allocator_state.NegotiationTurn,
     one: Completion,
     host: str | None,
     known: tuple[ExecutorId, ProfileId] | None,
@@ -281,7 +268,7 @@ def exit_reason(
     """Why it ended; a failure is counted on the way."""
     if released:
         text = f"Container {one.container} exited from explicit termination request."
-        return ExitReason(EXECUTOR_EXITED, text, one.status, False)
+        return ExitReason(allocator_state.EXECUTOR_EXITED, text, one.status, False)
     if known is None:
         turn.remark("no executor", container=one.container)
     else:
@@ -293,7 +280,7 @@ def exit_reason(
         before = turn.state.health.own
         turn.state.health, told = turn.state.health.failed(host, turn.config.exclusion, turn.now)
         if host is not None and turn.state.health.own is not before:
-            turn.remark("excluding", TRACKER, host=host, count=turn.state.health.by_host[host].count)
+            turn.remark("excluding", allocator_state.TRACKER, host=host, count=turn.state.health.by_host[host].count)
         turn.tell(told)
     turn.remark("blamed" if verdict.blamed else "not blamed", text=verdict.text)
-    return ExitReason(EXECUTOR_EXITED, verdict.text, one.status, verdict.blamed)
+    return ExitReason(allocator_state.EXECUTOR_EXITED, verdict.text, one.status, verdict.blamed)

@@ -28,29 +28,12 @@ from pyrsistent import PMap, pmap
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SparkFault
 from podtide.domain.jvm.hash_order import SMALL, bucket_order, immutable_map_order, trie_order
+from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import Layout, RequestTable, Span, count_of, first_of
 from podtide.domain.protocol.containers import ContainerSpec, one_label, resource_text
 from podtide.domain.protocol.reasons import Cause, Fact, Threw, Why
-from podtide.domain.protocol.yarn_messages import (
-    Beat,
-    CallResourceManager,
-    CancelRequests,
-    ContainersGiven,
-    ContainersWanted,
-    KillExecutors,
-    LaunchEnded,
-    LossReasonsAsked,
-    MasterEnding,
-    ProfilesDefined,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TargetsTaken,
-    TellLossReason,
-    YarnInput,
-)
 from podtide.domain.yarn import allocate_response as response
 from podtide.domain.yarn.allocator_state import ENDPOINT, NegotiationCommand, NegotiationTurn, YarnState
 from podtide.domain.yarn.locality import Wish, place
@@ -80,7 +63,7 @@ def begin(
 
 
 def negotiate(
-    state: YarnState, snapshots: Sequence[YarnInput], config: NegotiationConfig, now: Millis
+    state: YarnState, snapshots: Sequence[yarn_messages.YarnInput], config: NegotiationConfig, now: Millis
 ) -> Step[YarnState, NegotiationCommand]:
     """Take what came, in order: targets, kills, questions, beats and what the resource manager answered."""
     with state.containers.step() as tables:
@@ -106,17 +89,17 @@ def missing(state: YarnState, profile: ProfileId) -> int:
     return state.targets.get(profile, 0) - running - starting - requests.waiting
 
 
-def hear(turn: NegotiationTurn, item: YarnInput) -> None:
+def hear(turn: NegotiationTurn, item: yarn_messages.YarnInput) -> None:
     """Take it, or let it wait for the lock."""
-    if isinstance(item, ResourcesAnswered | ResourcesRefused):
+    if isinstance(item, yarn_messages.ResourcesAnswered | yarn_messages.ResourcesRefused):
         if item.serial != turn.state.waiting:
             return  # a call of which nobody knows
         turn.state.waiting = None
-        if isinstance(item, ResourcesAnswered):
+        if isinstance(item, yarn_messages.ResourcesAnswered):
             response.answered(turn, item)
         else:
             turn.threw(item.what, fatal=item.fatal)
-    elif isinstance(item, LaunchEnded) and turn.state.rest is not None:
+    elif isinstance(item, yarn_messages.LaunchEnded) and turn.state.rest is not None:
         if response.launch_ended(turn, item):
             rest, turn.state.rest = turn.state.rest, None
             response.run(turn, rest)
@@ -130,28 +113,28 @@ def hear(turn: NegotiationTurn, item: YarnInput) -> None:
         take(turn, item)
 
 
-def take(turn: NegotiationTurn, item: YarnInput) -> None:
+def take(turn: NegotiationTurn, item: yarn_messages.YarnInput) -> None:
     """Take one input; no round is under way."""
     match item:
-        case ProfilesDefined():
+        case yarn_messages.ProfilesDefined():
             define(turn, item.specs)
-        case ContainersWanted():
+        case yarn_messages.ContainersWanted():
             want(turn, item)
-        case KillExecutors():
+        case yarn_messages.KillExecutors():
             for executor in item.executors:
                 kill(turn, executor)
-        case LossReasonsAsked():
+        case yarn_messages.LossReasonsAsked():
             for executor in item.executors:
                 ask_loss(turn, executor)
-        case Beat():
+        case yarn_messages.Beat():
             beat(turn)
-        case ContainersGiven():
+        case yarn_messages.ContainersGiven():
             response.handle(turn, item.allocated, item.completed)
-        case LaunchEnded():
+        case yarn_messages.LaunchEnded():
             response.launch_ended(turn, item)
-        case MasterEnding():
+        case yarn_messages.MasterEnding():
             turn.state.ending = True
-        case ResourcesAnswered() | ResourcesRefused():
+        case yarn_messages.ResourcesAnswered() | yarn_messages.ResourcesRefused():
             pass  # taken as they come
         case _:
             assert_never(item)
@@ -167,7 +150,7 @@ def define(turn: NegotiationTurn, specs: Iterable[tuple[ProfileId, ContainerSpec
             turn.state.specs = turn.state.specs.set(profile, spec)
 
 
-def want(turn: NegotiationTurn, item: ContainersWanted) -> None:
+def want(turn: NegotiationTurn, item: yarn_messages.ContainersWanted) -> None:
     """requestTotalExecutorsWithPreferredLocalities."""
     turn.state.locality_tasks, turn.state.host_tasks = item.locality_tasks, item.host_tasks
     changed = not item.targets
@@ -187,7 +170,7 @@ def want(turn: NegotiationTurn, item: ContainersWanted) -> None:
             turn.state.targets = turn.state.targets.set(profile, count)
             turn.exclude(item.excluded)
             changed = True
-    turn.say(TargetsTaken(turn.now, item.serial, changed))
+    turn.say(yarn_messages.TargetsTaken(turn.now, item.serial, changed))
 
 
 def know(turn: NegotiationTurn, profile: ProfileId) -> None:
@@ -223,11 +206,11 @@ def ask_loss(turn: NegotiationTurn, executor: ExecutorId) -> None:
     elif executor in turn.tables.loss_stored:
         reason = turn.tables.loss_stored[executor]
         turn.tables.loss_stored.drop(executor)
-        turn.say(TellLossReason(turn.now, executor, reason, why))
+        turn.say(yarn_messages.TellLossReason(turn.now, executor, reason, why))
     else:
         turn.remark("loss unknown", executor=executor)
         failure = f"Fail to find loss reason for non-existent executor {executor}"
-        turn.say(TellLossReason(turn.now, executor, None, why, failure))
+        turn.say(yarn_messages.TellLossReason(turn.now, executor, None, why, failure))
 
 
 # ------------------------------------------------------------------------------------------------------ heartbeats
@@ -250,7 +233,9 @@ def beat(turn: NegotiationTurn) -> None:
     turn.state.serial += 1
     turn.state.waiting = turn.state.serial
     waiting = sum(table.waiting for table in turn.tables.requests.values())
-    turn.say(CallResourceManager(turn.now, turn.state.serial, Why(Cause.HEARTBEAT, pmap({"pending": waiting}))))
+    turn.say(
+        yarn_messages.CallResourceManager(turn.now, turn.state.serial, Why(Cause.HEARTBEAT, pmap({"pending": waiting})))
+    )
 
 
 def update(turn: NegotiationTurn, profile: ProfileId) -> SparkFault | None:
@@ -271,7 +256,7 @@ def update(turn: NegotiationTurn, profile: ProfileId) -> SparkFault | None:
         parts = table.split(wished.keys())
         near = tuple(Span(batch.first, batch.last) for batch in parts.local)
         spans = first_of((*parts.stale, *parts.anywhere, *near), count)
-        turn.say(CancelRequests(turn.now, profile, spans, Why(Cause.ABOVE_TARGET, facts)))
+        turn.say(yarn_messages.CancelRequests(turn.now, profile, spans, Why(Cause.ABOVE_TARGET, facts)))
         turn.tables.requests.put(profile, table.without(spans))
     return None
 
@@ -289,7 +274,7 @@ def ask(
     stale = count_of(parts.stale)
     if stale:
         turn.remark("cancel stale", count=stale)
-        turn.say(CancelRequests(turn.now, profile, parts.stale, Why(Cause.LOCALITY, facts)))
+        turn.say(yarn_messages.CancelRequests(turn.now, profile, parts.stale, Why(Cause.LOCALITY, facts)))
         table = table.without(parts.stale)
     turn.tables.hosted.add(profile)
     available = short + stale
@@ -300,7 +285,7 @@ def ask(
     localized = 0 if placed.layout is None else placed.layout.size
     if localized > available:
         spans = first_of(parts.anywhere, localized - available)
-        turn.say(CancelRequests(turn.now, profile, spans, Why(Cause.LOCALITY, facts)))
+        turn.say(yarn_messages.CancelRequests(turn.now, profile, spans, Why(Cause.LOCALITY, facts)))
         turn.remark("cancel anywhere", count=localized - available)
         table = table.without(spans)
     label = turn.config.label
@@ -310,7 +295,9 @@ def ask(
     anywhere = max(0, available - localized)
     reason = Why(Cause.BELOW_TARGET, facts.set("missing", short).set("localized", localized))
     first = table.made + 1
-    turn.say(RequestContainers(turn.now, profile, first, placed.layout, anywhere, spec.resource, label, reason))
+    turn.say(
+        yarn_messages.RequestContainers(turn.now, profile, first, placed.layout, anywhere, spec.resource, label, reason)
+    )
     remark_submitted(turn, placed.layout, anywhere, wished)
     turn.tables.requests.put(profile, table.added(placed.layout, anywhere))
     return None

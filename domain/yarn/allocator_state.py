@@ -12,19 +12,13 @@ from podtide.domain.base.tables import Members, Table, Tables
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned import Versioned
 from podtide.domain.machine.turn import Turn
+from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import RequestTable
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.reasons import Cause, Why
-from podtide.domain.protocol.yarn_messages import (
-    ReleaseContainers,
-    TargetsTaken,
-    UpdateExclusions,
-    YarnCommand,
-    YarnInput,
-)
 from podtide.domain.yarn.node_health import ExclusionDifference, Health
 
 MACHINE: Final = "YarnAllocator"
@@ -37,7 +31,7 @@ EXECUTOR_EXITED: Final = "ExecutorExited"
 DECOMMISSIONS_MAX: Final = 200
 """Hosts whose decommission is remembered; the first one goes first (decommissioningNodesCache)."""
 
-NegotiationCommand: TypeAlias = YarnCommand | TargetsTaken
+NegotiationCommand: TypeAlias = yarn_messages.YarnCommand | yarn_messages.TargetsTaken
 
 
 class Launch(NamedTuple):
@@ -193,7 +187,7 @@ class YarnState:
     serial: int = 0
     waiting: int | None = None
     rest: AnswerRest | None = None
-    later: PDeque[YarnInput] = field(default_factory=pdeque)
+    later: PDeque[yarn_messages.YarnInput] = field(default_factory=pdeque)
     held: PMap[ProfileId, int] = field(default_factory=pmap)
 
     @property
@@ -239,7 +233,7 @@ class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
         """internalReleaseContainer: their completion will be no surprise."""
         for container in containers:
             self.tables.released.add(container)
-        self.say(ReleaseContainers(self.now, tuple(containers), why))
+        self.say(yarn_messages.ReleaseContainers(self.now, tuple(containers), why))
 
     # ------------------------------------------------------------------------------------------------------- exclusion
 
@@ -261,4 +255,4 @@ class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
             if names:
                 self.remark(topic, TRACKER, hosts=", ".join(names))
         why = Why(Cause.EXCLUDED, pmap({"excluded": len(self.state.health.sent)}))
-        self.say(UpdateExclusions(self.now, told.added, told.removed, why))
+        self.say(yarn_messages.UpdateExclusions(self.now, told.added, told.removed, why))

@@ -50,32 +50,13 @@ from podtide.domain.backend.turn import BackendTurn, ClusterManager
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.machine.turn import thrown, why
-from podtide.domain.protocol.backend_messages import (
-    LossReported,
-    MasterAsked,
-    Requested,
-    RequestTotals,
-    Targets,
-    YarnBackendCommand,
-    YarnBackendInput,
-)
+from podtide.domain.protocol import backend_messages, yarn_messages
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor, StopSource
 from podtide.domain.protocol.pod_stimuli import Outcome, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import Reset
-from podtide.domain.protocol.yarn_messages import (
-    ContainersWanted,
-    DecommissionHost,
-    KillExecutors,
-    LossReasonsAsked,
-    MasterEnding,
-    MasterLost,
-    MasterRegistered,
-    ProfilesDefined,
-    TellLossReason,
-)
 
 MACHINE: Final = "YarnClusterSchedulerBackend"
 """The class in cluster mode, in which driver and application master write one log; in client mode there is another."""
@@ -138,8 +119,8 @@ def begin(config: BackendConfig, now: Millis) -> YarnBackendState:
 
 
 def manage(
-    state: YarnBackendState, snapshots: Sequence[YarnBackendInput], config: BackendConfig, now: Millis
-) -> Step[YarnBackendState, YarnBackendCommand]:
+    state: YarnBackendState, snapshots: Sequence[backend_messages.YarnBackendInput], config: BackendConfig, now: Millis
+) -> Step[YarnBackendState, backend_messages.YarnBackendCommand]:
     """Run the timers that are overdue, then take the inputs in order; a Wake runs those that are due now."""
     turn = BackendTurn(state, config, now, YARN)
     YARN.run_timers(turn, now - 1)
@@ -171,18 +152,18 @@ class YarnManager(ClusterManager[YarnBackendState]):
     machine = MACHINE
     endpoint = DRIVER_ENDPOINT
 
-    def hear(self, turn: YarnTurn, item: YarnBackendInput) -> None:
+    def hear(self, turn: YarnTurn, item: backend_messages.YarnBackendInput) -> None:
         """Take one input."""
         match item:
-            case MasterRegistered():
+            case yarn_messages.MasterRegistered():
                 self.meet_master(turn)
-            case MasterLost():
+            case yarn_messages.MasterLost():
                 self.miss_master(turn, item.address)
-            case ProfilesDefined():
+            case yarn_messages.ProfilesDefined():
                 turn.state.profiles = turn.state.profiles.update(profile for profile, _ in item.specs)
-            case TellLossReason():
+            case yarn_messages.TellLossReason():
                 self.told(turn, item)
-            case DecommissionHost():
+            case yarn_messages.DecommissionHost():
                 self.leave_host(turn, item.host)
             case Outcome():
                 self.answered(turn, item)
@@ -227,7 +208,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
         turn.state.asks = turn.state.asks.set(serial, rest)
         turn.state.deadlines = turn.state.deadlines.append(Ask(turn.now + turn.config.ask_timeout_ms, serial))
 
-    def forward(self, turn: YarnTurn, targets: Targets, rest: Rest) -> bool:
+    def forward(self, turn: YarnTurn, targets: backend_messages.Targets, rest: Rest) -> bool:
         """doRequestTotalExecutors. Returns whether its answer has to be waited for."""
         if not turn.state.master:
             turn.remark("request before master", SCHEDULER_ENDPOINT)
@@ -238,10 +219,10 @@ class YarnManager(ClusterManager[YarnBackendState]):
             for profile, wished in turn.state.host_tasks.items()
         }
         turn.state.serial += 1
-        wanted = ContainersWanted(
+        wanted = yarn_messages.ContainersWanted(
             turn.now, targets, turn.state.locality_tasks, pmap(hosts), tuple(sorted(excluded)), turn.state.serial
         )
-        turn.say(MasterAsked(turn.now, turn.state.serial, wanted))
+        turn.say(backend_messages.MasterAsked(turn.now, turn.state.serial, wanted))
         if isinstance(rest, Decommissioning):
             return False  # decommissionExecutors drops the future
         self.await_answer(turn, turn.state.serial, rest)
@@ -265,7 +246,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
             return
         turn.state.phase, turn.state.stop_serial = BackendPhase.STOPPING, turn.state.serial
         if turn.state.master:
-            turn.say(MasterEnding(turn.now))
+            turn.say(yarn_messages.MasterEnding(turn.now))
         else:
             turn.remark("shutdown before master", SCHEDULER_ENDPOINT)
         turn.state.requested, turn.state.locality_tasks, turn.state.host_tasks = (), pmap(), pmap()
@@ -312,18 +293,18 @@ class YarnManager(ClusterManager[YarnBackendState]):
 
     # --------------------------------------------------------------------------------------------- requests and kills
 
-    def unknown_profile(self, turn: YarnTurn, targets: Targets) -> SparkFault | None:
+    def unknown_profile(self, turn: YarnTurn, targets: backend_messages.Targets) -> SparkFault | None:
         """requestTotalExecutors looks its profiles up (resourceProfileFromId)."""
         unknown = [profile for profile, _ in targets if profile not in turn.state.profiles]
         return SparkFault(SPARK_EXCEPTION, f"ResourceProfileId {unknown[0]} not found!") if unknown else None
 
-    def hinted(self, turn: YarnTurn, item: RequestTotals) -> None:
+    def hinted(self, turn: YarnTurn, item: backend_messages.RequestTotals) -> None:
         """Remember where the executors should be."""
         turn.state.locality_tasks, turn.state.host_tasks = item.locality_tasks, item.host_tasks
 
     def acknowledge(self, turn: YarnTurn, serial: int) -> None:
         """A request that nobody has taken is not acknowledged."""
-        turn.say(Requested(turn.now, serial, False))
+        turn.say(backend_messages.Requested(turn.now, serial, False))
 
     def do_kill(self, turn: YarnTurn, executors: tuple[ExecutorId, ...], reply: Asked | None, reason: Why) -> None:  # noqa: ARG002
         """doKillExecutors: the application master releases the containers, and says so by and by."""
@@ -332,7 +313,11 @@ class YarnManager(ClusterManager[YarnBackendState]):
             answers.reply_killed(turn, reply, ())
             return
         turn.remark("kill requested", MASTER_ENDPOINT, executors=", ".join(executors))
-        serial = turn.call(lambda serial: MasterAsked(turn.now, serial, KillExecutors(turn.now, executors)))
+        serial = turn.call(
+            lambda serial: backend_messages.MasterAsked(
+                turn.now, serial, yarn_messages.KillExecutors(turn.now, executors)
+            )
+        )
         self.await_answer(turn, serial, KillSent(executors, reply))
 
     # ------------------------------------------------------------------------------------------ registration and losses
@@ -364,9 +349,9 @@ class YarnManager(ClusterManager[YarnBackendState]):
         until = turn.now + turn.config.ask_timeout_ms
         turn.state.asked = turn.state.asked.set(executor, until)
         turn.state.questions = turn.state.questions.append(Question(until, executor))
-        turn.say(LossReasonsAsked(turn.now, (executor,)))
+        turn.say(yarn_messages.LossReasonsAsked(turn.now, (executor,)))
 
-    def told(self, turn: YarnTurn, item: TellLossReason) -> None:
+    def told(self, turn: YarnTurn, item: yarn_messages.TellLossReason) -> None:
         """The application master answered; unless the question was given up."""
         if item.executor not in turn.state.asked:
             return
@@ -384,7 +369,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
         turn.remark("no reason", SCHEDULER_ENDPOINT, executor=executor, address="" if data is None else data.address)
         self.send_away(turn, executor, PROCESS_LOST, why(Cause.DISCONNECTED, waited_ms=waited_ms))
 
-    def lose(self, turn: YarnTurn, item: LossReported) -> None:
+    def lose(self, turn: YarnTurn, item: backend_messages.LossReported) -> None:
         """RemoveExecutor from the application master."""
         if turn.state.phase is not BackendPhase.STOPPED:
             turn.remark("removal asked", SCHEDULER_ENDPOINT, executor=item.executor, what=item.reason.message)

@@ -44,26 +44,10 @@ from podtide.domain.fakes.kubernetes.description import (
     Verb,
 )
 from podtide.domain.fakes.kubernetes.rows import Call
-from podtide.domain.protocol.pod_commands import (
-    AwaitDriverReady,
-    CreatePod,
-    DecommissionExecutors,
-    PodCommand,
-    RemoveExecutor,
-    StopSource,
-)
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    DecommissionRequested,
-    Outcome,
-    PodsReplaced,
-    PodStimulus,
-    PodsUpdated,
-    RegisterExecutor,
-)
+from podtide.domain.protocol import pod_commands, pod_stimuli
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, SPARK_CONTAINER, TERMINATED, UNNAMED_EXECUTOR, PodManifest
 
-Observation: TypeAlias = PodStimulus | PodCommand
+Observation: TypeAlias = pod_stimuli.PodStimulus | pod_commands.PodCommand
 """What a recording shows, each with the time at which the driver heard or said it."""
 
 _VERSIONS_KEPT: Final = 15
@@ -140,28 +124,28 @@ class _Fitter:
     def take(self, seen: Observation) -> None:
         self.now = max(self.now, seen.at)
         match seen:
-            case PodsUpdated(at, pods):
+            case pod_stimuli.PodsUpdated(at, pods):
                 for manifest in pods:
                     self._watched(manifest, at)
-            case PodsReplaced(at, pods):
+            case pod_stimuli.PodsReplaced(at, pods):
                 for manifest in pods:
                     self._see(manifest, at, False)
-            case Outcome():
+            case pod_stimuli.Outcome():
                 self._answered(seen)
-            case RegisterExecutor():
+            case pod_stimuli.RegisterExecutor():
                 self._registered(str(seen.executor), seen.at)
-            case DecommissionRequested():
+            case pod_stimuli.DecommissionRequested():
                 self.decommission = self.decommission or seen.triggered_by_executor
                 if seen.triggered_by_executor:
                     for executor in seen.executors:
                         self._told(str(executor), seen.at, True)
-            case RemoveExecutor():
+            case pod_commands.RemoveExecutor():
                 self._told(str(seen.executor), seen.at, False)
-            case DecommissionExecutors():
+            case pod_commands.DecommissionExecutors():
                 if seen.notify_executors:
                     for executor in seen.executors:
                         self._told(str(executor), seen.at, True)
-            case StopSource() | AwaitDriverReady():
+            case pod_commands.StopSource() | pod_commands.AwaitDriverReady():
                 pass
             case _:
                 if isinstance(seen, Call):
@@ -169,7 +153,7 @@ class _Fitter:
 
     # calls
 
-    def _answered(self, outcome: Outcome) -> None:
+    def _answered(self, outcome: pod_stimuli.Outcome) -> None:
         call = self._open.pop(outcome.serial, None)
         if call is None:
             return
@@ -183,7 +167,7 @@ class _Fitter:
         failure = outcome.failure
         if failure is None:
             self.latency.add(outcome.at - began)
-            if isinstance(call, CreatePod):
+            if isinstance(call, pod_commands.CreatePod):
                 # The pod was there when the call was half over.
                 seen = self._executor(str(call.executor))
                 seen.created_at = began + (outcome.at - began) // 2
@@ -192,10 +176,10 @@ class _Fitter:
         else:
             self._failed(call, kind, failure)
 
-    def _failed(self, call: Call, kind: tuple[Verb, str], failure: CallFailure) -> None:
+    def _failed(self, call: Call, kind: tuple[Verb, str], failure: pod_stimuli.CallFailure) -> None:
         if failure.status is None:
             self.unanswered[kind] += 1
-            if isinstance(call, CreatePod):
+            if isinstance(call, pod_commands.CreatePod):
                 self.create_unanswered.append(str(call.executor))
             return
         limited = _LIMITED.search(failure.message[:2_000]) if failure.status == 403 else None

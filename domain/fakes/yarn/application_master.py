@@ -23,15 +23,8 @@ from podtide.domain.fakes.yarn.description import CallFault
 from podtide.domain.fakes.yarn.resource_requests import arrive, parcel, restore
 from podtide.domain.fakes.yarn.rows import AllocateCallRow, AskRow, ContainerStage, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnTables
+from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.containers import Completion, Container, NodeReport
-from podtide.domain.protocol.yarn_messages import (
-    CallResourceManager,
-    LaunchEnded,
-    MasterLost,
-    MasterRegistered,
-    ResourcesAnswered,
-    ResourcesRefused,
-)
 
 _CALLS: Final = 5
 _MASTERS: Final = 6
@@ -41,7 +34,7 @@ _LOST_MASTER: Final = "Container killed: its application attempt is over"
 # calls
 
 
-def call(tables: YarnTables, command: CallResourceManager, now: Millis) -> None:
+def call(tables: YarnTables, command: yarn_messages.CallResourceManager, now: Millis) -> None:
     """The client sends what changed."""
     number = tables.call_numbers.next()
     rng = tables.stream(_CALLS, number)
@@ -80,7 +73,7 @@ def reached(tables: YarnTables, number: int, now: Millis) -> None:
     refusal = _invalid(tables, row.asks) if fault is None else fault
     if refusal is not None:
         tables.count("calls.refused")
-        answer = ResourcesRefused(row.answer_at, row.serial, refusal.what, refusal.fatal)
+        answer = yarn_messages.ResourcesRefused(row.answer_at, row.serial, refusal.what, refusal.fatal)
         tables.calls.put(number, row._replace(answer=answer))
     else:
         tables.calls.put(number, row._replace(answer=_answer(tables, row, now)))
@@ -105,7 +98,7 @@ def _invalid(tables: YarnTables, asks: tuple[tuple[int, AskRow], ...]) -> CallFa
     return None
 
 
-def _answer(tables: YarnTables, row: AllocateCallRow, now: Millis) -> ResourcesAnswered:
+def _answer(tables: YarnTables, row: AllocateCallRow, now: Millis) -> yarn_messages.ResourcesAnswered:
     """What the resource manager has for the application; then it takes what the call says."""
     mistakes, rng = tables.plan.description.manager.mistakes, row.rng
     mistaken = mistakes.during.active(now - tables.began) and tables.faulty(now)
@@ -130,7 +123,7 @@ def _answer(tables: YarnTables, row: AllocateCallRow, now: Millis) -> ResourcesA
     for host, by in row.excluding:
         tables.exclude(host, there=by > 0)
     given = _given(tables, now, partial=partial)
-    return ResourcesAnswered(
+    return yarn_messages.ResourcesAnswered(
         row.answer_at, row.serial, given, tuple(completed), tuple(updated), tables.active, headroom(tables, now)
     )
 
@@ -157,7 +150,7 @@ def answered(tables: YarnTables, number: int) -> None:
     row = tables.calls.drop(number)
     assert row is not None
     assert row.answer is not None
-    if isinstance(row.answer, ResourcesRefused):
+    if isinstance(row.answer, yarn_messages.ResourcesRefused):
         restore(tables, row.asks)
         for release in row.releases:
             tables.releases.put(tables.release_numbers.next(), release)
@@ -185,7 +178,7 @@ def register(tables: YarnTables, now: Millis) -> None:
     tables.containers_before = tables.container_numbers.last
     tables.master = True
     tables.count("masters")
-    tables.stimuli.append(MasterRegistered(now))
+    tables.stimuli.append(yarn_messages.MasterRegistered(now))
 
 
 def restart(tables: YarnTables, now: Millis) -> None:
@@ -193,7 +186,7 @@ def restart(tables: YarnTables, now: Millis) -> None:
     if not tables.master or not tables.faulty(now):
         return
     tables.master = False
-    tables.stimuli.append(MasterLost(now))
+    tables.stimuli.append(yarn_messages.MasterLost(now))
     for table in (
         tables.asks, tables.needs, tables.fresh, tables.done, tables.news, tables.releases, tables.excluding, tables.calls,
         tables.launches,
@@ -202,7 +195,9 @@ def restart(tables: YarnTables, now: Millis) -> None:
     for host in list(tables.excluded):
         tables.exclude(host, there=False)
     for serial, due in list(tables.agenda.items()):
-        if due.kind in {YarnAgenda.CALL, YarnAgenda.ANSWER, YarnAgenda.LAUNCH} or isinstance(due.say, LaunchEnded):
+        if due.kind in {YarnAgenda.CALL, YarnAgenda.ANSWER, YarnAgenda.LAUNCH} or isinstance(
+            due.say, yarn_messages.LaunchEnded
+        ):
             tables.cancel(serial)
     for row in list(tables.containers.values()):
         end(tables, row, ABORTED, _LOST_MASTER, now, told=False)
