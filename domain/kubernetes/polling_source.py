@@ -18,6 +18,7 @@ from pyrsistent import pmap
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NULL_POINTER, NUMBER_FORMAT, REJECTED_EXECUTION, SparkFault
+from podtide.domain.machine.turn import thrown
 from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.pod_commands import ListPods
@@ -137,8 +138,7 @@ def _take(
     """What becomes of an answer: pods to pass on, an exception that ends in the log, or nothing (a stale list)."""
     state = state._replace(due=now + sources.poll_interval_ms, asked=None)
     if answer.failure is not None:
-        failure = SparkFault(answer.failure.exception_class, answer.failure.message)
-        return state, Threw(now, POLLING, str(failure))
+        return state, Threw(now, POLLING, str(thrown(answer.failure)))
     if sources.poll_with_version:
         version = parse_version(answer.version)
         if isinstance(version, SparkFault):

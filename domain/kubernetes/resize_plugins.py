@@ -22,7 +22,7 @@ ExecutorPVCResizeDriverPlugin; spec: backend, sections 3 and 4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from pyrsistent import PMap, PSet, pmap, pset
@@ -31,12 +31,13 @@ from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.hash_order import concurrent_order
 from podtide.domain.jvm.values import LONG_MAX, double_text, string_hash
 from podtide.domain.kubernetes.plugin_timer import Sampler
+from podtide.domain.machine.turn import Turn, why
 from podtide.domain.protocol import pod_stimuli
 from podtide.domain.protocol.cluster_config import ResizeConfig
-from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import ResizeClaim, ResizePod
 from podtide.domain.protocol.pods import UNNAMED_EXECUTOR
-from podtide.domain.protocol.reasons import Cause, Fact, Remark, Why
+from podtide.domain.protocol.reasons import Cause
 
 MEMORY_MACHINE: Final = "ExecutorResizeDriverPlugin"
 CLAIM_MACHINE: Final = "ExecutorPVCResizeDriverPlugin"
@@ -55,25 +56,10 @@ ClaimStimulus: TypeAlias = (
 )
 
 
-class _Talk:
-    """Collects remarks, if anybody wants them."""
-
-    __slots__ = ("machine", "reports", "wanted")
-
-    def __init__(self, machine: str, *, wanted: bool) -> None:
-        self.machine = machine
-        self.wanted = wanted
-        self.reports: list[Report] = []
-
-    def say(self, at: Millis, topic: str, **facts: Fact) -> None:
-        if self.wanted:
-            self.reports.append(Remark(at, self.machine, topic, pmap(facts)))
-
-
 # ---------------------------------------------------------------------------------------------------------------- memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PodSizes:
     """ExecutorResizePlugin: its timer, and the resizes of the last run that have not been answered."""
 
@@ -88,59 +74,55 @@ def start_pods(config: ResizeConfig, now: Millis) -> PodSizes:
 
 
 def resize_pods(
-    state: PodSizes,
-    snapshots: Sequence[MemoryStimulus],
-    config: ResizeConfig,
-    now: Millis,  # noqa: ARG001 - every decision takes the same four; each stimulus carries its own time
+    state: PodSizes, snapshots: Sequence[MemoryStimulus], config: ResizeConfig, now: Millis
 ) -> Step[PodSizes, ResizePod]:
     """Enlarge the containers that are nearly full. Outcomes are optional: a refusal is remarked upon, no more."""
-    commands: list[ResizePod] = []
-    talk = _Talk(MEMORY_MACHINE, wanted=config.remarks)
+    turn = _MemoryTurn(state, config, now)
     for stimulus in snapshots:
+        turn.take(stimulus)
+    return turn.step()
+
+
+class _MemoryTurn(Turn[PodSizes, ResizeConfig, ResizePod]):
+    """The plugin within one step. Each stimulus is taken at its own time."""
+
+    machine = MEMORY_MACHINE
+
+    def take(self, stimulus: MemoryStimulus) -> None:
+        self.now = stimulus.at
         if isinstance(stimulus, pod_stimuli.Outcome):
-            state = _pod_answered(state, stimulus, talk)
-            continue
-        timer, measured = state.timer.after(stimulus, stimulus.at, config.interval_ms)
-        state = replace(state, timer=timer)
+            self.answered(stimulus)
+            return
+        self.state.timer, measured = self.state.timer.after(stimulus, self.now, self.config.interval_ms)
         if measured is not None:
-            state = _enlarge(state, measured.pods, config, stimulus.at, commands, talk)
-    return Step(state, tuple(commands), tuple(talk.reports))
+            self.enlarge(measured.pods)
 
+    def enlarge(self, pods: Iterable[pod_stimuli.MemoryUse]) -> None:
+        """checkAndIncreaseMemory: one run."""
+        threshold, factor = self.config.threshold, self.config.factor
+        pending = {}
+        for pod in pods:
+            used, limit = pod.used, pod.limit
+            if used is None or limit is None or pod.executor == UNNAMED_EXECUTOR:
+                continue
+            if not float(used) > limit * threshold:
+                self.remark(WITHIN, executor=pod.executor, limit=limit, used=used)
+                continue
+            self.state.serial += 1
+            after = _grown(limit, factor)
+            cause = why(Cause.MEMORY_USED, used=used, limit=limit, threshold=threshold, factor=factor)
+            self.commands.append(
+                ResizePod(self.now, self.state.serial, pod.executor, pod.pod, pod.container, after, cause)
+            )
+            pending[self.state.serial] = pod.executor
+        self.state.pending = pmap(pending)
 
-def _enlarge(
-    state: PodSizes,
-    pods: Iterable[pod_stimuli.MemoryUse],
-    config: ResizeConfig,
-    at: Millis,
-    commands: list[ResizePod],
-    talk: _Talk,
-) -> PodSizes:
-    """checkAndIncreaseMemory: one run."""
-    serial = state.serial
-    pending = {}
-    for pod in pods:
-        used, limit = pod.used, pod.limit
-        if used is None or limit is None or pod.executor == UNNAMED_EXECUTOR:
-            continue
-        if not float(used) > limit * config.threshold:
-            talk.say(at, WITHIN, executor=pod.executor, limit=limit, used=used)
-            continue
-        serial += 1
-        after = _grown(limit, config.factor)
-        facts = {"used": used, "limit": limit, "threshold": config.threshold, "factor": config.factor}
-        why = Why(Cause.MEMORY_USED, pmap(facts))
-        commands.append(ResizePod(at, serial, pod.executor, pod.pod, pod.container, after, why))
-        pending[serial] = pod.executor
-    return replace(state, serial=serial, pending=pmap(pending))
-
-
-def _pod_answered(state: PodSizes, outcome: pod_stimuli.Outcome, talk: _Talk) -> PodSizes:
-    executor = state.pending.get(outcome.serial)
-    if executor is None:
-        return state
-    if outcome.failure is not None:
-        talk.say(outcome.at, UPDATE_FAILED, executor=executor, message=outcome.failure.message)
-    return replace(state, pending=state.pending.remove(outcome.serial))
+    def answered(self, outcome: pod_stimuli.Outcome) -> None:
+        executor = self.state.pending.get(outcome.serial)
+        if executor is not None:
+            if outcome.failure is not None:
+                self.remark(UPDATE_FAILED, executor=executor, message=outcome.failure.message)
+            self.state.pending = self.state.pending.remove(outcome.serial)
 
 
 # ---------------------------------------------------------------------------------------------------------------- claims
@@ -153,7 +135,7 @@ class AskedResize(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClaimSizes:
     """ExecutorPVCResizePlugin: its timer and its three tables.
 
@@ -175,82 +157,77 @@ def start_claims(config: ResizeConfig, now: Millis) -> ClaimSizes:
 
 
 def resize_claims(
-    state: ClaimSizes,
-    snapshots: Sequence[ClaimStimulus],
-    config: ResizeConfig,
-    now: Millis,  # noqa: ARG001 - every decision takes the same four; each stimulus carries its own time
+    state: ClaimSizes, snapshots: Sequence[ClaimStimulus], config: ResizeConfig, now: Millis
 ) -> Step[ClaimSizes, ResizeClaim]:
     """Enlarge the claims of executors whose disks fill up. Every command's outcome has to come back."""
-    commands: list[ResizeClaim] = []
-    talk = _Talk(CLAIM_MACHINE, wanted=config.remarks)
+    turn = _ClaimTurn(state, config, now)
     for stimulus in snapshots:
+        turn.take(stimulus)
+    return turn.step()
+
+
+class _ClaimTurn(Turn[ClaimSizes, ResizeConfig, ResizeClaim]):
+    """The plugin within one step. Each stimulus is taken at its own time."""
+
+    machine = CLAIM_MACHINE
+
+    def take(self, stimulus: ClaimStimulus) -> None:
+        self.now = stimulus.at
         if isinstance(stimulus, pod_stimuli.Outcome):
-            state = _claim_answered(state, stimulus, talk)
-            continue
+            self.answered(stimulus)
+            return
         if isinstance(stimulus, pod_stimuli.DiskReport):
-            state = replace(state, reports=state.reports.set(stimulus.executor, stimulus.ratio))
-            continue
-        timer, measured = state.timer.after(stimulus, stimulus.at, config.interval_ms)
-        state = replace(state, timer=timer)
+            self.state.reports = self.state.reports.set(stimulus.executor, stimulus.ratio)
+            return
+        self.state.timer, measured = self.state.timer.after(stimulus, self.now, self.config.interval_ms)
         if measured is not None:
-            state = _expand(state, measured.claims, config, stimulus.at, commands, talk)
-    return Step(state, tuple(commands), tuple(talk.reports))
+            self.expand(measured.claims)
 
+    def expand(self, claims: Iterable[pod_stimuli.ClaimUse]) -> None:
+        """checkAndResizePVCs: one run."""
+        state, threshold, factor = self.state, self.config.threshold, self.config.factor
+        mounted: dict[ExecutorId, list[pod_stimuli.ClaimUse]] = {}
+        for use in claims:
+            mounted.setdefault(use.executor, []).append(use)
+        reports = {executor: ratio for executor, ratio in state.reports.items() if executor in mounted}
+        order = report_order(reports)
+        self.remark(REPORTS, reports=_reports_text(reports, order) if self.config.remarks else None)
+        pending: dict[int, AskedResize] = {}
+        asked: set[str] = set()
+        for executor in order:
+            ratio = reports[executor]
+            for use in mounted[executor]:
+                if not use.claim or use.claim in state.failed:
+                    continue
+                self.remark(TRYING, executor=executor, claim=use.claim, ratio=ratio, threshold=threshold)
+                if ratio <= threshold or use.claim in asked:
+                    continue
+                capacity = use.requested if use.capacity is None else use.capacity
+                if use.requested > capacity:
+                    self.remark(IN_PROGRESS, claim=use.claim, requested=use.requested, capacity=capacity)
+                    continue
+                size = _grown(use.requested, factor)
+                if state.requested.get(use.claim, 0) == size:
+                    continue
+                state.serial += 1
+                cause = why(Cause.DISK_USED, ratio=ratio, threshold=threshold, requested=use.requested, factor=factor)
+                self.commands.append(ResizeClaim(self.now, state.serial, executor, use.claim, size, cause))
+                pending[state.serial] = AskedResize(use.claim, size)
+                asked.add(use.claim)
+        if len(reports) != len(state.reports):
+            state.reports = pmap(reports)
+        state.pending = pmap(pending)
 
-def _expand(
-    state: ClaimSizes,
-    claims: Iterable[pod_stimuli.ClaimUse],
-    config: ResizeConfig,
-    at: Millis,
-    commands: list[ResizeClaim],
-    talk: _Talk,
-) -> ClaimSizes:
-    """checkAndResizePVCs: one run."""
-    mounted: dict[ExecutorId, list[pod_stimuli.ClaimUse]] = {}
-    for use in claims:
-        mounted.setdefault(use.executor, []).append(use)
-    reports = {executor: ratio for executor, ratio in state.reports.items() if executor in mounted}
-    order = report_order(reports)
-    talk.say(at, REPORTS, reports=_reports_text(reports, order) if talk.wanted else None)
-    serial = state.serial
-    pending: dict[int, AskedResize] = {}
-    asked: set[str] = set()
-    for executor in order:
-        ratio = reports[executor]
-        for use in mounted[executor]:
-            if not use.claim or use.claim in state.failed:
-                continue
-            talk.say(at, TRYING, executor=executor, claim=use.claim, ratio=ratio, threshold=config.threshold)
-            if ratio <= config.threshold or use.claim in asked:
-                continue
-            capacity = use.requested if use.capacity is None else use.capacity
-            if use.requested > capacity:
-                talk.say(at, IN_PROGRESS, claim=use.claim, requested=use.requested, capacity=capacity)
-                continue
-            size = _grown(use.requested, config.factor)
-            if state.requested.get(use.claim, 0) == size:
-                continue
-            serial += 1
-            facts = {
-                "ratio": ratio, "threshold": config.threshold, "requested": use.requested, "factor": config.factor,
-            }  # fmt: skip
-            why = Why(Cause.DISK_USED, pmap(facts))
-            commands.append(ResizeClaim(at, serial, executor, use.claim, size, why))
-            pending[serial] = AskedResize(use.claim, size)
-            asked.add(use.claim)
-    kept = state.reports if len(reports) == len(state.reports) else pmap(reports)
-    return replace(state, reports=kept, serial=serial, pending=pmap(pending))
-
-
-def _claim_answered(state: ClaimSizes, outcome: pod_stimuli.Outcome, talk: _Talk) -> ClaimSizes:
-    asked = state.pending.get(outcome.serial)
-    if asked is None:
-        return state
-    state = replace(state, pending=state.pending.remove(outcome.serial))
-    if outcome.failure is None:
-        return replace(state, requested=state.requested.set(asked.claim, asked.size))
-    talk.say(outcome.at, EXPANSION_FAILED, claim=asked.claim, message=outcome.failure.message)
-    return replace(state, failed=state.failed.add(asked.claim))
+    def answered(self, outcome: pod_stimuli.Outcome) -> None:
+        asked = self.state.pending.get(outcome.serial)
+        if asked is None:
+            return
+        self.state.pending = self.state.pending.remove(outcome.serial)
+        if outcome.failure is None:
+            self.state.requested = self.state.requested.set(asked.claim, asked.size)
+        else:
+            self.remark(EXPANSION_FAILED, claim=asked.claim, message=outcome.failure.message)
+            self.state.failed = self.state.failed.add(asked.claim)
 
 
 def report_order(executors: Iterable[ExecutorId]) -> list[ExecutorId]:

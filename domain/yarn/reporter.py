@@ -31,9 +31,10 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from pyrsistent import pmap
 
 from podtide.domain.base.units import NEVER, Millis
+from podtide.domain.machine.turn import Turn
 from podtide.domain.protocol.cluster_config import ReporterConfig
-from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
+from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.reasons import Cause, Fact, Why
 from podtide.domain.protocol.yarn_messages import Beat, EndApplication
 
 MACHINE: Final = "ApplicationMaster"
@@ -123,7 +124,7 @@ class ReporterStage(Enum):
     OVER = "over"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReporterState:
     """The reporter at a moment.
 
@@ -157,41 +158,32 @@ def due(state: ReporterState, config: ReporterConfig) -> Millis:  # noqa: ARG001
     return NEVER if state.stage is not ReporterStage.SLEEPING or state.until is None else state.until
 
 
-class _Thread:
+class _Thread(Turn[ReporterState, ReporterConfig, ReporterCommand]):
     """The reporter within one step."""
 
-    def __init__(self, state: ReporterState, config: ReporterConfig, now: Millis) -> None:
-        self.config, self.now = config, now
-        self.stage, self.interval_ms, self.until = state.stage, state.interval_ms, state.until
-        self.exceptions = state.exceptions
-        self.commands: list[ReporterCommand] = []
-        self.reports: list[Report] = []
-
-    def step(self) -> Step[ReporterState, ReporterCommand]:
-        state = ReporterState(self.stage, self.interval_ms, self.until, self.exceptions)
-        return Step(state, tuple(self.commands), tuple(self.reports))
+    machine = MACHINE
 
     def hear(self, item: ReporterInput) -> None:
         match item:
             case MasterMade():
-                self.stage, self.until, self.exceptions = ReporterStage.OPENING, None, 0
-                self.interval_ms = self.config.initial_ms
+                self.state.stage, self.state.until, self.state.exceptions = ReporterStage.OPENING, None, 0
+                self.state.interval_ms = self.config.initial_ms
                 self.commands.append(Beat(self.now))
             case RoundEnded():
                 self.ended(item)
             case Roused():
-                if self.stage in (ReporterStage.ABSENT, ReporterStage.OVER):
+                if self.state.stage in (ReporterStage.ABSENT, ReporterStage.OVER):
                     return
-                self.interval_ms = self.config.initial_ms
-                if self.stage is ReporterStage.SLEEPING:
+                self.state.interval_ms = self.config.initial_ms
+                if self.state.stage is ReporterStage.SLEEPING:
                     self.beat(item.standing)
             case SleptOut():
-                if due(ReporterState(self.stage, until=self.until), self.config) <= self.now:
+                if due(self.state, self.config) <= self.now:
                     self.beat(item.standing)
             case MasterFinished():
                 self.over()
             case MasterGone():
-                self.stage, self.until = ReporterStage.ABSENT, None
+                self.state.stage, self.state.until = ReporterStage.ABSENT, None
             case _:
                 assert_never(item)
 
@@ -208,15 +200,15 @@ class _Thread:
         else:
             if standing.nodes <= 0:
                 self.remark("no nodes", TRACKER)
-            self.stage, self.until = ReporterStage.BEATING, None
+            self.state.stage, self.state.until = ReporterStage.BEATING, None
             self.commands.append(Beat(self.now))
 
     def ended(self, item: RoundEnded) -> None:
         """The bottom of the loop: what came of the round, and how long to sleep."""
-        if self.stage is ReporterStage.OPENING:
+        if self.state.stage is ReporterStage.OPENING:
             self.opened(item)
-        elif self.stage is ReporterStage.BEATING:
-            self.exceptions = 0 if item.threw is None else self.exceptions + 1
+        elif self.state.stage is ReporterStage.BEATING:
+            self.state.exceptions = 0 if item.threw is None else self.state.exceptions + 1
             if item.threw is None or self.survives(item.threw, fatal=item.fatal):
                 self.sleep(item.standing)
 
@@ -237,12 +229,12 @@ class _Thread:
             message = text
         elif fatal:
             message = f"Fatal exception: {threw}"
-        elif self.exceptions >= limit:
-            message = f"Exception was thrown {self.exceptions} time(s) from Reporter thread."
+        elif self.state.exceptions >= limit:
+            message = f"Exception was thrown {self.state.exceptions} time(s) from Reporter thread."
         else:
-            self.remark("fails", failures=self.exceptions, what=threw)
+            self.remark("fails", failures=self.state.exceptions, what=threw)
             return True
-        facts: dict[str, Fact] = {"threw": threw, "exceptions": self.exceptions, "limit": limit}
+        facts: dict[str, Fact] = {"threw": threw, "exceptions": self.state.exceptions, "limit": limit}
         self.finish(REPORTER_FAILURE, message, Cause.HEARTBEAT, facts)
         return False
 
@@ -250,16 +242,16 @@ class _Thread:
         """How long it waits for somebody to wake it."""
         heartbeat_ms = self.config.heartbeat_ms
         if standing.pending > 0 or standing.loss_requests > 0:
-            length_ms = min(heartbeat_ms, self.interval_ms)
-            self.interval_ms = 2 * length_ms
+            length_ms = min(heartbeat_ms, self.state.interval_ms)
+            self.state.interval_ms = 2 * length_ms
         else:
-            self.interval_ms = self.config.initial_ms
+            self.state.interval_ms = self.config.initial_ms
             length_ms = heartbeat_ms
         if length_ms < 0:
-            self.reports.append(Threw(self.now, MACHINE, NEGATIVE_WAIT))
+            self.threw(NEGATIVE_WAIT)
             self.over()
             return
-        self.stage, self.until = ReporterStage.SLEEPING, self.now + length_ms if length_ms else None
+        self.state.stage, self.state.until = ReporterStage.SLEEPING, self.now + length_ms if length_ms else None
 
     def finish(self, exit_code: int, message: str, cause: Cause, facts: dict[str, Fact]) -> None:
         """finish(FAILED, ...)."""
@@ -267,8 +259,4 @@ class _Thread:
         self.commands.append(EndApplication(self.now, FAILED, exit_code, message, Why(cause, pmap(facts))))
 
     def over(self) -> None:
-        self.stage, self.until = ReporterStage.OVER, None
-
-    def remark(self, topic: str, machine: str = MACHINE, **facts: Fact) -> None:
-        if self.config.remarks:
-            self.reports.append(Remark(self.now, machine, topic, pmap(facts)))
+        self.state.stage, self.state.until = ReporterStage.OVER, None

@@ -23,15 +23,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
-from pyrsistent import PDeque, PSet, pdeque, pmap, pset
+from pyrsistent import PDeque, PSet, pdeque, pset
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, SPARK_EXCEPTION, SparkFault
 from podtide.domain.jvm.hash_order import BUCKETS, grown, walk_order
 from podtide.domain.kubernetes.allocator.state import driver_pod_fault
-from podtide.domain.machine.turn import thrown, why
+from podtide.domain.machine.turn import Turn, thrown, why
 from podtide.domain.protocol.cluster_config import ClaimTemplate, ReplicasConfig, claim_name
-from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -42,7 +42,7 @@ from podtide.domain.protocol.pod_commands import (
 )
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pods import DEPLOYMENT, STATEFULSET, UNNAMED_EXECUTOR
-from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
+from podtide.domain.protocol.reasons import Cause, Why
 
 MACHINES: Final = {STATEFULSET: "StatefulSetPodsAllocator", DEPLOYMENT: "DeploymentPodsAllocator"}
 
@@ -110,7 +110,7 @@ class Serving(NamedTuple):
 Wait: TypeAlias = DriverLookup | DriverWait | Serving
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplicasState:
     """The allocator at a moment.
 
@@ -155,29 +155,19 @@ def scale(
     return allocator.step()
 
 
-class _Allocator:
+class _Allocator(Turn[ReplicasState, ReplicasConfig, ReplicasCommand]):
     """The allocator within one step."""
 
     def __init__(self, state: ReplicasState, config: ReplicasConfig, now: Millis) -> None:
-        self.config, self.now = config, now
+        super().__init__(state, config, now)
         self.kind: Literal["statefulset", "deployment"] = STATEFULSET if config.kind == STATEFULSET else DEPLOYMENT
-        self.created, self.buckets = state.created, state.buckets
-        self.driver, self.started, self.broken = state.driver, state.started, state.broken
-        self.serial, self.wait, self.later = state.serial, state.wait, state.later
-        self.commands: list[ReplicasCommand] = []
-        self.reports: list[Report] = []
-
-    def step(self) -> Step[ReplicasState, ReplicasCommand]:
-        state = ReplicasState(
-            self.created, self.buckets, self.driver, self.started, self.broken, self.serial, self.wait, self.later
-        )
-        return Step(state, tuple(self.commands), tuple(self.reports))
+        self.machine = MACHINES[self.kind]
 
     def hear(self, item: ReplicasInput) -> None:
         if isinstance(item, Outcome):
             self.answered(item)
-        elif self.wait is not None:
-            self.later = self.later.append(item)
+        elif self.state.wait is not None:
+            self.state.later = self.state.later.append(item)
         else:
             self.take(item)
 
@@ -197,11 +187,11 @@ class _Allocator:
                 assert_never(item)
 
     def answered(self, outcome: Outcome) -> None:
-        wait = self.wait
+        wait = self.state.wait
         if wait is None or outcome.serial != wait.serial:
             self.swallowed(outcome.failure)
             return
-        self.wait = None
+        self.state.wait = None
         match wait:
             case DriverLookup():
                 self.looked_up(wait, outcome.failure)
@@ -212,57 +202,53 @@ class _Allocator:
                 self.served(wait, outcome.failure)
             case _:
                 assert_never(wait)
-        while self.later and self.wait is None:
-            item, self.later = self.later.left, self.later.popleft()
+        while self.state.later and self.state.wait is None:
+            item, self.state.later = self.state.later.left, self.state.later.popleft()
             self.take(item)
 
     def next_serial(self) -> int:
-        self.serial += 1
-        return self.serial
-
-    def threw(self, fault: str, *, fatal: bool = False) -> None:
-        self.reports.append(Threw(self.now, MACHINES[self.kind], fault, fatal))
+        self.state.serial += 1
+        return self.state.serial
 
     def swallowed(self, failure: CallFailure | None) -> None:
         """A failure that Spark logs and forgets (tryLogNonFatalError)."""
-        if failure is not None and self.config.remarks:
-            what = str(thrown(failure))
-            self.reports.append(Remark(self.now, "Utils", "uncaught", pmap({"thread": "main", "what": what})))
+        if failure is not None:
+            self.uncaught("main", str(thrown(failure)))
 
     # start
 
     def construct(self, *, start: bool) -> None:
         """The constructor looks the driver pod up; start() waits for it to be ready."""
         name = self.config.driver_pod
-        if self.broken:
+        if self.state.broken:
             return
-        if self.driver is not None or name is None:
-            self.driver = bool(self.driver)
+        if self.state.driver is not None or name is None:
+            self.state.driver = bool(self.state.driver)
             if start:
                 self.start()
             return
         serial = self.next_serial()
-        self.wait = DriverLookup(serial, start)
+        self.state.wait = DriverLookup(serial, start)
         self.commands.append(GetDriverPod(self.now, serial, name, Why(Cause.DRIVER_POD)))
 
     def looked_up(self, wait: DriverLookup, failure: CallFailure | None) -> None:
         if failure is not None:
-            self.broken = True
+            self.state.broken = True
             fault = driver_pod_fault(failure, str(self.config.driver_pod), self.config.namespace)
-            self.threw(str(fault), fatal=True)
+            self.threw(fault, fatal=True)
             return
-        self.driver = True
+        self.state.driver = True
         if wait.start:
             self.start()
 
     def start(self) -> None:
-        self.started = True  # from here on targets are taken; start() itself may take a while
+        self.state.started = True  # from here on targets are taken; start() itself may take a while
         name = self.config.driver_pod
         if name is None or not self.config.wait_for_driver:
             self.start_ends()
             return
         serial = self.next_serial()
-        self.wait = DriverWait(serial)
+        self.state.wait = DriverWait(serial)
         timeout = self.config.driver_readiness_timeout_ms
         self.commands.append(AwaitDriverReady(self.now, serial, name, timeout, Why(Cause.DRIVER_POD)))
 
@@ -272,7 +258,7 @@ class _Allocator:
     # targets
 
     def set_targets(self, item: TargetsSet) -> None:
-        if self.started:
+        if self.state.started:
             self.serve(item.targets, 0)
         else:
             self.end_request(str(NOT_STARTED))
@@ -283,7 +269,7 @@ class _Allocator:
             self.end_request(None)
             return
         profile, replicas = targets[index]
-        creates = profile not in self.created
+        creates = profile not in self.state.created
         if creates:
             fault = self.create(profile, replicas)
             if fault is not None:
@@ -293,14 +279,14 @@ class _Allocator:
             name = set_name(self.config, profile)
             reason = why(Cause.TARGET_SET, target=replicas)
             self.commands.append(ScaleSet(self.now, self.next_serial(), self.kind, name, profile, replicas, reason))
-        self.wait = Serving(self.serial, targets, index, creates)
+        self.state.wait = Serving(self.state.serial, targets, index, creates)
 
     def create(self, profile: ProfileId, replicas: int) -> SparkFault | None:
         """Ask for the profile's set, or say what Spark throws over it."""
         config = self.config
         if self.kind == DEPLOYMENT and config.claims:
             return CLAIMS_REFUSED
-        if not self.driver:
+        if not self.state.driver:
             return NO_DRIVER_POD
         reason = why(Cause.NEW_PROFILE, target=replicas)
         name, claims = set_name(config, profile), claim_specs(config.claims)
@@ -314,8 +300,8 @@ class _Allocator:
             self.end_request(str(thrown(failure)))
             return
         if serving.creates:
-            self.buckets = grown(len(self.created), self.buckets)
-            self.created = self.created.add(serving.targets[serving.place][0])
+            self.state.buckets = grown(len(self.state.created), self.state.buckets)
+            self.state.created = self.state.created.add(serving.targets[serving.place][0])
         self.serve(serving.targets, serving.place + 1)
 
     def end_request(self, threw: str | None) -> None:
@@ -325,7 +311,7 @@ class _Allocator:
 
     def stop(self) -> None:
         """Delete every set that was ever created; whether that works is nobody's concern."""
-        for profile in walk_order(self.created, self.buckets):
+        for profile in walk_order(self.state.created, self.state.buckets):
             serial, name = self.next_serial(), set_name(self.config, profile)
             self.commands.append(DeleteSet(self.now, serial, self.kind, name, Why(Cause.STOPPED)))
 

@@ -39,12 +39,13 @@ from podtide.domain.base.versioned import Versioned
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.lifecycle import exit_reasons
 from podtide.domain.kubernetes.lifecycle.tables import LifecycleTables
+from podtide.domain.machine.turn import thrown, why
 from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import Pod, PodNumber, PodState, Snapshot
-from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
+from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw
 
 MACHINE: Final = "ExecutorPodsLifecycleManager"
 
@@ -224,8 +225,7 @@ class _Reaper:
                 if outcome.failure is None:
                     tables.inactivated.add(number)
         if outcome.failure is not None and outcome.serial <= tables.serial:
-            text = f"{outcome.failure.exception_class}: {outcome.failure.message}"
-            self._remark(CALL_FAILED, serial=outcome.serial, exception=text)
+            self._remark(CALL_FAILED, serial=outcome.serial, exception=str(thrown(outcome.failure)))
 
     # --------------------------------------------------------------------------------------------- a round
 
@@ -234,14 +234,14 @@ class _Reaper:
         tables = self.tables
         self.handled = set()
         tables.expire(self.config.removed_cache_ms, self.now)
-        thrown: SparkFault | None = None
+        fault: SparkFault | None = None
         for index, snapshot in enumerate(snapshots):
             tables.take(snapshot, self.handled if index else None)
             # A snapshot after the one that threw is not looked at, but it is the one that later ones change.
-            if thrown is None:
-                thrown = self._look(index)
-        if thrown is not None:
-            self.reports.append(Threw(self.now, MACHINE, str(thrown)))
+            if fault is None:
+                fault = self._look(index)
+        if fault is not None:
+            self.reports.append(Threw(self.now, MACHINE, str(fault)))
             return
         if snapshots:
             tables.forget_vanished()
@@ -305,24 +305,24 @@ class _Reaper:
         return None
 
     def _remove(self, pod: Pod, reason: ExitReason, index: int) -> None:
-        why = _why(_CAUSES[pod.state], snapshot=index, pod=pod.manifest.name, exit_code=reason.exit_code)
+        cause = why(_CAUSES[pod.state], snapshot=index, pod=pod.manifest.name, exit_code=reason.exit_code)
         # Spark asks this after it sent the removal, which takes effect later: the answer is that of before.
         active = pod.number in self.tables.active if pod.state is PodState.SUCCEEDED else None
-        self.commands.append(RemoveExecutor(self.now, _executor(pod.number), reason, why, active, index))
+        self.commands.append(RemoveExecutor(self.now, _executor(pod.number), reason, cause, active, index))
 
     def _dispose(self, pod: Pod, index: int) -> None:
         """Delete the pod at the API, or label it where pods are kept (removeExecutorFromK8s)."""
         tables, number, name = self.tables, pod.number, pod.manifest.name
-        why = _why(_CAUSES[pod.state], snapshot=index)
+        cause = why(_CAUSES[pod.state], snapshot=index)
         if self.config.delete_on_termination:
             if pod.manifest.deleted_at is None:
                 serial = tables.next_serial()
-                self.commands.append(DeletePod(self.now, serial, number, name, why, check=True))
+                self.commands.append(DeletePod(self.now, serial, number, name, cause, check=True))
         elif number not in tables.inactivated and number not in tables.patching:
             serial = tables.next_serial()
             tables.patches.put(serial, number)
             tables.patching.put(number, serial)
-            self.commands.append(MarkInactive(self.now, serial, number, name, why))
+            self.commands.append(MarkInactive(self.now, serial, number, name, cause))
 
     def _find_lost(self) -> None:
         """Remove the executors that are registered, were so before the last full list, and have no pod in it.
@@ -334,8 +334,8 @@ class _Reaper:
             at = tables.absent[number]
             if polled_at - at > delta and number not in self.handled and number not in tables.removed:
                 reason = exit_reasons.of_missing(number, at, polled_at, delta)
-                why = _why(Cause.POD_MISSING, registered_at=at, polled_at=polled_at, delta_ms=delta)
-                self.commands.append(RemoveExecutor(self.now, _executor(number), reason, why))
+                cause = why(Cause.POD_MISSING, registered_at=at, polled_at=polled_at, delta_ms=delta)
+                self.commands.append(RemoveExecutor(self.now, _executor(number), reason, cause))
 
     def _limit_failures(self) -> None:
         """More failures than the maximum end the application, and every round says so again."""
@@ -344,17 +344,13 @@ class _Reaper:
         if failures is not self.tables.failures:
             self.tables.failures = failures
         if failures.count > self.config.failures_max:
-            facts = {"failures": failures.count, "maximum": self.config.failures_max, "window_ms": window}
-            why = Why(Cause.TOO_MANY_FAILURES, pmap(facts))
-            self.commands.append(StopApplication(self.now, TOO_MANY_FAILURES, why))
+            maximum = self.config.failures_max
+            cause = why(Cause.TOO_MANY_FAILURES, failures=failures.count, maximum=maximum, window_ms=window)
+            self.commands.append(StopApplication(self.now, TOO_MANY_FAILURES, cause))
 
     def _remark(self, topic: str, **facts: Fact) -> None:
         if self.config.remarks:
             self.reports.append(Remark(self.now, MACHINE, topic, pmap(facts)))
-
-
-def _why(cause: Cause, **facts: Fact) -> Why:
-    return Why(cause, pmap(facts))
 
 
 def _executor(number: PodNumber) -> ExecutorId:
