@@ -26,6 +26,10 @@ from podtide.domain.protocol.pods import PodNumber, PodRules, Snapshot
 SERVER: Final = "http://127.0.0.1:1"
 PODS: Final = "/api/v1/namespaces/default/pods"
 CLAIMS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
+CREATES: Final = "failCreates"
+CREATES_OF_CLAIMS: Final = "failPvcs"
+DELETES: Final = "failDeletes"
+"""Kinds of calls, by the keys of a line that say how many of the next ones fail."""
 WALL_CLOCK_MS: Final[Millis] = parse_instant("2026-01-01T00:00:00Z") or 0
 """The time at which the judge ran, about: Spark takes the age of a claim from the wall clock, not from the scenario's."""
 
@@ -40,16 +44,12 @@ class AllocatorApi:
     claims_created_at: str
     driver_pod: bool
     claims: dict[str, ps.Claim] = field(default_factory=dict)
-    fail_creates: int = 0
-    fail_claims: int = 0
-    fail_deletes: int = 0
+    left: dict[str, int] = field(default_factory=dict)  # calls of each kind that are still to fail
     fail_code: int = 403
 
     def apply(self, line: Line) -> None:
         """Take what a line says about the next calls."""
-        self.fail_creates = line.get("failCreates", self.fail_creates)
-        self.fail_claims = line.get("failPvcs", self.fail_claims)
-        self.fail_deletes = line.get("failDeletes", self.fail_deletes)
+        self.left |= {kind: line[kind] for kind in (CREATES, CREATES_OF_CLAIMS, DELETES) if kind in line}
         self.fail_code = line.get("failCode", self.fail_code)
 
     def failure(self, method: str, path: str, code: int, reason: str) -> ps.CallFailure:
@@ -61,28 +61,19 @@ class AllocatorApi:
         text = f"Failure executing: {method} at: {SERVER}{path}. Message: oracle: {reason}. Received status: {status}."
         return ps.CallFailure(code, text)
 
-    def create_pod(self) -> ps.CallFailure | None:
-        """POST a pod."""
-        if not self.fail_creates:
+    def call(self, kind: str, method: str, path: str) -> ps.CallFailure | None:
+        """The next call of a kind: it fails as often as the scenario says."""
+        if not self.left.get(kind):
             return None
-        self.fail_creates -= 1
-        return self.failure("POST", PODS, self.fail_code, "Forbidden")
+        self.left[kind] -= 1
+        return self.failure(method, path, self.fail_code, "Forbidden")
 
-    def create_claim(self, command: pc.CreateClaim) -> ps.CallFailure | None:
+    def create_claim(self, claim: pc.ClaimSpec) -> ps.CallFailure | None:
         """POST a claim."""
-        if self.fail_claims:
-            self.fail_claims -= 1
-            return self.failure("POST", CLAIMS, self.fail_code, "Forbidden")
-        claim = command.claim
-        self.claims[claim.name] = ps.Claim(claim.name, claim.storage_class, claim.size, self.claims_created_at)
-        return None
-
-    def delete(self, path: str) -> ps.CallFailure | None:
-        """DELETE pods."""
-        if not self.fail_deletes:
-            return None
-        self.fail_deletes -= 1
-        return self.failure("DELETE", path, self.fail_code, "Forbidden")
+        failure = self.call(CREATES_OF_CLAIMS, "POST", CLAIMS)
+        if failure is None:
+            self.claims[claim.name] = ps.Claim(claim.name, claim.storage_class, claim.size, self.claims_created_at)
+        return failure
 
 
 class _Runner(Scripted):
@@ -156,7 +147,7 @@ class _Runner(Scripted):
         api = self.api
         match command:
             case pc.CreatePod():
-                failure = api.create_pod()
+                failure = api.call(CREATES, "POST", PODS)
                 entry: Line = {"id": command.executor, "rp": command.profile, **_failed(failure)}
                 if command.claims:
                     entry["pvcs"] = list(command.claims)
@@ -165,7 +156,7 @@ class _Runner(Scripted):
                 self._creates.append(entry)
                 return ps.Outcome(self.now, command.serial, failure)
             case pc.CreateClaim():
-                failure = api.create_claim(command)
+                failure = api.create_claim(command.claim)
                 owner = self.config.driver_pod if command.owned_by_driver else f"exec-exec-{command.executor}"
                 self._call_line({"pvcCreate": command.claim.name, "owner": owner, **_failed(failure)})
                 return ps.Outcome(self.now, command.serial, failure)
@@ -173,13 +164,13 @@ class _Runner(Scripted):
                 self._call_line({"pvcGet": "persistentvolumeclaims"})
                 return ps.Outcome(self.now, command.serial, claims=tuple(map(self._aged, api.claims.values())))
             case pc.DeletePods():
-                failure = api.delete(PODS)
+                failure = api.call(DELETES, "DELETE", PODS)
                 numbers = [int(n) for n in command.executors or ()]
                 self._call_line({"delete": numbers, "phaseSelector": command.phase, **_failed(failure)})
                 return ps.Outcome(self.now, command.serial, failure)
             case pc.DeletePod():
                 path = f"{PODS}/{command.name}"
-                failure = api.delete(path)
+                failure = api.call(DELETES, "DELETE", path)
                 self._http("DELETE", path, failure)
                 return ps.Outcome(self.now, command.serial, failure)
             case pc.GetDriverPod():

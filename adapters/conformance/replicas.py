@@ -12,7 +12,7 @@ from typing import Final, Literal, assert_never
 
 from podtide.adapters.conformance.manifests import ShapeError, java_bool, java_text
 from podtide.adapters.conformance.replicas_templates import mini, real, set_labels
-from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
+from podtide.adapters.conformance.scenario_configs import kubernetes_scenario, scale_conf
 from podtide.adapters.conformance.scripted import OK, Line, Scripted, ScriptedApi, constructed, played, thrown
 from podtide.domain.base.units import ProfileId
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
@@ -31,8 +31,6 @@ from podtide.domain.protocol.pods import DEPLOYMENT
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 CREATED: Final = 201
-JUDGE_CONF: Final = {"spark.app.name": "oracle", "spark.kubernetes.executor.podNamePrefix": "exec"}
-"""Of what the judge sets before the scenario's own settings, that which the template shows."""
 
 Verb = Literal["POST", "GET", "PUT", "DELETE"]
 
@@ -43,7 +41,7 @@ class _Runner(Scripted):
     def __init__(self, header: Line) -> None:
         super().__init__(header)
         self.builder = java_text(self.options.get("builder", "mini"))
-        self.conf = {**JUDGE_CONF, **{key: java_text(value) for key, value in header["conf"].items()}}
+        self.conf = scale_conf(header["conf"], {**self.options, "appId": self.app_id})
         self.api = ScriptedApi(self.app_id)
         self.sets: dict[str, int] = {}
         self.state = replicas.begin()
@@ -133,7 +131,7 @@ class _Runner(Scripted):
             line["podManagementPolicy"] = "Parallel"
         line["selector"] = set_labels(self.app_id, command.profile)
         shown = self.builder == "real"
-        line["template"] = real(command, self.app_id, self.conf, driver=driver) if shown else mini(command, self.app_id)
+        line["template"] = real(command, self.app_id, self.conf, driver) if shown else mini(command, self.app_id)
         line["volumeClaimTemplates"] = [
             {"name": claim.name, "storageClass": claim.storage_class, "size": claim.size}
             for claim in sorted(command.claims, key=lambda claim: claim.name)

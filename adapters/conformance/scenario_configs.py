@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pyrsistent import pmap
 from returns.pipeline import is_successful
 
+from podtide.adapters.conformance.manifests import java_text
 from podtide.domain.conf import kubernetes_sections as sections
 from podtide.domain.conf.backend_config import app_id_of
 from podtide.domain.conf.reader import Reads
@@ -21,7 +22,6 @@ from podtide.domain.conf.settings import ConfNotice, ConstructFailure, first_rai
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping
 from podtide.domain.conf.yarn_sections import negotiation_config
 from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
-from podtide.domain.jvm.values import double_text
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES
 from podtide.domain.protocol.cluster_config import AllocationConfig, KubernetesConfig, NegotiationConfig
 from podtide.domain.protocol.config import ScalingConfig
@@ -36,7 +36,7 @@ def scaling_scenario(conf: _Json, *, reliable_shuffle_storage: bool = False) -> 
     Values are of JSON and become text as the judge's JSON library writes them.
     """
     given = {"spark.master": "k8s://http://oracle", ENABLED: "true"}
-    given.update({name: json_text(value) for name, value in conf.items()})
+    given.update({name: java_text(value) for name, value in conf.items()})
     result = scaling_config(from_mapping(given, "scenario"), reliable_shuffle_storage=reliable_shuffle_storage)
     return result.unwrap().config if is_successful(result) else result.failure().construct
 
@@ -79,15 +79,20 @@ def _store(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure: 
     return first_raised(reads) if reads.errors else config
 
 
-def _scale(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
-    kind = str(options.get("allocator", "statefulset"))
+def scale_conf(conf: _Json, options: _Json) -> SparkConf:
+    """The conf of a scenario of the scaling allocators."""
     given = {**_APPLICATION, **_app(options), ENABLED: "true"}
     if options.get("driverPod") is not False:
         given[sections.DRIVER_POD] = "driver"
     given[sections.K + "driver.service.publishNotReadyAddresses"] = "true"
-    given[sections.ALLOCATOR] = kind
-    reads = Reads(_conf(given, conf))
+    given[sections.ALLOCATOR] = str(options.get("allocator", "statefulset"))
+    return _conf(given, conf)
+
+
+def _scale(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
+    reads = Reads(scale_conf(conf, options))
     # Anything but "deployment" is driven as a StatefulSet.
+    kind = options.get("allocator")
     replicas = sections.replicas_config(reads, "deployment" if kind == "deployment" else "statefulset", remarks=False)
     claims = sections.claims_of(reads) if options.get("builder") == "real" else ()
     replicas = replace(replicas, claims=claims, app_id=app_id_of(reads.conf))
@@ -134,7 +139,7 @@ def _app(options: _Json) -> dict[str, str]:
 
 
 def _conf(first: Mapping[str, str], conf: _Json) -> SparkConf:
-    return from_mapping({**first, **{name: json_text(value) for name, value in conf.items()}}, "scenario")
+    return from_mapping({**first, **{name: java_text(value) for name, value in conf.items()}}, "scenario")
 
 
 def _no_driver_pod(name: str, namespace: str) -> ConstructFailure:
@@ -160,23 +165,10 @@ def yarn_scenario(
     ``awaited``: a launch ends before anything else happens. The judge's YARN knows no custom resources.
     """
     given = {"spark.master": "yarn", "spark.app.name": "oracle"}
-    given.update({name: json_text(value) for name, value in conf.items()})
+    given.update({name: java_text(value) for name, value in conf.items()})
     reads = Reads(from_mapping(given, "scenario"))
     notices: list[ConfNotice] = []
     config = negotiation_config(reads, notices, racks=pmap(racks), types=frozenset(), remarks=remarks)
     if reads.errors:
         return first_raised(reads)
     return YarnScenario(replace(config, launches_awaited=awaited), tuple(notices))
-
-
-def json_text(value: object) -> str:
-    """A JSON value as a setting's text, as the judge's JSON library writes it."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return double_text(value)
-        case None:
-            return "null"
-        case _:
-            return str(value)

@@ -98,14 +98,15 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class PairsOf:
-    """A mapping from scalars to values, kept in order as pairs."""
+    """A mapping from scalars to values, kept as pairs: in order, or ``by_key``."""
 
     keys: Text
     values: ValueCodec
     expected: str
+    by_key: bool = False
 
     def read(self, node: Node, path: str, reader: FileReader) -> tuple[tuple[Any, Any], ...]:
-        """The pairs, in order."""
+        """The pairs."""
         if not isinstance(node, Mapping):
             raise refuse(node, path, self.expected)
         pairs: list[tuple[Any, Any]] = []
@@ -116,7 +117,7 @@ class PairsOf:
             if any(key == other for other, _ in pairs):
                 raise UnreadableValue(line, where, "the same key twice")
             pairs.append((key, self.values.read(value, where, reader)))
-        return tuple(pairs)
+        return tuple(sorted(pairs) if self.by_key else pairs)
 
     def write(self, value: Iterable[tuple[Any, Any]]) -> Written:
         """The mapping."""

@@ -29,19 +29,6 @@ from podtide.domain.fakes.yarn.description import YARN, Nodes, YarnDescription
 KIND: Final = "yarn"
 
 
-class _Amounts:
-    """Other resources by name, kept sorted."""
-
-    _pairs: Final = PairsOf(NAME, INTEGER, "amounts by resource, as {yarn.io/gpu: 2}")
-
-    def read(self, node: Node, path: str, reader: FileReader) -> Any:
-        """The amounts, sorted by name."""
-        return tuple(sorted(self._pairs.read(node, path, reader)))
-
-    def write(self, value: Any) -> Written:
-        return self._pairs.write(value)
-
-
 _GROUPS: Final = ListOf(NAME, "a list of groups of nodes")
 GROUP: Final = record(
     Nodes,
@@ -50,7 +37,7 @@ GROUP: Final = record(
     optional="count",
     hosts=ListOf(NAME, "a list of host names"),
     racks=ListOf(NAME, "a list of racks, as [/rack-1, /rack-2]"),
-    custom=_Amounts(),
+    custom=PairsOf(NAME, INTEGER, "amounts by resource, as {yarn.io/gpu: 2}", by_key=True),
 )
 
 

@@ -15,6 +15,7 @@ from podtide.adapters.recording.comparison import HoldBook
 from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.recording.records.codec import Plain
 from podtide.domain import engine
+from podtide.domain.backend.registry import Registry
 from podtide.domain.base.units import ALWAYS, NEVER, Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol import yarn_messages as ym
@@ -145,13 +146,7 @@ def standing(state: EngineState, config: EngineConfig, now: Millis) -> Plain:
             {"profile": profile, "state": name, "pods": number}
             for (profile, name), number in sorted(seen.items())[: 8 * PROFILES_SHOWN]
         ],
-        "executors": {
-            "registered": len(registry.executors),
-            "asked_to_go": len(registry.killed),
-            "decommissioning": len(registry.leaving),
-            "lost": len(registry.lost),
-            "excluded": len(registry.excluded),
-        },
+        "executors": {**_executors(registry), "excluded": len(registry.excluded)},
         "failures": side.lifecycle.failures(config.kubernetes.lifecycle, now).count,
         "next_timer_ms": _timer(state, config, now),
         **moving,
@@ -173,12 +168,7 @@ def _yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict
         },
         "hosts": [{"host": host, "containers": number} for host, number in first],
         "hosts_total": len(hosts),
-        "executors": {
-            "registered": len(registry.executors),
-            "asked_to_go": len(registry.killed),
-            "decommissioning": len(registry.leaving),
-            "lost": len(registry.lost),
-        },
+        "executors": _executors(registry),
         "failures": {
             "counted": allocator.health.failures_at(config.allocator.exclusion, now),
             "maximum": config.allocator.failures_max,
@@ -188,6 +178,15 @@ def _yarn_standing(side: YarnSideState, config: YarnConfig, now: Millis) -> dict
         "released": len(rows.released),
         "loss_reasons_asked": allocator.loss_requests,
         "cluster_nodes": allocator.health.nodes,
+    }
+
+
+def _executors(registry: Registry) -> dict[str, int]:
+    return {
+        "registered": len(registry.executors),
+        "asked_to_go": len(registry.killed),
+        "decommissioning": len(registry.leaving),
+        "lost": len(registry.lost),
     }
 
 

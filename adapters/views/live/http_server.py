@@ -20,7 +20,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from podtide.adapters.text.safe import cause, escaped
@@ -130,9 +129,7 @@ class LiveHttp:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

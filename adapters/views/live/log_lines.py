@@ -24,7 +24,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import IO, Any, Final, NamedTuple, Self, TypeAlias
 
 from podtide.adapters.clock import Clock
@@ -154,9 +153,7 @@ class LiveLines:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import IO, Final, Self
 
 from rich.live import Live
@@ -62,7 +61,7 @@ class LiveTerminal:
             return False
         size = self._console.size
         snapshot = None if self._shown is None else self._tracker.change
-        seen = (snapshot, size, self._second())
+        seen = (snapshot, size, self._tracker.now() // 1000)
         if seen == self._shown:
             return False
         taken = self._tracker.snapshot()
@@ -74,9 +73,6 @@ class LiveTerminal:
         except (OSError, ValueError):  # the terminal is gone, or its stream is closed
             self.gone = True
         return not self.gone
-
-    def _second(self) -> int:
-        return self._tracker.now() // 1000
 
     def _run(self) -> None:
         while not self._end.wait(self._every) and not self.gone:
@@ -91,9 +87,7 @@ class LiveTerminal:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

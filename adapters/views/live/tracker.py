@@ -97,7 +97,7 @@ class LiveTracker:
         self._notice_counts: Counter[str] = Counter()
         self._calls = Calls(clock)
         self._seen_at: float | None = None
-        self._last_heard: Callable[[], float | None] = _nobody
+        self._last_heard: Callable[[], float | None] = lambda: None
         self._standing = status.LiveSnapshot(
             at=start, change=0, started=start, about=about, watch_since=start,
             lease_since=start, driver=True if about.driver else None,
@@ -347,10 +347,6 @@ class LiveTracker:
                 )
                 return
         self._notices.append((key, status.RepeatedNotice(notice.at, notice.at, notice.level, notice.topic, text)))
-
-
-def _nobody() -> None:
-    """Nobody has heard anything."""
 
 
 def _frozen(line: Line) -> status.DecisionLine:

@@ -35,24 +35,18 @@ _OF_SCALING: Final = frozenset({RequestTotal, Kill, Decommission, ScheduleThrew,
 
 def spark_lines(item: object) -> tuple[SparkLine, ...]:
     """The lines that Spark 4.3.0 logs for a command, report, remark or stimulus; () where it logs nothing."""
-    return _scaling_lines(item) if type(item) in _OF_SCALING else _machines_lines(item)
+    if type(item) in _OF_SCALING:
+        from podtide.adapters.views.sparklog import scaling  # noqa: PLC0415 - with the first line of dynamic allocation
+
+        return scaling.lines(item)
+    from podtide.adapters.views.sparklog import machines  # noqa: PLC0415 - a replay of dynamic allocation needs none
+
+    return machines.lines(item)
 
 
 def throwable(item: object) -> str | None:
     """The exception that Spark logs behind the item's line: class and message, where the core knows it."""
     return item.what if isinstance(item, ScheduleThrew | Threw) else None
-
-
-def _scaling_lines(item: object) -> tuple[SparkLine, ...]:
-    from podtide.adapters.views.sparklog import scaling  # noqa: PLC0415 - with the first line of dynamic allocation
-
-    return scaling.lines(item)
-
-
-def _machines_lines(item: object) -> tuple[SparkLine, ...]:
-    from podtide.adapters.views.sparklog import machines  # noqa: PLC0415 - a replay of dynamic allocation needs none
-
-    return machines.lines(item)
 
 
 class Pattern(Enum):
