@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.jvm.exceptions import SparkFault
@@ -34,10 +31,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import dynamic_allocation
 from podtide.domain.scaling.dynamic_allocation import State
-from podtide.domain.scaling.executor_monitor import Idleness
-from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.rules import needed_executors
-from tests.support.stored_state import idleness_part, load_part
 
 ELSEWHERE = ExecutorId("elsewhere")
 """An executor that the scheduler backend never held for active: its tasks count as load alone."""
@@ -237,13 +231,3 @@ class Play:
     def kills(self) -> list[tuple[ExecutorId, ...]]:
         """The ids of every kill and decommission so far."""
         return [command.executors for command in self.commands if isinstance(command, Kill | Decommission)]
-
-
-def stored_load(load: Load) -> dict[str, Any]:
-    """All of a load, as plain values."""
-    return msgspec.structs.asdict(load_part(load))
-
-
-def stored_idleness(idleness: Idleness) -> dict[str, Any]:
-    """All of an idleness, as plain values."""
-    return msgspec.structs.asdict(idleness_part(idleness))

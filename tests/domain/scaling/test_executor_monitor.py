@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +33,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_monitor import Idleness
-from tests.support.scaling_play import stored_idleness
-from tests.support.stored_state import idleness_of, idleness_part
+from tests.support.state_contents import idleness_contents
 
 CONFIG = ScalingConfig(idle_timeout_ms=100, cached_idle_timeout_ms=500, shuffle_timeout_ms=1_000, shuffle_tracking=True)
 A, B = ExecutorId("a"), ExecutorId("b")
@@ -361,7 +361,7 @@ STORY: list[Stimulus] = [
 def plainly(idleness: Idleness) -> dict[str, object]:
     return {
         table: sorted(rows, key=repr) if isinstance(rows, list) and table not in ("limits", "removals") else rows
-        for table, rows in stored_idleness(idleness).items()
+        for table, rows in idleness_contents(idleness).items()
     }
 
 
@@ -380,7 +380,7 @@ def test_an_older_idleness_answers_as_before() -> None:
     then.append(plainly(marked))
     for place in sorted(range(len(versions)), key=lambda n: abs(n - len(versions) // 2)):
         assert plainly(versions[place]) == then[place]
-        assert plainly(idleness_of(idleness_part(versions[place]))) == then[place]
+        assert plainly(pickle.loads(pickle.dumps(versions[place]))) == then[place]
 
 
 def test_a_fold_that_raises_leaves_the_idleness_as_it_was() -> None:

@@ -28,7 +28,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import load as loads, manager as scaling
 from podtide.domain.scaling.load import Backlogged, Demand, Load
-from tests.support.scaling_play import stored_load
+from tests.support.state_contents import load_contents
 
 EXECUTOR = ExecutorId("1")
 
@@ -95,7 +95,7 @@ def test_late_news_begins_no_backlog(event: Stimulus) -> None:
 
 def test_a_task_of_an_unheard_of_stage_leaves_no_trace_once_it_ended() -> None:
     load = loads.fold(loads.empty(), (started(), ended()), repair_pending=True)
-    assert stored_load(load) == stored_load(loads.empty())
+    assert load_contents(load) == load_contents(loads.empty())
 
 
 # ------------------------------------------------------------------------------------------------------ the application
@@ -161,7 +161,7 @@ def test_repaired_or_not_the_running_tasks_are_the_same(events: list[Stimulus]) 
 
 def sorted_attempts(load: Load) -> dict[str, object]:
     """All there is in a load; in which order attempts are kept decides nothing."""
-    plain = stored_load(load)
+    plain = load_contents(load)
     return {**plain, "attempts": sorted(plain["attempts"], key=lambda row: row[:2])}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -25,8 +26,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import load as loads
 from podtide.domain.scaling.load import Backlogged, Demand, QueueEmptied, StageCame
-from tests.support.scaling_play import stored_load
-from tests.support.stored_state import load_of, load_part
+from tests.support.state_contents import load_contents
 
 EXECUTOR = ExecutorId("1")
 OTHER = ProfileId(1)
@@ -201,23 +201,23 @@ def test_an_older_load_answers_as_before() -> None:
     versions = [loads.empty()]
     for event in STORY:
         versions.append(loads.fold(versions[-1], [event]))
-    forward = [stored_load(loads.fold(loads.empty(), STORY[:n])) for n in range(len(STORY) + 1)]
+    forward = [load_contents(loads.fold(loads.empty(), STORY[:n])) for n in range(len(STORY) + 1)]
     # The middle first, so that it is rebuilt from a long way off, then the rest from both ends.
     for place in sorted(range(len(versions)), key=lambda n: abs(n - len(versions) // 2)):
-        plain = stored_load(versions[place])
+        plain = load_contents(versions[place])
         assert {k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in plain.items()} == {
             k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in forward[place].items()
         }
-        again = load_of(load_part(versions[place]))
+        again = pickle.loads(pickle.dumps(versions[place]))
         assert again.demand(DEFAULT_PROFILE) == versions[place].demand(DEFAULT_PROFILE)
         assert again.placement() == versions[place].placement()
 
 
 def test_a_fold_that_raises_leaves_the_load_as_it_was() -> None:
     load = loads.fold(loads.empty(), STORY[:6])
-    before, demand = stored_load(load), load.demand(DEFAULT_PROFILE)
+    before, demand = load_contents(load), load.demand(DEFAULT_PROFILE)
     unhashable: Any = TaskStart(9, [0], 0, 1, EXECUTOR)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         loads.fold(load, [*STORY[6:], unhashable])
-    assert stored_load(load) == before
+    assert load_contents(load) == before
     assert load.demand(DEFAULT_PROFILE) == demand

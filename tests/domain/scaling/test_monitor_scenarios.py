@@ -30,7 +30,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_trackers import Tracker
-from tests.support.scaling_play import stored_idleness
+from tests.support.state_contents import idleness_contents
 
 SECOND = 1_000
 IDLE, CACHED, SHUFFLE = 60 * SECOND, 120 * SECOND, 240 * SECOND
@@ -320,9 +320,9 @@ def test_m10_shuffle_data_holds_an_executor_while_a_job_may_need_it() -> None:
 def test_m11_a_cleaned_shuffle_says_nothing_under_a_shuffle_service() -> None:
     monitor = Monitor(CONFIG)  # shuffle tracking asked for and a service on: effectively off
     monitor.added("1")
-    before = stored_idleness(monitor.idleness)
+    before = idleness_contents(monitor.idleness)
     monitor.cleaned(0)
-    assert stored_idleness(monitor.idleness) == before
+    assert idleness_contents(monitor.idleness) == before
 
 
 def test_m12_a_job_holds_only_the_executors_that_ran_for_it() -> None:

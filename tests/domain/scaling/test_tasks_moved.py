@@ -29,7 +29,7 @@ from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.executor_monitor import Idleness
 from podtide.domain.scaling.load import Load, QueueEmptied
 from tests.properties.happenings import Happening, Run, configs, happenings
-from tests.support.scaling_play import stored_idleness, stored_load
+from tests.support.state_contents import idleness_contents, load_contents
 
 NAMES = tuple(map(ExecutorId, ("1", "2", "10", "driver", "unheard of")))
 CONFIG = ScalingConfig(idle_timeout_ms=1_000)
@@ -98,7 +98,7 @@ def in_sum(some: list[Work], now: Millis) -> TasksMoved:
 
 def plain(load: Load) -> dict[str, object]:
     """All of a load, whatever order its attempts came in."""
-    found = stored_load(load)
+    found = load_contents(load)
     return {**found, "attempts": sorted(map(repr, found["attempts"]))}
 
 
@@ -155,7 +155,7 @@ def possible(idleness: Idleness, some: list[Work]) -> list[Work]:
 
 def whole(idleness: Idleness) -> dict[str, object]:
     """All of an idleness, whatever order things came in."""
-    found = stored_idleness(idleness)
+    found = idleness_contents(idleness)
     return {name: sorted(map(repr, value)) if isinstance(value, list) else value for name, value in found.items()}
 
 
@@ -249,12 +249,12 @@ def test_who_is_idle(
     before: tuple[Stimulus, ...], turn: Turn, running: int, idle_start: int, timeout_at: int | None
 ) -> None:
     earlier = fleet(*before)
-    kept = stored_idleness(earlier)
+    kept = idleness_contents(earlier)
     tracker = executor_monitor.fold(earlier, [TasksMoved(50, (), (turn,))], CONFIG).tracker(NAMES[0])
     assert tracker is not None
     assert (tracker.running, tracker.idle_start) == (running, idle_start)
     assert timeout_at is None or tracker.timeout_at == timeout_at
-    assert stored_idleness(earlier) == kept
+    assert idleness_contents(earlier) == kept
 
 
 @pytest.mark.parametrize("change", [1, 0, -1])
