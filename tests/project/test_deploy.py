@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from typing import Any
 
 import pytest
@@ -132,21 +130,6 @@ def test_the_example_has_a_namespace_and_names_of_its_own() -> None:
     assert {manifest["metadata"]["namespace"] for manifest in objects} == {"spark"}
     assert all(manifest["metadata"]["name"].endswith("-nightly") for manifest in objects)
     assert one("example", "RoleBinding")["subjects"][0]["namespace"] == "spark"
-
-
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed; its kustomize is the judge here")
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_kubectl_renders_the_same(folder: str) -> None:
-    ran = subprocess.run(
-        ["kubectl", "kustomize", str(DEPLOY / "kustomize" / folder)], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    text = re.sub(r"(podtide-(?:application|spark)(?:-nightly)?)-[a-z0-9]{10}\b", r"\1", ran.stdout)
-    theirs = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in yaml.safe_load_all(text)}
-    ours = {
-        (manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in render(DEPLOY / "kustomize" / folder)
-    }
-    assert ours == theirs
 
 
 def test_the_image_is_built_from_what_there_is_and_runs_as_the_pod_does() -> None:

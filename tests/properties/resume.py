@@ -1,6 +1,6 @@
 """Goes on with interrupted runs in a process of its own. Started by ``test_stored_states`` alone.
 
-Standard input: a pickle of [(state, moment, rest of the story)]. Standard output: a pickle of
+Standard input: a pickle of [(a pickle of a state, moment, rest of the story)]. Standard output: a pickle of
 [(what was said, the state line at the end, the state at the end)].
 """
 
@@ -16,8 +16,8 @@ from tests.support import state_contents  # noqa: F401 - it teaches pickle the r
 
 def main() -> None:
     endings = []
-    for state, moment, rest in pickle.load(sys.stdin.buffer):
-        run = Run.resumed(state, moment).live(rest)
+    for stored, moment, rest in pickle.load(sys.stdin.buffer):
+        run = Run.resumed(pickle.loads(stored), moment).live(rest)
         endings.append((run.said, state_line(run.state, run.config), run.state))
     pickle.dump(endings, sys.stdout.buffer)
 

@@ -83,7 +83,7 @@ def test_a_run_goes_on_in_a_fresh_process() -> None:
     for config, story, cut in drawn():
         run = Run(config).live(story[:cut])
         said = len(run.said)
-        interrupted.append((run.state, run.moment(), story[cut:]))
+        interrupted.append((pickle.dumps(run.state), run.moment(), story[cut:]))
         run.live(story[cut:])
         expected.append((run.said[said:], state_line(run.state, config), decisive(run.state)))
     assert len(interrupted) >= STORIES
