@@ -12,6 +12,7 @@ refuses or cannot be reached (docs/formats.md).
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
@@ -49,7 +50,15 @@ from podtide.domain.protocol.pod_commands import CreateSet
 from podtide.domain.protocol.pods import STATEFULSET
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
-from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, printed
+from podtide.entrypoints.common.output import (
+    ClusterRefused,
+    Misused,
+    UnreadableInput,
+    check_streams,
+    printed,
+    refused_as,
+    usable,
+)
 from podtide.entrypoints.common.platform import kubernetes_only
 
 NO_APP_ID: Final = f"spark-{'0' * 32}"
@@ -132,8 +141,7 @@ def pod(
     Exit code 2 if Spark could not build it (the keys are named), 3 if an input cannot be read, 4 if the API server of a
     dry run refuses.
     """
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
+    check_streams()
     if (driver is None) != (driver_uid is None):
         raise Misused("--driver and --driver-uid go together: an owner has a name and a uid")
     if not executor or not all(sign.isascii() and (sign.isalnum() or sign in "-_.") for sign in executor):
@@ -161,10 +169,8 @@ def pod(
     pods = _pods(conf, facts, profiles)
     _say_notices(pods.notices)
     wish = PodRequest(executor, replicas, claims, config_map, files, profile)
-    try:
+    with refused_as(Misused, CannotBuild, prefix="Spark cannot build this: "):
         documents = _documents(pods, wish)
-    except CannotBuild as refused:
-        raise Misused(f"Spark cannot build this: {refused}") from None
     redaction = redaction_of(conf)
     shown = documents if show_secrets else [redacted(document, redaction) for document in documents]
     with printed():
@@ -181,11 +187,9 @@ def pod(
 def _conf(file: Path | None, pairs: Sequence[str]) -> SparkConf:
     layers = [from_mapping({}, "")]
     if file is not None:
-        from_file = read_properties_file(file)
-        if not is_successful(from_file):
-            raise UnreadableInput(str(from_file.failure()))
-        layers.append(from_file.unwrap().conf)
-        for remark in from_file.unwrap().remarks:
+        from_file = usable(read_properties_file(file), UnreadableInput)
+        layers.append(from_file.conf)
+        for remark in from_file.remarks:
             _warn(remark)
     given = from_arguments(pairs)
     if not is_successful(given):
@@ -199,10 +203,8 @@ def _template(conf: SparkConf, override: str | None) -> tuple[SparkConf, PodTemp
     setting = conf.setting(TEMPLATE_KEY)
     if setting is None:
         return conf, None
-    try:
+    with refused_as(UnreadableInput, PodTemplateError):
         found = read_template(setting.value)
-    except PodTemplateError as unreadable:
-        raise UnreadableInput(str(unreadable)) from None
     for remark in found.remarks:
         _warn(remark)
     return conf, found
@@ -218,10 +220,8 @@ def _conf_files(conf: SparkConf, folder: Path | None) -> ConfFiles:
         most = SIZE_MAX if size is None else parse_long(size.value.strip())
     except ValueError:
         raise Misused(f"{CONFIG_MAP_SIZE_KEY}: expected a whole number of characters") from None
-    try:
+    with refused_as(UnreadableInput, ConfDirError):
         found = read_conf_dir(folder or Path(home.value if home else "") / "conf", most)
-    except ConfDirError as unreadable:
-        raise UnreadableInput(str(unreadable)) from None
     for remark in found.remarks:
         _warn(remark)
     return found
@@ -232,10 +232,8 @@ def _profile(
 ) -> tuple[Mapping[ProfileId, ResourceProfile], Mapping[ProfileId, Mapping[str, str]], ProfileId]:
     if file is None:
         return {}, {}, DEFAULT_PROFILE
-    try:
+    with refused_as(UnreadableInput, ProfileFileError):
         found = read_profile(file)
-    except ProfileFileError as unreadable:
-        raise UnreadableInput(str(unreadable)) from None
     identifier = found.profile.id
     return {identifier: found.profile}, {identifier: found.vendors}, identifier
 
@@ -291,12 +289,10 @@ def _dry_run(
     documents: Sequence[Mapping[str, Any]], namespace: str, kubeconfig: str | None, context: str | None
 ) -> None:
     """Have an API server look at each manifest; all refusals are told."""
-    try:
+    with refused_as(Misused, ConnectionRefused):
         api = connect(kubeconfig, context)
-    except ConnectionRefused as refused:
-        raise Misused(str(refused)) from None
     refusals = []
-    try:
+    with refused_as(ClusterRefused, Unreachable), contextlib.closing(api):
         for document in documents:
             kind = document["kind"]
             name = f"{kind} {document['metadata'].get('name', '')}".strip()
@@ -315,10 +311,6 @@ def _dry_run(
                 click.echo(f"{name} would be created in {escaped(namespace)} (dry run)", err=True)
             else:
                 refusals.append(f"{name}: the API server refuses it with status {answer.status}: {message_of(answer)}")
-    except Unreachable as unreachable:
-        raise ClusterRefused(unreachable.why) from None
-    finally:
-        api.close()
     if refusals:
         raise ClusterRefused(*refusals)
 

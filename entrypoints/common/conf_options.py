@@ -6,12 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from returns.pipeline import is_successful
-
 from podtide.adapters.files.spark_conf import read_properties_file
 from podtide.adapters.text.safe import escaped
 from podtide.domain.conf.spark_conf import SparkConf, from_arguments
-from podtide.entrypoints.common.output import Misused
+from podtide.entrypoints.common.output import Misused, usable
 
 _VERSION: Final = re.compile(r"\s*v?[0-9]{1,4}\.[0-9]{1,4}")
 
@@ -27,16 +25,11 @@ def given_conf(conf: Sequence[str], properties_file: str | None, spark_version: 
     """Read what was given, and see that ``--spark-version`` is one. Raises Misused."""
     given = GivenConf([], [])
     if properties_file is not None:
-        read = read_properties_file(properties_file)
-        if not is_successful(read):
-            raise Misused(str(read.failure()))
-        given.layers.append(read.unwrap().conf)
-        given.remarks.extend(read.unwrap().remarks)
+        read = usable(read_properties_file(properties_file))
+        given.layers.append(read.conf)
+        given.remarks.extend(read.remarks)
     if conf:
-        asked = from_arguments(conf)
-        if not is_successful(asked):
-            raise Misused(*map(str, asked.failure()))
-        given.layers.append(asked.unwrap())
+        given.layers.append(usable(from_arguments(conf)))
     if spark_version is not None and not _VERSION.match(spark_version):
         raise Misused(f"--spark-version {escaped(spark_version)}: a version such as 3.5 or 4.3.0 was expected")
     return given

@@ -13,9 +13,11 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 import click
+from returns.pipeline import is_successful
+from returns.result import Result
 
 from podtide.adapters.recording.records.decision_file import DecisionFileError
 from podtide.adapters.recording.records.spool import RecordSpool
@@ -23,6 +25,8 @@ from podtide.adapters.text.safe import cause, escaped
 
 ERRORS_SHOWN: Final = 20
 ERROR_CHARS_MAX: Final = 2_000
+
+T = TypeVar("T")
 
 
 class Refusal(click.ClickException):
@@ -82,21 +86,41 @@ def silence() -> None:
 
 
 @contextlib.contextmanager
-def unreadable() -> Iterator[None]:
+def refused_as(refusal: type[Refusal], *kinds: type[Exception], prefix: str = "") -> Iterator[None]:
+    """Errors of these kinds end the run: as this refusal, in their own words, behind the prefix.
+
+    An error that holds several (``errors``) is told in a line for each.
+    """
+    try:
+        yield
+    except kinds as problem:
+        raise refusal(*(f"{prefix}{error}" for error in getattr(problem, "errors", (problem,)))) from None
+
+
+def unreadable() -> contextlib.AbstractContextManager[None]:
     """A file of decisions that cannot be read ends the run."""
-    try:
-        yield
-    except DecisionFileError as problem:
-        raise UnreadableInput(str(problem)) from None
+    return refused_as(UnreadableInput, DecisionFileError)
 
 
-@contextlib.contextmanager
-def misused() -> Iterator[None]:
+def misused() -> contextlib.AbstractContextManager[None]:
     """A file of decisions that cannot be written ends the run."""
-    try:
-        yield
-    except DecisionFileError as problem:
-        raise Misused(str(problem)) from None
+    return refused_as(Misused, DecisionFileError)
+
+
+def usable(result: Result[T, Any], refusal: type[Refusal] = Misused) -> T:
+    """The value of a result; what is wrong with it ends the run as this refusal, in a line for each error."""
+    if is_successful(result):
+        return result.unwrap()
+    failure = result.failure()
+    raise refusal(*map(str, failure if isinstance(failure, tuple) else (failure,)))
+
+
+def check_streams(*, stdin: bool = False) -> None:
+    """Refuse a standard output that is closed, and a standard input where it is to be read."""
+    if sys.stdout is None:
+        raise Misused("standard output is closed")
+    if stdin and sys.stdin is None:
+        raise UnreadableInput("standard input is closed")
 
 
 def print_document(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import click
-from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.fleet.discovery import Finder, FoundLog, ListError, paths_in
@@ -28,7 +27,16 @@ from podtide.adapters.process_pool import Work, Workers, WorkersError
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.spark_conf import from_arguments
-from podtide.entrypoints.common.output import ClusterRefused, Misused, UnreadableInput, print_object, printed
+from podtide.entrypoints.common.output import (
+    ClusterRefused,
+    Misused,
+    UnreadableInput,
+    check_streams,
+    print_object,
+    printed,
+    refused_as,
+    usable,
+)
 from podtide.entrypoints.fleet.options import TermError, limit_seconds, memory_bytes
 from podtide.entrypoints.fleet.run import Answers, Engine, SurveyTally, SurveyTerms, survey
 from podtide.entrypoints.fleet.work import SEEDS, WITHIN, Assess, FleetOptions
@@ -132,8 +140,7 @@ def run_fleet(asked: FleetRequest, options: FleetOptions, engine: Engine, assess
     ``assess``: what is done for a log (``fleet.assess.assess``), found by workers by its name in its module.
     """
     work = _assess() if assess is None else assess
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
+    check_streams()
     if not asked.logs and asked.listed is None:
         raise click.UsageError("no LOG is given: expected files, folders, patterns or URLs, or --from FILE")
     if asked.listed == LIST and LIST in asked.logs:
@@ -141,17 +148,18 @@ def run_fleet(asked: FleetRequest, options: FleetOptions, engine: Engine, assess
     out = asked.terms.out
     tally = SurveyTally()
     try:
-        check_table(out)
-        with FleetProgress(sys.stderr, plain=asked.plain) as progress, _goes_on(tally, out):
-            document = survey(lambda finder: _find(asked, finder), options, asked.terms, engine, progress, tally, work)
-    except (TableError, JournalError, WorkersError) as refused:
-        raise Misused(str(refused)) from None
+        with (
+            refused_as(Misused, TableError, JournalError, WorkersError),
+            refused_as(ClusterRefused, SparkEngineError),
+            refused_as(UnreadableInput, LogError, ListError),
+        ):
+            check_table(out)
+            with FleetProgress(sys.stderr, plain=asked.plain) as progress, _goes_on(tally, out):
+                document = survey(
+                    lambda finder: _find(asked, finder), options, asked.terms, engine, progress, tally, work
+                )
     except sqlite3.Error as refused:
         raise Misused(f"temporary files cannot be written: {cause(refused)}") from None
-    except SparkEngineError as refused:
-        raise ClusterRefused(str(refused)) from None
-    except (LogError, ListError) as refused:
-        raise UnreadableInput(str(refused)) from None
     if document is None:
         looked = f" ({count(tally.passed_over, 'file')} passed over)" if tally.passed_over else ""
         raise UnreadableInput(f"no log was found{looked}")
@@ -226,12 +234,10 @@ def _opened(name: str) -> BinaryIO:
 def _options(given: dict[str, Any]) -> FleetOptions:
     """What is asked about every log. Raises Misused."""
     wishes = VariantWishes(given["sets"], given["variants"], given["statics"])
-    try:
+    with refused_as(Misused, VariantError, SideError):
         variants = variants_of(wishes) or None
         for variant in variants or ():
             check(f"variant {escaped(variant.name)}", variant.changes)
-    except (VariantError, SideError) as wrong:
-        raise Misused(str(wrong)) from None
     prices = given_prices(given["price"])
     if variants is not None and given["tune"] is not None:
         raise click.UsageError("--tune searches by itself; it cannot be given with --set, --variant or --static")
@@ -251,12 +257,10 @@ def _engine(given: dict[str, Any]) -> tuple[Engine, tuple[object, ...]]:
             kind = "spark" if name == "--spark-conf" else "local"
             raise click.UsageError(f"{name} belongs to --engine {kind}")
     jobs = given["jobs"] or processors()
-    try:
+    with refused_as(Misused, TermError):
         limit = limit_seconds(given["limit"])
         # An executor's memory is Spark's to know: there is a bound only where somebody gives one.
         memory = memory_bytes(given["memory"], jobs) if given["memory"] is not None or not spark else None
-    except TermError as wrong_term:
-        raise Misused(str(wrong_term)) from None
     if not spark:
 
         def local(work: Work) -> Answers:
@@ -265,10 +269,7 @@ def _engine(given: dict[str, Any]) -> tuple[Engine, tuple[object, ...]]:
         return local, (limit, memory)
     conf: dict[str, str] = {}
     if given["spark_conf"]:
-        read = from_arguments(given["spark_conf"])
-        if not is_successful(read):
-            raise Misused(*map(str, read.failure()))
-        conf = {key: setting.value for key, setting in read.unwrap().settings.items()}
+        conf = {key: setting.value for key, setting in usable(from_arguments(given["spark_conf"])).settings.items()}
 
     def cluster(work: Work) -> Answers:
         return SparkWorkers(work, conf=conf, limit_s=limit, memory_bytes=memory)

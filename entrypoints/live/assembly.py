@@ -41,7 +41,7 @@ from podtide.domain.live.headless import HeadlessConfig
 from podtide.domain.live.shadow import Difference, Same, ShadowConfig
 from podtide.domain.protocol.pods import PodNumber
 from podtide.entrypoints.common.app_config import AppSettings
-from podtide.entrypoints.common.output import ClusterRefused, Misused
+from podtide.entrypoints.common.output import ClusterRefused, Misused, refused_as
 from podtide.entrypoints.live.audience import Audience
 from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
 from podtide.entrypoints.live.control import RunControl
@@ -118,10 +118,8 @@ class LiveSystem:
 
 def connected(options: RunOptions, clock: SystemClock, audience: LateAudience, resources: ExitStack) -> KubernetesApi:
     """The API server of the options, closed by ``resources``. Raises Misused."""
-    try:
+    with refused_as(Misused, ConnectionRefused):
         api = connect(options.kubeconfig, options.context, clock=clock, watcher=audience.seen)
-    except ConnectionRefused as refused:
-        raise Misused(str(refused)) from None
     resources.callback(api.close)
     return api
 
@@ -152,13 +150,11 @@ def target_source(
     options: RunOptions, hear: Hear, clock: SystemClock, audience: LateAudience, control: RunControl
 ) -> TargetSource | None:
     """Who says how many executors there are to be; None: the driver, or the pods. Raises Misused."""
-    try:
+    with refused_as(Misused, TargetError):
         if options.target is not None:
             return NumberSource(options.target, hear)
         if options.schedule is not None:
             return ScheduleSource(read_schedule(options.schedule), hear, clock, audience.notify)
-    except TargetError as problem:
-        raise Misused(str(problem)) from None
     if not options.lines:
         return None
     if sys.stdin is None:
@@ -310,10 +306,8 @@ def _manifests(
     options: RunOptions, settings: AppSettings, api: ApiClient, namespace: str, clock: SystemClock
 ) -> LiveManifests:
     name = settings.config.kubernetes.allocation.driver_pod
-    try:
+    with refused_as(ClusterRefused, DriverPodRefused):
         driver = None if name is None else driver_pod(api, namespace, name)
-    except DriverPodRefused as refused:
-        raise ClusterRefused(str(refused)) from None
     return live_manifests(settings, driver, options.conf_dir, clock)
 
 

@@ -19,7 +19,7 @@ from podtide.adapters.views.live.terminal import LiveTerminal
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.conf.redaction import Redaction
 from podtide.entrypoints.common.app_loop import Observer
-from podtide.entrypoints.common.output import Misused, silence
+from podtide.entrypoints.common.output import Misused, refused_as, silence
 from podtide.entrypoints.live.options import RunOptions
 
 
@@ -64,11 +64,9 @@ def gather(
     ``stop`` ends the run: it is called when a run that does nothing but print has lost its reader.
     """
     if options.metrics_port is not None:
-        try:
+        with refused_as(Misused, CannotServe, MetricsMissing):
             metrics = LiveMetrics(tracker.snapshot)
             server = LiveHttp(tracker.snapshot, metrics, port=options.metrics_port, address=options.metrics_address)
-        except (CannotServe, MetricsMissing) as problem:
-            raise Misused(str(problem)) from None
         resources.enter_context(server)
     if options.view:
         resources.enter_context(LiveTerminal(tracker, sys.stdout))

@@ -17,7 +17,7 @@ import click
 
 from podtide.domain.base.units import Millis
 from podtide.entrypoints.common.app_config import FIXES
-from podtide.entrypoints.common.output import Misused
+from podtide.entrypoints.common.output import check_streams
 from podtide.entrypoints.live.options import ACT, SHADOW, RunOptions
 
 NAMESPACE_MAX: Final = 63
@@ -172,8 +172,7 @@ def run(
         raise click.UsageError("--lease: expected at least 2s, or every hiccup would end the lease.")
     if record == "-":
         raise click.UsageError("--record writes to a file: a live recording is gone on with after a crash.")
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
+    check_streams()
     on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
     options = RunOptions(
         app_id, namespace, kubeconfig, context, properties_file, conf, acting, target, schedule, lines, driver,

@@ -23,7 +23,7 @@ from podtide.domain.conf.spark_conf import SparkConf, from_mapping, layered
 from podtide.domain.protocol.allocation_policies import Policies
 from podtide.entrypoints.common.app_config import AppSettings, app_settings
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.output import Misused
+from podtide.entrypoints.common.output import Misused, refused_as
 from podtide.entrypoints.common.platform import kubernetes_only
 
 ASSUMED: Final = "assumed: a live run"
@@ -149,7 +149,5 @@ def live_settings(
             asked[INSTANCES_KEY] = str(target or 0)
     conf = layered(from_mapping(assumed, ASSUMED), said, from_mapping(asked, ASKED))
     kubernetes_only(conf, NO_LIVE_YARN)
-    try:
+    with refused_as(Misused, SettingsError):
         return app_settings(conf, policies)
-    except SettingsError as refused:
-        raise Misused(*(str(error) for error in refused.errors)) from None

@@ -24,7 +24,7 @@ from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.resource_profiles import from_added
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
-from podtide.entrypoints.common.output import ClusterRefused, Misused
+from podtide.entrypoints.common.output import ClusterRefused, Misused, refused_as
 from podtide.entrypoints.live.audience import Audience
 from podtide.entrypoints.live.loop import Hear
 from podtide.entrypoints.live.manifests import LiveManifests
@@ -51,14 +51,11 @@ class DriverLink:
         self.manifests: LiveManifests | None = None
         self.hidden: list[str] = []
         self._hear = hear
-        try:
+        prefix = f"--driver {url}: "
+        with refused_as(Misused, DriverRefused, prefix=prefix), refused_as(ClusterRefused, DriverSilent, prefix=prefix):
             get = DriverHttp(url, _access(options, ANSWER_TIMEOUT_S), clock, os.environ)
             patient = DriverHttp(url, _access(options, CONF_TIMEOUT_S), clock, os.environ)
             self.conf = self._ask_conf(patient, options.app_id, clock, audience)
-        except DriverRefused as refused:
-            raise Misused(f"--driver {url}: {refused}") from None
-        except DriverSilent as problem:
-            raise ClusterRefused(f"--driver {url}: {problem}") from None
         self.sensor = DriverSensor(
             get, options.app_id, self._heard, clock, audience.notify, DriverSettings(), random.random
         )

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from returns.pipeline import is_successful
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient, Unreachable
@@ -31,7 +30,7 @@ from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateS
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.resource_profiles import ResourceProfile
 from podtide.entrypoints.common.app_config import AppSettings
-from podtide.entrypoints.common.output import Misused, UnreadableInput
+from podtide.entrypoints.common.output import UnreadableInput, refused_as, usable
 
 TEMPLATE_KEY: Final = "spark.kubernetes.executor.podTemplateFile"
 USER_KEY: Final = "spark.kubernetes.driverEnv.SPARK_USER"
@@ -146,12 +145,10 @@ def live_manifests(
     conf, config = settings.conf, settings.config.kubernetes
     app_id = config.backend.app_id
     conf = as_driver_has_it(conf, app_id, config.allocation.pod_name_prefix)
-    try:
+    with refused_as(UnreadableInput, ConfDirError, PodTemplateError):
         files = {} if conf_dir is None else read_conf_dir(conf_dir).texts
         location = conf.setting(TEMPLATE_KEY)
         template = None if location is None else read_template(location.value).tree
-    except (ConfDirError, PodTemplateError) as problem:
-        raise UnreadableInput(str(problem)) from None
     # The same again after a restart: what is made of the application's id needs nobody's memory.
     mark = uuid.uuid5(uuid.NAMESPACE_OID, app_id)
     user = conf.setting(USER_KEY)
@@ -166,10 +163,8 @@ def live_manifests(
         config.allocation.pod_name_prefix,
     )
     profiles: dict[ProfileId, ResourceProfile] = {}
-    built = executor_pods(conf, facts, profiles)
-    if not is_successful(built):
-        raise Misused(*(str(error) for error in built.failure()))
-    return LiveManifests(ExecutorManifests(built.unwrap(), files, clock.now), profiles)
+    pods = usable(executor_pods(conf, facts, profiles))
+    return LiveManifests(ExecutorManifests(pods, files, clock.now), profiles)
 
 
 def _user() -> str:

@@ -32,7 +32,7 @@ from podtide.domain.protocol.allocation_policies import Policies
 from podtide.entrypoints.common.app_config import AppSettings, policies_with
 from podtide.entrypoints.common.app_loop import AppLoop, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.output import ClusterRefused, Misused
+from podtide.entrypoints.common.output import ClusterRefused, Misused, refused_as
 from podtide.entrypoints.common.platform import kubernetes_only
 from podtide.entrypoints.live.assembly import LateAudience, LiveSystem, assemble, connected, taken_lease, target_source
 from podtide.entrypoints.live.audience import Audience, gather
@@ -51,18 +51,19 @@ INTERRUPTED: Final = 130
 def run_live(options: RunOptions) -> int:
     """Run until the end; returns the exit code. Raises a Refusal, before anything was begun or when the run failed."""
     try:
-        with ExitStack() as resources:
+        with (
+            refused_as(Misused, RecordingError),
+            refused_as(ClusterRefused, Stuck, prefix="the run makes no progress: "),
+            ExitStack() as resources,
+        ):
             return _run(options, resources)
     except NotTheSame as other:
         raise Misused(f"{other}; choose another file for --record, or say --overwrite") from None
-    except RecordingError as problem:
-        raise Misused(str(problem)) from None
-    except Stuck as stuck:
-        raise ClusterRefused(f"the run makes no progress: {stuck}") from None
 
 
 def _run(options: RunOptions, resources: ExitStack) -> int:
-    policies = _policies(options)
+    with refused_as(Misused, ValueError):
+        policies = policies_with(options.fixes)
     control = RunControl()
     system = _started(options, policies, control, resources)
     begun = begin(system, policies, resources)
@@ -75,13 +76,6 @@ def _run(options: RunOptions, resources: ExitStack) -> int:
         system.environment.apply(command, loop.now)
     system.start_sources()
     return _decide(system, loop)
-
-
-def _policies(options: RunOptions) -> Policies:
-    try:
-        return policies_with(options.fixes)
-    except ValueError as unknown:
-        raise Misused(str(unknown)) from None
 
 
 def _started(options: RunOptions, policies: Policies, control: RunControl, resources: ExitStack) -> LiveSystem:

@@ -25,7 +25,7 @@ from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
-from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed
+from podtide.entrypoints.common.output import ClusterRefused, Misused, print_object, printed, refused_as
 
 CLAIMS: Final = "persistentvolumeclaims"
 WORDS: Final = {
@@ -118,10 +118,8 @@ def stop(
     needs --force. Exit code 2 then, 4 if the cluster refuses or something is left at the time-out.
     """
     chosen = (*kinds, *((CLAIMS,) if claims else ()), *((DRIVERS,) if driver else ()))
-    try:
+    with refused_as(Misused, ConnectionRefused):
         api = connect(kubeconfig, context_name)
-    except ConnectionRefused as refusal:
-        raise Misused(str(refusal)) from None
     place = namespace or api.namespace
     if place is None:
         raise Misused("which namespace? The context names none; say --namespace")

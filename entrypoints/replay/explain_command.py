@@ -27,7 +27,7 @@ from podtide.adapters.views.explain.executor import ExecutorHistory
 from podtide.adapters.views.explain.moment import MomentHistory
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import EngineState
-from podtide.entrypoints.common.output import Misused, UnreadableInput, print_object, printed
+from podtide.entrypoints.common.output import Misused, UnreadableInput, check_streams, print_object, printed, refused_as
 from podtide.entrypoints.replay.overrides import ReplayTerms, ReplayWishes
 from podtide.entrypoints.replay.recording import settled_terms
 from podtide.entrypoints.replay.redecide import Redecider
@@ -71,17 +71,11 @@ def explain(recording: str, executor: str | None, at: str | None, policies: tupl
         raise click.UsageError("Give one of --executor and --at.")
     if executor is not None and not 0 < len(executor) <= _ID_MAX:
         raise click.UsageError("--executor takes the id of an executor, such as 17.")
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
-    if sys.stdin is None and recording == "-":
-        raise UnreadableInput("standard input is closed")
-    try:
-        with contextlib.closing(Recording(recording)) as opened:
-            terms = settled_terms(opened, ReplayWishes(policies=policies))
-            telling = _Telling(opened, terms)
-            document = telling.executor(executor) if executor is not None else telling.moment(str(at))
-    except RecordingError as refused:
-        raise UnreadableInput(str(refused)) from None
+    check_streams(stdin=recording == "-")
+    with refused_as(UnreadableInput, RecordingError), contextlib.closing(Recording(recording)) as opened:
+        terms = settled_terms(opened, ReplayWishes(policies=policies))
+        telling = _Telling(opened, terms)
+        document = telling.executor(executor) if executor is not None else telling.moment(str(at))
     with printed():
         _print(document, as_json=as_json)
         sys.stdout.flush()

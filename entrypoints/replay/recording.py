@@ -49,6 +49,7 @@ from podtide.entrypoints.common.output import (
     print_document,
     print_object,
     printed,
+    refused_as,
     silence,
     unreadable,
 )
@@ -108,11 +109,8 @@ def replay_recording(options: RecordingOptions) -> int:
 def settled_terms(recording: Recording, wishes: ReplayWishes) -> ReplayTerms:
     """The terms for a recording, or why they cannot be used. Raises Misused."""
     try:
-        return terms_of(recording.header, wishes)
-    except SettingsError as refused:
-        raise Misused(*(str(error) for error in refused.errors)) from None
-    except TermsError as refused:
-        raise Misused(str(refused)) from None
+        with refused_as(Misused, SettingsError, TermsError):
+            return terms_of(recording.header, wishes)
     except UnknownPolicy as unknown:
         hint = f"; --policy {unknown.choice}=MODULE:NAME gives it" if unknown.choice in CHOICES else ""
         raise Misused(f"{recording.name}: {unknown}{hint}") from None
@@ -171,13 +169,10 @@ class _Run:
         rerun = Redecision(
             recording, self.terms, self._observers, remarks=self.said is not None, stop_at_divergence=options.check
         )
-        try:
-            with unreadable():
-                rerun.run()
-                if self.expectation is not None:
-                    self.expectation.finish()
-        except Stuck as stuck:
-            raise Misused(f"decided under these settings, time stands still: {stuck}") from None
+        with unreadable(), refused_as(Misused, Stuck, prefix="decided under these settings, time stands still: "):
+            rerun.run()
+            if self.expectation is not None:
+                self.expectation.finish()
         if not rerun.recorded_steps:
             raise UnreadableInput(f"{recording.name}: no step is recorded; there is nothing to decide")
         self.stats.finish(rerun.last)

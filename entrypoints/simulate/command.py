@@ -45,7 +45,7 @@ from podtide.entrypoints.common.app_config import FIXES, OF_PODS, AppSettings, a
 from podtide.entrypoints.common.app_loop import Observer, Stuck
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.output import Misused, UnreadableInput, printed
+from podtide.entrypoints.common.output import Misused, UnreadableInput, check_streams, printed, refused_as
 from podtide.entrypoints.common.platform import MASTER_KEY, YARN, of_no_side, on_yarn, side_name
 from podtide.entrypoints.simulate.driver_scripts import ScriptError, WorkloadScript
 from podtide.entrypoints.simulate.run import AnyDescription, Script, Setup, Simulation
@@ -133,22 +133,17 @@ def simulate(
         raise click.UsageError("--json and another output both write to standard output; choose one.")
     if spark_log is not None and record is not None and _same(spark_log, record):
         raise click.UsageError("--spark-log and --record name the same file; choose two.")
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
-    try:
-        with contextlib.ExitStack() as resources:
-            run = _Run(resources, seed, until, fixes)
-            run.prepare(targets, workload, cluster, given_conf(conf, properties_file).layers)
-            run.observe(record, overwrite, spark_log)
-            run.go()
-    except (FileError, ScriptError) as unreadable:
-        raise UnreadableInput(str(unreadable)) from None
-    except (RecordingError, DecisionFileError) as unwritable:
-        raise Misused(str(unwritable)) from None
-    except SettingsError as refused:
-        raise Misused(*(str(error) for error in refused.errors)) from None
-    except Stuck as stuck:
-        raise Misused(f"the simulation makes no progress: {stuck}") from None
+    check_streams()
+    with (
+        refused_as(UnreadableInput, FileError, ScriptError),
+        refused_as(Misused, RecordingError, DecisionFileError, SettingsError),
+        refused_as(Misused, Stuck, prefix="the simulation makes no progress: "),
+        contextlib.ExitStack() as resources,
+    ):
+        run = _Run(resources, seed, until, fixes)
+        run.prepare(targets, workload, cluster, given_conf(conf, properties_file).layers)
+        run.observe(record, overwrite, spark_log)
+        run.go()
     with printed():  # the files are whole by now, whoever reads this
         run.tell(as_json, quiet=STDOUT in (spark_log, record))
     return 0
@@ -203,10 +198,8 @@ class _Run:
         self.resources = resources
         self.given_seed = seed
         self.until = until
-        try:
+        with refused_as(Misused, ValueError):
             self.policies = policies_with(fixes)
-        except ValueError as unknown:
-            raise Misused(str(unknown)) from None
         self.all_fixes = "all" in fixes
         self.fixes = sorted(FIXES if "all" in fixes else set(fixes))
         self.notes: list[str] = []
@@ -220,10 +213,8 @@ class _Run:
         self.seed = self.description.seed if self.given_seed is None else self.given_seed
         wanted: Workload = Targets()
         if targets is not None:
-            try:
+            with refused_as(Misused, FileError):
                 wanted = read_targets(targets, "--targets")
-            except FileError as unreadable:
-                raise Misused(str(unreadable)) from None
         elif workload is not None:
             wanted = read_workload(Path(workload))
         assumed = {"spark.app.id": "simulated", "spark.app.name": "simulated"}

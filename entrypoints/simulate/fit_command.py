@@ -27,7 +27,7 @@ from podtide.domain.fakes.yarn import fit as yarn_fitting
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
-from podtide.entrypoints.common.output import Misused, UnreadableInput, misused, printed
+from podtide.entrypoints.common.output import Misused, UnreadableInput, check_streams, misused, printed, refused_as
 from podtide.entrypoints.common.platform import on_yarn
 
 _OBSERVED_ON_YARN: Final[tuple[type[Any], ...]] = get_args(yarn_fitting.Observation)
@@ -44,21 +44,18 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     RECORDING is what --record wrote, of an application on Kubernetes or on YARN. The file can be given to podtide simulate
     --cluster as it is, or changed. Exit code 2 if the file cannot be written, 3 if the recording cannot be read.
     """
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
+    check_streams()
     if out != STDOUT and Path(out).is_file() and not overwrite:
         raise Misused(
             f"{display(out)}: exists already; choose another name, or say that it may be replaced (--overwrite)"
         )
-    try:
-        with Recording(recording, stdin=None if sys.stdin is None else sys.stdin.buffer) as opened:
-            if on_yarn(opened.header.spark_conf()):
-                text_under = partial(_written, _yarn(opened))
-            else:
-                text_under = partial(write_fitted, fitting.fit(_observed(opened)))
-            name, cut = opened.name, opened.cut
-    except LogError as unreadable:
-        raise UnreadableInput(str(unreadable)) from None
+    stdin = None if sys.stdin is None else sys.stdin.buffer
+    with refused_as(UnreadableInput, LogError), Recording(recording, stdin=stdin) as opened:
+        if on_yarn(opened.header.spark_conf()):
+            text_under = partial(_written, _yarn(opened))
+        else:
+            text_under = partial(write_fitted, fitting.fit(_observed(opened)))
+        name, cut = opened.name, opened.cut
     heading = f"Fitted by podtide fit from {display(name)}."
     if cut:
         heading += "\nThe recording ends in the middle; all whole steps of it count."

@@ -32,21 +32,18 @@ from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, VariantAnswer
 from podtide.entrypoints.common.app_config import MASTER
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
-from podtide.entrypoints.common.output import Misused, ModelRefused, UnreadableInput, print_object, printed
-from podtide.entrypoints.whatif.logs import shown_error
-from podtide.entrypoints.whatif.options import (
-    bounded,
-    check_report,
-    clustered,
-    given_cluster,
-    given_prices,
-    in_json,
-    known_better,
-    priced,
-    reported,
-    seeded,
-    write_report,
+from podtide.entrypoints.common.output import (
+    Misused,
+    ModelRefused,
+    UnreadableInput,
+    check_streams,
+    print_object,
+    printed,
+    refused_as,
+    usable,
 )
+from podtide.entrypoints.whatif import options as common_options
+from podtide.entrypoints.whatif.logs import shown_error
 from podtide.entrypoints.whatif.progress import Loaded, load
 from podtide.entrypoints.whatif.recorded_log import NothingToRun
 from podtide.entrypoints.whatif.run import RerunFunction, answered, planned, refusal, study
@@ -106,13 +103,13 @@ class WhatIfOptions:
 )
 @click.option("--quota", metavar="N", help="The cluster gives no more than N executors: the variant faults.")
 @click.option("--kubernetes", is_flag=True, help="Run every variant on Kubernetes, whatever the log ran on.")
-@clustered
-@priced
-@seeded(SEEDS, SEEDS_MAX, "Runs of each variant.")
-@bounded("Refuse (exit code 5) when the log's own config, run again, is further off than this.")
-@known_better("the log's", "What the log's own config really was; for all variants.")
-@in_json
-@reported
+@common_options.clustered
+@common_options.priced
+@common_options.seeded(SEEDS, SEEDS_MAX, "Runs of each variant.")
+@common_options.bounded("Refuse (exit code 5) when the log's own config, run again, is further off than this.")
+@common_options.known_better("the log's", "What the log's own config really was; for all variants.")
+@common_options.in_json
+@common_options.reported
 def whatif(
     log: str,
     sets: tuple[str, ...],
@@ -152,21 +149,16 @@ def whatif(
 
 def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads the log and what runs it again. Raises Refusal."""
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
-    if sys.stdin is None and options.log == "-":
-        raise UnreadableInput("standard input is closed")
+    check_streams(stdin=options.log == STDOUT)
     if options.as_json and options.report == STDOUT:
         raise Misused("--json and --report - both write to standard output; choose one")
     asked = _Asked(options)
-    try:
+    with (
+        refused_as(ModelRefused, NothingToRun, prefix=f"{display(options.log)}: "),
+        refused_as(UnreadableInput, LogError),
+        refused_as(Misused, SettingsError),
+    ):
         loaded = read(options.log, asked.overrides, options.spark_version)
-    except NothingToRun as nothing:
-        raise ModelRefused(f"{display(options.log)}: {nothing}") from None
-    except LogError as refused:
-        raise UnreadableInput(str(refused)) from None
-    except SettingsError as refused:
-        raise Misused(*map(str, refused.errors)) from None
     found = _answer(options, asked, loaded, rerun)
     if options.as_json:
         with printed():
@@ -181,7 +173,7 @@ def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run
             WhatIfView(Page(sys.stdout), found).report()
             sys.stdout.flush()
     if options.report is not None:  # last: a disk that is full costs the page, not the answer
-        write_report(found, options.report)
+        common_options.write_report(found, options.report)
     return 0
 
 
@@ -195,15 +187,13 @@ class _Asked:
                 wishes.sets, wishes.variants, wishes.statics, wishes.spot_rate, wishes.slow_start, wishes.quota,
                 {"spark.master": MASTER},
             )  # fmt: skip
-        try:
+        with refused_as(Misused, VariantError):
             self.variants: tuple[Variant, ...] = variants_of(wishes)
-        except VariantError as wrong:
-            raise Misused(str(wrong)) from None
-        self.prices = given_prices(options.price)
+        self.prices = common_options.given_prices(options.price)
         if options.kubernetes and not self.variants:
             self.variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
-        self.cluster = given_cluster(options.cluster)
-        check_report(options.report)
+        self.cluster = common_options.given_cluster(options.cluster)
+        common_options.check_report(options.report)
         given = given_conf(options.conf, options.properties_file, options.spark_version)
         self.overrides: list[SparkConf] = given.layers
         self.remarks: list[str] = given.remarks
@@ -212,10 +202,7 @@ class _Asked:
 def _answer(options: WhatIfOptions, asked: _Asked, loaded: Loaded, rerun: RerunFunction) -> Document:
     """The document. Raises Misused for variants that cannot be, ModelRefused where there is nothing to run."""
     application = loaded.application
-    settled = recorded_conf(application, asked.overrides, options.spark_version)
-    if not is_successful(settled):
-        raise Misused(*map(str, settled.failure()))
-    conf = settled.unwrap().conf
+    conf = usable(recorded_conf(application, asked.overrides, options.spark_version)).conf
     wrong: list[str] = []
     masters = [conf.master]
     for variant in asked.variants:

@@ -25,11 +25,11 @@ from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.comparison import Metric
 from podtide.domain.whatif.gates import GATES_MAX, Gate, GateError, parse
 from podtide.domain.whatif.summary import MAX_ERROR
-from podtide.entrypoints.common.output import Misused, print_object, printed
+from podtide.entrypoints.common.output import Misused, check_streams, print_object, printed, refused_as
+from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.diff import Differ, compare
 from podtide.entrypoints.whatif.diff_sides import RECORDED, ConfigSide, SideError, side_of
 from podtide.entrypoints.whatif.logs import Ground, Read, read_log
-from podtide.entrypoints.whatif.options import bounded, clustered, given_cluster, given_prices, in_json, priced, seeded
 from podtide.entrypoints.whatif.run import RerunFunction
 from podtide.entrypoints.whatif.workers import PROCESSES_MAX, processors
 
@@ -84,15 +84,15 @@ class DiffOptions:
     metavar="GATE",
     help="End with exit code 1 if so, such as 'cost>+2%', 'runtime>+30s', 'any(executor_seconds)>+10%'; may be repeated.",
 )
-@priced
-@clustered
-@seeded(SEEDS, SEEDS_MAX, "Runs of each side, with other luck each.")
-@bounded("Refuse a log when its own config, run again, is further off than this.")
+@common_options.priced
+@common_options.clustered
+@common_options.seeded(SEEDS, SEEDS_MAX, "Runs of each side, with other luck each.")
+@common_options.bounded("Refuse a log when its own config, run again, is further off than this.")
 @click.option("--skip-bad", is_flag=True, help="Logs that cannot be read or are refused do not change the exit code.")
 @click.option(
     "--processes", type=click.IntRange(1, PROCESSES_MAX), metavar="N", help="Logs worked on at once (one a processor)."
 )
-@in_json
+@common_options.in_json
 def diff(logs: tuple[str, ...], **given: Any) -> int:
     """What a change of config does to each application of the event logs LOG.
 
@@ -111,18 +111,15 @@ def diff(logs: tuple[str, ...], **given: Any) -> int:
 def run(options: DiffOptions, *, read: Read = read_log, rerun: RerunFunction = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads a log and what runs it again (both found by their names, for other
     processes). Raises Refusal."""
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
+    check_streams()
     differ, gates, notes = _asked(options, read, rerun)
     processes = processors() if options.processes is None else options.processes
     with CountProgress(sys.stderr) as progress:
         total = count(len(options.logs), "log")
-        try:
+        with refused_as(Misused, WorkersError):
             rows = compare(
                 differ, options.logs, processes, progress=lambda done: progress.show(f"comparing  {done:,} of {total}")
             )
-        except WorkersError as problem:
-            raise Misused(str(problem)) from None
     sides = [_entry(side) for side in (differ.base, differ.candidate)]
     found = document(rows, sides[0], sides[1], gates, differ.prices, options.seeds, options.max_error, notes)
     with printed():
@@ -161,20 +158,19 @@ def _asked(options: DiffOptions, read: Read, rerun: RerunFunction) -> tuple[Diff
         raise Misused("standard input (-) can only be the one log")
     if len(options.gates) > GATES_MAX:
         raise Misused(f"{len(options.gates)} gates: expected at most {GATES_MAX}")
-    try:
+    with refused_as(Misused, SideError):
         base, candidate = side_of("base", options.base), side_of("candidate", options.candidate)
-        prices = given_prices(options.price)
+    prices = common_options.given_prices(options.price)
+    with refused_as(Misused, GateError, prefix="--fail-if "):
         gates = [parse(gate) for gate in options.gates]
-    except SideError as wrong:
-        raise Misused(str(wrong)) from None
-    except GateError as wrong:
-        raise Misused(f"--fail-if {wrong}") from None
     costly = next((gate.text for gate in gates if gate.metric is Metric.COST), None)
     if prices is None and costly is not None:
         raise Misused(f"--fail-if {costly!r} asks for money: expected --price")
     if base.as_recorded and candidate.as_recorded:
         raise Misused("--candidate: expected another config than the base's, which is the recorded one")
-    ground = Ground(cluster=given_cluster(options.cluster), seeds=options.seeds, max_error=options.max_error)
+    ground = Ground(
+        cluster=common_options.given_cluster(options.cluster), seeds=options.seeds, max_error=options.max_error
+    )
     return Differ(base, candidate, ground, prices, read, rerun), gates, [*base.remarks, *candidate.remarks]
 
 

@@ -22,7 +22,7 @@ from podtide.adapters.views.whatif.model import Document
 from podtide.domain.rerun.plan import AnyCluster
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
-from podtide.entrypoints.common.output import Misused, UnreadableInput, misused
+from podtide.entrypoints.common.output import Misused, UnreadableInput, misused, refused_as
 
 ERROR_MAX: Final = 100.0
 
@@ -111,18 +111,14 @@ def reported(command: Command) -> Command:
 
 def given_prices(text: str | None) -> Prices | None:
     """The prices of ``--price``, if it is given. Raises Misused."""
-    try:
+    with refused_as(Misused, PriceError):
         return None if text is None else prices_of(text)
-    except PriceError as wrong:
-        raise Misused(str(wrong)) from None
 
 
 def given_cluster(path: str | None) -> AnyCluster | None:
     """The cluster of ``--cluster``, if it is given. Raises UnreadableInput."""
-    try:
+    with refused_as(UnreadableInput, FileError):
         return None if path is None else read_cluster(Path(path))
-    except FileError as wrong:
-        raise UnreadableInput(str(wrong)) from None
 
 
 def check_report(path: str | None) -> None:

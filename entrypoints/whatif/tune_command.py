@@ -29,7 +29,17 @@ from podtide.domain.whatif.search.defaults import default_space, footing
 from podtide.domain.whatif.search.space import AS_RAN, Space
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.output import Misused, ModelRefused, Refusal, UnreadableInput, print_object, printed
+from podtide.entrypoints.common.output import (
+    Misused,
+    ModelRefused,
+    Refusal,
+    UnreadableInput,
+    check_streams,
+    print_object,
+    printed,
+    refused_as,
+)
+from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.logs import (
     Ground,
     LogFault,
@@ -39,19 +49,6 @@ from podtide.entrypoints.whatif.logs import (
     UsableLog,
     read_log,
     studied,
-)
-from podtide.entrypoints.whatif.options import (
-    bounded,
-    check_report,
-    clustered,
-    given_cluster,
-    given_prices,
-    in_json,
-    known_better,
-    priced,
-    reported,
-    seeded,
-    write_report,
 )
 from podtide.entrypoints.whatif.tune import (
     BUDGET,
@@ -143,22 +140,22 @@ def percent_of(context: click.Context, option: click.Parameter, value: str) -> f
     metavar="N",
     help="Configs to consider.",
 )
-@seeded(SEEDS, SEEDS_MAX, "Runs, with other luck each, that an answer has to stand.")
+@common_options.seeded(SEEDS, SEEDS_MAX, "Runs, with other luck each, that an answer has to stand.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="The seed of the search itself."
 )
-@priced
-@clustered
-@bounded("Leave a log out when its own config, run again, is further off than this.")
-@known_better("the logs'", "What the logs' own config really was.")
+@common_options.priced
+@common_options.clustered
+@common_options.bounded("Leave a log out when its own config, run again, is further off than this.")
+@common_options.known_better("the logs'", "What the logs' own config really was.")
 @click.option(
     "--processes",
     type=click.IntRange(1, PROCESSES_MAX),
     metavar="N",
     help="Processes that simulate (as many as there are processors, where that pays).",
 )
-@in_json
-@reported
+@common_options.in_json
+@common_options.reported
 def tune(logs: tuple[str, ...], **given: Any) -> int:
     """Search for better settings for the application of the event logs LOG, over all of its runs at once.
 
@@ -175,8 +172,7 @@ def tune(logs: tuple[str, ...], **given: Any) -> int:
 
 def run(options: TuneOptions, *, read: Read = read_log, rerun: LimitedRerun = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads a log and what runs it again. Raises Refusal."""
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
+    check_streams()
     if len(options.logs) > LOGS_MAX:
         raise Misused(f"{len(options.logs):,} logs: expected at most {LOGS_MAX:,}; podtide fleet is for more")
     if options.logs.count(STDOUT) > 1:
@@ -195,10 +191,8 @@ def run(options: TuneOptions, *, read: Read = read_log, rerun: LimitedRerun = ru
         def went_on(simulations: int) -> None:
             progress.show(f"tuning  {count(simulations, 'simulation')}, {count(options.budget, 'config')} to consider")
 
-        try:
+        with refused_as(Misused, BenchError):
             tuned = tune_runs(cases, space, wish, rerun=rerun, progress=went_on)
-        except BenchError as problem:
-            raise Misused(str(problem)) from None
     found = document_of(tuned, options, [*asked.remarks, *notes_of(cases)], unusable)
     with printed():
         if options.as_json:
@@ -210,7 +204,7 @@ def run(options: TuneOptions, *, read: Read = read_log, rerun: LimitedRerun = ru
             TuneView(Page(sys.stdout), found).report()
             sys.stdout.flush()
     if options.report is not None:  # last: a disk that is full costs the page, not the answer of a long search
-        write_report(found, options.report)
+        common_options.write_report(found, options.report)
     return 0
 
 
@@ -255,13 +249,11 @@ class _Asked:
     """The options, understood; whatever can be refused without a log is refused here. Raises Misused, UnreadableInput."""
 
     def __init__(self, options: TuneOptions) -> None:
-        self.prices = given_prices(options.price)
-        try:
+        self.prices = common_options.given_prices(options.price)
+        with refused_as(Misused, SpaceError):
             self.edits: tuple[Edit, ...] = edits_of(options.spaces)
-        except SpaceError as wrong:
-            raise Misused(str(wrong)) from None
-        cluster = given_cluster(options.cluster)
-        check_report(options.report)
+        cluster = common_options.given_cluster(options.cluster)
+        common_options.check_report(options.report)
         given = given_conf(options.conf, options.properties_file, options.spark_version)
         self.remarks = given.remarks
         self.ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error)
@@ -269,10 +261,8 @@ class _Asked:
     def space(self, cases: Sequence[Case]) -> Space:
         """The space of these runs, as the user wants it. Raises Misused."""
         runs = [footing(case.study.application, case.study.conf.conf) for case in cases]
-        try:
+        with refused_as(Misused, SpaceError):
             return edited(default_space(runs, shaped=self.prices is not None), self.edits)
-        except SpaceError as wrong:
-            raise Misused(str(wrong)) from None
 
 
 def _studied(
