@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -21,67 +20,31 @@ from podtide.adapters.eventlog.bytes.source import LogSource, open_log
 from podtide.adapters.eventlog.decoder_process import WORTH_BYTES, SecondProcess
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.recording.opening import is_recording
-from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
-from podtide.adapters.recording.records.expectation import Expectation
+from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.recording.records.spool import RecordSpool
 from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import display
-from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog
-from podtide.adapters.views.sparklog.templates import Level
+from podtide.adapters.views.sparklog.log import LEVELS
 from podtide.adapters.views.timeline.scaling import Timeline
-from podtide.domain.conf.spark_conf import SparkConf
 from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
 from podtide.entrypoints.common.output import (
     Misused,
     UnreadableInput,
-    misused,
-    print_document,
+    check_streams,
     printed,
+    refused_as,
     silence,
     unreadable,
 )
+from podtide.entrypoints.replay.outputs import Outputs, ReplayOptions
 from podtide.entrypoints.replay.run import Replay
 
 if TYPE_CHECKING:
     from podtide.adapters.views.replay import ReplayView
 
-__all__ = ["Misused", "UnreadableInput", "replay"]
-
-DIFFERS: Final = 1
-
 FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
 """Keys of the document that are printed before the decisions."""
-
-
-Sink = Callable[[dict[str, Any]], None]
-
-
-@dataclass(frozen=True)
-class ReplayOptions:
-    """What the command line asks for."""
-
-    log: str
-    conf: tuple[str, ...]
-    properties_file: str | None
-    spark_version: str | None
-    as_json: bool
-    decisions: str | None
-    expect: str | None
-    strict: bool
-    whole: bool
-    bounds: bool
-    spark_log: str | None = None
-    spark_log_level: Level = "INFO"
-    spark_log_millis: bool = False
-    check: bool = False
-    fixes: tuple[str, ...] = ()
-    policies: tuple[str, ...] = ()
-
-    @property
-    def to_stdout(self) -> bool:
-        """Whether standard output is taken by lines for a machine."""
-        return STDOUT in {self.decisions, self.spark_log}
 
 
 @click.command()
@@ -131,24 +94,7 @@ class ReplayOptions:
 @click.option(
     "--no-bounds", is_flag=True, help="Do not also replay as if shuffles were cleaned at once (a little faster)."
 )
-def replay(
-    log: str,
-    conf: tuple[str, ...],
-    properties_file: str | None,
-    spark_version: str | None,
-    as_json: bool,
-    decisions: str | None,
-    expect: str | None,
-    spark_log: str | None,
-    spark_log_level: Level | None,
-    spark_log_millis: bool,
-    check: bool,
-    fixes: tuple[str, ...],
-    policies: tuple[str, ...],
-    strict: bool,
-    whole: bool,
-    no_bounds: bool,
-) -> int:
+def replay(log: str, no_bounds: bool, **given: Any) -> int:
     """Replay the event log or recording LOG: what was wanted, what was let go, when and why.
 
     LOG is a file (plain, .gz, .zstd, .lz4, .snappy, .lzf), the folder of a rolled log, the zip of a History Server,
@@ -160,47 +106,41 @@ def replay(
     Exit codes: 0 done, 1 not as expected (--expect, --check), 2 usage or configuration,
     3 the log or the expectation cannot be read, 130 interrupted.
     """
-    options = ReplayOptions(
-        log, conf, properties_file, spark_version, as_json, decisions, expect, strict, whole, not no_bounds,
-        spark_log, spark_log_level or "INFO", spark_log_millis, check, fixes, policies,
-    )  # fmt: skip
-    if as_json and decisions == STDOUT:
+    options = ReplayOptions(log, bounds=not no_bounds, **given)
+    if options.as_json and options.decisions == STDOUT:
         raise click.UsageError("--json and --decisions - both write to standard output; choose one.")
-    if spark_log == STDOUT and (as_json or decisions == STDOUT):
-        other = "--json" if as_json else "--decisions -"
+    if options.spark_log == STDOUT and (options.as_json or options.decisions == STDOUT):
+        other = "--json" if options.as_json else "--decisions -"
         raise click.UsageError(f"{other} and --spark-log - both write to standard output; choose one.")
-    if spark_log is not None and spark_log == decisions:
+    if options.spark_log is not None and options.spark_log == options.decisions:
         raise click.UsageError("--decisions and --spark-log name the same file; choose two.")
-    if spark_log is None and (spark_log_level is not None or spark_log_millis):
-        given = "--spark-log-millis" if spark_log_level is None else "--spark-log-level"
-        raise click.UsageError(f"{given} belongs to --spark-log, which is not given.")
-    if as_json and whole:
+    if options.spark_log is None and (options.spark_log_level is not None or options.spark_log_millis):
+        option = "--spark-log-millis" if options.spark_log_level is None else "--spark-log-level"
+        raise click.UsageError(f"{option} belongs to --spark-log, which is not given.")
+    if options.as_json and options.whole:
         raise click.UsageError("--all belongs to the report; --json holds every decision anyway.")
-    if sys.stdout is None:
-        raise Misused("standard output is closed")
-    if sys.stdin is None and _from_stdin(log):
-        raise UnreadableInput("standard input is closed")
-    if check or is_recording(log):  # a named pipe cannot be asked; --check says what it holds
+    check_streams(stdin=_from_stdin(log))
+    if options.check or is_recording(log):  # a named pipe cannot be asked; --check says what it holds
         return _replay_recording(options)
-    for given, wanted in (("--fix", fixes), ("--policy", policies)):
+    for option, wanted in (("--fix", options.fixes), ("--policy", options.policies)):
         if wanted:
-            raise click.UsageError(f"{given} belongs to recordings; {display(log)} is none.")
+            raise click.UsageError(f"{option} belongs to recordings; {display(log)} is none.")
     try:
-        with contextlib.ExitStack() as resources:
+        with (
+            refused_as(UnreadableInput, LogError),
+            refused_as(UnreadableInput, NothingToReplay, prefix=f"{display(log)}: "),
+            refused_as(Misused, SettingsError),
+            contextlib.ExitStack() as resources,
+        ):
             return _Run(options, resources).done()
     except BrokenPipeError:  # of --decisions - or --spark-log -, while the log is read
         silence()
         return 0
-    except (LogError, NothingToReplay) as refused:
-        text = str(refused) if isinstance(refused, LogError) else f"{display(log)}: {refused}"
-        raise UnreadableInput(text) from None
-    except SettingsError as refused:
-        raise Misused(*(str(error) for error in refused.errors)) from None
 
 
 def _replay_recording(options: ReplayOptions) -> int:
     """The same for a recording; what only an event log can be asked is refused."""
-    from podtide.entrypoints.replay.recording import RecordingOptions, replay_recording  # noqa: PLC0415 - loads the engine
+    from podtide.entrypoints.replay.recording import replay_recording  # noqa: PLC0415 - loads the engine
 
     for given, wanted in (("--strict", options.strict), ("--no-bounds", not options.bounds)):
         if wanted:
@@ -209,13 +149,7 @@ def _replay_recording(options: ReplayOptions) -> int:
         raise click.UsageError("--check and --expect both say what is expected; choose one.")
     if options.check and (options.whole or options.decisions is not None or options.spark_log is not None):
         raise click.UsageError("--check ends at the first difference; write decisions and logs without it.")
-    overrides, remarks = _overrides(options)
-    asked = RecordingOptions(
-        options.log, overrides, remarks, options.spark_version, options.fixes, options.policies, options.check,
-        options.whole, options.as_json, options.decisions, options.expect, options.spark_log,
-        options.spark_log_level, options.spark_log_millis,
-    )  # fmt: skip
-    return replay_recording(asked)
+    return replay_recording(options)
 
 
 class _Run:
@@ -223,51 +157,31 @@ class _Run:
 
     def __init__(self, options: ReplayOptions, resources: contextlib.ExitStack) -> None:
         self.options = options
-        self.overrides, self.remarks = _overrides(options)
+        self.given = given_conf(options.conf, options.properties_file, options.spark_version)
         self.timeline: Timeline | None = None
-        self.expectation: Expectation | None = None
-        self.writer: DecisionWriter | None = None
-        self.said: DecisionWriter | None = None
         self.decided: RecordSpool | None = None
-        self.reported: RecordSpool | None = None
         self._resources = resources
-        self._sinks: list[Sink] = []
         # Whatever may be refused at once is opened before the log is read for an hour.
-        if options.expect is not None:
-            with unreadable():
-                reader = resources.enter_context(DecisionReader(options.expect))
-                self.expectation = Expectation(reader)
-            self._sinks.append(self.expectation.take)
+        self.outputs = Outputs(options, resources)
         self.source = resources.enter_context(contextlib.closing(open_log(options.log)))
-        if options.decisions is not None:
-            with misused():
-                self.writer = resources.enter_context(DecisionWriter(options.decisions))
-            self._sinks.append(_decisions_to(self.writer))
-        if options.spark_log is not None:
-            with misused():
-                self.said = resources.enter_context(DecisionWriter(options.spark_log))
+        self.outputs.open()
         if options.as_json:
-            self.decided = resources.enter_context(RecordSpool())
-            self.reported = resources.enter_context(RecordSpool())
-            self._sinks.append(_split(self.decided, self.reported))
+            self.outputs.keep_lists(repeated=False)  # schedule() may throw ten times a second for hours
         elif not options.to_stdout and options.expect is None:
             self.timeline = Timeline()
-            self._sinks.append(self.timeline.take)
+            self.outputs.sinks.append(self.timeline.take)
             if options.whole:
-                self.decided = resources.enter_context(RecordSpool())
-                self._sinks.append(self.decided.put)
+                self.decided = self.outputs.keep_all()
 
     def done(self) -> int:
         """Replay, then print. Returns the exit code."""
-        options = self.options
+        options, outputs = self.options, self.outputs
         progress = self._resources.enter_context(ByteProgress(sys.stderr, self.source.size))
         sensor = self._sensor(self.source)
         where = sensor if isinstance(sensor, SecondProcess) else self.source
         timeline = self.timeline
-        work = Replay(sensor, self._sink, self.overrides, options.spark_version, options.bounds)
-        if self.said is not None:
-            pattern = Pattern.MILLIS if options.spark_log_millis else Pattern.SPARK
-            work.spark_log = SparkLog(_lines_to(self.said), options.spark_log_level, pattern)
+        work = Replay(sensor, self._sink, self.given.layers, options.spark_version, options.bounds)
+        work.spark_log = outputs.spark_log
 
         def went_on() -> None:
             progress.show(where.bytes_read)
@@ -277,21 +191,17 @@ class _Run:
         work.progress = went_on
         with unreadable():
             document = work.run()
-            if self.expectation is not None:
-                self.expectation.finish()
-        document["notes"] = [*self.remarks, *document["notes"]]
+            outputs.finish()
+        document["notes"] = [*self.given.remarks, *document["notes"]]
         progress.close()
-        for writer in (self.writer, self.said):
-            if writer is not None:
-                with misused():
-                    writer.commit()
+        outputs.commit()
         with printed():
             self._answer(work, document)
             sys.stdout.flush()
-        return DIFFERS if self.expectation is not None and self.expectation.difference is not None else 0
+        return outputs.exit_code
 
     def _sink(self, record: dict[str, Any]) -> None:
-        for sink in self._sinks:
+        for sink in self.outputs.sinks:
             sink(record)
 
     def _sensor(self, source: LogSource) -> EventLogSensor | SecondProcess:
@@ -301,17 +211,15 @@ class _Run:
         return EventLogSensor(source, strict=self.options.strict)
 
     def _answer(self, work: Replay, document: dict[str, Any]) -> None:
-        if self.decided is not None and self.reported is not None:
-            lists = {"decisions": self.decided, "reports": self.reported}
-            rest = {} if self.expectation is None else {"expectation": self.expectation.document()}
-            print_document(document, FIRST, lists, rest)
-        if self.expectation is not None:
+        if self.options.as_json:
+            self.outputs.print_json(document, FIRST)
+        if self.outputs.expectation is not None:
             # The verdict belongs to the answer, unless standard output is taken by a machine's.
             taken = self.options.as_json or self.options.to_stdout
             from podtide.adapters.views.expectation import verdict  # noqa: PLC0415 - rich costs a tenth of a second
 
             view = _view(sys.stderr if taken else sys.stdout, work, document)
-            verdict(view, self.expectation, document)
+            verdict(view, self.outputs.expectation, document)
         elif self.timeline is not None:
             self.timeline.finish(document["app"]["last_ms"], work.world.proposed)
             view = _view(sys.stdout, work, document)
@@ -332,34 +240,3 @@ def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayV
     config = work.settled.config
     waits = {"backlog": config.backlog_timeout_ms, "sustained backlog": config.sustained_backlog_timeout_ms}
     return ReplayView(Page(stream), document, waits)
-
-
-def _overrides(options: ReplayOptions) -> tuple[list[SparkConf], list[str]]:
-    """The settings that the user gave, in rising precedence, and what is odd about them."""
-    given = given_conf(options.conf, options.properties_file, options.spark_version)
-    return given.layers, given.remarks
-
-
-def _decisions_to(writer: DecisionWriter) -> Sink:
-    def sink(record: dict[str, Any]) -> None:
-        if "command" in record:
-            with misused():
-                writer.put(record)
-
-    return sink
-
-
-def _lines_to(writer: DecisionWriter) -> Callable[[bytes], None]:
-    def write(line: bytes) -> None:
-        with misused():
-            writer.write(line)
-
-    return write
-
-
-def _split(decided: RecordSpool, reported: RecordSpool) -> Sink:
-    def sink(record: dict[str, Any]) -> None:
-        if not record.get("repeated"):  # schedule() may throw ten times a second for hours: counted, not listed
-            (decided if "command" in record else reported).put(record)
-
-    return sink

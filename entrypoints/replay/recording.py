@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.recording.header import RecordingError, UnknownPolicy, policy_words
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.records.codec import Plain
-from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
-from podtide.adapters.recording.records.expectation import Expectation
 from podtide.adapters.recording.records.spool import RecordSpool
 from podtide.adapters.text.format import count
-from podtide.adapters.views.sparklog.log import Pattern, SparkLog, SparkLogObserver
-from podtide.adapters.views.sparklog.templates import Level
+from podtide.adapters.views.sparklog.log import SparkLogObserver
 from podtide.adapters.views.stats.kubernetes import KubernetesStats
 from podtide.adapters.views.stats.yarn import YarnStats
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
@@ -41,25 +37,24 @@ from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.reasons import Remark
 from podtide.entrypoints.common.app_loop import Observer, Stuck
+from podtide.entrypoints.common.conf_options import given_conf
 from podtide.entrypoints.common.log_config import SettingsError
 from podtide.entrypoints.common.output import (
     Misused,
     UnreadableInput,
-    misused,
-    print_document,
     print_object,
     printed,
     refused_as,
     silence,
     unreadable,
 )
+from podtide.entrypoints.replay.outputs import DIFFERS, Outputs, ReplayOptions, Sink
 from podtide.entrypoints.replay.overrides import CHOICES, ReplayTerms, ReplayWishes, TermsError, terms_of
 from podtide.entrypoints.replay.redecide import Redecision
 
 if TYPE_CHECKING:
     from podtide.adapters.text.page import Page
 
-DIFFERS: Final = 1
 BEHAVIOUR: Final = "4.3.0"
 
 NOT_THEN: Final = "calls that were not made then are taken to succeed, and show no pod"
@@ -69,41 +64,14 @@ FIRST: Final = ("podtide", "kind", "app", "recording", "conf", "policies", "beha
 """Keys of the document that are printed before the decisions."""
 
 
-@dataclass(frozen=True)
-class RecordingOptions:
-    """What the command line asks for. ``overrides``: settings in rising precedence; ``remarks``: what is odd about them."""
-
-    path: str
-    overrides: Sequence[SparkConf] = ()
-    remarks: Sequence[str] = ()
-    spark_version: str | None = None
-    fixes: tuple[str, ...] = ()
-    policies: tuple[str, ...] = ()
-    check: bool = False
-    whole: bool = False
-    as_json: bool = False
-    decisions: str | None = None
-    expect: str | None = None
-    spark_log: str | None = None
-    spark_log_level: Level = "INFO"
-    spark_log_millis: bool = False
-
-    @property
-    def to_stdout(self) -> bool:
-        """Whether standard output is taken by lines for a machine."""
-        return STDOUT in {self.decisions, self.spark_log}
-
-
-def replay_recording(options: RecordingOptions) -> int:
+def replay_recording(options: ReplayOptions) -> int:
     """Decide a recording again and print the answer. Returns the exit code; raises Refusal."""
     try:
-        with contextlib.ExitStack() as resources:
+        with refused_as(UnreadableInput, RecordingError), contextlib.ExitStack() as resources:
             return _Run(options, resources).done()
     except BrokenPipeError:  # of --decisions - or --spark-log -, while the recording is read
         silence()
         return 0
-    except RecordingError as refused:
-        raise UnreadableInput(str(refused)) from None
 
 
 def settled_terms(recording: Recording, wishes: ReplayWishes) -> ReplayTerms:
@@ -119,7 +87,7 @@ def settled_terms(recording: Recording, wishes: ReplayWishes) -> ReplayTerms:
 class _Records:
     """An observer that hands every decision and report on as a record, remarks left out."""
 
-    def __init__(self, sinks: Sequence[Callable[[Plain], None]]) -> None:
+    def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = sinks
 
     def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
@@ -135,81 +103,49 @@ class _Records:
 class _Run:
     """One run of the command: who gets the records, and what is printed in the end."""
 
-    def __init__(self, options: RecordingOptions, resources: contextlib.ExitStack) -> None:
+    def __init__(self, options: ReplayOptions, resources: contextlib.ExitStack) -> None:
         self.options = options
-        self._resources = resources
-        self.expectation: Expectation | None = None
-        self.writer: DecisionWriter | None = None
-        self.said: DecisionWriter | None = None
-        self.decided: RecordSpool | None = None
-        self.reported: RecordSpool | None = None
-        self.all: RecordSpool | None = None
-        if options.expect is not None:
-            with unreadable():
-                self.expectation = Expectation(resources.enter_context(DecisionReader(options.expect)))
-        self._observers: list[Observer] = []
-        self._sinks: list[Callable[[Plain], None]] = []
+        self.given = given_conf(options.conf, options.properties_file, options.spark_version)
         # A pipe may not say for an hour what it is a recording of; outputs are refused at once.
-        self._outputs()
-        self.recording = resources.enter_context(Recording(options.path))
-        wishes = ReplayWishes(options.overrides, options.spark_version, options.fixes, options.policies)
+        self.outputs = Outputs(options, resources)
+        self.outputs.open()
+        self.all: RecordSpool | None = None
+        if options.as_json and not options.check:
+            self.outputs.keep_lists(repeated=True)
+        elif options.whole:
+            self.all = self.outputs.keep_all()
+        self.recording = resources.enter_context(Recording(options.log))
+        wishes = ReplayWishes(self.given.layers, options.spark_version, options.fixes, options.policies)
         self.terms = settled_terms(self.recording, wishes)
         self.on_yarn = self.terms.settings.config.yarn is not None
         began = self.recording.header.started_at
         self.stats: KubernetesStats | YarnStats = YarnStats(began) if self.on_yarn else KubernetesStats(began)
         self.timeline = YarnTimeline() if self.on_yarn else PodTimeline()
+        self._observers: list[Observer] = []
+        if self.outputs.spark_log is not None:
+            self._observers.append(SparkLogObserver(self.outputs.spark_log))
         if not options.check:
             self._observers += [self.stats, self.timeline]
-        if self._sinks:
-            self._observers.append(_Records(self._sinks))
+        if self.outputs.sinks:
+            self._observers.append(_Records(self.outputs.sinks))
 
     def done(self) -> int:
         """Decide, then print. Returns the exit code."""
-        options, recording = self.options, self.recording
-        rerun = Redecision(
-            recording, self.terms, self._observers, remarks=self.said is not None, stop_at_divergence=options.check
-        )
+        options, outputs, recording = self.options, self.outputs, self.recording
+        remarks = outputs.spark_log is not None
+        rerun = Redecision(recording, self.terms, self._observers, remarks=remarks, stop_at_divergence=options.check)
         with unreadable(), refused_as(Misused, Stuck, prefix="decided under these settings, time stands still: "):
             rerun.run()
-            if self.expectation is not None:
-                self.expectation.finish()
+            outputs.finish()
         if not rerun.recorded_steps:
             raise UnreadableInput(f"{recording.name}: no step is recorded; there is nothing to decide")
         self.stats.finish(rerun.last)
         self.timeline.finish(rerun.last)
-        for writer in (self.writer, self.said):
-            if writer is not None:
-                with misused():
-                    writer.commit()
+        outputs.commit()
         with printed():
             self._answer(rerun)
             sys.stdout.flush()
-        differs = options.check and rerun.agreement.divergence is not None
-        unexpected = self.expectation is not None and self.expectation.difference is not None
-        return DIFFERS if differs or unexpected else 0
-
-    def _outputs(self) -> None:
-        """Open the outputs, and say who writes what."""
-        options, resources = self.options, self._resources
-        if self.expectation is not None:
-            self._sinks.append(self.expectation.take)
-        if options.decisions is not None:
-            with misused():
-                self.writer = resources.enter_context(DecisionWriter(options.decisions))
-            self._sinks.append(_commands_to(self.writer))
-        if options.spark_log is not None:
-            with misused():
-                self.said = resources.enter_context(DecisionWriter(options.spark_log))
-            pattern = Pattern.MILLIS if options.spark_log_millis else Pattern.SPARK
-            self._observers.append(SparkLogObserver(SparkLog(_lines_to(self.said), options.spark_log_level, pattern)))
-        if options.as_json and not options.check:
-            self.decided = resources.enter_context(RecordSpool())
-            self.reported = resources.enter_context(RecordSpool())
-            decided, reported = self.decided, self.reported
-            self._sinks.append(lambda record: (decided if "command" in record else reported).put(record))
-        elif options.whole:
-            self.all = resources.enter_context(RecordSpool())
-            self._sinks.append(self.all.put)
+        return DIFFERS if options.check and rerun.agreement.divergence is not None else outputs.exit_code
 
     def _answer(self, rerun: Redecision) -> None:
         options, recording = self.options, self.recording
@@ -221,10 +157,10 @@ class _Run:
 
             page = _page(taken=taken)
             verdict(page, rerun.agreement, recording.name, rerun.first, self.terms.changed, recording.cut)
-        if self.expectation is not None:
+        if self.outputs.expectation is not None:
             from podtide.adapters.views.recording import expected  # noqa: PLC0415 - the same
 
-            expected(_page(taken=taken), self.expectation, rerun.first)
+            expected(_page(taken=taken), self.outputs.expectation, rerun.first)
         elif not options.check and not taken:
             from podtide.adapters.views.recording import RecordingView  # noqa: PLC0415 - the same
 
@@ -234,12 +170,8 @@ class _Run:
     def _print_json(self, rerun: Redecision) -> None:
         if self.options.check:
             print_object(self._checked(rerun))
-            return
-        assert self.decided is not None
-        assert self.reported is not None
-        rest = {} if self.expectation is None else {"expectation": self.expectation.document()}
-        lists = {"decisions": self.decided, "reports": self.reported}
-        print_document(self._document(rerun), FIRST, lists, rest)
+        else:
+            self.outputs.print_json(self._document(rerun), FIRST)
 
     def _checked(self, rerun: Redecision) -> dict[str, Any]:
         """The outcome of a check as plain data."""
@@ -266,7 +198,7 @@ class _Run:
             "changed": list(terms.changed),
             "check": rerun.agreement.document(),
             "summary": self.stats.document(),
-            "notes": [*self.options.remarks, *terms.notes, *self._notes(rerun)],
+            "notes": [*self.given.remarks, *terms.notes, *self._notes(rerun)],
         }
 
     def _app(self, rerun: Redecision) -> dict[str, Any]:
@@ -325,20 +257,3 @@ def _page(*, taken: bool) -> Page:
     from podtide.adapters.text.page import Page  # noqa: PLC0415 - rich costs a tenth of a second
 
     return Page(sys.stderr if taken else sys.stdout)
-
-
-def _commands_to(writer: DecisionWriter) -> Callable[[Plain], None]:
-    def sink(record: Plain) -> None:
-        if "command" in record:
-            with misused():
-                writer.put(record)
-
-    return sink
-
-
-def _lines_to(writer: DecisionWriter) -> Callable[[bytes], None]:
-    def write(line: bytes) -> None:
-        with misused():
-            writer.write(line)
-
-    return write

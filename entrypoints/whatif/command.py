@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import click
 from returns.pipeline import is_successful
@@ -118,16 +118,7 @@ def whatif(
     spot_rate: str | None,
     slow_start: str | None,
     quota: str | None,
-    kubernetes: bool,
-    cluster: str | None,
-    price: str | None,
-    seeds: int,
-    max_error: float,
-    conf: tuple[str, ...],
-    properties_file: str | None,
-    spark_version: str | None,
-    as_json: bool,
-    report: str | None,
+    **given: Any,
 ) -> int:
     """What the application of the event log LOG would have taken and cost under another config.
 
@@ -140,11 +131,7 @@ def whatif(
     Exit codes: 0 done, 2 usage or configuration, 3 the log cannot be read,
     5 refused: the model does not fit this application, 130 interrupted.
     """
-    wishes = VariantWishes(sets, variants, statics, spot_rate, slow_start, quota)
-    options = WhatIfOptions(
-        log, wishes, cluster, kubernetes, price, seeds, max_error, conf, properties_file, spark_version, as_json, report
-    )
-    return run(options)
+    return run(WhatIfOptions(log, VariantWishes(sets, variants, statics, spot_rate, slow_start, quota), **given))
 
 
 def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run_again) -> int:
