@@ -24,7 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient
@@ -33,38 +33,14 @@ from podtide.adapters.kubernetes.apply.delete import Cleaner
 from podtide.adapters.kubernetes.apply.ordering import Called, Orders, QueuedCommand, QueueStage, created, swept
 from podtide.adapters.kubernetes.apply.update import Changes
 from podtide.adapters.kubernetes.calls import CallCounts, Caller, CallSettings
-from podtide.adapters.kubernetes.errors import Complaints, RefusedCall
+from podtide.adapters.kubernetes.errors import Complaints
 from podtide.adapters.kubernetes.ratelimit import Jitter, Rate, RateLimiter, Throttle, Wait
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
-from podtide.domain.protocol.pod_commands import (
-    AnswerRegistration,
-    AssignExecutorId,
-    AwaitDriverReady,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DecommissionExecutors,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    RemoveExecutor,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-    StopApplication,
-    StopSource,
-)
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 
 LEFT_MAX: Final = 20
@@ -192,6 +168,27 @@ class KubernetesActuator:
             deadline_s=settings.deadline_s,
             sweep_s=settings.sweep_deadline_s,
         )
+        creates, changes = self._creates, self._changes
+        self._calls: Final[dict[type[Called], Callable[[Any], Outcome]]] = {
+            pod_commands.CreatePod: creates.pod,
+            pod_commands.CreateClaim: creates.claim,
+            pod_commands.CreateSet: creates.replica_set,
+            pod_commands.CreateConfigMap: creates.config_map,
+            pod_commands.DeletePods: changes.delete_pods,
+            pod_commands.DeletePod: changes.delete_pod,
+            pod_commands.DeleteSet: changes.delete_set,
+            pod_commands.DeleteOwned: changes.delete_owned,
+            pod_commands.ListClaims: changes.list_claims,
+            pod_commands.GetDriverPod: changes.get_driver,
+            pod_commands.AwaitDriverReady: changes.await_driver,
+            pod_commands.MarkInactive: changes.mark_inactive,
+            pod_commands.MarkPods: changes.mark_pods,
+            pod_commands.ScaleSet: changes.scale_set,
+            pod_commands.AssignExecutorId: changes.assign_id,
+            pod_commands.ResizePod: changes.resize_pod,
+            pod_commands.ResizeClaim: changes.resize_claim,
+            pod_commands.DecommissionExecutors: changes.decommission,
+        }
         self._lock = threading.Lock()
         self._orders = Orders(in_order=in_order)
         self._quiet = threading.Condition(self._lock)
@@ -208,13 +205,13 @@ class KubernetesActuator:
         match command:
             case RequestTotal() | Kill() | Decommission():
                 return  # said to the scheduler backend, not to Kubernetes
-            case RemoveExecutor() | AnswerRegistration() | StopApplication():
+            case pod_commands.RemoveExecutor() | pod_commands.AnswerRegistration() | pod_commands.StopApplication():
                 return
-            case StopSource():
+            case pod_commands.StopSource():
                 self._hear(Outcome(0, command.serial))
-            case ListPods():
+            case pod_commands.ListPods():
                 self._refuse((command.serial,), "the pods are listed by the sensor")
-            case DecommissionExecutors() if not (command.notify_executors and self._settings.drain):
+            case pod_commands.DecommissionExecutors() if not (command.notify_executors and self._settings.drain):
                 return
             case _:
                 self._take(cast(Called, command))  # of YARN nobody says anything here
@@ -340,7 +337,7 @@ class KubernetesActuator:
     def _carried_out(self, command: Called) -> Outcome:
         serial: int = getattr(command, "serial", 0)
         try:
-            return self._call(command)
+            return self._calls[type(command)](command)
         except ManifestRefused as refusal:
             what = escaped(str(refusal))
             failure = CallFailure(None, what, refusal.exception_class)
@@ -351,48 +348,6 @@ class KubernetesActuator:
         self._counts.add("refused")
         self._say(Level.ERROR, Topic.CALL_REFUSED, f"{_name(command)}: {what}")
         return Outcome(0, serial, failure)
-
-    def _call(self, command: Called) -> Outcome:
-        match command:
-            case CreatePod():
-                return self._creates.pod(command)
-            case CreateClaim():
-                return self._creates.claim(command)
-            case CreateSet():
-                return self._creates.replica_set(command)
-            case CreateConfigMap():
-                return self._creates.config_map(command)
-            case DeletePods():
-                return self._changes.delete_pods(command)
-            case DeletePod():
-                return self._changes.delete_pod(command)
-            case DeleteSet():
-                return self._changes.delete_set(command)
-            case DeleteOwned():
-                return self._changes.delete_owned(command)
-            case ListClaims():
-                return self._changes.list_claims(command)
-            case GetDriverPod():
-                return self._changes.get_driver(command)
-            case AwaitDriverReady():
-                return self._changes.await_driver(command)
-            case MarkInactive():
-                return self._changes.mark_inactive(command)
-            case MarkPods():
-                return self._changes.mark_pods(command)
-            case ScaleSet():
-                return self._changes.scale_set(command)
-            case AssignExecutorId():
-                return self._changes.assign_id(command)
-            case ResizePod():
-                return self._changes.resize_pod(command)
-            case ResizeClaim():
-                return self._changes.resize_claim(command)
-            case DecommissionExecutors():
-                drained = self._changes.decommission(command)
-                if isinstance(drained, RefusedCall):
-                    return Outcome(0, 0, drained.failure)
-                return Outcome(0, 0, found=drained)
 
     def _turned(self, waits: Wait) -> Wait:
         """Waits, and does not when the application stops."""
@@ -409,29 +364,37 @@ class KubernetesActuator:
 def _name(command: Called) -> str:
     """A command for people."""
     match command:
-        case CreatePod():
+        case pod_commands.CreatePod():
             return f"create the pod of executor {command.executor}"
-        case CreateClaim():
+        case pod_commands.CreateClaim():
             return f"create claim {escaped(command.claim.name)}"
-        case CreateSet() | ScaleSet() | DeleteSet():
-            verb = {CreateSet: "create", ScaleSet: "scale", DeleteSet: "delete"}[type(command)]
-            return f"{verb} {command.kind} {escaped(command.name)}"
-        case CreateConfigMap():
+        case pod_commands.CreateSet():
+            return f"create {command.kind} {escaped(command.name)}"
+        case pod_commands.ScaleSet():
+            return f"scale {command.kind} {escaped(command.name)}"
+        case pod_commands.DeleteSet():
+            return f"delete {command.kind} {escaped(command.name)}"
+        case pod_commands.CreateConfigMap():
             return "create the config map"
-        case DeletePods(executors=None):
+        case pod_commands.DeletePods(executors=None):
             return "delete all executor pods"
-        case DeletePods() | MarkPods() | DecommissionExecutors():
-            verb = {DeletePods: "delete", MarkPods: "mark", DecommissionExecutors: "drain"}[type(command)]
-            return f"{verb} {len(command.executors or ())} pods"
-        case DeletePod() | MarkInactive():
-            return f"{'delete' if isinstance(command, DeletePod) else 'mark'} pod {escaped(command.name)}"
-        case DeleteOwned():
+        case pod_commands.DeletePods():
+            return f"delete {len(command.executors or ())} pods"
+        case pod_commands.MarkPods():
+            return f"mark {len(command.executors or ())} pods"
+        case pod_commands.DecommissionExecutors():
+            return f"drain {len(command.executors)} pods"
+        case pod_commands.DeletePod():
+            return f"delete pod {escaped(command.name)}"
+        case pod_commands.MarkInactive():
+            return f"mark pod {escaped(command.name)}"
+        case pod_commands.DeleteOwned():
             return f"delete the {command.kind}"
-        case ListClaims():
+        case pod_commands.ListClaims():
             return "list the claims"
-        case GetDriverPod() | AwaitDriverReady():
+        case pod_commands.GetDriverPod() | pod_commands.AwaitDriverReady():
             return f"look at driver pod {escaped(command.name)}"
-        case AssignExecutorId() | ResizePod():
+        case pod_commands.AssignExecutorId() | pod_commands.ResizePod():
             return f"change pod {escaped(command.pod)}"
-        case ResizeClaim():
+        case pod_commands.ResizeClaim():
             return f"resize claim {escaped(command.claim)}"

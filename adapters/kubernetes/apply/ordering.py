@@ -19,48 +19,32 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from podtide.domain.protocol.pod_commands import (
-    AssignExecutorId,
-    AwaitDriverReady,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DecommissionExecutors,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    MarkInactive,
-    MarkPods,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-)
+from podtide.domain.protocol import pod_commands
 
-Creation: TypeAlias = CreatePod | CreateClaim | CreateSet | CreateConfigMap
+Creation: TypeAlias = (
+    pod_commands.CreatePod | pod_commands.CreateClaim | pod_commands.CreateSet | pod_commands.CreateConfigMap
+)
 
 Called: TypeAlias = (
     Creation
-    | DeletePods
-    | DeletePod
-    | DeleteSet
-    | DeleteOwned
-    | ListClaims
-    | GetDriverPod
-    | AwaitDriverReady
-    | MarkInactive
-    | MarkPods
-    | ScaleSet
-    | DecommissionExecutors
-    | AssignExecutorId
-    | ResizePod
-    | ResizeClaim
+    | pod_commands.DeletePods
+    | pod_commands.DeletePod
+    | pod_commands.DeleteSet
+    | pod_commands.DeleteOwned
+    | pod_commands.ListClaims
+    | pod_commands.GetDriverPod
+    | pod_commands.AwaitDriverReady
+    | pod_commands.MarkInactive
+    | pod_commands.MarkPods
+    | pod_commands.ScaleSet
+    | pod_commands.DecommissionExecutors
+    | pod_commands.AssignExecutorId
+    | pod_commands.ResizePod
+    | pod_commands.ResizeClaim
 )
 """Commands that become calls."""
 
+_DELETES: Final = (pod_commands.DeletePod, pod_commands.DeletePods, pod_commands.DeleteSet, pod_commands.DeleteOwned)
 _EVERYTHING: Final = "*"
 
 
@@ -184,7 +168,7 @@ class Orders:
 
     def _twin(self, command: Called, keys: tuple[str, ...]) -> QueuedCommand | None:
         """A delete of the same that is not over, with nothing after it that concerns the same."""
-        if not isinstance(command, DeletePod | DeletePods | DeleteSet | DeleteOwned) or not keys:
+        if not isinstance(command, _DELETES) or not keys:
             return None
         last = self._last.get(keys[0])
         if last is None or last.stage is QueueStage.DONE or not _same(last.command, command):
@@ -195,14 +179,14 @@ class Orders:
 def _same(left: Called, right: Called) -> bool:
     """Whether two deletes delete the same."""
     match left, right:
-        case DeletePod(), DeletePod():
+        case pod_commands.DeletePod(), pod_commands.DeletePod():
             return left.name == right.name
-        case DeletePods(), DeletePods():
+        case pod_commands.DeletePods(), pod_commands.DeletePods():
             asked = (left.phase, left.list_first) == (right.phase, right.list_first)
             return asked and left.executors == right.executors
-        case DeleteSet(), DeleteSet():
+        case pod_commands.DeleteSet(), pod_commands.DeleteSet():
             return (left.kind, left.name) == (right.kind, right.name)
-        case DeleteOwned(), DeleteOwned():
+        case pod_commands.DeleteOwned(), pod_commands.DeleteOwned():
             return left.kind == right.kind
     return False
 
@@ -210,13 +194,13 @@ def _same(left: Called, right: Called) -> bool:
 def created(command: Called) -> str | None:
     """The resource that a command creates."""
     match command:
-        case CreatePod():
+        case pod_commands.CreatePod():
             return "pods"
-        case CreateClaim():
+        case pod_commands.CreateClaim():
             return "persistentvolumeclaims"
-        case CreateConfigMap():
+        case pod_commands.CreateConfigMap():
             return "configmaps"
-        case CreateSet():
+        case pod_commands.CreateSet():
             return f"{command.kind}s"
     return None
 
@@ -224,9 +208,9 @@ def created(command: Called) -> str | None:
 def swept(command: Called) -> tuple[str, ...]:
     """The resources of which nothing shall be left after a command."""
     match command:
-        case DeletePods(executors=None, phase=None):
+        case pod_commands.DeletePods(executors=None, phase=None):
             return ("pods", "persistentvolumeclaims", "configmaps", "statefulsets", "deployments")
-        case DeleteOwned():
+        case pod_commands.DeleteOwned():
             return (command.kind,)
     return ()
 
@@ -234,28 +218,28 @@ def swept(command: Called) -> tuple[str, ...]:
 def keys_of(command: Called) -> Iterator[str]:
     """What a command concerns."""
     match command:
-        case CreatePod() | MarkInactive() | DeletePod():
+        case pod_commands.CreatePod() | pod_commands.MarkInactive() | pod_commands.DeletePod():
             yield f"executor {command.executor}"
-        case CreateClaim():
+        case pod_commands.CreateClaim():
             yield f"executor {command.executor}"
             yield f"claim {command.claim.name}"
-        case DeletePods(executors=None):
+        case pod_commands.DeletePods(executors=None):
             yield "all pods"
-        case DeletePods() | MarkPods() | DecommissionExecutors():
+        case pod_commands.DeletePods() | pod_commands.MarkPods() | pod_commands.DecommissionExecutors():
             for executor in dict.fromkeys(command.executors or ()):
                 yield f"executor {executor}"
-        case CreateSet() | ScaleSet() | DeleteSet():
+        case pod_commands.CreateSet() | pod_commands.ScaleSet() | pod_commands.DeleteSet():
             yield f"{command.kind} {command.name}"
-        case AssignExecutorId() | ResizePod():
+        case pod_commands.AssignExecutorId() | pod_commands.ResizePod():
             yield f"executor {command.executor}"
             yield f"pod {command.pod}"
-        case ResizeClaim():
+        case pod_commands.ResizeClaim():
             yield f"claim {command.claim}"
-        case DeleteOwned():
+        case pod_commands.DeleteOwned():
             yield f"all {command.kind}"
-        case CreateConfigMap():
+        case pod_commands.CreateConfigMap():
             yield "config map"
-        case GetDriverPod() | AwaitDriverReady():
+        case pod_commands.GetDriverPod() | pod_commands.AwaitDriverReady():
             yield f"pod {command.name}"
-        case ListClaims():
+        case pod_commands.ListClaims():
             pass

@@ -27,22 +27,7 @@ from podtide.adapters.kubernetes.calls import ABSENT, UNREADABLE, Caller, Named,
 from podtide.adapters.kubernetes.errors import ApiRequest, RefusalSort, RefusedCall
 from podtide.adapters.kubernetes.ratelimit import Backoff
 from podtide.adapters.notices import Level, Notice, Notify, Topic
-from podtide.domain.protocol.pod_commands import (
-    AssignExecutorId,
-    AwaitDriverReady,
-    DecommissionExecutors,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    MarkInactive,
-    MarkPods,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-)
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, Outcome
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL
 
@@ -120,7 +105,7 @@ class Changes:
 
     # deletes
 
-    def delete_pods(self, command: DeletePods) -> Outcome:
+    def delete_pods(self, command: pod_commands.DeletePods) -> Outcome:
         """Pods by label. ``found``: how many there were (of a delete of all: how many were deleted)."""
         if command.executors is None and command.phase is None:
             return self._sweep(command)
@@ -135,7 +120,7 @@ class Changes:
                 return Outcome(0, command.serial, done.refused.failure, found=found)
         return Outcome(0, command.serial, found=found)
 
-    def _sweep(self, command: DeletePods) -> Outcome:
+    def _sweep(self, command: pod_commands.DeletePods) -> Outcome:
         """All executor pods, until a list shows none that is not terminating."""
 
         def progress(deleted: int) -> None:
@@ -154,7 +139,7 @@ class Changes:
         failure = swept.refused.failure if swept.refused is not None else CallFailure(None, text)
         return Outcome(0, command.serial, failure, found=swept.deleted)
 
-    def delete_pod(self, command: DeletePod) -> Outcome:
+    def delete_pod(self, command: pod_commands.DeletePod) -> Outcome:
         """One pod by name. ``found``: 1 if it was there to delete."""
         deadline = self._caller.deadline(self._deadline_s)
         uid = self._uids.of(command.name)
@@ -174,7 +159,7 @@ class Changes:
         # Another uid under this name: the pod that was meant is gone, the other is not ours to delete.
         return Outcome(0, command.serial, found=int(fate is DeleteFate.DELETED))
 
-    def delete_set(self, command: DeleteSet) -> Outcome:
+    def delete_set(self, command: pod_commands.DeleteSet) -> Outcome:
         """A StatefulSet or Deployment, in the background."""
         deadline = self._caller.deadline(self._deadline_s)
         fate = self._cleaner.delete(f"{command.kind}s", command.name, deadline, propagation=Propagation.BACKGROUND)
@@ -182,7 +167,7 @@ class Changes:
             return _settled(command.serial, fate)
         return Outcome(0, command.serial, found=int(fate is DeleteFate.DELETED))
 
-    def delete_owned(self, command: DeleteOwned) -> Outcome:
+    def delete_owned(self, command: pod_commands.DeleteOwned) -> Outcome:
         """All of a kind that carry the application's labels (config maps: the executors')."""
         role = EXECUTOR_ROLE if command.kind == "configmaps" else None
         query = [("labelSelector", selector(self._app_id, role=role))]
@@ -190,17 +175,17 @@ class Changes:
         failure = None if done.refused is None else done.refused.failure
         return Outcome(0, command.serial, failure, found=done.found)
 
-    def decommission(self, command: DecommissionExecutors) -> int | RefusedCall:
-        """Delete the executors' pods with their own grace period. How many there were."""
+    def decommission(self, command: pod_commands.DecommissionExecutors) -> Outcome:
+        """Delete the executors' pods with their own grace period. ``found``: how many there were."""
         found = 0
         for query in self._selectors(command.executors):
             done = self._let_go(query, command.executors, exact=False)
             found += done.found
             if done.refused is not None:
-                return done.refused
+                return Outcome(0, 0, done.refused.failure)
         text = f"{found} executor pods of {len(command.executors)} drain: deleted with their own grace period"
         self._say(Level.INFO, Topic.STOPPING, text, found=found, asked=len(command.executors))
-        return found
+        return Outcome(0, 0, found=found)
 
     def _let_go(self, query: Query, executors: Sequence[object] | None, *, exact: bool) -> Deleted:
         """Delete executors' pods, however long the server is away or refuses: until it is done, or podtide ends.
@@ -219,11 +204,11 @@ class Changes:
 
     # marks
 
-    def mark_inactive(self, command: MarkInactive) -> Outcome:
+    def mark_inactive(self, command: pod_commands.MarkInactive) -> Outcome:
         """Label a pod that is finished and kept."""
         return self._label(command.serial, command.name, INACTIVE_LABEL, "true")
 
-    def assign_id(self, command: AssignExecutorId) -> Outcome:
+    def assign_id(self, command: pod_commands.AssignExecutorId) -> Outcome:
         """Label a pod with the executor that it became."""
         return self._label(command.serial, command.pod, EXECUTOR_LABEL, command.executor)
 
@@ -231,7 +216,7 @@ class Changes:
         patch = {"metadata": {"labels": {key: value}}}
         return self._patched(serial, "pods", name, patch, STRATEGIC_PATCH, quiet_missing=True)
 
-    def mark_pods(self, command: MarkPods) -> Outcome:
+    def mark_pods(self, command: pod_commands.MarkPods) -> Outcome:
         """List the executors' pods, then patch one after the other. ``found``: how many were patched."""
         deadline = self._deadline_for(command.executors)
         patch = {"metadata": {f"{command.kind}s": {command.key: command.value}}}
@@ -247,14 +232,14 @@ class Changes:
                     found += 1
         return Outcome(0, command.serial, found=found)
 
-    def resize_pod(self, command: ResizePod) -> Outcome:
+    def resize_pod(self, command: pod_commands.ResizePod) -> Outcome:
         """Set a container's memory request and limit. Servers before 1.33 have no such subresource: 404."""
         memory = {"memory": str(command.memory_bytes)}
         container = {"name": command.container, "resources": {"limits": memory, "requests": memory}}
         patch = {"spec": {"containers": [container]}}
         return self._patched(command.serial, "pods", command.pod, patch, STRATEGIC_PATCH, sub="resize")
 
-    def resize_claim(self, command: ResizeClaim) -> Outcome:
+    def resize_claim(self, command: pod_commands.ResizeClaim) -> Outcome:
         """Set a claim's storage request."""
         patch = {"spec": {"resources": {"requests": {"storage": str(command.storage_bytes)}}}}
         return self._patched(command.serial, "persistentvolumeclaims", command.claim, patch, MERGE_PATCH)
@@ -306,7 +291,7 @@ class Changes:
 
     # sets
 
-    def scale_set(self, command: ScaleSet) -> Outcome:
+    def scale_set(self, command: pod_commands.ScaleSet) -> Outcome:
         """GET and PUT the scale; again, on what is there now, where somebody else was faster."""
         deadline = self._caller.deadline(self._deadline_s)
         resource = f"{command.kind}s/scale"
@@ -333,7 +318,7 @@ class Changes:
 
     # questions
 
-    def get_driver(self, command: GetDriverPod) -> Outcome:
+    def get_driver(self, command: pod_commands.GetDriverPod) -> Outcome:
         """Look the driver pod up. ``found``: 1; a 404 is a failure."""
         request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
         answer = self._caller.ask(request, self._caller.deadline(self._deadline_s))
@@ -342,7 +327,7 @@ class Changes:
         self._uids.keep_driver(command.name, decoded(Named, answer.body).metadata.uid)
         return Outcome(0, command.serial, found=1)
 
-    def await_driver(self, command: AwaitDriverReady) -> Outcome:
+    def await_driver(self, command: pod_commands.AwaitDriverReady) -> Outcome:
         """Look at the driver pod until it is ready, at most as long as the command says."""
         deadline = self._caller.deadline(command.timeout_ms / 1000.0)
         request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
@@ -364,7 +349,7 @@ class Changes:
                 )
                 return Outcome(0, command.serial, CallFailure(None, text, TIMEOUT_EXCEPTION))
 
-    def list_claims(self, command: ListClaims) -> Outcome:
+    def list_claims(self, command: pod_commands.ListClaims) -> Outcome:
         """The application's volume claims."""
         deadline = self._caller.deadline(self._deadline_s)
         query = [("labelSelector", selector(self._app_id))]
