@@ -120,7 +120,6 @@ class ApiClient(Protocol):
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_s: float = READ_TIMEOUT_S,
-        headers: Mapping[str, str] | None = None,
     ) -> ApiAnswer:
         """Make one call and read its whole answer. ``verb`` and ``resource`` as in ``CallSeen``. Raises Unreachable."""
         ...
@@ -165,7 +164,6 @@ class KubernetesApi:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_s: float = READ_TIMEOUT_S,
-        headers: Mapping[str, str] | None = None,
     ) -> ApiAnswer:
         """Make one call and read its whole answer. Raises Unreachable."""
         began = self._clock.monotonic()
@@ -173,7 +171,7 @@ class KubernetesApi:
         received = 0
         try:
             with _reachable(self.host):
-                response = self._request(verb, path, query, body, content_type, timeout_s, headers or {})
+                response = self._request(verb, path, query, body, content_type, timeout_s)
                 with suppress_close(response):
                     data = response.read(BODY_MAX + 1, decode_content=True)
                     response.release_conn()
@@ -190,7 +188,7 @@ class KubernetesApi:
         """Begin to watch. Raises Unreachable."""
         began = self._clock.monotonic()
         with _reachable(self.host):
-            response = self._request("watch", path, query, None, JSON, min(silence_s, HEADERS_TIMEOUT_S), {})
+            response = self._request("watch", path, query, None, JSON, min(silence_s, HEADERS_TIMEOUT_S))
             with suppress_close(response):  # from here on the server may be silent for longer
                 connection_of(response).sock.settimeout(silence_s)
         return _Stream(self, resource, response, began)
@@ -203,11 +201,10 @@ class KubernetesApi:
         body: bytes | None,
         content_type: str,
         read_timeout_s: float,
-        extra: Mapping[str, str],
     ) -> Any:
         import urllib3  # noqa: PLC0415 - the client's own; nothing without it gets here
 
-        headers = {"Accept": JSON, "Accept-Encoding": "gzip" if verb == "list" else "identity", **extra}
+        headers = {"Accept": JSON, "Accept-Encoding": "gzip" if verb == "list" else "identity"}
         if body is not None:
             headers["Content-Type"] = content_type
         headers.update(self._identity())

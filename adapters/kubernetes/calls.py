@@ -35,7 +35,7 @@ from podtide.adapters.kubernetes.errors import (
     refused,
     unanswered,
 )
-from podtide.adapters.kubernetes.ratelimit import Backoff, CallGate, CallTurn, Jitter, Wait
+from podtide.adapters.kubernetes.ratelimit import Backoff, CallTurn, Jitter, RateLimiter, Wait
 from podtide.adapters.text.safe import escaped
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, CallFailure
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_LABEL
@@ -194,7 +194,7 @@ class Caller:
     def __init__(
         self,
         api: ApiClient,
-        lane: CallGate,
+        lane: RateLimiter,
         clock: Clock,
         complaints: Complaints,
         counts: CallCounts,

@@ -6,7 +6,7 @@ was never sent, so whoever made it may try again or give up. Reads pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, ApiClient, Query, Stream, Unreachable
@@ -48,7 +48,6 @@ class GuardedApi:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_s: float = READ_TIMEOUT_S,
-        headers: Mapping[str, str] | None = None,
     ) -> ApiAnswer:
         """Make one call; a write only under the lease. Raises Unreachable."""
         if verb in WRITES:
@@ -62,7 +61,6 @@ class GuardedApi:
             body=body,
             content_type=content_type,
             timeout_s=timeout_s,
-            headers=headers,
         )
 
     def stream(self, resource: str, path: str, *, query: Query = (), silence_s: float) -> Stream:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.notices import Level, Notice, Notify, Topic
@@ -68,22 +68,6 @@ class CallTurn(NamedTuple):
     refusals: int
 
 
-class CallGate(Protocol):
-    """What a call needs of a lane."""
-
-    def enter(self, deadline: float) -> CallTurn | None:
-        """Wait for a turn; None if there is none before ``deadline`` (monotonic seconds), or nobody waits any more."""
-        ...
-
-    def eased(self, turn: CallTurn) -> None:
-        """The call of this turn was answered, and not with a refusal to serve."""
-        ...
-
-    def throttled(self, turn: CallTurn, retry_after_s: float | None) -> None:
-        """The call of this turn was answered with 429 or 503."""
-        ...
-
-
 class RateLimiter:
     """One lane. ``name`` is for people: "creations", "other calls"."""
 
@@ -125,7 +109,7 @@ class RateLimiter:
         return self._refusals
 
     def enter(self, deadline: float) -> CallTurn | None:
-        """Wait for a turn; None if there is none before ``deadline`` (monotonic seconds)."""
+        """Wait for a turn; None if there is none before ``deadline`` (monotonic seconds), or nobody waits any more."""
         began = self._clock.monotonic()
         while True:
             with self._lock:

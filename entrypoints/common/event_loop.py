@@ -17,13 +17,12 @@ from operator import itemgetter
 from typing import Final, Protocol
 
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.commands import ScalingCommand, ScheduleThrew, Step
+from podtide.domain.protocol.commands import Report, ScalingCommand, ScheduleThrew, Step
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.protocol.stimuli import Answer, Stimulus, Tick
 from podtide.domain.scaling import due as scaling_due, load as loads, manager as scaling
 from podtide.domain.scaling.load import Load
 from podtide.domain.scaling.state import ScalingState
-from podtide.entrypoints.common.ports import ScalingActuator
 
 SILENT_TICKS_MAX: Final = 100_000
 """Ticks that change something but say nothing which a replay affords, and one more for each event.
@@ -35,8 +34,16 @@ the clock of a hostile log can jump by a million years.
 _AT: Callable[[Stimulus], Millis] = itemgetter(0)
 
 
-class LaneWorld(ScalingActuator, Protocol):
-    """An actuator that also watches the events go by and may add what they imply."""
+class LaneWorld(Protocol):
+    """Where the commands and reports of a lane go; it also watches the events go by and may add what they imply."""
+
+    def apply(self, command: ScalingCommand, now: Millis) -> Sequence[Stimulus]:
+        """Carry the command out; the answer comes back as stimuli of the same ``now``."""
+        ...
+
+    def report(self, report: Report) -> None:
+        """Take note of what was held back."""
+        ...
 
     def watch(self, batch: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """The batch as this world sees it; the same object when it has nothing to add."""

@@ -20,7 +20,7 @@ from returns.pipeline import is_successful
 from returns.result import Result
 
 from podtide.adapters.recording.records.decision_file import DecisionFileError
-from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.text.safe import cause, escaped
 
 ERRORS_SHOWN: Final = 20

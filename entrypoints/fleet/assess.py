@@ -66,11 +66,12 @@ def _asked(found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], in
 def _tuned(path: str, found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], int]:
     """The answer to the setting that a short search recommends (none, if none is worth it), and how many it looked at."""
     from podtide.domain.whatif.search.defaults import default_space, footing  # noqa: PLC0415 - only a search needs it
-    from podtide.entrypoints.whatif.tune import Case, TuneWish, tune  # noqa: PLC0415 - the same
+    from podtide.entrypoints.whatif.logs import UsableLog  # noqa: PLC0415 - the same
+    from podtide.entrypoints.whatif.tune import TuneWish, tune  # noqa: PLC0415 - the same
 
     space = default_space([footing(found.application, found.conf.conf)])
     wish = TuneWish(within=options.within, worth=WORTH, budget=QUICK, prices=options.prices, processes=1)
-    tuned = tune([Case(path, found)], space, wish)
+    tuned = tune([UsableLog(path, found)], space, wish)
     recommended = tuned.found.verdict.recommended
     looked = tuned.found.counts.candidates
     if recommended is None or recommended.candidate.as_ran:

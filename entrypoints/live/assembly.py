@@ -21,7 +21,8 @@ from podtide.adapters.kubernetes.api import ApiClient, CallSeen, ConnectionRefus
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, KubernetesActuator, Policy
 from podtide.adapters.kubernetes.guarded import GuardedApi
 from podtide.adapters.kubernetes.lease.identity import own_identity
-from podtide.adapters.kubernetes.lease.lease import ApplicationLease, HeldBy, LeaseRefused, LeaseSettings
+from podtide.adapters.kubernetes.lease.lease import ApplicationLease
+from podtide.adapters.kubernetes.lease.record import HeldBy, LeaseRefused, LeaseSettings
 from podtide.adapters.kubernetes.ratelimit import Rate
 from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings
 from podtide.adapters.notices import Level, Notice, Topic

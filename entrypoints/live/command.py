@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -108,44 +108,24 @@ def namespace_of(context: click.Context, option: click.Parameter, value: str | N
 @click.option("--create-rate", type=click.FloatRange(0.1, 10_000), metavar="N", help="At most so many pods a second.")
 @click.option("--drain/--no-drain", default=True, help="Let executors go by their pod's grace period (decommission).")
 @click.option(
-    "--lease", callback=_duration, default="60s", show_default=True, help="How long the lease lasts unrenewed."
+    "--lease",
+    "lease_ms",
+    callback=_duration,
+    default="60s",
+    show_default=True,
+    help="How long the lease lasts unrenewed.",
 )
 @click.option(
-    "--lease-wait", callback=_duration, default="0s", show_default=True, help="Wait so long for another instance."
+    "--lease-wait",
+    "lease_wait_ms",
+    callback=_duration,
+    default="0s",
+    show_default=True,
+    help="Wait so long for another instance.",
 )
-@click.option("--for", "duration", callback=_duration, metavar="TIME", help="End after this time, as if told to.")
+@click.option("--for", "duration_ms", callback=_duration, metavar="TIME", help="End after this time, as if told to.")
 @click.option("--conf-dir", metavar="FOLDER", help="SPARK_CONF_DIR: files for the executors' config map.")
-def run(
-    app_id: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    properties_file: str | None,
-    conf: tuple[str, ...],
-    mode: str,
-    target: int | None,
-    schedule: str | None,
-    lines: bool,
-    driver: str | None,
-    driver_auth: str | None,
-    fixes: tuple[str, ...],
-    record: str | None,
-    overwrite: bool,
-    on_exit: str,
-    on_eof: str,
-    log_format: str,
-    view: bool | None,
-    metrics_port: int | None,
-    metrics_address: str,
-    one_at_a_time: bool,
-    workers: int,
-    create_rate: float | None,
-    drain: bool,
-    lease: Millis,
-    lease_wait: Millis,
-    duration: Millis | None,
-    conf_dir: str | None,
-) -> int:
+def run(mode: str, on_exit: str, on_eof: str, view: bool | None, **given: Any) -> int:
     """Run executor allocation against a real cluster: in shadow beside Spark, or in charge.
 
     In shadow nothing is written. With --mode act pods are created and deleted, by one instance at a time; the driver must
@@ -153,33 +133,28 @@ def run(
     configuration, 3 a file that cannot be read, 4 the cluster (unreachable, refused, the lease is held, too many failures),
     130 interrupted.
     """
-    acting = mode == ACT
-    chosen = [
-        name
-        for name, given in (
-            ("--target", target is not None), ("--schedule", schedule is not None), ("--lines", lines),
-            ("--driver", driver is not None),
-        )
-        if given
-    ]  # fmt: skip
+    on_terminal = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    options = RunOptions(
+        acting=mode == ACT,
+        delete_on_exit=on_exit == "delete",
+        stop_at_end_of_input=on_eof == "stop",
+        view=(on_terminal and given["log_format"] == "text") if view is None else view,
+        **given,
+    )
+    wishes = {"--target": options.target is not None, "--schedule": options.schedule is not None,
+              "--lines": options.lines, "--driver": options.driver is not None}  # fmt: skip
+    chosen = [name for name, wanted in wishes.items() if wanted]
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} both say what is wanted; choose one.")
-    if acting and not chosen:
+    if options.acting and not chosen:
         raise click.UsageError("--mode act needs a target: --target, --schedule, --lines or --driver.")
-    if not acting and on_exit == "delete":
+    if not options.acting and options.delete_on_exit:
         raise click.UsageError("--on-exit delete: a shadow deletes nothing; --mode act does.")
-    if lease < 2_000:
+    if options.lease_ms < 2_000:
         raise click.UsageError("--lease: expected at least 2s, or every hiccup would end the lease.")
-    if record == "-":
+    if options.record == "-":
         raise click.UsageError("--record writes to a file: a live recording is gone on with after a crash.")
     check_streams()
-    on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
-    options = RunOptions(
-        app_id, namespace, kubeconfig, context, properties_file, conf, acting, target, schedule, lines, driver,
-        driver_auth, fixes, record, overwrite, on_exit == "delete", on_eof == "stop", log_format,
-        (on_terminal and log_format == "text") if view is None else view,
-        metrics_port, metrics_address, one_at_a_time, workers, create_rate, lease, lease_wait, duration, conf_dir, drain,
-    )  # fmt: skip
     from podtide.entrypoints.live.run import run_live  # noqa: PLC0415 - usage errors need none of it
 
     return run_live(options)

@@ -18,7 +18,8 @@ from typing import Final
 from podtide import __version__
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import KubernetesApi
-from podtide.adapters.kubernetes.lease.lease import POD_NAME_PREFIX, ApplicationLease
+from podtide.adapters.kubernetes.lease.lease import ApplicationLease
+from podtide.adapters.kubernetes.lease.record import POD_NAME_PREFIX
 from podtide.adapters.notices import Level, Topic
 from podtide.adapters.recording.header import RecordingError
 from podtide.adapters.recording.recorder import Recorder

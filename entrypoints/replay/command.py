@@ -21,7 +21,7 @@ from podtide.adapters.eventlog.decoder_process import WORTH_BYTES, SecondProcess
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.recording.opening import is_recording
 from podtide.adapters.recording.records.decision_file import STDOUT
-from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.sparklog.log import LEVELS

@@ -14,7 +14,7 @@ from typing import Final
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.records.decision_file import STDOUT, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.expectation import Expectation
-from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.views.sparklog.log import Pattern, SparkLog
 from podtide.adapters.views.sparklog.templates import Level
 from podtide.entrypoints.common.output import misused, print_document, unreadable

@@ -18,7 +18,7 @@ from podtide.adapters.recording.header import RecordingError, UnknownPolicy, pol
 from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
-from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.text.format import count
 from podtide.adapters.views.sparklog.log import SparkLogObserver
 from podtide.adapters.views.stats.kubernetes import KubernetesStats

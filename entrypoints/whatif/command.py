@@ -44,8 +44,7 @@ from podtide.entrypoints.common.output import (
 )
 from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.logs import shown_error
-from podtide.entrypoints.whatif.progress import Loaded, load
-from podtide.entrypoints.whatif.recorded_log import NothingToRun
+from podtide.entrypoints.whatif.recorded_log import Loaded, NothingToRun, load
 from podtide.entrypoints.whatif.run import RerunFunction, answered, planned, refusal, study
 from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
 

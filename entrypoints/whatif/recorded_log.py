@@ -9,14 +9,18 @@ the executors that came with the first one are taken to have been asked for at t
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from podtide.adapters.eventlog.application import SHAPES, ApplicationLog
 from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.recording.log_actuator import LogWorld
+from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
@@ -136,6 +140,31 @@ def read_application(
     }
     targets = tuple((target.at, sum(target.executors.values())) for target in asking.targets)
     return RecordedLog(application, settled, targets, counts, (*settled.notes, *_notes(sensor, loop)))
+
+
+class Loaded(NamedTuple):
+    """An application, and what is odd about its log."""
+
+    application: Application
+    notes: tuple[str, ...] = ()
+
+
+def load(log: str, overrides: Sequence[SparkConf] = (), spark_version: str | None = None) -> Loaded:
+    """Read the event log ``log`` (a file, a folder, a URL, "-" for standard input).
+
+    ``overrides``, ``spark_version``: what the user knows better than the log. Raises LogError for what cannot be read,
+    SettingsError for unusable overrides, NothingToRun where no task ended well.
+    """
+    with contextlib.ExitStack() as resources:
+        source = resources.enter_context(contextlib.closing(open_log(log)))
+        progress = resources.enter_context(ByteProgress(sys.stderr, source.size))
+        read = read_application(
+            source,
+            overrides=overrides,
+            spark_version=spark_version,
+            progress=lambda: progress.show(source.bytes_read),
+        )
+    return Loaded(read.application, tuple(note for note in read.notes if note not in read.settled.notes))
 
 
 def _requested(

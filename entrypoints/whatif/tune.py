@@ -26,7 +26,8 @@ from podtide.domain.whatif.search.recommendation import Figures, Miss, TuneDeman
 from podtide.domain.whatif.search.search import Floor, Found, Terms, Trial, search
 from podtide.domain.whatif.search.space import AS_RAN, CORES, Candidate, Space
 from podtide.domain.whatif.summary import OwnError, VariantAnswer, answer, own_error
-from podtide.entrypoints.whatif.run import Study, planned
+from podtide.entrypoints.whatif.logs import UsableLog
+from podtide.entrypoints.whatif.run import planned
 from podtide.entrypoints.whatif.workers import Errand, LimitedRerun, Runner, processes_for, runner
 
 WITHIN: Final = 0.10
@@ -42,14 +43,6 @@ class Measure(Enum):
     COST = "cost"
     EXECUTOR_SECONDS = "executor_seconds"
     CORE_HOURS = "core_hours"
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One run: its log as it was named, and the study of it."""
-
-    log: str
-    study: Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,7 @@ class Tuned:
     ``answers``: for each candidate that is shown or on the frontier, by case, the recorded luck speaking for it. What ran
     and what is recommended were watched: their answers have curve, stages and decisions."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[UsableLog, ...]
     space: Space
     wish: TuneWish
     measure: Measure
@@ -80,7 +73,7 @@ class Tuned:
     answers: dict[Candidate, tuple[VariantAnswer, ...]] = field(default_factory=dict)
 
 
-def in_order(cases: Sequence[Case]) -> tuple[Case, ...]:
+def in_order(cases: Sequence[UsableLog]) -> tuple[UsableLog, ...]:
     """The cases in an order that does not depend on how they were given."""
     return tuple(sorted(cases, key=lambda one: (one.study.application.id, one.study.application.started_ms, one.log)))
 
@@ -106,7 +99,7 @@ def amount(measure: Measure, outcome: RerunOutcome, plan: Plan, prices: Prices |
 
 
 def tune(
-    cases: Sequence[Case],
+    cases: Sequence[UsableLog],
     space: Space,
     wish: TuneWish,
     *,
@@ -154,7 +147,7 @@ def tune(
 class _Tuning:
     """The bridge between the search and the simulation."""
 
-    def __init__(self, cases: tuple[Case, ...], measure: Measure, wish: TuneWish) -> None:
+    def __init__(self, cases: tuple[UsableLog, ...], measure: Measure, wish: TuneWish) -> None:
         self.cases = cases
         self.measure = measure
         self.prices = wish.prices

@@ -56,7 +56,6 @@ from podtide.entrypoints.whatif.tune import (
     SEEDS,
     WITHIN,
     WORTH,
-    Case,
     Tuned,
     TuneWish,
     in_order,
@@ -184,7 +183,7 @@ def run(options: TuneOptions, *, read: Read = read_log, rerun: LimitedRerun = ru
         usable, unusable = _studied(options, asked.ground, read, rerun, progress.show)
         if not usable:
             raise _nothing(unusable)
-        cases = in_order([Case(one.log, one.study) for one in usable])
+        cases = in_order(usable)
         space = asked.space(cases)
         wish = TuneWish(options.within, options.worth, options.budget, options.seed, asked.prices, options.processes)
 
@@ -235,7 +234,7 @@ def document_of(tuned: Tuned, options: TuneOptions, notes: Sequence[str], unusab
     return tune_document(runs, candidates, tuned.space, tuned.found, request)
 
 
-def notes_of(cases: Sequence[Case]) -> list[str]:
+def notes_of(cases: Sequence[UsableLog]) -> list[str]:
     """What is to be said of the runs together."""
     notes = [note for case in cases for note in case.study.conf.notes]
     names = list(dict.fromkeys(case.study.application.name for case in cases))
@@ -258,7 +257,7 @@ class _Asked:
         self.remarks = given.remarks
         self.ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error)
 
-    def space(self, cases: Sequence[Case]) -> Space:
+    def space(self, cases: Sequence[UsableLog]) -> Space:
         """The space of these runs, as the user wants it. Raises Misused."""
         runs = [footing(case.study.application, case.study.conf.conf) for case in cases]
         with refused_as(Misused, SpaceError):

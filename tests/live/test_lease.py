@@ -11,7 +11,8 @@ import pytest
 
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.lease.identity import Identity, own_identity
-from podtide.adapters.kubernetes.lease.lease import Acquired, ApplicationLease, HeldBy, LeaseRefused, LeaseSettings
+from podtide.adapters.kubernetes.lease.lease import ApplicationLease
+from podtide.adapters.kubernetes.lease.record import Acquired, HeldBy, LeaseRefused, LeaseSettings
 from podtide.adapters.notices import Notice, Topic
 from tests.live.cluster import Cluster, until
 from tests.support.project import PROJECT

@@ -19,7 +19,8 @@ from podtide.adapters.kubernetes.calls import CallCounts, Caller
 from podtide.adapters.kubernetes.cleanup import KINDS, Leftovers, UseUnknown
 from podtide.adapters.kubernetes.errors import Complaints
 from podtide.adapters.kubernetes.lease.identity import own_identity
-from podtide.adapters.kubernetes.lease.lease import Acquired, ApplicationLease
+from podtide.adapters.kubernetes.lease.lease import ApplicationLease
+from podtide.adapters.kubernetes.lease.record import Acquired
 from podtide.adapters.kubernetes.ratelimit import RateLimiter
 from podtide.adapters.kubernetes.watch.sensor import PodSensor
 from podtide.adapters.notices import Notice

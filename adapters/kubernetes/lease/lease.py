@@ -34,7 +34,6 @@ from podtide.adapters.kubernetes.errors import ApiRequest, refused
 from podtide.adapters.kubernetes.lease import record as records
 from podtide.adapters.kubernetes.lease.identity import Identity, is_dead, parse
 from podtide.adapters.kubernetes.lease.record import (
-    POD_NAME_PREFIX,
     Acquired,
     HeldBy,
     LeaseRecord,
@@ -51,10 +50,6 @@ HICCUP_S: Final = 10.0
 """For so long a server that is busy or broken is asked again before a lease is given up."""
 
 RESOURCE: Final = "leases"
-
-__all__ = [
-    "POD_NAME_PREFIX", "Acquired", "ApplicationLease", "HeldBy", "LeaseRefused", "LeaseSettings", "lease_name",
-]  # fmt: skip
 
 
 class ApplicationLease:

@@ -15,15 +15,17 @@ from hypothesis import given, settings, strategies as st
 
 from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, Query, Stream, Unreachable
 from podtide.adapters.kubernetes.lease.identity import Identity, own_identity
-from podtide.adapters.kubernetes.lease.lease import (
+from podtide.adapters.kubernetes.lease.lease import ApplicationLease
+from podtide.adapters.kubernetes.lease.record import (
+    ID_MAX,
     Acquired,
-    ApplicationLease,
     HeldBy,
+    LeaseRecord,
     LeaseRefused,
     LeaseSettings,
+    UnreadableLease,
     lease_name,
 )
-from podtide.adapters.kubernetes.lease.record import ID_MAX, LeaseRecord, UnreadableLease
 from podtide.adapters.notices import Level, Notice, Topic
 
 APP = "spark-0123456789abcdef"

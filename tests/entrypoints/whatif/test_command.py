@@ -17,7 +17,7 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import Variant
 from podtide.entrypoints.common.output import Misused, ModelRefused
 from podtide.entrypoints.whatif.command import WhatIfOptions, run
-from podtide.entrypoints.whatif.progress import Loaded
+from podtide.entrypoints.whatif.recorded_log import Loaded
 from podtide.entrypoints.whatif.run import answered, ask, evaluate, planned, refusal, study
 from podtide.entrypoints.whatif.variants import VariantWishes
 from tests.support import commands

@@ -14,24 +14,25 @@ from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.defaults import default_space, footing
 from podtide.domain.whatif.search.recommendation import Reason
 from podtide.domain.whatif.search.space import AS_RAN, CORES, Axis, Space
+from podtide.entrypoints.whatif.logs import UsableLog
 from podtide.entrypoints.whatif.run import study
-from podtide.entrypoints.whatif.tune import Case, Measure, Tuned, TuneWish, in_order, measure_for, tune
+from podtide.entrypoints.whatif.tune import Measure, Tuned, TuneWish, in_order, measure_for, tune
 from podtide.entrypoints.whatif.workers import Bench, BenchError, Errand, processes_for, runner
 from tests.support.tune_play import IDLE, application, rerun
 
 
-def case(name: str = "good-0", seeds: int = 2) -> Case:
+def case(name: str = "good-0", seeds: int = 2) -> UsableLog:
     made = study(application(name), seeds=seeds, rerun=rerun)
     assert is_successful(made)
-    return Case(name, made.unwrap())
+    return UsableLog(name, made.unwrap())
 
 
-def space(*cases: Case, axes: tuple[Axis, ...] = (), statics: tuple[int, ...] = (4, 8)) -> Space:
+def space(*cases: UsableLog, axes: tuple[Axis, ...] = (), statics: tuple[int, ...] = (4, 8)) -> Space:
     given = axes or (Axis(MAX, ("4", "6", "8", "16")), Axis(IDLE, ("5s", "60s")))
     return Space(tuple(one.study.conf.conf for one in cases), given, statics)
 
 
-def tuned(wish: TuneWish, *cases: Case) -> Tuned:
+def tuned(wish: TuneWish, *cases: UsableLog) -> Tuned:
     return tune(cases, space(*cases), wish, rerun=rerun)
 
 

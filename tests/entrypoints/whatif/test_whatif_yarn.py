@@ -13,8 +13,7 @@ from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.whatif.summary import own_error
-from podtide.entrypoints.whatif.progress import load
-from podtide.entrypoints.whatif.recorded_log import NothingToRun
+from podtide.entrypoints.whatif.recorded_log import NothingToRun, load
 from podtide.entrypoints.whatif.run import ask, planned, refusal, study
 from podtide.entrypoints.whatif.variants import VariantWishes, variants_of
 from tests.entrypoints.whatif.test_command import asked, document

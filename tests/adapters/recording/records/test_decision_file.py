@@ -14,8 +14,7 @@ from hypothesis import given, strategies as st
 from podtide.adapters.recording.records import decision_file
 from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.expectation import ABSENT, Departing, Expectation, departures
-from podtide.adapters.recording.records.jsonl import encoded
-from podtide.adapters.recording.records.spool import RecordSpool
+from podtide.adapters.recording.records.jsonl import RecordSpool, encoded
 
 Record = dict[str, Any]
 
