@@ -15,6 +15,8 @@ from __future__ import annotations
 import csv
 import io
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -39,6 +41,15 @@ class TableError(Exception):
     """The table cannot be written; the message is one printable line that names the file."""
 
 
+@contextmanager
+def _refused() -> Iterator[None]:
+    """What goes wrong with the file goes wrong with the table."""
+    try:
+        yield
+    except DecisionFileError as problem:
+        raise TableError(str(problem)) from None
+
+
 class TableWriter(ABC):
     """Takes rows; a context manager that discards what was not committed. Everything raises ``TableError``."""
 
@@ -51,11 +62,9 @@ class TableWriter(ABC):
 
     def commit(self) -> None:
         """All rows are there: put the file in its place."""
-        try:
+        with _refused():
             self._finish()
             self._file.commit()
-        except DecisionFileError as problem:
-            raise TableError(str(problem)) from None
 
     def _finish(self) -> None:  # noqa: B027 - only some hold rows back
         """Write what is not in the file yet."""
@@ -76,21 +85,14 @@ def check_table(path: str) -> None:
         _arrow(path)
     if Path(path).exists() and not Path(path).is_file():
         raise TableError(f"{display(path)}: is no file; one that ends in .csv or .parquet was expected")
-    try:
-        with DecisionWriter(path):
-            pass
-    except DecisionFileError as problem:
-        raise TableError(str(problem)) from None
+    with _refused(), DecisionWriter(path):
+        pass
 
 
 def open_table(path: str) -> TableWriter:
     """A writer for ``path``, by its ending. Raises ``TableError``."""
-    try:
-        if Path(path).suffix.lower() == ".parquet":
-            return ParquetTable(path)
-        return CsvTable(path)
-    except DecisionFileError as problem:
-        raise TableError(str(problem)) from None
+    with _refused():
+        return ParquetTable(path) if Path(path).suffix.lower() == ".parquet" else CsvTable(path)
 
 
 class CsvTable(TableWriter):
@@ -108,10 +110,8 @@ class CsvTable(TableWriter):
 
     def _write(self, cells: list[str]) -> None:
         self._csv.writerow(cells)
-        try:
+        with _refused():
             self._file.write(self._line.getvalue().encode("utf-8", "backslashreplace"))
-        except DecisionFileError as problem:
-            raise TableError(str(problem)) from None
         self._line.seek(0)
         self._line.truncate()
 
@@ -161,9 +161,8 @@ class ParquetTable(TableWriter):
             arrays = [
                 self._arrow.array(cells, field.type) for cells, field in zip(self._columns, self._schema, strict=True)
             ]
-            self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
-        except DecisionFileError as problem:
-            raise TableError(str(problem)) from None
+            with _refused():
+                self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
         except (self._arrow.ArrowException, OSError) as problem:
             raise TableError(f"{display(self._path)}: writing failed: {cause(problem)}") from None
         self._columns = [[] for _ in COLUMNS]

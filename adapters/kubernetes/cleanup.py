@@ -13,15 +13,20 @@ application in client mode has no driver pod; if Spark itself runs it, nothing o
 
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from podtide.adapters.kubernetes.api import Query
+from podtide.adapters.clock import Clock
+from podtide.adapters.kubernetes.api import ApiClient, Query
 from podtide.adapters.kubernetes.apply.delete import Cleaner, Propagation, Swept
-from podtide.adapters.kubernetes.calls import Caller, Meta, Named, SeenPod, SeenSet, selector
-from podtide.adapters.kubernetes.errors import RefusalSort, RefusedCall
+from podtide.adapters.kubernetes.calls import CallCounts, Caller, Meta, Named, SeenPod, SeenSet, selector
+from podtide.adapters.kubernetes.errors import Complaints, RefusalSort, RefusedCall
+from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.notices import Notify
 from podtide.adapters.text.safe import escaped
 from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.protocol.pods import EXECUTOR_ROLE
@@ -201,6 +206,22 @@ class Leftovers:
 
     def _selects(self, one: SeenSet) -> bool:
         return one.of(self._app_id)
+
+
+def leftovers_of(
+    api: ApiClient,
+    namespace: str,
+    app_id: str,
+    within_s: float,
+    clock: Clock,
+    notify: Notify,
+    calls: str,
+) -> Leftovers:
+    """The leftovers of an application, with a rate limiter of their own. ``calls``: what it is called, for people."""
+    chance, wait = random.Random().random, threading.Event().wait  # noqa: S311 - jitter of back-offs
+    limiter = RateLimiter(calls, clock, notify, jitter=chance, wait=wait)
+    caller = Caller(api, limiter, clock, Complaints(clock, notify), CallCounts(), jitter=chance, wait=wait)
+    return Leftovers(caller, Cleaner(caller, namespace), namespace, app_id, caller.deadline(within_s))
 
 
 def _joined(first: Swept, second: Swept) -> Swept:

@@ -6,15 +6,9 @@ that no pod is left. Without the lease nothing is written any more, so nothing i
 
 from __future__ import annotations
 
-import random
-import threading
 from typing import Final
 
-from podtide.adapters.kubernetes.apply.delete import Cleaner
-from podtide.adapters.kubernetes.calls import CallCounts, Caller
-from podtide.adapters.kubernetes.cleanup import Leftovers
-from podtide.adapters.kubernetes.errors import Complaints
-from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.cleanup import leftovers_of
 from podtide.adapters.notices import Level, Topic
 from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import Millis
@@ -95,12 +89,8 @@ def _delete_all(system: LiveSystem, loop: AppLoop) -> bool:
         loop.run(clock.now() + TURN_MS)
         if system.actuator.in_flight == 0 and is_over(loop.state):
             break
-    deadline, pause = clock.monotonic() + SWEEP_S, threading.Event().wait
-    lane = RateLimiter("sweep", clock, audience.notify, jitter=random.random, wait=pause)
-    complaints = Complaints(clock, audience.notify)
-    caller = Caller(system.writing, lane, clock, complaints, CallCounts(), jitter=random.random, wait=pause)
-    cleaner = Cleaner(caller, system.namespace)
-    leftovers = Leftovers(caller, cleaner, system.namespace, system.options.app_id, deadline)
+    app_id = system.options.app_id
+    leftovers = leftovers_of(system.writing, system.namespace, app_id, SWEEP_S, clock, audience.notify, "sweep")
     sets = SETS.get(system.settings.config.kubernetes.backend.allocator, ())
     remains = leftovers.delete((*sets, *SWEPT), lambda _kind, _count: None, executors_only=True)
     for kind in remains:

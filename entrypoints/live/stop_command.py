@@ -6,10 +6,8 @@ Exit codes: 0, nothing is left; 2, the command line or the kubeconfig cannot be 
 
 from __future__ import annotations
 
-import random
 import re
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,11 +15,7 @@ import click
 
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import ConnectionRefused, connect
-from podtide.adapters.kubernetes.apply.delete import Cleaner
-from podtide.adapters.kubernetes.calls import CallCounts, Caller
-from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, UseUnknown
-from podtide.adapters.kubernetes.errors import Complaints
-from podtide.adapters.kubernetes.ratelimit import RateLimiter
+from podtide.adapters.kubernetes.cleanup import DRIVERS, KINDS, USUAL, Left, Leftovers, UseUnknown, leftovers_of
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import escaped
@@ -124,7 +118,7 @@ def stop(
     if place is None:
         raise Misused("which namespace? The context names none; say --namespace")
     try:
-        leftovers = _leftovers(api, place, app_id, timeout)
+        leftovers = leftovers_of(api, place, app_id, timeout, SystemClock(), _notify, "calls")
         if not (force or dry_run):
             _check_use(leftovers, app_id, chosen)
         quiet = as_json or not sys.stderr.isatty()
@@ -142,14 +136,6 @@ def stop(
             click.echo(f"podtide: {escaped(line, 2_000)}", err=True)
     refused = bool(complaints)
     return ClusterRefused.exit_code if refused or not (dry_run or all(left.clean for left in lefts)) else 0
-
-
-def _leftovers(api: Any, namespace: str, app_id: str, timeout: float) -> Leftovers:
-    clock, chance, never = SystemClock(), random.Random(), threading.Event()  # noqa: S311 - jitter of back-offs
-    lane = RateLimiter("calls", clock, _notify, jitter=chance.random, wait=never.wait)
-    complaints = Complaints(clock, _notify)
-    caller = Caller(api, lane, clock, complaints, CallCounts(), jitter=chance.random, wait=never.wait)
-    return Leftovers(caller, Cleaner(caller, namespace), namespace, app_id, caller.deadline(timeout))
 
 
 def _check_use(leftovers: Leftovers, app_id: str, kinds: Sequence[str]) -> None:

@@ -22,7 +22,6 @@ from podtide.adapters.recording.records.decision_file import STDOUT, DecisionWri
 from podtide.adapters.text.safe import display
 from podtide.domain.fakes.fitting import Fitted
 from podtide.domain.fakes.kubernetes import fit as fitting
-from podtide.domain.fakes.kubernetes.fit import Observation
 from podtide.domain.fakes.yarn import fit as yarn_fitting
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.protocol.pod_commands import PodCommand
@@ -52,9 +51,10 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     stdin = None if sys.stdin is None else sys.stdin.buffer
     with refused_as(UnreadableInput, LogError), Recording(recording, stdin=stdin) as opened:
         if on_yarn(opened.header.spark_conf()):
-            text_under = partial(_written, _yarn(opened))
+            yarn = yarn_fitting.fit(_observed(opened, _OBSERVED_ON_YARN), opened.header.racks)
+            text_under = partial(_written, yarn)
         else:
-            text_under = partial(write_fitted, fitting.fit(_observed(opened)))
+            text_under = partial(write_fitted, fitting.fit(_observed(opened, _OBSERVED)))
         name, cut = opened.name, opened.cut
     heading = f"Fitted by podtide fit from {display(name)}."
     if cut:
@@ -65,15 +65,11 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     return 0
 
 
-def _yarn(recording: Recording) -> Fitted[YarnDescription]:
-    """The cluster of a recording of an application on YARN."""
-    return yarn_fitting.fit(_observed_on_yarn(recording), recording.header.racks)
-
-
-def _observed_on_yarn(recording: Recording) -> Iterator[yarn_fitting.Observation]:
+def _observed(recording: Recording, kinds: tuple[type[Any], ...]) -> Iterator[Any]:
+    """What of these kinds reached the driver, and what it asked for, step by step, in order."""
     for step in recording:
         for item in (*step.stimuli, *step.commands):
-            if isinstance(item, _OBSERVED_ON_YARN):
+            if isinstance(item, kinds):
                 yield item
 
 
@@ -85,14 +81,3 @@ def _written(fitted: Fitted[YarnDescription], heading: str) -> str:
         lines += ["Not seen, and left at the default:", *(f"  {key}" for key in unseen)]
     notes = {e.key: e.text for e in fitted.evidence if e.observations}
     return write_yarn(fitted.description, "\n".join(lines), notes)
-
-
-def _observed(recording: Recording) -> Iterator[Observation]:
-    """What reached the driver and what it asked for, step by step, in order."""
-    for step in recording:
-        for stimulus in step.stimuli:
-            if isinstance(stimulus, _OBSERVED):
-                yield stimulus
-        for command in step.commands:
-            if isinstance(command, _OBSERVED):
-                yield command
