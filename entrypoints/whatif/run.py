@@ -23,6 +23,7 @@ from typing import Protocol
 from returns.pipeline import is_successful
 from returns.result import Failure, Result, Success
 
+from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import holes, unknown_conf
@@ -43,9 +44,16 @@ class RerunFunction(Protocol):
     """What runs an application again: ``domain.rerun.rerun``, or a fake of it."""
 
     def __call__(
-        self, app: Application, behaviour: Behaviour, plan: Plan, seed: int, *, watch: bool = False
+        self,
+        app: Application,
+        behaviour: Behaviour,
+        plan: Plan,
+        seed: int = 0,
+        *,
+        watch: bool = False,
+        limit_ms: Millis | None = None,
     ) -> RerunOutcome:
-        """One run. ``watch``: also curve, stages and decisions."""
+        """One run. ``watch``: also curve, stages and decisions. ``unfinished`` once its run time passes ``limit_ms``."""
         ...
 
 

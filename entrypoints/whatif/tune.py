@@ -27,8 +27,8 @@ from podtide.domain.whatif.search.search import Floor, Found, Terms, Trial, sear
 from podtide.domain.whatif.search.space import AS_RAN, CORES, Candidate, Space
 from podtide.domain.whatif.summary import OwnError, VariantAnswer, answer, own_error
 from podtide.entrypoints.whatif.logs import UsableLog
-from podtide.entrypoints.whatif.run import planned
-from podtide.entrypoints.whatif.workers import Errand, LimitedRerun, Runner, processes_for, runner
+from podtide.entrypoints.whatif.run import RerunFunction, planned
+from podtide.entrypoints.whatif.workers import Errand, Runner, processes_for, runner
 
 WITHIN: Final = 0.10
 WORTH: Final = 0.02
@@ -103,7 +103,7 @@ def tune(
     space: Space,
     wish: TuneWish,
     *,
-    rerun: LimitedRerun = run_again,
+    rerun: RerunFunction = run_again,
     progress: Callable[[int], None] = lambda _simulations: None,
 ) -> Tuned:
     """Search. ``cases``: at least one, in the order of ``in_order``, which is that of the space's confs, each studied with

@@ -50,6 +50,7 @@ from podtide.entrypoints.whatif.logs import (
     read_log,
     studied,
 )
+from podtide.entrypoints.whatif.run import RerunFunction
 from podtide.entrypoints.whatif.tune import (
     BUDGET,
     BUDGET_MAX,
@@ -62,7 +63,7 @@ from podtide.entrypoints.whatif.tune import (
     tune as tune_runs,
 )
 from podtide.entrypoints.whatif.tune_space import Edit, SpaceError, edited, edits_of
-from podtide.entrypoints.whatif.workers import PROCESSES_MAX, BenchError, LimitedRerun
+from podtide.entrypoints.whatif.workers import PROCESSES_MAX, BenchError
 
 SEEDS_MAX: Final = 100
 LOGS_MAX: Final = 1_000
@@ -169,7 +170,7 @@ def tune(logs: tuple[str, ...], **given: Any) -> int:
     return run(TuneOptions(logs, **given))
 
 
-def run(options: TuneOptions, *, read: Read = read_log, rerun: LimitedRerun = run_again) -> int:
+def run(options: TuneOptions, *, read: Read = read_log, rerun: RerunFunction = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads a log and what runs it again. Raises Refusal."""
     check_streams()
     if len(options.logs) > LOGS_MAX:
@@ -265,7 +266,7 @@ class _Asked:
 
 
 def _studied(
-    options: TuneOptions, ground: Ground, read: Read, rerun: LimitedRerun, show: Callable[[str], None]
+    options: TuneOptions, ground: Ground, read: Read, rerun: RerunFunction, show: Callable[[str], None]
 ) -> tuple[list[UsableLog], list[UnusableLog]]:
     usable: list[UsableLog] = []
     unusable: list[UnusableLog] = []

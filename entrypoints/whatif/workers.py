@@ -14,40 +14,21 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from returns.pipeline import is_successful
 
 from podtide.adapters.process_pool import Ended, Workers
 from podtide.domain.base.units import Millis
-from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import Plan, Variant
+from podtide.domain.rerun.plan import Variant
 from podtide.domain.rerun.rerun import rerun as run_again
-from podtide.entrypoints.whatif.run import Study, planned
+from podtide.entrypoints.whatif.run import RerunFunction, Study, planned
 
 PROCESSES_MAX: Final = 64
 
 TASKS_OF_A_PROCESS: Final = 2_000_000
 """Tasks to simulate in all for which another process is worth its start."""
-
-
-class LimitedRerun(Protocol):
-    """What runs an application again and gives up at a limit: ``domain.rerun.rerun``, or a fake of it."""
-
-    def __call__(
-        self,
-        app: Application,
-        behaviour: Behaviour,
-        plan: Plan,
-        seed: int = 0,
-        *,
-        watch: bool = False,
-        limit_ms: Millis | None = None,
-    ) -> RerunOutcome:
-        """One run; ``unfinished`` once its run time passes ``limit_ms``."""
-        ...
 
 
 class Errand(NamedTuple):
@@ -69,7 +50,7 @@ class Bench:
     """What a process holds. It is sent by pickle, ``rerun`` by its name."""
 
     studies: tuple[Study, ...]
-    rerun: LimitedRerun = run_again
+    rerun: RerunFunction = run_again
 
     def run(self, errand: Errand) -> RerunOutcome:
         """Make one simulation."""
@@ -109,7 +90,7 @@ def runner(
     studies: Sequence[Study],
     processes: int,
     *,
-    rerun: LimitedRerun = run_again,
+    rerun: RerunFunction = run_again,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[Runner]:
     """A runner over these studies. ``done`` is called after each simulation."""

@@ -99,8 +99,16 @@ def outcome(
     )  # fmt: skip
 
 
-def rerun(app: Application, behaviour: Behaviour, plan: Plan, seed: int, *, watch: bool = False) -> RerunOutcome:
+def rerun(
+    app: Application,
+    behaviour: Behaviour,
+    plan: Plan,
+    seed: int = 0,
+    *,
+    watch: bool = False,
+    limit_ms: Millis | None = None,
+) -> RerunOutcome:
     """A simulation that knows the answer: a second more for every seed, half the time with a static count."""
-    del app, behaviour
+    del app, behaviour, limit_ms
     runtime = (10_000 if plan.static else 20_000) + 1_000 * seed
     return outcome(runtime, 36_000 + 100 * seed, seed=seed, peak=plan.static or 2, watched=watch)
