@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.recording.header import RecordingError, UnknownPolicy, policy_words
 from podtide.adapters.recording.reader import Recording
-from podtide.adapters.recording.records.codec import Plain
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.recording.records.jsonl import RecordSpool
 from podtide.adapters.text.format import count
