@@ -45,7 +45,7 @@ from podtide.domain.rerun.heartbeats import DescribedCluster, Heartbeats, is_cli
 from podtide.domain.rerun.logged_cluster import assumed_cluster
 from podtide.domain.rerun.plan import NO_FAULTS
 from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
-from podtide.domain.whatif.planning_yarn import without_nodes
+from podtide.domain.whatif.planning_sides import without_nodes
 
 STOP_LEAST_MS: Final[Millis] = 200
 

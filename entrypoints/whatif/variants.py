@@ -21,7 +21,7 @@ from typing import Final
 from podtide.adapters.files.values import duration
 from podtide.adapters.text.safe import escaped
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED, NO_FAULTS, Faults, Variant
-from podtide.domain.whatif.planning import STATIC_MAX
+from podtide.domain.whatif.planning_executors import STATIC_MAX
 
 SET: Final = "set"
 FAULTS: Final = "faults"

@@ -13,6 +13,7 @@ from podtide.domain.conf.spark_conf import ConfError
 from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.fakes.yarn.checks import problems
 from podtide.domain.fakes.yarn.description import ContainerPhase, Manager, Nodes, Queue, YarnDescription
+from podtide.domain.fakes.yarn.resource_requests import rounded
 from podtide.domain.protocol.containers import Resource
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
@@ -20,7 +21,7 @@ from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.logged_cluster import assumed_cluster
 from podtide.domain.rerun.plan import NO_FAULTS, Faults, Plan, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
-from podtide.domain.whatif.planning_yarn import rounded, with_faults
+from podtide.domain.whatif.planning_sides import with_yarn_faults
 from tests.support.rerun_yarn_play import cluster
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, YARN, application
 
@@ -164,18 +165,18 @@ def test_the_assumed_cluster_has_room_for_what_was_seen(
 
 def test_a_quota_is_a_queue_of_so_many_containers_as_they_are_given() -> None:
     """A container of 1408 MiB takes 2048 of the queue where the least is 1024."""
-    assert rounded(CONTAINER, Manager()) == Resource(2_048, 2)
-    made = with_faults(YarnDescription(), Faults(quota=3), CONTAINER)
+    assert rounded(CONTAINER, Manager().minimum_mib, Manager().minimum_vcores) == Resource(2_048, 2)
+    made = with_yarn_faults(YarnDescription(), Faults(quota=3), CONTAINER)
     assert (made.queue.memory_mib, made.queue.vcores) == (6_144, 6)
-    small = with_faults(YarnDescription(queue=Queue(4_096, 100)), Faults(quota=3), CONTAINER)
+    small = with_yarn_faults(YarnDescription(queue=Queue(4_096, 100)), Faults(quota=3), CONTAINER)
     assert (small.queue.memory_mib, small.queue.vcores) == (4_096, 6)
     assert problems(made) == ()
 
 
 def test_other_faults_of_a_given_cluster() -> None:
     plain = cluster(start_ms=1_000)
-    assert with_faults(plain, NO_FAULTS, CONTAINER) == plain
-    made = with_faults(plain, Faults(spot_per_hour=2.0, start_extra_ms=500), CONTAINER)
+    assert with_yarn_faults(plain, NO_FAULTS, CONTAINER) == plain
+    made = with_yarn_faults(plain, Faults(spot_per_hour=2.0, start_extra_ms=500), CONTAINER)
     assert made.executors.start == Constant(1_500)
     (death,) = made.executors.deaths
     assert (death.phase, death.per_hour, death.statuses) == (ContainerPhase.RUNNING, 2.0, ((-102, 1.0),))
