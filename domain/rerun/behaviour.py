@@ -12,9 +12,11 @@ amount of work; while more than ``parallel`` of them go on side by side on one m
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from podtide.domain.base.randomness import HOUR_MS, Stream, log, split, unit
 from podtide.domain.base.units import Millis
 
 
@@ -75,3 +77,17 @@ class Behaviour:
     losses: tuple[Loss, ...] = ()
     capacity: int | None = None
     containers: ContainerBehaviour | None = None
+
+
+def sampled(samples: Sequence[Millis], ordinal: int, luck: Stream, seed: int) -> Millis:
+    """The sample that an ordinal meets: with seed 0 they come in their order, again and again; else one is drawn."""
+    if not seed:
+        return samples[ordinal % len(samples)]
+    u, _ = unit(split(luck, ordinal))
+    return samples[int(u * len(samples))]
+
+
+def interrupted_after(ordinal: int, per_hour: float, luck: Stream) -> Millis:
+    """After what time an executor is interrupted that is at this rate."""
+    u, _ = unit(split(luck, ordinal))
+    return int(-log(1.0 - u) / per_hour * HOUR_MS)

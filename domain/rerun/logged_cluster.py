@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from podtide.domain.base.randomness import HOUR_MS, Constant, log, split, stream, unit
+from podtide.domain.base.randomness import Constant, split, stream
 from podtide.domain.base.units import LAST_MS, ExecutorId, Millis
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said
@@ -30,7 +30,7 @@ from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ReleaseContainers, ResourcesAnswered
-from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour
+from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, interrupted_after, sampled
 from podtide.domain.rerun.heartbeats import DescribedCluster
 from podtide.domain.rerun.plan import Faults
 from podtide.domain.rerun.start_up import Starts
@@ -192,8 +192,7 @@ class LoggedCluster(DescribedCluster):
         after = None if loss is None else loss.after_ms
         status = ABORTED if loss is None or loss.status is None else loss.status
         if self._spot > 0:
-            u, _ = unit(split(self._spot_luck, number))
-            spot = int(-log(1.0 - u) / self._spot * HOUR_MS)
+            spot = interrupted_after(number, self._spot, self._spot_luck)
             if after is None or spot < after:
                 after, status = spot, PREEMPTED
         if after is not None and now + after < LAST_MS:
@@ -215,12 +214,8 @@ class LoggedCluster(DescribedCluster):
         heappush(self._agenda, _Later(at, self._numbers, executor, address, status))
 
     def _stop_ms(self) -> Millis:
-        ordinal = self._stopped
         self._stopped += 1
-        if not self._seed:
-            return self._stops[ordinal % len(self._stops)]
-        u, _ = unit(split(self._stop_luck, ordinal))
-        return self._stops[int(u * len(self._stops))]
+        return sampled(self._stops, self._stopped - 1, self._stop_luck, self._seed)
 
     def ready(self) -> list[ExecutorId]:
         """Executors that can be given tasks since this was last asked."""

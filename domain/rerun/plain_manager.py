@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from podtide.domain.base.randomness import HOUR_MS, log, split, stream, unit
+from podtide.domain.base.randomness import split, stream
 from podtide.domain.base.units import DEFAULT_PROFILE, LAST_MS, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.stimuli import Answer, ExecutorAdded, ExecutorRemoved, ListenerEvent, Tick
 from podtide.domain.recorded.application import Application, main_profile, peaks
-from podtide.domain.rerun.behaviour import Behaviour
+from podtide.domain.rerun.behaviour import Behaviour, interrupted_after, sampled
 from podtide.domain.rerun.decisions import NO_END, Core, profiles_of
 from podtide.domain.rerun.executor_accounts import ExecutorAccounts, Needs
 from podtide.domain.rerun.ledger.ledger import Ledger
@@ -165,12 +165,8 @@ class Plain:
         samples = self.behaviour.removal_ms
         if not samples:
             return 1
-        ordinal = self._removals
         self._removals += 1
-        if not self._seed:
-            return max(1, samples[ordinal % len(samples)])
-        u, _ = unit(split(self._removal_luck, ordinal))
-        return max(1, samples[int(u * len(samples))])
+        return max(1, sampled(samples, self._removals - 1, self._removal_luck, self._seed))
 
     def _provide(self, now: Millis) -> None:
         """Begin the starts that are asked for and that there is room for."""
@@ -189,8 +185,7 @@ class Plain:
         self.accounts.register(ordinal, executor, now, slots=slots.get(profile, slots[DEFAULT_PROFILE]))
         loss = self._losses.get(row)
         if self.plan.faults.spot_per_hour > 0:
-            u, _ = unit(split(self._spot_luck, row))
-            spot = int(-log(1.0 - u) / self.plan.faults.spot_per_hour * HOUR_MS)
+            spot = interrupted_after(row, self.plan.faults.spot_per_hour, self._spot_luck)
             loss = spot if loss is None else min(loss, spot)
         if loss is not None and now + loss < LAST_MS:
             heappush(self._leaving, PlainRemoval(now + max(1, loss), row, lost=True))

@@ -34,9 +34,9 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import Final
 
-from podtide.domain.base.randomness import split, stream, unit
+from podtide.domain.base.randomness import split, stream
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.rerun.behaviour import StartUp
+from podtide.domain.rerun.behaviour import StartUp, sampled
 
 _ROUNDING: Final = 1e-6
 """Virtual times are sums of fractions; what misses its mark by less than a nanosecond has reached it."""
@@ -123,7 +123,7 @@ class Starts:
         self._extra = max(0, extra_ms)
         self._seed = seed
         root = stream(seed)
-        self._luck = (split(root, _WORK), split(root, _READY))
+        self._work_luck, self._ready_luck = split(root, _WORK), split(root, _READY)
         self._machines: dict[int, _Machine] = {}
         self._starts: dict[int, _Start] = {}
         self._dues: list[tuple[Millis, int, int]] = []
@@ -214,12 +214,6 @@ class Starts:
             self._machines[name] = _Machine(now)
         return name
 
-    def _sample(self, samples: Sequence[Millis], ordinal: int, kind: int) -> Millis:
-        if not self._seed:
-            return samples[ordinal % len(samples)]
-        u, _ = unit(split(self._luck[kind - 1], ordinal))
-        return samples[int(u * len(samples))]
-
     def _begin(self, now: Millis, ordinal: int) -> None:
         name = self._machine_of(ordinal, now)
         given = self._startup.given
@@ -227,13 +221,13 @@ class Starts:
             self._join(name, now, ordinal, StartPhase.STARTING, None)
             heappush(self._fixed, (now + given[ordinal], ordinal, 0))
         else:
-            work = self._sample(self._startup.work_ms, ordinal, _WORK)
+            work = sampled(self._startup.work_ms, ordinal, self._work_luck, self._seed)
             self._join(name, now, ordinal, StartPhase.STARTING, work)
 
     def _registers(self, now: Millis, ordinal: int, registered: list[int]) -> None:
         name = self._starts.pop(ordinal).machine
         registered.append(ordinal)
-        work = self._sample(self._samples, ordinal, _READY) if self._samples else 0
+        work = sampled(self._samples, ordinal, self._ready_luck, self._seed) if self._samples else 0
         if work > 0:
             self._leave(name, now, stays=True)
             self._join(name, now, ordinal, StartPhase.REGISTERED, work)
