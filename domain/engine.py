@@ -4,10 +4,10 @@ This is where machines meet. None of them knows another: the engine hands the lo
 reads it, the targets of that decision to the scheduler backend, and so on down to the pods. ``now`` is an argument here and
 everywhere; what a command led to comes back as the next stimulus.
 
-Two times: ``now`` is the time of the step, ``at`` the time that a stimulus carries, which no loop lets be later. Listener
-events may come in batches, so the load, the executor monitor, the allocation manager and the plugins reckon from ``at``; the
-pods allocator, the lifecycle manager, the snapshots store and the backend live at ``now``. Nothing raises if an adapter
-breaks that rule.
+Two times: ``now`` is the time of the step, ``at`` the time that a stimulus carries, and ``at <= now``. ``advance`` asserts
+that: a stimulus from the future is a mistake of the caller, not news of the cluster. Listener events may come in batches,
+so dynamic allocation (the load, the executor monitor, the allocation manager) reckons from ``at``; every machine of a
+cluster manager's side lives at ``now``.
 
 ``launch`` begins, ``advance`` goes on, ``wake_due`` says when time next matters. A cluster manager's side lies under dynamic
 allocation (``scaling.dynamic_allocation``): Kubernetes (``kubernetes.side``) or, where ``yarn`` is set, YARN
@@ -119,7 +119,7 @@ def launch(config: EngineConfig, now: Millis, *, master_registered: bool = False
 def advance(
     state: EngineState, stimuli: Sequence[AnyStimulus], config: EngineConfig, now: Millis
 ) -> Step[EngineState, Command]:
-    """Take what came of a whole application, in order, and decide. Never raises on well-typed stimuli.
+    """Take what came of a whole application, in order, and decide. Never raises on well-typed stimuli of up to ``now``.
 
     Every command with a serial, but those of dynamic allocation, may be answered by an ``Outcome``; those that a machine
     waits for must be. Listener events in a row are reflected in one fold.
@@ -127,6 +127,7 @@ def advance(
     run = _Run(state, config, now)
     events: list[Stimulus] = []
     for stimulus in stimuli:
+        assert stimulus.at <= now, stimulus
         if type(stimulus) in STIMULI:
             events.append(cast(Stimulus, stimulus))
             continue

@@ -201,6 +201,9 @@ class StimulusBatch:
             if room < 0:
                 raise UnreadableLine(f"more than {STEP_PODS_MAX:,} pods in one step")
             values.append(kind(**{**given, "pods": pods}))
+        for index, stimulus in enumerate(values):
+            if stimulus.at > self.at:
+                raise UnreadableLine(f"stimulus {index + 1}: at_ms {stimulus.at} is later than the line's")
         return tuple(values)
 
 

@@ -84,12 +84,11 @@ def resize_pods(
 
 
 class _MemoryTurn(Turn[PodSizes, ResizeConfig, ResizePod]):
-    """The plugin within one step. Each stimulus is taken at its own time."""
+    """The plugin within one step."""
 
     machine = MEMORY_MACHINE
 
     def take(self, stimulus: MemoryStimulus) -> None:
-        self.now = stimulus.at
         if isinstance(stimulus, pod_stimuli.Outcome):
             self.answered(stimulus)
             return
@@ -167,12 +166,11 @@ def resize_claims(
 
 
 class _ClaimTurn(Turn[ClaimSizes, ResizeConfig, ResizeClaim]):
-    """The plugin within one step. Each stimulus is taken at its own time."""
+    """The plugin within one step."""
 
     machine = CLAIM_MACHINE
 
     def take(self, stimulus: ClaimStimulus) -> None:
-        self.now = stimulus.at
         if isinstance(stimulus, pod_stimuli.Outcome):
             self.answered(stimulus)
             return

@@ -92,27 +92,26 @@ def roll(
     state: RollState,
     snapshots: Sequence[RollStimulus],
     config: RollConfig,
-    now: Millis,  # noqa: ARG001 - every decision takes the same four; each stimulus carries its own time
+    now: Millis,
 ) -> Step[RollState, Roll]:
     """Run the timer as summaries arrive and time passes. Never raises."""
     commands: list[Roll] = []
     reports: list[Report] = []
     timer = state.timer
     for stimulus in snapshots:
-        at = stimulus.at
-        timer, summary = timer.after(stimulus, at, config.interval_ms)
+        timer, summary = timer.after(stimulus, now, config.interval_ms)
         if summary is None:
             continue
         try:
             chosen = choose(summary.executors, config)
         except ValueError as problem:
-            reports.append(Threw(at, MACHINE, str(SparkFault(NUMBER_FORMAT, f'For input string: "{problem}"'))))
+            reports.append(Threw(now, MACHINE, str(SparkFault(NUMBER_FORMAT, f'For input string: "{problem}"'))))
             continue
         if chosen is not None:
-            message = f"Rolling via {config.policy} at {at}"
-            commands.append(Roll(at, chosen.executor, message, Why(Cause.ROLLING, pmap(chosen.facts))))
+            message = f"Rolling via {config.policy} at {now}"
+            commands.append(Roll(now, chosen.executor, message, Why(Cause.ROLLING, pmap(chosen.facts))))
         elif config.remarks:
-            reports.append(Remark(at, MACHINE, NOTHING))
+            reports.append(Remark(now, MACHINE, NOTHING))
     state = state if timer is state.timer else replace(state, timer=timer)
     return Step(state, tuple(commands), tuple(reports))
 

@@ -5,7 +5,7 @@ answered by an ``Answer`` with its serial. Who answers does not matter here: und
 backend (``domain/engine.py``); in a replay it is the log.
 
 Events carry their own times, since listener events may come in batches; the load, the executor monitor and the allocation
-manager reckon from those.
+manager reckon from those. None of them is later than ``now``, the time of the step; ``step`` asserts that.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def step(
     """Take one stimulus of dynamic allocation, or a batch of them in order, and decide.
 
     Events may be given many at a time: they are reflected in one fold, each at the time that it carries. The
-    timer, answers, reset and stop take effect in their place in the batch. ``now`` is the time of the step, not
-    before that of any stimulus. Never raises on any sequence of well-typed stimuli.
+    timer, answers, reset and stop take effect in their place in the batch. Never raises on any sequence of
+    well-typed stimuli of up to ``now``, the time of the step.
 
     Answer what a step asks before the next stimulus: in Spark the listener waits for the lock that schedule() holds
     during a call. Events that come in between are reflected at once, which Spark would do after the round.
     """
     batch = cast(Sequence[Stimulus], (stimulus,) if type(stimulus) in STIMULI else stimulus)
+    assert all(one[0] <= now for one in batch), batch
     if _TURNS.isdisjoint(map(type, batch)):
         load = loads.fold(state.load, batch, repair_pending=config.repair_pending)
         decided = scaling.scale(state.scaling, (load,), config, now)

@@ -68,11 +68,12 @@ def scale(
     state: ScalingState,
     snapshots: Sequence[Load],
     config: ScalingConfig,
-    now: Millis,  # noqa: ARG001 - every decision takes the same four; here each signal carries its own time
+    now: Millis,
 ) -> Step[ScalingState, ScalingCommand]:
     """Act upon what each load signals, in order: the timer, the backlog, new stages, answers.
 
-    ``now`` is the time of the step; signals carry their own, not later than that. Never raises.
+    ``now`` is the time of the step. Signals carry their own, from which the rules reckon, and none is later than ``now``.
+    Never raises but where that is not so.
     """
     commands: list[ScalingCommand] = []
     reports: list[Report] = []
@@ -81,6 +82,7 @@ def scale(
         if load.recent:
             state = state._replace(idleness=executor_monitor.fold(state.idleness, load.recent, config))
         for signal in load.signals:
+            assert signal.at <= now, signal
             match signal:
                 case StageCame():
                     step = _stage_came(state, signal, config)

@@ -83,7 +83,8 @@ def _delete_all(system: LiveSystem, loop: AppLoop) -> bool:
     """The core's own end, and a sweep until a list says zero; returns whether something is left."""
     clock, audience = system.clock, system.audience
     system.environment.go_on()
-    loop.take((Stopping(clock.now()),), clock.now())
+    now = clock.now()
+    loop.take((Stopping(now),), now)
     until = clock.monotonic() + STOP_S
     while clock.monotonic() < until and not system.environment.stopping:
         loop.run(clock.now() + TURN_MS)

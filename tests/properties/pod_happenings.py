@@ -268,13 +268,13 @@ class Taken(NamedTuple):
 
 @st.composite
 def stories(draw: st.DrawFn, *, steps_max: int = 12) -> list[Taken]:
-    """Steps in the order of time; a stimulus carries the time of its step, or now and then another."""
+    """Steps in the order of time; a stimulus carries the time of its step, or now and then an earlier one."""
     now = draw(st.sampled_from([0, 1_000, 1_700_000_000_000]))
     taken = []
     for _ in range(draw(st.integers(0, steps_max))):
         now += draw(st.sampled_from([0, 0, 1, 100, 1_000]))
         drawn = draw(st.lists(st.one_of(pod_stimuli, pod_stimuli, stimuli, yarn_stimuli), max_size=3))
-        timed = tuple(one if draw(st.integers(0, 9)) == 0 else one._replace(at=now) for one in drawn)
+        timed = tuple(one._replace(at=now if draw(st.integers(0, 9)) else min(one.at, now)) for one in drawn)
         said = tuple(draw(st.lists(commands, max_size=2))), tuple(draw(st.lists(reports, max_size=2)))
         taken.append(Taken(now, timed, *said, full=draw(st.integers(0, 7)) == 0))
     return taken

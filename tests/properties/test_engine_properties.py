@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.domain import engine
@@ -257,14 +258,26 @@ def test_no_input_raises(config: EngineConfig, story: list[Happens], luck: Luck)
 
 
 @given(configs(), st.lists(st.tuples(GAPS, st.lists(any_stimulus, max_size=3)), max_size=12))
-def test_no_time_in_a_stimulus_raises(config: EngineConfig, story: list[tuple[Millis, list[AnyStimulus]]]) -> None:
-    """A stimulus may carry any time of its own; the step's is what counts."""
+def test_a_stimulus_may_be_as_old_as_it_likes(
+    config: EngineConfig, story: list[tuple[Millis, list[AnyStimulus]]]
+) -> None:
+    """Its own time is any up to the step's."""
     step = engine.launch(config, 0)
     now = 0
     for gap, stimuli in story:
         now += gap
-        step = engine.advance(step.state, (*stimuli, Wake(now)), config, now)
+        past = (stimulus._replace(at=min(stimulus.at, now)) for stimulus in stimuli)
+        step = engine.advance(step.state, (*past, Wake(now)), config, now)
         assert engine.wake_due(step.state, config) >= -(2**63)
+
+
+@given(configs(), any_stimulus, GAPS)
+def test_a_stimulus_of_the_future_is_a_mistake_of_the_caller(
+    config: EngineConfig, stimulus: AnyStimulus, now: Millis
+) -> None:
+    state = engine.launch(config, 0).state
+    with pytest.raises(AssertionError):
+        engine.advance(state, (stimulus._replace(at=now + 1),), config, now)
 
 
 @settings(max_examples=60)

@@ -312,6 +312,7 @@ def test_a_header_that_is_none_is_refused(tmp_path: Path, header: str, said: str
             ":2: stimulus 1: the number 1 in a list of pods where 0 are left to name",
         ),
         (['{"at_ms":1,"stimuli":[{"stimulus":"PodsReplaced","pods":[0]}]}'], ":2: stimulus 1: the number 0 in a list"),
+        (['{"at_ms":1,"stimuli":[{"stimulus":"Wake","at_ms":2}]}'], ":2: stimulus 1: at_ms 2 is later than the line's"),
         (['{"at_ms":5,"decided":[]}'], ":2: decisions that follow no stimuli of their time"),
         ([STEP, '{"at_ms":6,"decided":[]}'], ":3: decisions that follow no stimuli of their time"),
         ([STEP, '{"at_ms":5,"decided":[]}', '{"at_ms":5,"decided":[]}'], ":4: decisions that follow no stimuli"),
