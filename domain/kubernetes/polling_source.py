@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, assert_never
-
-from pyrsistent import pmap
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NULL_POINTER, NUMBER_FORMAT, REJECTED_EXECUTION, SparkFault
-from podtide.domain.machine.turn import thrown
+from podtide.domain.machine.turn import Turn, thrown, why
 from podtide.domain.protocol.cluster_config import SourcesConfig
-from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, Wake
-from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
+from podtide.domain.protocol.reasons import Cause
 
 POLLING: Final = "ExecutorPodsPollingSnapshotSource"
 CACHED: Final = "0"
@@ -61,7 +60,8 @@ PollingCommand: TypeAlias = ListPods | PodsReplaced
 """What is asked of the API, and what is for the snapshot store."""
 
 
-class PollingState(NamedTuple):
+@dataclass(slots=True)
+class PollingState:
     """``due``: the next list, None while one is under way (``asked``: its serial) and when there is none.
 
     ``version``: of the last list that was taken. ``next_serial``: of the next command.
@@ -88,65 +88,71 @@ def poll(
     state: PollingState, snapshots: Sequence[PollingInput], config: PollingConfig, now: Millis
 ) -> Step[PollingState, PollingCommand]:
     """Take what happened, in order; ask for a list when one is due. Never raises on well-typed input."""
-    commands: list[PollingCommand] = []
-    reports: list[Report] = []
+    turn = _Source(state, config, now)
     for happening in snapshots:
+        turn.take(happening)
+    return turn.step()
+
+
+class _Source(Turn[PollingState, PollingConfig, PollingCommand]):
+    """The source within one step."""
+
+    machine = POLLING
+
+    def take(self, happening: PollingInput) -> None:
+        state = self.state
         match happening:
             case Start():
-                state, said = _start(state, config, now)
-                reports.extend(said)
+                self.start()
             case StopPolling():
-                state = state._replace(due=None, asked=None, stopped=True)
+                state.due, state.asked, state.stopped = None, None, True
             case Wake():
-                if state.due is not None and state.due <= now:
-                    state, listing = _ask(state, config.sources, now)
-                    commands.append(listing)
+                if state.due is not None and state.due <= self.now:
+                    self.ask()
             case Outcome():
                 if happening.serial == state.asked:
-                    state, taken = _take(state, happening, config.sources, now)
-                    if isinstance(taken, PodsReplaced):
-                        commands.append(taken)
-                    elif taken is not None:
-                        reports.append(taken)
+                    self.answered(happening)
             case _:
                 assert_never(happening)
-    return Step(state, tuple(commands), tuple(reports))
 
+    def start(self) -> None:
+        if not self.config.sources.poll:
+            return
+        if self.state.due is not None or self.state.asked is not None:
+            self.threw(STARTED_TWICE)
+            return
+        interval = self.config.sources.poll_interval_ms
+        self.remark("started", interval_ms=interval)
+        if self.state.stopped:  # the pool is shut down by then
+            self.threw(REJECTED)
+        else:
+            self.state.due = self.now + interval
 
-def _start(state: PollingState, config: PollingConfig, now: Millis) -> tuple[PollingState, tuple[Report, ...]]:
-    if not config.sources.poll:
-        return state, ()
-    if state.due is not None or state.asked is not None:
-        return state, (Threw(now, POLLING, str(STARTED_TWICE)),)
-    interval = config.sources.poll_interval_ms
-    remarks = (Remark(now, POLLING, "started", pmap({"interval_ms": interval})),) if config.remarks else ()
-    if state.stopped:  # the pool is shut down by then
-        return state, (*remarks, Threw(now, POLLING, str(REJECTED)))
-    return state._replace(due=now + interval), remarks
+    def ask(self) -> None:
+        state, sources = self.state, self.config.sources
+        # As text: records and JSON readers elsewhere may hold 64-bit numbers as doubles.
+        last = None if state.version is None else str(state.version)
+        cause = why(Cause.RESYNCHRONIZE, interval_ms=sources.poll_interval_ms, last_version=last)
+        version = CACHED if sources.poll_with_version else None
+        self.commands.append(ListPods(self.now, state.next_serial, cause, version))
+        state.due, state.asked, state.next_serial = None, state.next_serial, state.next_serial + 1
 
-
-def _ask(state: PollingState, sources: SourcesConfig, now: Millis) -> tuple[PollingState, ListPods]:
-    facts = pmap({"interval_ms": sources.poll_interval_ms, "last_version": _text_or_none(state.version)})
-    version = CACHED if sources.poll_with_version else None
-    listing = ListPods(now, state.next_serial, Why(Cause.RESYNCHRONIZE, facts), version)
-    return state._replace(due=None, asked=listing.serial, next_serial=listing.serial + 1), listing
-
-
-def _take(
-    state: PollingState, answer: Outcome, sources: SourcesConfig, now: Millis
-) -> tuple[PollingState, PodsReplaced | Threw | None]:
-    """What becomes of an answer: pods to pass on, an exception that ends in the log, or nothing (a stale list)."""
-    state = state._replace(due=now + sources.poll_interval_ms, asked=None)
-    if answer.failure is not None:
-        return state, Threw(now, POLLING, str(thrown(answer.failure)))
-    if sources.poll_with_version:
-        version = parse_version(answer.version)
-        if isinstance(version, SparkFault):
-            return state, Threw(now, POLLING, str(version))
-        if state.version is not None and version < state.version:
-            return state, None
-        state = state._replace(version=version)
-    return state, PodsReplaced(now, answer.pods)
+    def answered(self, answer: Outcome) -> None:
+        """Pass the pods on, unless the call failed or the list is stale."""
+        sources = self.config.sources
+        self.state.due, self.state.asked = self.now + sources.poll_interval_ms, None
+        if answer.failure is not None:
+            self.threw(thrown(answer.failure))
+            return
+        if sources.poll_with_version:
+            version = parse_version(answer.version)
+            if isinstance(version, SparkFault):
+                self.threw(version)
+                return
+            if self.state.version is not None and version < self.state.version:
+                return
+            self.state.version = version
+        self.commands.append(PodsReplaced(self.now, answer.pods))
 
 
 def parse_version(text: str | None) -> int | SparkFault:
@@ -163,8 +169,3 @@ def parse_version(text: str | None) -> int | SparkFault:
     if number > VERSION_MAX:
         return SparkFault(NUMBER_FORMAT, f"Too large for unsigned long: {text}")
     return number
-
-
-def _text_or_none(version: int | None) -> str | None:
-    """A version as text: records and JSON readers elsewhere may hold 64-bit numbers as doubles."""
-    return None if version is None else str(version)

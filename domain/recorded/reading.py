@@ -350,7 +350,7 @@ class LogReading:
         return Application(
             facts.id, facts.name, facts.spark_version, facts.started_ms, facts.ended_ms, facts.end_known,
             facts.properties, self._jobs_done(jobs, stages, waits), tuple(stages),
-            tuple(sorted(executors, key=_coming)), profiles,
+            tuple(sorted(executors, key=lambda one: (one.added_ms, one.executor))), profiles,
             self.driver_ready_ms, max(0, gap), self._fresh(extras), tuple(self.unpersists), tuple(unknowns),
             self._totals(works, executors),
         )  # fmt: skip
@@ -464,7 +464,3 @@ def _amount(text: str | None) -> float | None:
     except ValueError:
         return None
     return amount if 0 < amount < CPUS_MAX else None
-
-
-def _coming(executor: RecordedExecutor) -> tuple[Millis, str]:
-    return executor.added_ms, executor.executor

@@ -243,7 +243,7 @@ class StageWork:
         """The attempt that finished the stage: the first that completed well, or the last."""
         attempts = self.attempts.values()
         done = [one for one in attempts if one.completed is not None and not one.failed]
-        return min(done, key=_completion) if done else max(attempts, key=_number)
+        return min(done, key=lambda one: one.completed or 0) if done else max(attempts, key=lambda one: one.number)
 
     def completions(self) -> list[Millis]:
         """When its attempts were completed, as far as they were, failed ones left out."""
@@ -275,12 +275,3 @@ class StageWork:
             tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts), self.recomputed, self.run_ms,
             self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes, self.spilled_bytes,
         )  # fmt: skip
-
-
-def _completion(attempt: StageAttempt) -> Millis:
-    assert attempt.completed is not None
-    return attempt.completed
-
-
-def _number(attempt: StageAttempt) -> int:
-    return attempt.number

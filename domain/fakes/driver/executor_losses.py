@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from podtide.domain.base.units import ExecutorId, Millis
+from podtide.domain.base.units import Millis
 from podtide.domain.fakes.driver import task_scheduler as tasks
 from podtide.domain.fakes.driver.dag_scheduler import index_of, note_try, try_again
 from podtide.domain.fakes.driver.rows import DagPhase, DriverExecutorRow, Fate, Holder, OfferState, TaskRow, attempt_key
@@ -84,7 +84,8 @@ def _report_lost(
         attempt = tables.attempts.get(key)
         if attempt is None or attempt.zombie:  # its job failed a moment ago, of what else was lost
             break
-        tables.events.append(_resubmitted(number, attempt_number, index, executor.executor, now))
+        end = TaskEnd(now, number, attempt_number, index, executor.executor, False, TaskOutcome.FAILED)
+        tables.events.append(end)
         tables.left.put(number, tables.left[number] + 1)
         tables.count("tasks.resubmitted")
         tasks.wait_again(tables, attempt, index)
@@ -95,10 +96,6 @@ def _report_lost(
         living = tables.attempts.get(key)
         if living is not None:
             try_again(tables, task, living, now, counts=counts)
-
-
-def _resubmitted(stage: int, attempt: int, index: int, executor: ExecutorId, now: Millis) -> TaskEnd:
-    return TaskEnd(now, stage, attempt, index, executor, False, TaskOutcome.FAILED)
 
 
 def _migrate(tables: DriverTables, array: int, partitions: list[int], now: Millis) -> bool:

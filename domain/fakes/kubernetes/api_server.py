@@ -122,13 +122,10 @@ def _fault(tables: ClusterTables, rng: Stream, verb: Verb, resource: str, now: M
         if fault.probability < 1.0:
             hit, rng = chance(rng, fault.probability)
         if hit:
-            tables.count(f"faults.{fault.status if fault.status is not None else f'lost {_lost(fault)}'}")
+            what = fault.status if fault.lost is None else f"lost {fault.lost.value}"
+            tables.count(f"faults.{what}")
             return fault, rng
     return None, rng
-
-
-def _lost(fault: Fault) -> str:
-    return fault.lost.value if fault.lost is not None else ""
 
 
 def answered(tables: ClusterTables, number: int, now: Millis) -> None:
@@ -321,7 +318,7 @@ def _mark(
     fault, rng = _fault(tables, rng, Verb.LIST, _POD, now)
     if fault is not None:
         return Outcome(0, command.serial), fault, rng
-    pods = sorted((p for e in command.executors for p in tables.labelled(str(e))), key=_pod_name)
+    pods = sorted((p for e in command.executors for p in tables.labelled(str(e))), key=lambda pod: pod.name)
     found = 0
     for pod in pods:
         fault, rng = _fault(tables, rng, Verb.PATCH, _POD, now)
@@ -335,10 +332,6 @@ def _mark(
         if fault is not None:
             break
     return Outcome(0, command.serial, found=found), fault, rng
-
-
-def _pod_name(pod: PodRow) -> str:
-    return pod.name
 
 
 def _integer(text: str) -> int:

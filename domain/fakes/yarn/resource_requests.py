@@ -71,7 +71,7 @@ def _remove(tables: YarnTables, profile: int, spans: Iterable[Span]) -> int:
         return 0
     batches, dirty, gone = list(ask.table.batches), ask.dirty, 0
     for span in spans:
-        place = max(0, bisect_right(batches, span.first, key=_first) - 1)
+        place = max(0, bisect_right(batches, span.first, key=lambda batch: batch.first) - 1)
         while place < len(batches) and batches[place].first <= span.last:
             batch = batches[place]
             first, last = max(batch.first, span.first), min(batch.last, span.last)
@@ -88,10 +88,6 @@ def _remove(tables: YarnTables, profile: int, spans: Iterable[Span]) -> int:
         table = RequestTable(tuple(batches), ask.table.made, ask.table.waiting - gone)
         tables.asks.put(profile, ask._replace(table=table, dirty=dirty, changed=True))
     return gone
-
-
-def _first(batch: Batch) -> int:
-    return batch.first
 
 
 def _soiled(dirty: tuple[tuple[Layout, int], ...], layout: Layout, length: int) -> tuple[tuple[Layout, int], ...]:
