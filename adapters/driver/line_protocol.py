@@ -8,7 +8,7 @@ described in docs/live-sources.md. Everything is bounded: numbers by what Spark 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -51,12 +51,11 @@ class StopAsked:
     """Somebody asks for the end."""
 
 
-class TargetAsked:
+class TargetAsked(NamedTuple):
     """A target of one profile."""
 
-    def __init__(self, profile: ProfileId, executors: int) -> None:
-        self.profile = profile
-        self.executors = executors
+    profile: ProfileId
+    executors: int
 
 
 Order: TypeAlias = TargetAsked | KillRequested | DecommissionRequested | StatusAsked | StopAsked

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -185,32 +186,21 @@ class CallCounts:
             return dict(self._counts)
 
 
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Makes calls in a lane. Thread-safe as far as its parts are.
 
     ``wait`` lets the back-off of one call pass; ``jitter`` is a number from 0 to 1.
     """
 
-    def __init__(
-        self,
-        api: ApiClient,
-        lane: RateLimiter,
-        clock: Clock,
-        complaints: Complaints,
-        counts: CallCounts,
-        *,
-        jitter: Jitter,
-        wait: Wait,
-        settings: CallSettings = CallSettings(),  # noqa: B008 - a value
-    ) -> None:
-        self.clock = clock
-        self.counts = counts
-        self.complaints = complaints
-        self.settings = settings
-        self.wait = wait
-        self.jitter = jitter
-        self._api = api
-        self._lane = lane
+    api: ApiClient
+    lane: RateLimiter
+    clock: Clock
+    complaints: Complaints
+    counts: CallCounts
+    jitter: Jitter
+    wait: Wait
+    settings: CallSettings = CallSettings()  # noqa: RUF009 - a value
 
     def deadline(self, within_s: float) -> float:
         """The moment that is so many seconds away."""
@@ -227,7 +217,7 @@ class Caller:
         attempts = 0
         last: RefusedCall | None = None
         while True:
-            turn = self._lane.enter(deadline)
+            turn = self.lane.enter(deadline)
             if turn is None:
                 return self._end(request, last or not_asked(request, "no turn before the deadline"), quiet, tell)
             answer = self._once(request, turn, deadline)
@@ -257,7 +247,7 @@ class Caller:
         # Neither longer than one answer may take, nor far beyond the deadline of the whole.
         timeout_s = max(1.0, min(self.settings.timeout_s, deadline - self.clock.monotonic()))
         try:
-            answer = self._api.call(
+            answer = self.api.call(
                 request.verb,
                 request.resource,
                 request.path,
@@ -272,14 +262,14 @@ class Caller:
             return unanswered(request, lost)
         self.complaints.answered()
         if answer.ok:
-            self._lane.eased(turn)
+            self.lane.eased(turn)
             return answer
         what = refused(request, answer)
         if what.sort is RefusalSort.THROTTLED:
             after = answer.retry_after_ms
-            self._lane.throttled(turn, None if after is None else after / 1000.0)
+            self.lane.throttled(turn, None if after is None else after / 1000.0)
         else:
-            self._lane.eased(turn)
+            self.lane.eased(turn)
         return what
 
     def _end(self, request: ApiRequest, what: RefusedCall, quiet: Quiet, tell: bool) -> RefusedCall:

@@ -7,6 +7,7 @@ was never sent, so whoever made it may try again or give up. Reads pass.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, ApiClient, Query, Stream, Unreachable
@@ -16,27 +17,19 @@ PATIENCE_S: Final = 15.0
 LOOK_S: Final = 0.1
 
 
+@dataclass(frozen=True, slots=True)
 class GuardedApi:
     """An ``ApiClient`` that writes only while ``valid()``. ``pause``: waits that many seconds. ``lost()``: do not even wait.
 
     ``write_max_s``: how long a write may take; it should end before somebody else could hold the lease.
     """
 
-    def __init__(
-        self,
-        api: ApiClient,
-        valid: Callable[[], bool],
-        lost: Callable[[], bool],
-        pause: Callable[[float], object],
-        write_max_s: float = READ_TIMEOUT_S,
-        patience_s: float = PATIENCE_S,
-    ) -> None:
-        self._api = api
-        self._valid = valid
-        self._lost = lost
-        self._pause = pause
-        self._write_max_s = write_max_s
-        self._patience_s = patience_s
+    api: ApiClient
+    valid: Callable[[], bool]
+    lost: Callable[[], bool]
+    pause: Callable[[float], object]
+    write_max_s: float = READ_TIMEOUT_S
+    patience_s: float = PATIENCE_S
 
     def call(
         self,
@@ -52,8 +45,8 @@ class GuardedApi:
         """Make one call; a write only under the lease. Raises Unreachable."""
         if verb in WRITES:
             self._permitted(verb, resource)
-            timeout_s = min(timeout_s, self._write_max_s)
-        return self._api.call(
+            timeout_s = min(timeout_s, self.write_max_s)
+        return self.api.call(
             verb,
             resource,
             path,
@@ -65,12 +58,12 @@ class GuardedApi:
 
     def stream(self, resource: str, path: str, *, query: Query = (), silence_s: float) -> Stream:
         """Begin to watch. Raises Unreachable."""
-        return self._api.stream(resource, path, query=query, silence_s=silence_s)
+        return self.api.stream(resource, path, query=query, silence_s=silence_s)
 
     def _permitted(self, verb: str, resource: str) -> None:
         waited = 0.0
-        while not self._valid():
-            if self._lost() or waited >= self._patience_s:
+        while not self.valid():
+            if self.lost() or waited >= self.patience_s:
                 raise Unreachable(f"no {verb} of {resource}: the lease of this application is not held", sent=False)
-            self._pause(LOOK_S)
+            self.pause(LOOK_S)
             waited += LOOK_S

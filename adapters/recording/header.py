@@ -10,7 +10,7 @@ Policies are recorded by name. A reader knows Spark's own and those that it is g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -209,17 +209,7 @@ def _hidden(header: RecordingHeader) -> RecordingHeader:
     hidden = {key for key, value in shown.items() if value == REDACTED}
     kept = {key: value for key, value in shown.items() if key not in hidden}
     redacted = tuple(sorted(hidden.union(header.redacted)))
-    return RecordingHeader(
-        header.app_id,
-        header.started_at,
-        header.source,
-        pmap(kept),
-        header.spark,
-        header.policies,
-        header.seed,
-        redacted,
-        header.racks,
-    )
+    return replace(header, conf=pmap(kept), redacted=redacted)
 
 
 def _back_off(word: dict[str, int] | None) -> BackOff | None:

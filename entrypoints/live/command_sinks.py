@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 from podtide.adapters.kubernetes.lease.record import ID_MAX
@@ -28,22 +29,22 @@ from podtide.domain.protocol.pods import PodNumber
 from podtide.entrypoints.live.loop import Hear, PodActuator
 
 
+@dataclass(frozen=True, slots=True)
 class ShadowSink:
     """Reads what the core asks to be read, and answers everything else as done: nothing is ever written."""
 
-    def __init__(self, reader: PodActuator, lister: Callable[[int, str | None], None], hear: Hear) -> None:
-        self._reader = reader
-        self._lister = lister
-        self._hear = hear
+    reader: PodActuator
+    lister: Callable[[int, str | None], None]
+    hear: Hear
 
     def apply(self, command: Command, now: Millis) -> None:
         """Read, or answer at once."""
         if isinstance(command, ListPods):
-            self._lister(command.serial, command.resource_version)
+            self.lister(command.serial, command.resource_version)
         elif isinstance(command, ListClaims | GetDriverPod | AwaitDriverReady):
-            self._reader.apply(command)
+            self.reader.apply(command)
         elif (serial := getattr(command, "serial", None)) is not None:
-            self._hear(Outcome(now, serial))
+            self.hear(Outcome(now, serial))
 
 
 class ExecutorIds(Protocol):

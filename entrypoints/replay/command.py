@@ -37,7 +37,7 @@ from podtide.entrypoints.common.output import (
     silence,
     unreadable,
 )
-from podtide.entrypoints.replay.outputs import Outputs, ReplayOptions
+from podtide.entrypoints.replay.outputs import ReplayOptions, ReplayOutputs
 from podtide.entrypoints.replay.run import Replay
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class _Run:
         self.decided: RecordSpool | None = None
         self._resources = resources
         # Whatever may be refused at once is opened before the log is read for an hour.
-        self.outputs = Outputs(options, resources)
+        self.outputs = ReplayOutputs(options, resources)
         self.source = resources.enter_context(contextlib.closing(open_log(options.log)))
         self.outputs.open()
         if options.as_json:

@@ -1,7 +1,7 @@
 """Where the records of a replay go, of an event log and of a recording alike: files, an expectation, standard output.
 
-Whatever can be refused is refused before anything is decided: an expectation that cannot be read when ``Outputs`` is made,
-files that cannot be written at ``open``. Nothing keeps more than a bounded part of the records.
+Whatever can be refused is refused before anything is decided: an expectation that cannot be read when ``ReplayOutputs`` is
+made, files that cannot be written at ``open``. Nothing keeps more than a bounded part of the records.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ReplayOptions:
         return STDOUT in {self.decisions, self.spark_log}
 
 
-class Outputs:
+class ReplayOutputs:
     """The outputs that the options ask for; ``resources`` closes them. ``sinks`` take every record as it comes."""
 
     def __init__(self, options: ReplayOptions, resources: ExitStack) -> None:

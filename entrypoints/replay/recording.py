@@ -47,7 +47,7 @@ from podtide.entrypoints.common.output import (
     silence,
     unreadable,
 )
-from podtide.entrypoints.replay.outputs import DIFFERS, Outputs, ReplayOptions, Sink
+from podtide.entrypoints.replay.outputs import DIFFERS, ReplayOptions, ReplayOutputs, Sink
 from podtide.entrypoints.replay.overrides import CHOICES, ReplayTerms, ReplayWishes, TermsError, terms_of
 from podtide.entrypoints.replay.redecide import Redecision
 
@@ -106,7 +106,7 @@ class _Run:
         self.options = options
         self.given = given_conf(options.conf, options.properties_file, options.spark_version)
         # A pipe may not say for an hour what it is a recording of; outputs are refused at once.
-        self.outputs = Outputs(options, resources)
+        self.outputs = ReplayOutputs(options, resources)
         self.outputs.open()
         self.all: RecordSpool | None = None
         if options.as_json and not options.check:

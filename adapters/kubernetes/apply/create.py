@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -108,44 +109,37 @@ class Uids:
             self._uids.pop(name, None)
 
 
+@dataclass(frozen=True, slots=True)
 class Creates:
-    """Carries creations out, each to its Outcome. Thread-safe."""
+    """Carries creations out, each to its Outcome. Thread-safe.
 
-    def __init__(
-        self,
-        caller: Caller,
-        namespace: str,
-        app_id: str,
-        manifests: Manifests,
-        uids: Uids,
-        deadline_s: float,
-        ending: Wait | None = None,
-    ) -> None:
-        """``ending``: waits so many seconds; True: nothing is created any more. Without one the caller's waits."""
-        self._caller = caller
-        self._namespace = namespace
-        self._app_id = app_id
-        self._manifests = manifests
-        self._uids = uids
-        self._deadline_s = deadline_s
-        self._ending: Wait = ending or caller.wait
+    ``ending``: waits so many seconds; True: nothing is created any more.
+    """
+
+    caller: Caller
+    namespace: str
+    app_id: str
+    manifests: Manifests
+    uids: Uids
+    deadline_s: float
+    ending: Wait
 
     def pod(self, command: CreatePod) -> Outcome:
         """An executor's pod. ``found``: 1."""
         executor = str(command.executor)
-        body = self._manifests.pod(command)
-        created = self._create("pods", body, labelled(self._app_id, executor), once=True)
+        body = self.manifests.pod(command)
+        created = self._create("pods", body, labelled(self.app_id, executor), once=True)
         if isinstance(created, CreatedObject):
-            self._uids.keep(self._manifests.pod_name(command.executor), created.uid)
+            self.uids.keep(self.manifests.pod_name(command.executor), created.uid)
         return _outcome(command.serial, created)
 
     def claim(self, command: CreateClaim) -> Outcome:
         """A pod's volume claim."""
-        deadline = self._caller.deadline(self._deadline_s)
+        deadline = self.caller.deadline(self.deadline_s)
         owner = self._owner(command, deadline)
         if isinstance(owner, RefusedCall):
             return _outcome(command.serial, owner)
-        same_app = labelled(self._app_id)
+        same_app = labelled(self.app_id)
 
         def ours(found: bytes) -> str | None:
             owners = decoded(Named, found).metadata.owners or []
@@ -153,16 +147,16 @@ class Creates:
                 return f"it belongs to something else than {owner.name} (uid {owner.uid})"
             return same_app(found)
 
-        body = self._manifests.claim(command, owner)
+        body = self.manifests.claim(command, owner)
         return _outcome(command.serial, self._create("persistentvolumeclaims", body, ours))
 
     def replica_set(self, command: CreateSet) -> Outcome:
         """A profile's StatefulSet or Deployment; one that is there already is ours gets the replicas."""
         resource = f"{command.kind}s"
-        body = self._manifests.replica_set(command)
+        body = self.manifests.replica_set(command)
 
         def ours(found: bytes) -> str | None:
-            return None if decoded(SeenSet, found).of(self._app_id) else "it selects no pods of this application"
+            return None if decoded(SeenSet, found).of(self.app_id) else "it selects no pods of this application"
 
         created = self._create(resource, body, ours)
         if not isinstance(created, CreatedObject) or not created.found:
@@ -171,14 +165,14 @@ class Creates:
             return _outcome(command.serial, created)
         # A patch without a version: whatever it is scaled to, this is what it shall be now.
         patch = msgspec.json.encode({"spec": {"replicas": command.replicas}})
-        path = path_of(resource, self._namespace, command.name, "scale")
+        path = path_of(resource, self.namespace, command.name, "scale")
         scale = ApiRequest("patch", f"{resource}/scale", path, command.name, (), patch, MERGE_PATCH)
-        answer = self._caller.ask(scale, self._caller.deadline(self._deadline_s))
+        answer = self.caller.ask(scale, self.caller.deadline(self.deadline_s))
         return _outcome(command.serial, answer if isinstance(answer, RefusedCall) else created)
 
     def config_map(self, command: CreateConfigMap) -> Outcome:
         """The executors' config map."""
-        created = self._create("configmaps", self._manifests.config_map(), labelled(self._app_id))
+        created = self._create("configmaps", self.manifests.config_map(), labelled(self.app_id))
         return _outcome(command.serial, created)
 
     def _create(self, resource: str, body: bytes, ours: Ours, *, once: bool = False) -> CreatedObject | RefusedCall:
@@ -186,38 +180,38 @@ class Creates:
             name = msgspec.json.decode(body, type=Named).metadata.name
         except UNREADABLE:
             name = ""
-        request = ApiRequest("create", resource, path_of(resource, self._namespace), name, body=body)
+        request = ApiRequest("create", resource, path_of(resource, self.namespace), name, body=body)
         if not name:
             return not_asked(request, "the manifest has no name")
         attempts, doubt = 0, False
         while True:
-            deadline = self._caller.deadline(self._deadline_s)
-            created = self._caller.create(request, self._namespace, ours, deadline, once=once, doubt=doubt)
+            deadline = self.caller.deadline(self.deadline_s)
+            created = self.caller.create(request, self.namespace, ours, deadline, once=once, doubt=doubt)
             # A server that is away, or a lease in doubt, says nothing about this creation. Answered with a failure it
             # would be counted as one of the executors' (spark.executor.maxNumFailures) and end the application.
             if isinstance(created, CreatedObject) or created.sort not in _AWAY:
                 break
             attempts += 1
             doubt = doubt or created.uncertain
-            if self._ending(_AGAIN.after(attempts, self._caller.jitter)):
+            if self.ending(_AGAIN.after(attempts, self.caller.jitter)):
                 break
         if isinstance(created, CreatedObject):
-            self._caller.counts.add(f"created {resource}")
+            self.caller.counts.add(f"created {resource}")
         return created
 
     def _owner(self, command: CreateClaim, deadline: float) -> Owner | RefusedCall:
         """The driver pod or the executor's; a pod that is not there cannot own anything."""
-        name = self._uids.driver if command.owned_by_driver else self._manifests.pod_name(command.executor)
-        request = ApiRequest("get", "pods", path_of("pods", self._namespace, name), name)
+        name = self.uids.driver if command.owned_by_driver else self.manifests.pod_name(command.executor)
+        request = ApiRequest("get", "pods", path_of("pods", self.namespace, name), name)
         if not name:
             return not_asked(request, "the claim shall belong to the driver pod, and no driver pod is known")
-        uid = self._uids.of(name)
+        uid = self.uids.of(name)
         if not uid:
-            answer = self._caller.ask(request, deadline)
+            answer = self.caller.ask(request, deadline)
             if isinstance(answer, RefusedCall):
                 return answer
             uid = decoded(Named, answer.body).metadata.uid
-            self._uids.keep(name, uid)
+            self.uids.keep(name, uid)
         return Owner("v1", "Pod", name, uid)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -76,32 +77,21 @@ class SeenClaim(msgspec.Struct):
     spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
 
 
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Carries commands out that create nothing, each to its Outcome. Thread-safe.
 
     ``deadline_s``: for one command; ``sweep_s``: for the delete of all pods.
     """
 
-    def __init__(
-        self,
-        caller: Caller,
-        cleaner: Cleaner,
-        namespace: str,
-        app_id: str,
-        uids: Uids,
-        notify: Notify,
-        *,
-        deadline_s: float,
-        sweep_s: float,
-    ) -> None:
-        self._caller = caller
-        self._cleaner = cleaner
-        self._namespace = namespace
-        self._app_id = app_id
-        self._uids = uids
-        self._notify = notify
-        self._deadline_s = deadline_s
-        self._sweep_s = sweep_s
+    caller: Caller
+    cleaner: Cleaner
+    namespace: str
+    app_id: str
+    uids: Uids
+    notify: Notify
+    deadline_s: float
+    sweep_s: float
 
     # deletes
 
@@ -127,42 +117,42 @@ class Changes:
             text = f"{deleted} executor pods deleted so far"
             self._say(Level.INFO, Topic.STOPPING, text, deleted=deleted)
 
-        query = [("labelSelector", selector(self._app_id, role=EXECUTOR_ROLE))]
-        deadline = self._caller.deadline(self._sweep_s)
-        swept = self._cleaner.sweep("pods", query, SeenPod, deadline, progress=progress)
+        query = [("labelSelector", selector(self.app_id, role=EXECUTOR_ROLE))]
+        deadline = self.caller.deadline(self.sweep_s)
+        swept = self.cleaner.sweep("pods", query, SeenPod, deadline, progress=progress)
         if swept.left == 0 and swept.refused is None:
             text = f"{swept.deleted} executor pods deleted; none is left that is not terminating"
             self._say(Level.INFO, Topic.CLEANED_UP, text, deleted=swept.deleted, terminating=swept.terminating)
             return Outcome(0, command.serial, found=swept.deleted)
-        text = f"{swept.left} executor pods of {self._app_id} are left behind: {_named(swept.names, swept.left)}"
+        text = f"{swept.left} executor pods of {self.app_id} are left behind: {_named(swept.names, swept.left)}"
         self._say(Level.ERROR, Topic.LEFT_BEHIND, text, left=swept.left, deleted=swept.deleted)
         failure = swept.refused.failure if swept.refused is not None else CallFailure(None, text)
         return Outcome(0, command.serial, failure, found=swept.deleted)
 
     def delete_pod(self, command: pod_commands.DeletePod) -> Outcome:
         """One pod by name. ``found``: 1 if it was there to delete."""
-        deadline = self._caller.deadline(self._deadline_s)
-        uid = self._uids.of(command.name)
+        deadline = self.caller.deadline(self.deadline_s)
+        uid = self.uids.of(command.name)
         if command.check:
-            request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
-            answer = self._caller.ask(request, deadline, quiet=ABSENT)
+            request = ApiRequest("get", "pods", path_of("pods", self.namespace, command.name), command.name)
+            answer = self.caller.ask(request, deadline, quiet=ABSENT)
             if isinstance(answer, RefusedCall):
                 return _settled(command.serial, answer)
             meta = decoded(Named, answer.body).metadata
             if meta.deletion is not None:
                 return Outcome(0, command.serial)
             uid = meta.uid
-        fate = self._cleaner.delete("pods", command.name, deadline, uid=uid)
+        fate = self.cleaner.delete("pods", command.name, deadline, uid=uid)
         if isinstance(fate, RefusedCall):
             return _settled(command.serial, fate)
-        self._uids.forget(command.name)
+        self.uids.forget(command.name)
         # Another uid under this name: the pod that was meant is gone, the other is not ours to delete.
         return Outcome(0, command.serial, found=int(fate is DeleteFate.DELETED))
 
     def delete_set(self, command: pod_commands.DeleteSet) -> Outcome:
         """A StatefulSet or Deployment, in the background."""
-        deadline = self._caller.deadline(self._deadline_s)
-        fate = self._cleaner.delete(f"{command.kind}s", command.name, deadline, propagation=Propagation.BACKGROUND)
+        deadline = self.caller.deadline(self.deadline_s)
+        fate = self.cleaner.delete(f"{command.kind}s", command.name, deadline, propagation=Propagation.BACKGROUND)
         if isinstance(fate, RefusedCall):
             return _settled(command.serial, fate)
         return Outcome(0, command.serial, found=int(fate is DeleteFate.DELETED))
@@ -170,8 +160,8 @@ class Changes:
     def delete_owned(self, command: pod_commands.DeleteOwned) -> Outcome:
         """All of a kind that carry the application's labels (config maps: the executors')."""
         role = EXECUTOR_ROLE if command.kind == "configmaps" else None
-        query = [("labelSelector", selector(self._app_id, role=role))]
-        done = self._cleaner.select(command.kind, query, self._caller.deadline(self._deadline_s))
+        query = [("labelSelector", selector(self.app_id, role=role))]
+        done = self.cleaner.select(command.kind, query, self.caller.deadline(self.deadline_s))
         failure = None if done.refused is None else done.refused.failure
         return Outcome(0, command.serial, failure, found=done.found)
 
@@ -195,11 +185,11 @@ class Changes:
         """
         attempts = 0
         while True:
-            done = self._cleaner.select("pods", query, self._deadline_for(executors), exact=exact)
+            done = self.cleaner.select("pods", query, self._deadline_for(executors), exact=exact)
             if done.refused is None or done.refused.sort not in _WORTH_WAITING:
                 return done
             attempts += 1
-            if self._caller.wait(_LET_GO.after(attempts, self._caller.jitter)):
+            if self.caller.wait(_LET_GO.after(attempts, self.caller.jitter)):
                 return done
 
     # marks
@@ -222,7 +212,7 @@ class Changes:
         patch = {"metadata": {f"{command.kind}s": {command.key: command.value}}}
         found = 0
         for query in self._selectors(command.executors):
-            for page in self._caller.pages("pods", self._namespace, query, SeenPod, deadline):
+            for page in self.caller.pages("pods", self.namespace, query, SeenPod, deadline):
                 if isinstance(page, RefusedCall):
                     return Outcome(0, command.serial, page.failure, found=found)
                 for pod in page:
@@ -255,7 +245,7 @@ class Changes:
         sub: str = "",
         quiet_missing: bool = False,
     ) -> Outcome:
-        deadline = self._caller.deadline(self._deadline_s)
+        deadline = self.caller.deadline(self.deadline_s)
         answer = self._patch(resource, name, patch, content_type, deadline, sub=sub, quiet=quiet_missing)
         if isinstance(answer, RefusedCall):
             return Outcome(0, serial, answer.failure)
@@ -273,88 +263,88 @@ class Changes:
         quiet: bool = False,
     ) -> ApiAnswer | RefusedCall:
         """A patch sets values, whatever the version: where somebody else was faster it is sent again, on the fresh."""
-        path = path_of(resource, self._namespace, name, sub)
+        path = path_of(resource, self.namespace, name, sub)
         whole = f"{resource}/{sub}" if sub else resource
         request = ApiRequest("patch", whole, path, name, (), msgspec.json.encode(patch), content_type)
         attempts = 0
         while True:
-            answer = self._caller.ask(request, deadline, quiet=_RACES if quiet else _CONFLICTS)
+            answer = self.caller.ask(request, deadline, quiet=_RACES if quiet else _CONFLICTS)
             if isinstance(answer, ApiAnswer):
-                self._caller.counts.add("patched")
+                self.caller.counts.add("patched")
                 return answer
             attempts += 1
             if answer.sort is not RefusalSort.CONFLICT:
                 return answer
-            if attempts > CONFLICTS_MAX or not self._caller.pause(attempts, deadline):
-                self._caller.complaints.refused(request, answer)
+            if attempts > CONFLICTS_MAX or not self.caller.pause(attempts, deadline):
+                self.caller.complaints.refused(request, answer)
                 return answer
 
     # sets
 
     def scale_set(self, command: pod_commands.ScaleSet) -> Outcome:
         """GET and PUT the scale; again, on what is there now, where somebody else was faster."""
-        deadline = self._caller.deadline(self._deadline_s)
+        deadline = self.caller.deadline(self.deadline_s)
         resource = f"{command.kind}s/scale"
-        path = path_of(f"{command.kind}s", self._namespace, command.name, "scale")
+        path = path_of(f"{command.kind}s", self.namespace, command.name, "scale")
         attempts = 0
         while True:
-            answer = self._caller.ask(ApiRequest("get", resource, path, command.name), deadline)
+            answer = self.caller.ask(ApiRequest("get", resource, path, command.name), deadline)
             if isinstance(answer, RefusedCall):
                 return Outcome(0, command.serial, answer.failure)
             body = _scaled(answer.body, command.replicas)
             if body is None:
                 return Outcome(0, command.serial, found=1)  # it is what it shall be
             put = ApiRequest("update", resource, path, command.name, (), body, JSON)
-            answer = self._caller.ask(put, deadline, quiet=_CONFLICTS)
+            answer = self.caller.ask(put, deadline, quiet=_CONFLICTS)
             if isinstance(answer, ApiAnswer):
-                self._caller.counts.add("scaled")
+                self.caller.counts.add("scaled")
                 return Outcome(0, command.serial, found=1)
             attempts += 1
             if answer.sort is not RefusalSort.CONFLICT:
                 return Outcome(0, command.serial, answer.failure)
-            if attempts > CONFLICTS_MAX or not self._caller.pause(attempts, deadline):
-                self._caller.complaints.refused(put, answer)
+            if attempts > CONFLICTS_MAX or not self.caller.pause(attempts, deadline):
+                self.caller.complaints.refused(put, answer)
                 return Outcome(0, command.serial, answer.failure)
 
     # questions
 
     def get_driver(self, command: pod_commands.GetDriverPod) -> Outcome:
         """Look the driver pod up. ``found``: 1; a 404 is a failure."""
-        request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
-        answer = self._caller.ask(request, self._caller.deadline(self._deadline_s))
+        request = ApiRequest("get", "pods", path_of("pods", self.namespace, command.name), command.name)
+        answer = self.caller.ask(request, self.caller.deadline(self.deadline_s))
         if isinstance(answer, RefusedCall):
             return Outcome(0, command.serial, answer.failure)
-        self._uids.keep_driver(command.name, decoded(Named, answer.body).metadata.uid)
+        self.uids.keep_driver(command.name, decoded(Named, answer.body).metadata.uid)
         return Outcome(0, command.serial, found=1)
 
     def await_driver(self, command: pod_commands.AwaitDriverReady) -> Outcome:
         """Look at the driver pod until it is ready, at most as long as the command says."""
-        deadline = self._caller.deadline(command.timeout_ms / 1000.0)
-        request = ApiRequest("get", "pods", path_of("pods", self._namespace, command.name), command.name)
+        deadline = self.caller.deadline(command.timeout_ms / 1000.0)
+        request = ApiRequest("get", "pods", path_of("pods", self.namespace, command.name), command.name)
         while True:
-            answer = self._caller.ask(request, deadline, tell=False)
+            answer = self.caller.ask(request, deadline, tell=False)
             if isinstance(answer, RefusedCall) and answer.sort is RefusalSort.PERMISSION:
-                self._caller.complaints.refused(request, answer)
+                self.caller.complaints.refused(request, answer)
                 return Outcome(0, command.serial, answer.failure)
             if isinstance(answer, ApiAnswer):
                 pod = decoded(SeenPod, answer.body)
-                self._uids.keep_driver(command.name, pod.metadata.uid)
+                self.uids.keep_driver(command.name, pod.metadata.uid)
                 if any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ()):
                     return Outcome(0, command.serial, found=1)
-            left = deadline - self._caller.clock.monotonic()
-            if left <= 0.0 or self._caller.wait(min(READY_POLL_S, left)):
+            left = deadline - self.caller.clock.monotonic()
+            if left <= 0.0 or self.caller.wait(min(READY_POLL_S, left)):
                 text = (
                     f"Timed out waiting for [{command.timeout_ms}] milliseconds for [Pod] with name:[{command.name}] "
-                    f"in namespace [{self._namespace}]."
+                    f"in namespace [{self.namespace}]."
                 )
                 return Outcome(0, command.serial, CallFailure(None, text, TIMEOUT_EXCEPTION))
 
     def list_claims(self, command: pod_commands.ListClaims) -> Outcome:
         """The application's volume claims."""
-        deadline = self._caller.deadline(self._deadline_s)
-        query = [("labelSelector", selector(self._app_id))]
+        deadline = self.caller.deadline(self.deadline_s)
+        query = [("labelSelector", selector(self.app_id))]
         claims: dict[str, Claim] = {}
-        for page in self._caller.pages("persistentvolumeclaims", self._namespace, query, SeenClaim, deadline):
+        for page in self.caller.pages("persistentvolumeclaims", self.namespace, query, SeenClaim, deadline):
             if isinstance(page, RefusedCall):
                 return Outcome(0, command.serial, page.failure)
             for one in page:
@@ -368,20 +358,20 @@ class Changes:
 
     def _deadline_for(self, executors: Sequence[object] | None) -> float:
         """The deadline of a command about so many pods, each of which is a call of its own."""
-        return self._caller.deadline(self._deadline_s + POD_S * len(executors or ()))
+        return self.caller.deadline(self.deadline_s + POD_S * len(executors or ()))
 
     def _selectors(self, executors: Sequence[object] | None) -> Iterator[list[tuple[str, str]]]:
         """Label selectors for these executors, some at a time. Ids that no label can hold select nothing."""
         if executors is None:
-            yield [("labelSelector", selector(self._app_id, role=EXECUTOR_ROLE))]
+            yield [("labelSelector", selector(self.app_id, role=EXECUTOR_ROLE))]
             return
         ids = [one for one in dict.fromkeys(map(str, executors)) if _LABEL_VALUE.fullmatch(one)]
         for first in range(0, len(ids), IDS_MAX):
             some = ids[first : first + IDS_MAX]
-            yield [("labelSelector", selector(self._app_id, role=EXECUTOR_ROLE, executors=some))]
+            yield [("labelSelector", selector(self.app_id, role=EXECUTOR_ROLE, executors=some))]
 
     def _say(self, level: Level, topic: Topic, text: str, **facts: int) -> None:
-        self._notify(Notice(self._caller.clock.now(), level, topic, text, tuple(facts.items())))
+        self.notify(Notice(self.caller.clock.now(), level, topic, text, tuple(facts.items())))
 
 
 _CONFLICTS: Final = frozenset({RefusalSort.CONFLICT})
