@@ -20,13 +20,11 @@ from typing import Final, Protocol, TypeAlias
 
 from podtide.adapters.clock import Clock
 from podtide.adapters.driver.line_protocol import LineRefused, StatusAsked, StopAsked, TargetAsked, understand
-from podtide.adapters.driver.schedule import EXECUTORS_MAX, TargetError, read_schedule
+from podtide.adapters.driver.schedule import EXECUTORS_MAX, TargetError
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.fakes.driver.script import Targets
 from podtide.domain.protocol.pod_stimuli import DecommissionRequested, KillRequested, TargetsSet
-
-__all__ = ["LineSource", "NumberSource", "ScheduleSource", "TargetError", "TargetSource", "read_schedule"]
 
 PROFILES_MAX: Final = 1_000
 """Profiles that lines may give targets to."""

@@ -163,7 +163,7 @@ class _HeaderWire(Struct, frozen=True):
 
     app_id: str
     source: Source
-    started_at_ms: int
+    started_at: int = msgspec.field(name="started_at_ms")
     spark: str
     conf: dict[str, str]
     policies: dict[str, str | bool | dict[str, int] | None]
@@ -188,17 +188,8 @@ def read_header(line: bytes) -> RecordingHeader:
         wire = msgspec.convert(first, _HeaderWire)
     except msgspec.ValidationError as problem:
         raise ValueError(f"a damaged header: {problem}") from None
-    return RecordingHeader(
-        wire.app_id,
-        wire.started_at_ms,
-        wire.source,
-        wire.conf,
-        wire.spark,
-        wire.policies,
-        wire.seed,
-        tuple(wire.redacted),
-        pmap(wire.racks),
-    )
+    known = msgspec.structs.asdict(wire)
+    return RecordingHeader(**{**known, "redacted": tuple(wire.redacted), "racks": pmap(wire.racks)})
 
 
 def _hidden(header: RecordingHeader) -> RecordingHeader:

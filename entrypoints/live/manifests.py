@@ -19,11 +19,11 @@ from podtide.adapters.clock import Clock
 from podtide.adapters.kubernetes.api import ApiClient, Unreachable
 from podtide.adapters.kubernetes.apply.create import ManifestRefused
 from podtide.adapters.kubernetes.calls import path_of
-from podtide.adapters.kubernetes.executor_pod.manifests import CannotBuild, ExecutorManifests
+from podtide.adapters.kubernetes.executor_pod.manifests import ExecutorManifests
 from podtide.adapters.kubernetes.executor_pod.spark_conf_dir import ConfDirError, read_conf_dir
 from podtide.adapters.kubernetes.executor_pod.template import PodTemplateError, read_template
 from podtide.domain.base.units import ProfileId
-from podtide.domain.executor_pod.builder import DriverPod, PodFacts, executor_pods
+from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, PodFacts, executor_pods
 from podtide.domain.executor_pod.driver import as_driver_has_it
 from podtide.domain.executor_pod.facts import Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet

@@ -16,7 +16,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.eventlog.bytes.source import LogSource, open_log
+from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.decoder_process import WORTH_BYTES, SecondProcess
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.recording.opening import is_recording

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import BinaryIO, Final
 
-from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, PLAIN_BYTES, ZIP_MAGICS, Codec, Decoded, foreign, sniff
+from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES, PLAIN_BYTES, ZIP_MAGICS, Decoded, foreign, sniff
 from podtide.adapters.eventlog.bytes.errors import (
     LogAmbiguous,
     LogEmpty,
@@ -31,7 +31,6 @@ from podtide.adapters.eventlog.bytes.errors import (
     LogUndecodable,
     LogUnreadable,
 )
-from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault, Piece
 from podtide.adapters.eventlog.bytes.reader import LogFile, LogSource, ReadingOrder, empty, total_size
 from podtide.adapters.eventlog.bytes.rolled import (
     IN_PROGRESS,
@@ -46,8 +45,6 @@ from podtide.adapters.eventlog.bytes.rolled import (
 from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, Store, is_url, local_path
 from podtide.adapters.eventlog.bytes.zip_store import ZipStore
 from podtide.adapters.text.safe import cause, display
-
-__all__ = ["Chunk", "Codec", "FaultKind", "LineFault", "LogFile", "LogSource", "Piece", "open_log"]
 
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"

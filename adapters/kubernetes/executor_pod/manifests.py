@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from podtide.domain.base.units import Millis
-from podtide.domain.executor_pod.builder import CannotBuild, ExecutorPods, Owner
+from podtide.domain.executor_pod.builder import ExecutorPods, Owner
 from podtide.domain.protocol.pod_commands import CreateClaim, CreatePod, CreateSet
-
-__all__ = ["CannotBuild", "ExecutorManifests", "Owner"]
 
 
 class ExecutorManifests:

@@ -321,6 +321,3 @@ def _mixed_form(present: list[Any], nothing: Any) -> Form:
         return found
 
     return Form(one_of(wires), lambda found: list(found) if isinstance(found, tuple) else found, value)
-
-
-__all__ = ["FactsWire", "Form", "Plain", "Record", "SpelledDouble", "facts_of", "one_of", "spelled_facts", "why_of"]

@@ -18,8 +18,8 @@ from podtide.adapters.driver import (
     target_sources as target_source,
 )
 from podtide.adapters.driver.line_protocol import LineRefused, understand
-from podtide.adapters.driver.schedule import understand_schedule
-from podtide.adapters.driver.target_sources import LineSource, NumberSource, ScheduleSource, TargetError, read_schedule
+from podtide.adapters.driver.schedule import TargetError, read_schedule, understand_schedule
+from podtide.adapters.driver.target_sources import LineSource, NumberSource, ScheduleSource
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver.script import Targets

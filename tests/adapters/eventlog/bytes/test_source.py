@@ -23,6 +23,7 @@ import pytest
 import zstandard
 
 from podtide.adapters.eventlog.bytes import zip_store
+from podtide.adapters.eventlog.bytes.codecs import Codec
 from podtide.adapters.eventlog.bytes.errors import (
     LogAmbiguous,
     LogCorrupt,
@@ -35,8 +36,10 @@ from podtide.adapters.eventlog.bytes.errors import (
     RemoteFailed,
     RemoteMissing,
 )
+from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault
+from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.eventlog.bytes.rolled import Entry, rolled
-from podtide.adapters.eventlog.bytes.source import Chunk, Codec, FaultKind, LineFault, LogSource, open_log
+from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.text import safe as log_errors
 from tests.support.project import SHARED
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.kubernetes.executor_pod.manifests import CannotBuild, ExecutorManifests
+from podtide.adapters.kubernetes.executor_pod.manifests import ExecutorManifests
 from podtide.adapters.kubernetes.executor_pod.template import template_of
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.executor_pod.builder import DriverPod, Owner, PodFacts, executor_pods
+from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, Owner, PodFacts, executor_pods
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateClaim, CreatePod, CreateSet
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
