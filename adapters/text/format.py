@@ -1,8 +1,7 @@
-"""Times, counts and reasons in words, for people who read a replay in a terminal.
+"""Times, counts and ids in words, for people who read in a terminal: one wording for one thing, wherever it is shown.
 
-One wording for one thing, wherever it is shown. Reasons put the numbers first that decided: how many were asked
-for, how long the tasks had waited, how many of them, what they needed, and what cut the answer. Everything here is
-plain text of one line; nothing in it comes from a log but numbers and executor ids, and those are escaped.
+Everything here is plain text of one line. Nothing in it comes from a log but numbers and executor ids, and those are
+escaped.
 """
 
 from __future__ import annotations

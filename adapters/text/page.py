@@ -162,6 +162,11 @@ class Page:
             lines.append(line)
         return lines
 
+    def grid(self, heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
+        """Print rows of plain texts in columns below their heads; ``right`` says which columns end flush."""
+        head = [self.text(one, "dim") for one in heads]
+        self.lines(self.table([head, *([self.text(cell) for cell in row] for row in rows)], right))
+
     def _stacked(self, row: Sequence[Text], indent: int) -> Iterator[Text]:
         """A row of a table that is too wide: its first cell, and the others below."""
         yield from self.hanging(Text(" " * indent), row[0])

@@ -1,11 +1,8 @@
-"""What can go wrong with a log before anything in it is understood, one class per answer to the user.
+"""Untrusted text made fit for one line of a terminal: names, paths, URLs, and the messages of other libraries.
 
-Every class is one situation that calls for another action: give another path, ask for permission, choose one
-of several logs, install a package, fetch the file again. All of them carry the path as it was given and read
-as one line - ``path: what is wrong and what was expected`` - with nothing in it that could move a terminal's
-cursor: file names and the messages of other libraries are input like any other, so whatever is not printable
-is escaped the way ``repr`` escapes it, and anything long is cut in the middle. Credentials and signatures
-inside a URL (``user:secret@``, ``?X-Amz-Signature=...``) are never shown.
+Whatever is not printable is escaped the way ``repr`` escapes it, so that nothing can move a terminal's cursor, and anything
+long is cut in the middle. Credentials and signatures inside a URL (``user:secret@``, ``?X-Amz-Signature=...``) are never
+shown.
 """
 
 from __future__ import annotations
@@ -15,9 +12,6 @@ from typing import Final
 
 SHOWN_MAX: Final = 300
 """Characters of one name or foreign message that are shown; a ZIP member's name may have 65,535."""
-
-LISTED_MAX: Final = 10
-"""Candidates that are listed by name; a history folder may hold a hundred thousand."""
 
 _USERINFO: Final = re.compile(r"(?<=://)[^/@\s]*@")
 _QUERY: Final = re.compile(r"(://[^?\s]*)\?\S*")

@@ -10,6 +10,7 @@ from podtide.adapters.text.format import clock, count, ids, joined, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.replay import ReplayView
+from podtide.adapters.views.timeline.decisions import profiles_of
 from podtide.adapters.views.timeline.reasons import BOUNDS, peak_of
 from podtide.adapters.views.timeline.scaling_rows import Rows
 
@@ -41,7 +42,8 @@ def _difference(view: ReplayView, difference: Unexpected, name: str, compared: i
     view.page.blank()
     view.page.say(f"Not as expected: after {count(compared, 'decision')} as in the file, {what}.", "bad")
     view.page.say(f"It is {clock(at - start, tenths=True)} after the start, {moment(at)}.")
-    rows = Rows(view.waits, _profiles(difference))
+    records = [decided, *difference.before, *difference.next_decided]
+    rows = Rows(view.waits, {profile for record in records if record is not None for profile in profiles_of(record)})
     if difference.before:
         view.page.title("What led up to it", "decided as expected")
         for record in difference.before:
@@ -74,13 +76,6 @@ def print_sides(page: Page, difference: Unexpected, print_record: Callable[[Mapp
         for record in (begun, *following):
             print_record(record)
     print_departures(page, difference.departing, "expected")
-
-
-def _profiles(difference: Unexpected) -> set[int]:
-    """The profiles that are spoken of, as far as the records can be trusted."""
-    records = [difference.decided, *difference.before, *difference.next_decided]
-    names = {name for record in records if record is not None for name in record.get("targets", {})}
-    return {int(name) for name in names if name.lstrip("-").isdigit()}
 
 
 def _whole(record: Mapping[str, Any]) -> bool:

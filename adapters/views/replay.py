@@ -4,7 +4,7 @@ In the order in which the questions come: whose log is this and under which conf
 the target move against the executors that were there (a plot); what was decided and why (a timeline); what does it
 sum up to; what can the log not tell. The view is given the replay's document and timeline and knows nothing else.
 
-Whatever comes from a log is escaped (log_errors.escaped) before it is laid out, so that no name can move the cursor,
+Whatever comes from a log is escaped before it is laid out, so that no name can move the cursor,
 colour the screen or stand for another.
 """
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from podtide.adapters.text.safe import LISTED_MAX, display
+from podtide.adapters.text.safe import display
+
+LISTED_MAX: Final = 10
+"""Candidates that are listed by name; a history folder may hold a hundred thousand."""
 
 
 class LogError(Exception):

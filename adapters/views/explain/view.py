@@ -6,7 +6,7 @@ messages - is escaped and cut before it is laid out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from podtide.adapters.text.format import count, ids, lasting, moment
@@ -232,11 +232,8 @@ class ExplainView:
             return
         heads = ("profile", "target", "counted", "running", "pending", "known pending", "created", "known created")
         keys = ("target", "counted", "running", "pending", "known_pending", "created", "joined")
-        rows = [[page.text(head, "dim") for head in heads]]
-        for profile, parts in document["profiles"].items():
-            rows.append([page.text(profile), *(page.text(f"{parts[key]:,}") for key in keys)])
-        if len(rows) > 1:
-            page.lines(page.table(rows, (True,) * len(heads)))
+        if document["profiles"]:
+            page.grid(heads, _rows_of(document["profiles"], keys), (True,) * len(heads))
         else:
             page.say("  no target was set yet", "dim")
         seen = [
@@ -257,10 +254,8 @@ class ExplainView:
     def _containers(self, document: Mapping[str, Any]) -> None:
         page = self.page
         page.title("Targets and containers", "as the application master counts them")
-        rows = [[page.text(head, "dim") for head in yarn_view.HEADS]]
-        for profile, figures in document["profiles"].items():
-            rows.append([page.text(profile), *(page.text(f"{figures[key]:,}") for key in yarn_view.KEYS)])
-        page.lines(page.table(rows, (True,) * len(yarn_view.HEADS)))
+        heads = yarn_view.HEADS
+        page.grid(heads, _rows_of(document["profiles"], yarn_view.KEYS), (True,) * len(heads))
         for label, figures in yarn_view.standing_words(document):
             page.row(f"  {label:<10} ", figures)
         self._timer(document)
@@ -290,6 +285,10 @@ class ExplainView:
         for call in document["calls"][:CALLS_SHOWN]:
             since = self.printer.clock(call["since_ms"])
             page.say(f"  {call['calls']:,} {call['call']}, the oldest since {since} ({lasting(at - call['since_ms'])})")
+
+
+def _rows_of(profiles: Mapping[str, Mapping[str, int]], keys: Sequence[str]) -> list[tuple[str, ...]]:
+    return [(profile, *(f"{figures[key]:,}" for key in keys)) for profile, figures in profiles.items()]
 
 
 def _of(profile: str) -> str:

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from podtide.adapters.views.report.markup import trusted, visible
-from podtide.adapters.views.report.page import page
+from podtide.adapters.views.report.page import filled, page
 from podtide.adapters.views.report.sections import ledger, waiting
 from podtide.adapters.views.report.style import scoped_style
-from podtide.adapters.views.report.templates import filled
 from podtide.adapters.views.whatif.findings import headlines
 from podtide.adapters.views.whatif.model import Document, read
 

@@ -6,6 +6,10 @@ nothing: its style and its script are inside and named by hash in its content se
 else. Texts from the log are escaped wherever they go (``views.report.markup``); the figures that the script needs are JSON
 that nothing runs.
 
+The templates are Jinja2's, escaped by construction: everything that one prints goes through ``html.escape`` unless it is
+``Markup``. A line break in a template is layout, not text: lines are joined without what is blank at their ends, so a tag
+with its attributes stands on one line. Templates may stand in a ZIP.
+
 Size: the drawings depend on the width of a screen, not on the run, and tables are cut, so a report of a hundred
 thousand tasks is a few hundred kilobytes; ``SIZE_MAX`` is what a test holds it to.
 """
@@ -17,10 +21,18 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2.ext import Extension
+from markupsafe import Markup
+
 from podtide.adapters.recording.records.decision_file import DecisionWriter
-from podtide.adapters.views.report.markup import trusted, visible
+from podtide.adapters.text.format import count
+from podtide.adapters.views.report import advice, bars, markup, plots, sections, variants
+from podtide.adapters.views.report.decisions import kept, words_of
+from podtide.adapters.views.report.executors_chart import executors_chart
+from podtide.adapters.views.report.markup import join, trusted, visible
 from podtide.adapters.views.report.style import page_style, resource
-from podtide.adapters.views.report.templates import filled
+from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.findings import headlines
 from podtide.adapters.views.whatif.model import Document, read
 
@@ -75,3 +87,32 @@ def page(document: Document) -> str:
 def _hash(text: str) -> str:
     """The source expression of an inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+class _JoinedLines(Extension):
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:  # noqa: ARG002 - Jinja2's own
+        """A template's source as one line."""
+        return "".join(line.strip() for line in source.splitlines())
+
+
+def _printed(value: object) -> Markup:
+    return join(value if isinstance(value, str) else str(value))
+
+
+ENVIRONMENT: Final = Environment(
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_printed,
+    extensions=[_JoinedLines],
+    loader=FunctionLoader(resource),
+)
+ENVIRONMENT.globals.update(
+    advice=advice, bars=bars, figures=figures, findings=findings, plots=plots, sections=sections, variants=variants,
+    executors_chart=executors_chart, kept=kept, words_of=words_of, count=count, name=markup.name, visible=markup.visible,
+    prose=markup.prose, breakable=markup.breakable, pasted=markup.pasted, number=figures.number, took=figures.took,
+)  # fmt: skip
+
+
+def filled(template: str, **values: object) -> str:
+    """A template, filled in."""
+    return ENVIRONMENT.get_template(template).render(**values)

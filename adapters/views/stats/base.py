@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from podtide.adapters.views.stats.series import History
-from podtide.domain.base.units import Millis
+from podtide.domain.backend.registry import Registry
+from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.reasons import Bound, Held, Phase, Threw
 
@@ -194,14 +195,15 @@ class StatsBase:
 
     # ------------------------------------------------------------------------------------------------------- executors
 
-    def _joined(self, executor: str, profile: int) -> None:
-        """An executor's registration was accepted."""
-        if executor in self._there:
+    def _joined(self, executor: ExecutorId, registry: Registry) -> None:
+        """An executor's registration was accepted; it may be gone again in this very step."""
+        known = registry.executors.get(executor)
+        if known is None or executor in self._there:
             return
         self.counts["registered"] += 1
         self._coming.discard(executor)
-        self._there[executor] = profile
-        self._there_of[profile] += 1
+        self._there[executor] = known.profile
+        self._there_of[known.profile] += 1
 
     def _left(self, executor: str, cause: str) -> None:
         """The driver removes an executor; of what it ran in nothing is expected any more."""

@@ -137,9 +137,7 @@ class KubernetesStats(StatsBase):
                 self._asked[command.serial] = command  # type: ignore[union-attr]  # every call has one
         match command:
             case pc.AnswerRegistration(accepted=True):
-                known = side.backend.registry.executors.get(command.executor)
-                if known is not None:  # None: it is gone again in this very step
-                    self._joined(command.executor, known.profile)
+                self._joined(command.executor, side.backend.registry)
             case pc.AssignExecutorId():
                 self.counts["created"] += 1
                 self._coming.add(str(command.executor))

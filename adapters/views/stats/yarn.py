@@ -112,15 +112,11 @@ class YarnStats(StatsBase):
                     pass
         side = taken.state.yarn
         assert side is not None, "these statistics are of an application on YARN"
-        registered = side.backend.registry.executors
         for command in taken.commands:
-            match command:
-                case AnswerRegistration(accepted=True):
-                    known = registered.get(command.executor)
-                    if known is not None:  # None: it is gone again in this very step
-                        self._joined(command.executor, known.profile)
-                case _:
-                    self._command(command, hosts)
+            if isinstance(command, AnswerRegistration) and command.accepted:
+                self._joined(command.executor, side.backend.registry)
+            else:
+                self._command(command, hosts)
         for stimulus in stimuli:  # who ran in a container is known by now, even if it came and went in one answer
             if isinstance(stimulus, ym.ResourcesAnswered):
                 for one in stimulus.completed:

@@ -106,7 +106,7 @@ def decided_rows(record: Mapping[str, Any]) -> list[TimelineRow]:
     if "report" in record:
         return _report_rows(record)
     if record["command"] in _OF_SCALING:
-        rows = Rows({}, _profiles(record))
+        rows = Rows({}, profiles_of(record))
         return [row for moment in timeline.single(record) for row in rows.of(moment, steps=True)]
     of_yarn = container_words(record)
     return [TimelineRow(at, *words) for words in ([_words(record)] if of_yarn is None else of_yarn)]
@@ -306,7 +306,8 @@ def _claims(record: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def _profiles(record: Mapping[str, Any]) -> set[int]:
+def profiles_of(record: Mapping[str, Any]) -> set[int]:
+    """The profiles of which a record has targets, as far as it can be trusted."""
     return {int(name) for name in record.get("targets", {}) if str(name).lstrip("-").isdigit()}
 
 

@@ -151,7 +151,7 @@ class Timeline:
         self._weighty: list[tuple[float, int, int, Moment]] = []
 
     def take(self, record: Mapping[str, Any]) -> None:
-        """Take the next record (decision_records)."""
+        """Take the next record."""
         command = record.get("command")
         if command == "requestTotalExecutors":
             for change in changes(record):

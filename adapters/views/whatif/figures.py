@@ -1,9 +1,9 @@
 """Figures of a what-if in words: times, shares, money, ranges, and what causes and limits mean.
 
 One wording for one figure, whether it stands in the HTML report, in a notebook or in a terminal. Everything here is a pure
-function of numbers and returns plain text; names from a log do not come here, and a currency is escaped. Times
-are ``wording.lasting`` without the blank inside (``12m04s``), so that a figure is one word in a sentence and in a column. A
-minus is a minus sign, a range has an en dash, and what is not known is a dash of its own.
+function of numbers and returns plain text; names from a log do not come here, and a currency is escaped. Times are
+``text.format.lasting`` without the blank inside (``12m04s``), so that a figure is one word in a sentence and in a column.
+A minus is a minus sign, a range has an en dash, and what is not known is a dash of its own.
 """
 
 from __future__ import annotations

@@ -61,18 +61,17 @@ class TuneView:
             page.bullet("·", escaped(findings.sure(self.document), 1000))
         else:
             heads = ("", "run time", "own error", "executor-seconds", "own error")
-            rows = [[page.text(head, "dim") for head in heads]]
-            rows += [
-                [
-                    page.text(escaped(run.log, LOG_MAX)),
-                    page.text(figures.took(run.runtime_s)),
-                    page.text(figures.change(run.error.runtime)),
-                    page.text(figures.whole(run.executor_seconds)),
-                    page.text(figures.change(run.error.executor_seconds)),
-                ]
+            rows = (
+                (
+                    escaped(run.log, LOG_MAX),
+                    figures.took(run.runtime_s),
+                    figures.change(run.error.runtime),
+                    figures.whole(run.executor_seconds),
+                    figures.change(run.error.executor_seconds),
+                )
                 for run in runs[:RUNS_SHOWN]
-            ]
-            page.lines(page.table(rows, (False, True, True, True, True)))
+            )
+            page.grid(heads, rows, (False, True, True, True, True))
             if (more := len(runs) - RUNS_SHOWN) > 0:
                 page.say(f"  and {count(more, 'more run')}", "dim")
         for one in self.document.unusable:
@@ -140,12 +139,13 @@ class TuneView:
         page, runs = self.page, self.document.runs
         if len(runs) == 1:
             return
-        rows = [[page.text(head, "dim") for head in ("", "run time", "worst seed", figures.MEASURES[self.measure])]]
+        rows = []
         for run in runs[:RUNS_SHOWN]:
             one = run.recommended
             shares = (None,) * 3 if one is None else (one.runtime_share, one.runtime_share_worst, one.price_share)
-            rows.append([page.text(escaped(run.log, LOG_MAX)), *(page.text(figures.change(share)) for share in shares)])
-        page.lines(page.table(rows, (False, True, True, True)))
+            rows.append((escaped(run.log, LOG_MAX), *map(figures.change, shares)))
+        heads = ("", "run time", "worst seed", figures.MEASURES[self.measure])
+        page.grid(heads, rows, (False, True, True, True))
 
     def searched(self) -> None:
         """What was tried, and what was spared."""

@@ -120,9 +120,8 @@ class WhatIfView:
         """The model's own error."""
         page, document = self.page, self.document
         page.title("How sure", "the log's own config, simulated")
-        rows = [[page.text(head, "dim") for head in ("", "recorded", "simulated", "difference")]]
-        rows += [[page.text(cell) for cell in row] for row in findings.error_rows(document)]
-        page.lines(page.table(rows, (False, True, True, True)))
+        heads = ("", "recorded", "simulated", "difference")
+        page.grid(heads, findings.error_rows(document), (False, True, True, True))
         bad = findings.trust(document.self_replay.error, document.max_error) is findings.Trust.MISFIT
         page.bullet("!" if bad else "·", findings.sure(document), "bad" if bad else "")
         for line in document.refused:
