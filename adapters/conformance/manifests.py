@@ -16,23 +16,10 @@ from typing import Any, Final
 
 from podtide.domain.jvm.instants import java_instant
 from podtide.domain.jvm.values import double_text
-from podtide.domain.protocol.pods import (
-    APP_LABEL,
-    EXECUTOR_LABEL,
-    EXECUTOR_ROLE,
-    INACTIVE_LABEL,
-    PROFILE_LABEL,
-    ROLE_LABEL,
-    RUNNING,
-    SPARK_CONTAINER,
-    TERMINATED,
-    WAITING,
-    Container,
-    ContainerState,
-    PodManifest,
-)
+from podtide.domain.protocol import pods
+from podtide.domain.protocol.pods import Container, ContainerState, PodManifest
 
-_KINDS: Final = frozenset({RUNNING, WAITING, TERMINATED})
+_KINDS: Final = frozenset({pods.RUNNING, pods.WAITING, pods.TERMINATED})
 
 
 class ShapeError(ValueError):
@@ -70,13 +57,13 @@ def _absent(pod: Mapping[str, Any]) -> str:
 
 
 def _labels(pod: Mapping[str, Any], number: str | None, app_id: str) -> dict[str, str]:
-    labels = {} if number is None else {EXECUTOR_LABEL: number}
-    labels[APP_LABEL] = app_id
-    labels[ROLE_LABEL] = EXECUTOR_ROLE
+    labels = {} if number is None else {pods.EXECUTOR_LABEL: number}
+    labels[pods.APP_LABEL] = app_id
+    labels[pods.ROLE_LABEL] = pods.EXECUTOR_ROLE
     if pod.get("rp", 0) is not None:
-        labels[PROFILE_LABEL] = java_text(pod.get("rp", 0)) or "0"
+        labels[pods.PROFILE_LABEL] = java_text(pod.get("rp", 0)) or "0"
     if java_bool(pod.get("inactive")):
-        labels[INACTIVE_LABEL] = "true"
+        labels[pods.INACTIVE_LABEL] = "true"
     own = pod.get("labels") or {}
     if not isinstance(own, Mapping):
         raise ShapeError(f"expected an object for the labels of a pod, got {own!r:.60}")
@@ -87,8 +74,8 @@ def _labels(pod: Mapping[str, Any], number: str | None, app_id: str) -> dict[str
 
 def _containers(pod: Mapping[str, Any]) -> tuple[Container, ...]:
     if "containers" not in pod and "exitCode" in pod:  # the allocator's dialect
-        ended = ContainerState(TERMINATED, java_int(pod["exitCode"]))
-        return (Container(SPARK_CONTAINER, None, ended),)
+        ended = ContainerState(pods.TERMINATED, java_int(pod["exitCode"]))
+        return (Container(pods.SPARK_CONTAINER, None, ended),)
     return tuple(_container(container) for container in _list(pod, "containers"))
 
 
@@ -99,20 +86,20 @@ def _container(container: Any) -> Container:
     image = _text(container, "image")
     if "state" in container and container["state"] is None:
         return Container(name, image, None)
-    implied = TERMINATED if "exitCode" in container else RUNNING
+    implied = pods.TERMINATED if "exitCode" in container else pods.RUNNING
     kind = java_text(container["state"]) if "state" in container else implied
     if kind not in _KINDS:
         return Container(name, image, ContainerState())
-    if kind == RUNNING:
-        return Container(name, image, ContainerState(RUNNING, started_at=_text(container, "startedAt")))
-    if kind == WAITING:
-        return Container(name, image, ContainerState(WAITING, reason=_text(container, "reason")))
+    if kind == pods.RUNNING:
+        return Container(name, image, ContainerState(pods.RUNNING, started_at=_text(container, "startedAt")))
+    if kind == pods.WAITING:
+        return Container(name, image, ContainerState(pods.WAITING, reason=_text(container, "reason")))
     code = container.get("exitCode")
     return Container(
         name,
         image,
         ContainerState(
-            TERMINATED,
+            pods.TERMINATED,
             None if code is None else java_int(code),
             _text(container, "reason"),
             _text(container, "startedAt"),

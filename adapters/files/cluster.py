@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from podtide.adapters.files import values
 from podtide.adapters.files.schema import (
     FileKey,
     ListOf,
@@ -25,17 +26,7 @@ from podtide.adapters.files.schema import (
     text_of as text_of_file,
     understood,
 )
-from podtide.adapters.files.values import (
-    DURATION,
-    INTEGER,
-    NAME,
-    NUMBER,
-    FileReader,
-    Text,
-    UnreadableValue,
-    choice,
-    refuse,
-)
+from podtide.adapters.files.values import FileReader, Text, UnreadableValue
 from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar
 from podtide.adapters.files.yaml_writer import NOTHING, Written, document, quoted
 from podtide.domain.fakes.fitting import Fitted
@@ -55,15 +46,15 @@ STAGE: Final = record(
     PodStage,
     "a stage, as {from: running, next: failed, weight: 0.1, delay: 5s}, or null to take a stage away",
     "from=source next delay jitter_ms weight per_hour image profiles groups exits reason message during",
-    profiles=ListOf(INTEGER, "a list of resource profile ids"),
-    groups=ListOf(NAME, "a list of groups of nodes"),
-    exits=PairsOf(INTEGER, NUMBER, "weights by exit code, as {1: 9, 137: 1}"),
+    profiles=ListOf(values.INTEGER, "a list of resource profile ids"),
+    groups=ListOf(values.NAME, "a list of groups of nodes"),
+    exits=PairsOf(values.INTEGER, values.NUMBER, "weights by exit code, as {1: 9, 137: 1}"),
 )
 FAULT: Final = record(
     described.Fault,
     "a fault of the API, as {status: 429, probability: 0.1, verbs: [create]}",
-    verbs=ListOf(choice(described.Verb), "a list of verbs"),
-    resources=ListOf(NAME, "a list of resources, as [pods]"),
+    verbs=ListOf(values.choice(described.Verb), "a list of verbs"),
+    resources=ListOf(values.NAME, "a list of resources, as [pods]"),
 )
 API: Final = record(
     described.Api,
@@ -90,7 +81,7 @@ EXECUTORS: Final = record(
     "the executors' keys",
     "profiles image grace_ms decommission rpc silence_ms",
     make=dict,
-    profiles=PairsOf(INTEGER, SHAPE, "requests by resource profile, as {1: {cpu: 4}}"),
+    profiles=PairsOf(values.INTEGER, SHAPE, "requests by resource profile, as {1: {cpu: 4}}"),
 )
 
 
@@ -101,7 +92,7 @@ class _Stages:
         if isinstance(node, Scalar) and node.null:
             return STAGES
         if not isinstance(node, Mapping):
-            raise refuse(node, path, "stages by name, as {crash: {from: running, next: failed, weight: 0.1}}")
+            raise values.refuse(node, path, "stages by name, as {crash: {from: running, next: failed, weight: 0.1}}")
         stages = {stage.name: stage for stage in STAGES}
         for name, (line, value) in node.items.items():
             where = f"{path}.{name}"
@@ -139,7 +130,7 @@ def _kind(text: str) -> str:
 
 _STAGES: Final = _Stages()
 CHANCE: Final = RecordCodec(
-    dict, (FileKey("seed", "seed", INTEGER), FileKey("calm", "calm_ms", Maybe(DURATION))), None, ""
+    dict, (FileKey("seed", "seed", values.INTEGER), FileKey("calm", "calm_ms", Maybe(values.DURATION))), None, ""
 )
 """What every cluster file may begin with."""
 
@@ -185,7 +176,7 @@ def _description(node: Node | None, reader: FileReader) -> Description:
         return KIND
     reader.enter(node, "")
     if not isinstance(node, Mapping) and not (isinstance(node, Scalar) and node.null):
-        raise refuse(node, "", f"a mapping with the keys {', '.join(key.name for key in _TOP.keys)}")
+        raise values.refuse(node, "", f"a mapping with the keys {', '.join(key.name for key in _TOP.keys)}")
     fields = _TOP.fields(node, "", reader)
     fields.pop("kind", None)
     nodes, executors = fields.pop("nodes", {}), fields.pop("executors", {})

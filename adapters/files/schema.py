@@ -18,24 +18,8 @@ from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Final, NewType, Protocol, TypeVar, get_args, get_type_hints
 
-from podtide.adapters.files.values import (
-    CPU,
-    DURATION,
-    FLAG,
-    INTEGER,
-    MEMORY,
-    NAME,
-    NUMBER,
-    FileReader,
-    Text,
-    UnreadableValue,
-    choice,
-    number,
-    refuse,
-    show_duration,
-    show_number,
-    unknown,
-)
+from podtide.adapters.files import values
+from podtide.adapters.files.values import FileReader, Text, UnreadableValue
 from podtide.adapters.files.yaml_reader import SIZE_MAX, Mapping, Node, Scalar, Sequence, YamlError, parse
 from podtide.adapters.files.yaml_writer import NOTHING, Written
 from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
@@ -83,13 +67,13 @@ class ListOf:
         if isinstance(node, Scalar) and not node.null and isinstance(self.codec, Text):
             return (self.codec.read(node, path, reader),)
         if not isinstance(node, Sequence):
-            raise refuse(node, path, self.expected)
-        values = []
+            raise values.refuse(node, path, self.expected)
+        items = []
         for place, item in enumerate(node.items):
             where = f"{path}[{place}]"
             reader.enter(item, where)
-            values.append(self.codec.read(item, where, reader))
-        return tuple(values)
+            items.append(self.codec.read(item, where, reader))
+        return tuple(items)
 
     def write(self, value: Iterable[Any]) -> Written:
         """The list."""
@@ -108,7 +92,7 @@ class PairsOf:
     def read(self, node: Node, path: str, reader: FileReader) -> tuple[tuple[Any, Any], ...]:
         """The pairs."""
         if not isinstance(node, Mapping):
-            raise refuse(node, path, self.expected)
+            raise values.refuse(node, path, self.expected)
         pairs: list[tuple[Any, Any]] = []
         for text, (line, value) in node.items.items():
             where = f"{path}.{text}"
@@ -152,7 +136,7 @@ class RecordCodec:
         if isinstance(node, Scalar) and node.null:
             node = Mapping(node.line)
         if not isinstance(node, Mapping):
-            raise refuse(node, path, self.expected)
+            raise values.refuse(node, path, self.expected)
         known = {key.name: key for key in self.keys}
         fields = {}
         for name, (line, value) in node.items.items():
@@ -160,7 +144,7 @@ class RecordCodec:
             reader.enter(value, where, line)
             key = known.get(name)
             if key is None:
-                raise UnreadableValue(line, where, unknown(name, list(known)))
+                raise UnreadableValue(line, where, values.unknown(name, list(known)))
             fields[key.attribute] = key.codec.read(value, where, reader)
         missing = [key.name for key in self.keys if key.required and key.attribute not in fields]
         if missing and required:
@@ -194,8 +178,8 @@ _DELAYS: Final[dict[frozenset[str], Callable[[dict[str, Millis]], Delay]]] = {
     frozenset({"median", "p90"}): lambda d: LogNormal(d["median"], d["p90"]),
 }
 _QUANTILES: Final = PairsOf(
-    Text("a percent from 0 to 100", number, show_number),
-    DURATION,
+    Text("a percent from 0 to 100", values.number, values.show_number),
+    values.DURATION,
     "durations by percent, as {0: 1s, 50: 3s, 100: 9s}",
 )
 
@@ -210,9 +194,9 @@ class DelayCodec:
     def read(self, node: Node, path: str, reader: FileReader) -> Any:
         """The distribution."""
         if isinstance(node, Scalar) and not node.null:
-            return Constant(DURATION.read(node, path, reader))
+            return Constant(values.DURATION.read(node, path, reader))
         if not isinstance(node, Mapping):
-            raise refuse(node, path, self.expected)
+            raise values.refuse(node, path, self.expected)
         if list(node.items) == ["quantiles"]:
             line, points = node.items["quantiles"]
             reader.enter(points, f"{path}.quantiles", line)
@@ -220,23 +204,23 @@ class DelayCodec:
         make = _DELAYS.get(frozenset(node.items))
         if make is None:
             raise UnreadableValue(node.line, path, f"expected {self.expected}, got {{{', '.join(node.items)}}}")
-        values = {}
+        parts = {}
         for name, (line, value) in node.items.items():
             reader.enter(value, f"{path}.{name}", line)
-            values[name] = DURATION.read(value, f"{path}.{name}", reader)
-        return make(values)
+            parts[name] = values.DURATION.read(value, f"{path}.{name}", reader)
+        return make(parts)
 
     def write(self, value: Any) -> Written:
         """The distribution as it stands in a file."""
         match value:
             case Constant(ms):
-                return show_duration(ms)
+                return values.show_duration(ms)
             case Uniform(low, high):
-                return {"from": show_duration(low), "to": show_duration(high)}
+                return {"from": values.show_duration(low), "to": values.show_duration(high)}
             case Exponential(mean):
-                return {"mean": show_duration(mean)}
+                return {"mean": values.show_duration(mean)}
             case LogNormal(median, p90):
-                return {"median": show_duration(median), "p90": show_duration(p90)}
+                return {"median": values.show_duration(median), "p90": values.show_duration(p90)}
             case Quantiles(points):
                 return {"quantiles": _QUANTILES.write(points)}
             case _:
@@ -248,8 +232,8 @@ DELAY: Final = DelayCodec()
 
 # records of dataclasses
 
-_UNITS: Final[dict[str, ValueCodec]] = {"_ms": DURATION, "_mib": MEMORY, "_millis": CPU}
-_KINDS: Final[dict[Any, ValueCodec]] = {int: INTEGER, float: NUMBER, bool: FLAG, str: NAME}
+_UNITS: Final[dict[str, ValueCodec]] = {"_ms": values.DURATION, "_mib": values.MEMORY, "_millis": values.CPU}
+_KINDS: Final[dict[Any, ValueCodec]] = {int: values.INTEGER, float: values.NUMBER, bool: values.FLAG, str: values.NAME}
 """The codecs of types; ``record`` adds the dataclasses."""
 
 
@@ -299,7 +283,7 @@ def _codec_of(hint: Any, unit: str) -> ValueCodec:
         return DELAY
     if unit:
         return _UNITS[unit]
-    return choice(hint) if isinstance(hint, type) and issubclass(hint, Enum) else _KINDS[hint]
+    return values.choice(hint) if isinstance(hint, type) and issubclass(hint, Enum) else _KINDS[hint]
 
 
 # files

@@ -14,19 +14,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from podtide.adapters.files import values
 from podtide.adapters.files.schema import FileError, ListOf, PairsOf, first_of, record, text_of, understood
-from podtide.adapters.files.values import (
-    DURATION,
-    INTEGER,
-    NAME,
-    NUMBER,
-    FileReader,
-    UnreadableValue,
-    duration,
-    refuse,
-    show_duration,
-    unknown,
-)
+from podtide.adapters.files.values import FileReader, UnreadableValue
 from podtide.adapters.files.yaml_reader import Mapping, Node, Scalar
 from podtide.adapters.files.yaml_writer import Written, document, quoted
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
@@ -38,12 +28,12 @@ from podtide.domain.protocol.config import ProfileRules
 TARGETS_LENGTH_MAX: Final = 64 * 1024
 """Characters of targets in one line."""
 
-_NAMES: Final = ListOf(NAME, "a list of names, as [map]")
+_NAMES: Final = ListOf(values.NAME, "a list of names, as [map]")
 CACHED: Final = record(script.Cached, "what is cached, as {storage: memory, until: report}")
 DATA: Final = record(
     script.Data,
     "where the tasks' data is, as {hosts: [worker-1, worker-2], copies: 2}",
-    hosts=ListOf(NAME, "a list of host names, as [worker-1, worker-2]"),
+    hosts=ListOf(values.NAME, "a list of host names, as [worker-1, worker-2]"),
 )
 STAGE: Final = record(
     ScriptStage,
@@ -65,8 +55,8 @@ PROFILE: Final = record(
     "a resource profile, as {executor: {cores: 4}, task: {cpus: 2}}",
     "executor task",
     make=dict,
-    executor=PairsOf(NAME, INTEGER, "whole amounts by resource, as {cores: 4, gpu: 1}"),
-    task=PairsOf(NAME, NUMBER, "amounts by resource, as {cpus: 2, gpu: 0.5}"),
+    executor=PairsOf(values.NAME, values.INTEGER, "whole amounts by resource, as {cores: 4, gpu: 1}"),
+    task=PairsOf(values.NAME, values.NUMBER, "amounts by resource, as {cpus: 2, gpu: 0.5}"),
 )
 DRIVER: Final = record(
     Jobs,
@@ -116,7 +106,7 @@ def targets(text: str, name: str = "targets") -> Targets:
 def _time(text: str) -> Millis | None:
     """A time on the command line: seconds where no unit is given."""
     try:
-        return duration(f"{text}s" if re.fullmatch(r"[0-9.]+", text) else text)
+        return values.duration(f"{text}s" if re.fullmatch(r"[0-9.]+", text) else text)
     except ValueError:
         return None
 
@@ -126,10 +116,10 @@ def _workload(node: Node | None, reader: FileReader) -> Workload:
         raise UnreadableValue(1, "the file", "expected targets or jobs, got nothing")
     reader.enter(node, "")
     if not isinstance(node, Mapping):
-        raise refuse(node, "", f"a mapping with the keys {', '.join(_TOP)}")
+        raise values.refuse(node, "", f"a mapping with the keys {', '.join(_TOP)}")
     for name, (line, _) in node.items.items():
         if name not in _TOP:
-            raise UnreadableValue(line, name, unknown(name, list(_TOP)))
+            raise UnreadableValue(line, name, values.unknown(name, list(_TOP)))
     if ("targets" in node.items) == ("jobs" in node.items):
         raise UnreadableValue(node.line, "the file", "expected either targets or jobs")
     if "targets" in node.items:
@@ -148,15 +138,15 @@ def _targets(line: int, node: Node, reader: FileReader) -> Targets:
     for name, where, at, value in _named(
         "targets", line, node, reader, "targets by time, as {0s: 10, 60s: {0: 20, 1: 5}}"
     ):
-        at_ms = DURATION.read(Scalar(at, name, True), where, reader)
+        at_ms = values.DURATION.read(Scalar(at, name, True), where, reader)
         reader.lines.setdefault(f"targets.{at_ms}ms", at)
         if isinstance(value, Mapping):
-            pairs = PairsOf(INTEGER, INTEGER, "").read(value, where, reader)
+            pairs = PairsOf(values.INTEGER, values.INTEGER, "").read(value, where, reader)
             steps.append((at_ms, tuple((ProfileId(profile), executors) for profile, executors in pairs)))
         elif isinstance(value, Scalar) and not value.null:
-            steps.append((at_ms, ((DEFAULT_PROFILE, INTEGER.read(value, where, reader)),)))
+            steps.append((at_ms, ((DEFAULT_PROFILE, values.INTEGER.read(value, where, reader)),)))
         else:
-            raise refuse(value, where, "a number of executors, or one by resource profile, as {0: 20, 1: 5}")
+            raise values.refuse(value, where, "a number of executors, or one by resource profile, as {0: 20, 1: 5}")
     return Targets(tuple(sorted(steps, key=lambda step: step[0])))
 
 
@@ -165,7 +155,7 @@ def _profiles(line: int, node: Node, reader: FileReader) -> tuple[Profile, ...]:
     for name, where, at, value in _named(
         "profiles", line, node, reader, "profiles by id, as {1: {executor: {cores: 4}}}"
     ):
-        number = INTEGER.read(Scalar(at, name, True), where, reader)
+        number = values.INTEGER.read(Scalar(at, name, True), where, reader)
         found.append(Profile(id=ProfileId(number), **PROFILE.fields(value, where, reader)))
     return tuple(found)
 
@@ -176,13 +166,13 @@ def _jobs(line: int, node: Node, reader: FileReader) -> tuple[ScriptJob, ...]:
         "jobs", line, node, reader, "jobs by name, as {load: {stages: {map: {tasks: 9}}}}"
     ):
         if not isinstance(value, Mapping):
-            raise refuse(value, where, JOB.expected)
+            raise values.refuse(value, where, JOB.expected)
         if _STAGES not in value.items:
             raise UnreadableValue(at, where, f"expected the key {_STAGES} ({JOB.expected})")
         known = [*(key.name for key in JOB.keys), _STAGES]
         for key, (key_line, _) in value.items.items():
             if key not in known:
-                raise UnreadableValue(key_line, f"{where}.{key}", unknown(key, known))
+                raise UnreadableValue(key_line, f"{where}.{key}", values.unknown(key, known))
         rest = Mapping(value.line, {key: item for key, item in value.items.items() if key != _STAGES})
         stages = _stages(f"{where}.{_STAGES}", *value.items[_STAGES], reader)
         found.append(ScriptJob(name=name, stages=stages, **JOB.fields(rest, where, reader)))
@@ -198,7 +188,7 @@ def _named(path: str, line: int, node: Node, reader: FileReader, expected: str) 
     """The entries of a mapping whose keys are names: name, path, line and value."""
     reader.enter(node, path, line)
     if not isinstance(node, Mapping):
-        raise refuse(node, path, expected)
+        raise values.refuse(node, path, expected)
     for name, (at, value) in node.items.items():
         if "." in name and path != "targets":
             raise UnreadableValue(at, f"{path}.{name}"[:200], "expected a name without a dot")
@@ -219,7 +209,7 @@ def write(workload: Workload, heading: str = "") -> str:
     top: dict[str, Written] = {}
     blocks = {"targets", "profiles", "jobs"}
     if isinstance(workload, Targets):
-        top["targets"] = {show_duration(at): _target(step) for at, step in workload.steps} or "{}"
+        top["targets"] = {values.show_duration(at): _target(step) for at, step in workload.steps} or "{}"
         return document(top, blocks, heading=heading)
     top |= DRIVER.differing(workload, Jobs())
     top["profiles"] = {str(one.id): PROFILE.write(one) for one in workload.profiles}

@@ -87,6 +87,11 @@ def side_size(bound: str, facts: Mapping[str, Any]) -> Any:
     return facts.get("pending") if bound in CONTAINER_BOUNDS else facts.get("missing", facts.get("excess"))
 
 
+def _sizes_of(bound: str) -> tuple[str, ...]:
+    """The facts that say how much a bound holds."""
+    return ("missing", "excess", "pending") if bound in CONTAINER_BOUNDS else ("missing", "excess")
+
+
 def facts_words(facts: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[str]:
     """Numbers by their names: ``missing 20``, ``age 10 s``."""
     parts = []
@@ -183,15 +188,9 @@ def _pod_hold(record: Mapping[str, Any]) -> TimelineRow:
     verb = "kept" if "excess" in facts else "held"
     what = verb if not isinstance(missing, int) else f"{verb} {missing:,} {'excess' if verb == 'kept' else 'back'}"
     by = f"by {bound_words(record['bound'])}"
-    rest = facts_words(
-        facts, ("missing", "excess", "pending") if record["bound"] in CONTAINER_BOUNDS else ("missing", "excess")
-    )
-    return TimelineRow(
-        record["at_ms"],
-        "quiet" if phase == "ended" else "held",
-        what,
-        [phase, by, *rest, *profile_words(record["profile"])],
-    )
+    rest = facts_words(facts, _sizes_of(record["bound"]))
+    mark = "quiet" if phase == "ended" else "held"
+    return TimelineRow(record["at_ms"], mark, what, [phase, by, *rest, *profile_words(record["profile"])])
 
 
 # --------------------------------------------------------------------------------------------------------- what entered
@@ -328,12 +327,11 @@ def _value(value: Any) -> str:
 def hold_words(hold: Mapping[str, Any], now: Millis, since: str) -> str:
     """A bound in force: by what, how much, since when, its numbers."""
     facts = hold["facts"]
-    of_container = hold["bound"] in CONTAINER_BOUNDS
-    usual = facts.get("missing", facts.get("excess", facts.get("executors", facts.get("need"))))
-    size = facts.get("pending") if of_container else usual
+    size = facts.get("missing", facts.get("excess", facts.get("executors", facts.get("need"))))
+    if hold["bound"] in CONTAINER_BOUNDS:
+        size = facts.get("pending")
     lead = f"{size:,} " if isinstance(size, int) else ""
     profile = f", profile {hold['profile']}" if hold["profile"] else ""
-    numbers = ", ".join(facts_words(facts, ("missing", "excess", "pending") if of_container else ("missing", "excess")))
-    return (
-        f"{lead}by {bound_words(hold['bound'])} since {since} ({lasting(now - hold['since_ms'])}){profile}: {numbers}"
-    )
+    numbers = ", ".join(facts_words(facts, _sizes_of(hold["bound"])))
+    held = f"since {since} ({lasting(now - hold['since_ms'])})"
+    return f"{lead}by {bound_words(hold['bound'])} {held}{profile}: {numbers}"

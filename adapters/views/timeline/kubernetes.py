@@ -15,23 +15,7 @@ from typing import Any, Final
 
 from podtide.adapters.text.format import count, ids, lasting
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.timeline.decisions import (
-    SIDE_BOUNDS,
-    bound_words,
-    exit_words,
-    facts_words,
-    failure_words,
-    side_size,
-)
-from podtide.adapters.views.timeline.reasons import (
-    BACKEND,
-    OUTSIDE,
-    holding,
-    peak_of,
-    why_killed,
-    why_lowered,
-    why_raised,
-)
+from podtide.adapters.views.timeline import decisions, reasons
 from podtide.adapters.views.timeline.scaling_rows import TimelineRow, Words
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.engine import EngineState
@@ -169,7 +153,7 @@ class PodTimeline:
             case pc.RemoveExecutor(executor=executor, reason=reason):
                 key = ("gone", command.why.cause, reason.kind, reason.exit_code)
                 moment = self._merge(now, key, command.why, (executor,))
-                moment.text = moment.text or exit_words(reason._asdict())
+                moment.text = moment.text or decisions.exit_words(reason._asdict())
             case Kill() | Decommission():
                 why = command.departures[0].why
                 moment = self._merge(now, ("let go", type(command), why.cause), why, command.executors)
@@ -225,7 +209,7 @@ class PodTimeline:
         for stimulus in stimuli:
             if isinstance(stimulus, TargetsSet):
                 for wanted, target in stimulus.targets:
-                    requests[wanted] = target, OUTSIDE, {}
+                    requests[wanted] = target, reasons.OUTSIDE, {}
         for command in taken.commands:
             if isinstance(command, RequestTotal):
                 for change in command.changes:
@@ -244,13 +228,13 @@ class PodTimeline:
                 continue
             self._targets[profile] = after
             self._named = self._named or profile != DEFAULT_PROFILE
-            wanted_target, cause, facts = requests.get(profile, (-1, BACKEND, {}))
+            wanted_target, cause, facts = requests.get(profile, (-1, reasons.BACKEND, {}))
             if wanted_target != after:
-                cause, facts = BACKEND, {}
+                cause, facts = reasons.BACKEND, {}
             key = ("target", profile)
             run = self._open.get(key)
             turned = run is not None and (run.cause != cause or (run.after < run.before) != (after < (before or 0)))
-            moment = self._run(now, key, fresh=turned or cause in (OUTSIDE, BACKEND))
+            moment = self._run(now, key, fresh=turned or cause in (reasons.OUTSIDE, reasons.BACKEND))
             if moment.moves == 1:
                 moment.before = before or 0
             moment.profile, moment.after, moment.cause, moment.facts = profile, after, cause, facts
@@ -278,7 +262,7 @@ class PodTimeline:
         moment = self._calls.pop(outcome.serial, None)
         if moment is not None and outcome.failure is not None:
             moment.failed += 1
-            moment.text = failure_words(outcome.failure.status, outcome.failure.message)
+            moment.text = decisions.failure_words(outcome.failure.status, outcome.failure.message)
 
     def _holds(self, report: Held) -> None:
         if report.executors:  # bounds of single executors come and go by the hundred
@@ -292,9 +276,9 @@ class PodTimeline:
         if moment is None or not moment.held:
             moment = self._run(report.at, key)
             moment.held, moment.profile, moment.cause = True, report.profile, report.bound.value
-        size = side_size(report.bound.value, report.facts)
+        size = decisions.side_size(report.bound.value, report.facts)
         if not isinstance(size, int):
-            size = peak_of(report.bound.value, report.facts)
+            size = reasons.peak_of(report.bound.value, report.facts)
         if size >= moment.number:
             moment.number, moment.facts = size, report.facts
 
@@ -306,33 +290,26 @@ class PodTimeline:
 
     def _words(self, moment: MergedMoment, of: Sequence[str]) -> Words:
         """What a moment says. ``of``: its profile, where there is more than one."""
-        numbers = facts_words(moment.facts, _SAID)
+        numbers = decisions.facts_words(moment.facts, _SAID)
         match moment.kind:
             case "target":
                 mark = "raised" if moment.after >= moment.before else "lowered"
-                return (
-                    mark,
-                    f"target {moment.before:,} → {moment.after:,}",
-                    [*_moved(moment), *moment.repeated("steps"), *of],
-                )
+                parts = [*_moved(moment), *moment.repeated("steps"), *of]
+                return mark, f"target {moment.before:,} → {moment.after:,}", parts
             case "create":
                 batches = [f"{moment.moves:,} batches {moment.span}"] if moment.moves > 1 else []
-                failed = (
-                    [f"{count(moment.failed, 'creation')} failed: {escaped(moment.text, 80)}"] if moment.failed else []
-                )
+                creations = count(moment.failed, "creation")
+                failed = [f"{creations} failed: {escaped(moment.text, 80)}"] if moment.failed else []
                 return "raised", f"+ {_range(moment)}", [_aim(moment), *batches, *failed, *of]
             case "delete":
                 whom = ids(moment.ids) if moment.number <= len(moment.ids) else count(moment.number, "pod")
                 return "killed", f"− {whom or 'all pods'}", [moment.cause, *numbers, *moment.repeated()]
             case "gone":
                 some = [] if moment.number <= len(moment.ids) else [ids(moment.ids)]
-                return (
-                    "killed",
-                    f"gone {moment.few}",
-                    [*some, escaped(moment.text, 100), moment.cause, *moment.repeated()],
-                )
+                parts = [*some, escaped(moment.text, 100), moment.cause, *moment.repeated()]
+                return "killed", f"gone {moment.few}", parts
             case "let go":
-                cause = why_killed(moment.cause, moment.facts, moment.at)
+                cause = reasons.why_killed(moment.cause, moment.facts, moment.at)
                 return "killed", f"{moment.text} {moment.few}", [cause, *moment.repeated()]
             case "set":
                 return "quiet", f"{moment.text} of {moment.after:,}", [*moment.repeated(), *of]
@@ -340,25 +317,22 @@ class PodTimeline:
                 return "threw", f"exit code {moment.after}", [moment.cause, *numbers]
             case "threw":
                 return "threw", f"{escaped(moment.text, 40)} threw", [escaped(moment.cause, 120), *moment.repeated()]
-            case _ if moment.cause in SIDE_BOUNDS:
+            case _ if moment.cause in decisions.SIDE_BOUNDS:
                 verb = "kept" if "excess" in moment.facts else "held"
-                return (
-                    "held",
-                    f"{verb} {moment.number:,}",
-                    [f"by {bound_words(moment.cause)}", moment.lasted, *numbers, *of],
-                )
+                parts = [f"by {decisions.bound_words(moment.cause)}", moment.lasted, *numbers, *of]
+                return "held", f"{verb} {moment.number:,}", parts
             case _:
-                what, by = holding(moment.cause, moment.facts, moment.number)
+                what, by = reasons.holding(moment.cause, moment.facts, moment.number)
                 return "held", what, [*by, moment.lasted, *of]
 
 
 def _moved(moment: MergedMoment) -> list[str]:
     """Why a target moved; what dynamic allocation decided reads as in a replay of its event log."""
-    if moment.cause in (OUTSIDE, BACKEND):
+    if moment.cause in (reasons.OUTSIDE, reasons.BACKEND):
         return [moment.cause]
     if moment.after >= moment.before:
-        return why_raised(moment.cause, moment.facts, moment.before, moment.after, {})
-    return why_lowered(moment.cause, moment.facts, moment.before, moment.after, 1, 0)
+        return reasons.why_raised(moment.cause, moment.facts, moment.before, moment.after, {})
+    return reasons.why_lowered(moment.cause, moment.facts, moment.before, moment.after, 1, 0)
 
 
 def _range(moment: MergedMoment) -> str:

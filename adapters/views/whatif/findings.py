@@ -111,14 +111,14 @@ def cost(document: Document) -> str:
 
 def wasted(run: RunEntry) -> str:
     """``62% of the bill did no work: 21% kept by minimum, 14% starting, 9.1% waiting for the driver.``"""
-    whole = run.billed
+    billed = run.billed
     idle = largest(run.ledger, WORK)
-    if not idle or whole <= 0:
+    if not idle or billed <= 0:
         return ""
-    named = ", ".join(f"{percent(amount / whole)} {name}" for name, amount in idle[:WASTE_NAMED])
-    rest = sum(amount for _, amount in idle[WASTE_NAMED:]) / whole
+    named = ", ".join(f"{percent(amount / billed)} {name}" for name, amount in idle[:WASTE_NAMED])
+    rest = sum(amount for _, amount in idle[WASTE_NAMED:]) / billed
     tail = f", {percent(rest)} the rest" if rest >= SAME else ""
-    return f"{percent(sum(amount for _, amount in idle) / whole)} of the bill did no work: {named}{tail}."
+    return f"{percent(sum(amount for _, amount in idle) / billed)} of the bill did no work: {named}{tail}."
 
 
 def why(run: RunEntry) -> str:

@@ -24,24 +24,7 @@ from podtide.adapters.text import plot
 from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
-from podtide.adapters.views.whatif import findings
-from podtide.adapters.views.whatif.figures import (
-    CAUSES,
-    LIMITS,
-    UNKNOWN,
-    change,
-    difference,
-    faults_words,
-    largest,
-    money,
-    number,
-    parts_of,
-    percent,
-    share_of,
-    span,
-    took,
-    whole,
-)
+from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.model import AppEntry, CurvePoint, Document, RunEntry
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
@@ -68,7 +51,7 @@ class _Figure(NamedTuple):
 
     label: str
     field: str
-    shown: Callable[[float | None], str] = number
+    shown: Callable[[float | None], str] = figures.number
     range: str = ""
     compared: bool = True
 
@@ -152,19 +135,23 @@ class WhatIfView:
         base = document.self_replay
         if base.billed <= 0:
             return
-        page.title("Where the executor-seconds went", f"of {whole(base.billed)} from request to end, as simulated")
+        page.title(
+            "Where the executor-seconds went", f"of {figures.whole(base.billed)} from request to end, as simulated"
+        )
         most = max(base.ledger.values(), default=0.0) or 1.0
         rows = []
-        for cause, amount in parts_of(base.ledger, CAUSES):
+        for cause, amount in figures.parts_of(base.ledger, figures.CAUSES):
             bar = page.text("█" * max(1, round(amount / most * BAR)), "busy")
-            share = share_of(amount, base.billed)
-            rows.append([page.text(escaped(cause)), page.text(whole(amount)), page.text(percent(share)), bar])
+            share = figures.share_of(amount, base.billed)
+            rows.append(
+                [page.text(escaped(cause)), page.text(figures.whole(amount)), page.text(figures.percent(share)), bar]
+            )
         page.lines(page.table(rows, (False, True, True, False)))
         if not document.variants:
             return
         runs = (base, *document.variants)
         occurring = {name: 1.0 for run in runs for name, amount in run.ledger.items() if amount}
-        causes = [name for name, _ in parts_of(occurring, CAUSES)]
+        causes = [name for name, _ in figures.parts_of(occurring, figures.CAUSES)]
         columns = [
             [page.text(_name(run), "bold"), *(self._ledger_cell(run, cause) for cause in causes)] for run in runs
         ]
@@ -181,13 +168,13 @@ class WhatIfView:
         if base.waited_s >= 0.05:
             most = max(base.waiting.values(), default=0.0) or 1.0
             rows = []
-            for limit, amount in parts_of(base.waiting, LIMITS):
+            for limit, amount in figures.parts_of(base.waiting, figures.LIMITS):
                 bar = page.text("█" * max(1, round(amount / most * BAR)), "target")
-                rows.append([page.text(escaped(limit)), page.text(took(amount)), bar])
+                rows.append([page.text(escaped(limit)), page.text(figures.took(amount)), bar])
             if rows:
                 page.lines(page.table(rows, (False, True, False)))
-            for limit, _ in largest(base.waiting)[:1]:
-                if settings := LIMITS.get(limit, ("", ""))[1]:
+            for limit, _ in figures.largest(base.waiting)[:1]:
+                if settings := figures.LIMITS.get(limit, ("", ""))[1]:
                     page.bullet("·", f"{limit} is a matter of {settings}", "dim")
         for run in runs:
             lead = page.text(f"  {_name(run)}  ", "bold")
@@ -228,7 +215,7 @@ class WhatIfView:
         for block in _blocks(first, others, width):
             rows = [[label, *(column[place] for column in block)] for place, label in enumerate([Text(), *labels])]
             if sparse:
-                rows = [row for row in rows if any(cell.plain.strip(UNKNOWN + " ") for cell in row[1:])]
+                rows = [row for row in rows if any(cell.plain.strip(figures.UNKNOWN + " ") for cell in row[1:])]
             page.blank()
             page.lines(page.table(rows, (False, *(True for _ in block)), gap=GAP))
 
@@ -236,12 +223,12 @@ class WhatIfView:
         """The rows of the table of variants."""
         currency = self.document.currency
         return (
-            _Figure("run time", "runtime_s", took, "runtime_range_s"),
-            _Figure("executor-seconds", "executor_seconds", whole, "executor_seconds_range"),
+            _Figure("run time", "runtime_s", figures.took, "runtime_range_s"),
+            _Figure("executor-seconds", "executor_seconds", figures.whole, "executor_seconds_range"),
             _Figure("core-hours", "core_hours"),
             _Figure("GB-hours", "gb_hours"),
-            _Figure("money", "cost", lambda value: money(value, currency), "cost_range"),
-            _Figure("idle share", "idle_share", percent, compared=False),
+            _Figure("money", "cost", lambda value: figures.money(value, currency), "cost_range"),
+            _Figure("idle share", "idle_share", figures.percent, compared=False),
             _Figure("peak executors", "peak_executors", compared=False),
             _Figure("executors started", "executors_started"),
             _Figure("executors lost", "executors_lost", _unless_none, compared=False),
@@ -268,22 +255,24 @@ class WhatIfView:
             extent = getattr(run, row.range) if row.range else None
             if row.compared and run is not base and run.unfinished is None:
                 was = getattr(base, row.field)
-                by = difference(value, was)
+                by = figures.difference(value, was)
                 if by is not None:
                     alike = extent is not None and was is not None and extent[0] <= was <= extent[1]
                     style = "dim" if alike else "good" if by < 0 else "bad" if by > 0 else ""
-                    cell = Text.assemble(cell, " ", page.text(f"{change(by)}{' ~' if alike and by else ''}", style))
+                    cell = Text.assemble(
+                        cell, " ", page.text(f"{figures.change(by)}{' ~' if alike and by else ''}", style)
+                    )
             cells.append(cell)
             if row.range:
-                low_high = "" if extent is None else span(*(row.shown(one) for one in extent))
+                low_high = "" if extent is None else figures.span(*(row.shown(one) for one in extent))
                 cells.append(page.text(low_high, "dim"))
         return cells
 
     def _changes(self, run: RunEntry) -> Iterator[Text]:
         page = self.page
         if run.static is not None:
-            yield page.text(f"{number(run.static)} executors from the start, no dynamic allocation")
-        faults = faults_words(run.faults)
+            yield page.text(f"{figures.number(run.static)} executors from the start, no dynamic allocation")
+        faults = figures.faults_words(run.faults)
         yield from (page.text(one) for one in faults)
         shown = list(run.conf.items())
         for key, value in shown[:CHANGES_SHOWN]:
@@ -296,8 +285,8 @@ class WhatIfView:
 
     def _ledger_cell(self, run: RunEntry, cause: str) -> Text:
         amount = run.ledger.get(cause, 0.0)
-        share = percent(share_of(amount, run.billed)) if amount else ""
-        return self.page.text(f"{whole(amount)} {share:>5}" if amount else UNKNOWN)
+        share = figures.percent(figures.share_of(amount, run.billed)) if amount else ""
+        return self.page.text(f"{figures.whole(amount)} {share:>5}" if amount else figures.UNKNOWN)
 
 
 def header(page: Page, app: AppEntry, *facts: str) -> None:
@@ -340,7 +329,7 @@ def binned(curve: Sequence[CurvePoint], span_ms: Millis) -> dict[str, Any]:
 
 
 def _unless_none(value: float | None) -> str:
-    return number(value) if value else ""
+    return figures.number(value) if value else ""
 
 
 def _name(run: RunEntry) -> str:
