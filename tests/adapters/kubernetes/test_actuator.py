@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, strategies as st
@@ -657,6 +657,11 @@ def test_deletes_do_not_stand_behind_a_thousand_creations() -> None:
         assert stage.end().done
         assert len(stage.api.names()) == 1_000
         assert stage.api.most_under_way <= 5
+
+
+def test_every_command_that_becomes_a_call_has_one() -> None:
+    with acting() as stage:
+        assert set(stage.actuator._calls) == set(get_args(Called))
 
 
 def test_the_same_delete_twice_is_one_call_and_two_answers() -> None:
