@@ -2,7 +2,7 @@
 
 Spark builds the profile before anything of dynamic allocation, so a conf that it cannot be built of fails here first:
 cpus and custom resources of tasks, then cores, memory and custom resources of executors, then the arithmetic of
-``profiles.tasks_per_executor``. Memory decides nothing; it is read because Spark reads it.
+``resource_profiles.tasks_per_executor``. Memory decides nothing; it is read because Spark reads it.
 
 Cores bound the tasks of an executor if spark.executor.cores is set, or the master is Kubernetes or "yarn". That is
 4.3's rule to the letter: the "yarn-client" and "yarn-cluster" of old logs do not count. It makes no difference unless

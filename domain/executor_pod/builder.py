@@ -1,7 +1,7 @@
 """Executor pods of an application: KubernetesExecutorBuilder 4.3.0 as a function from conf and facts to manifests.
 
-``executor_pods`` reads the conf once (``executor_pod.builder.settings``), builds the tree of a pod for each profile
-(``executor_pod.builder.feature_steps``) and answers with what is wrong, or with ``ExecutorPods``, which fills in one
+``executor_pods`` reads the conf once (``executor_pod.settings``), builds the tree of a pod for each profile
+(``executor_pod.feature_steps``) and answers with what is wrong, or with ``ExecutorPods``, which fills in one
 executor after the other at the cost of a few small copies. Manifests are plain dicts and lists in the types of the
 Kubernetes API; they share parts with one another and are to be read, not changed.
 

@@ -3,7 +3,7 @@
 Spark reads these settings again for every pod that it builds and throws for what it cannot use - every time, in the middle
 of allocating. Here they are read once, before anything runs; each thing that Spark would throw over is a ``ConfError`` with
 the key to blame, and all of them are collected in the order in which Spark would meet them. What belongs to one profile
-alone (``executor_pod.builder.resources``) is checked for each profile.
+alone (``executor_pod.resources``) is checked for each profile.
 
 Three things differ from Spark on purpose. Quantities that only the API server would refuse are refused here. User-supplied
 feature steps are Java classes and cannot be run: they are refused, with two exceptions - Spark's own VolcanoFeatureStep,

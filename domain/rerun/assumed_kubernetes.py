@@ -6,7 +6,7 @@ logged. Half of the shortest, four seconds at most, is taken for the executor's 
 counts as pending), the rest for scheduling, node and image (Pending). Starts do not disturb one another there: what they
 did to each other in the log is part of what was measured.
 
-What may go wrong besides (``variants.Faults``) is built into it: an extra delay before a pod is scheduled, a stage that
+What may go wrong besides (``plan.Faults``) is built into it: an extra delay before a pod is scheduled, a stage that
 evicts registered executors at the rate of interruptions, and a quota of pods, which the API server refuses beyond.
 
 Whatever cluster it is, its pods request what the plan's executors are: a cluster file says where they run, the conf what

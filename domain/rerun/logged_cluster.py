@@ -3,7 +3,7 @@
 ``DescribedCluster`` (``rerun.heartbeats``) is the fake cluster as it is. ``LoggedCluster`` is one in which nothing takes
 time, with what the log knows laid over it:
 
-- An executor registers when its start-up is over (``startup.Starts``: the log's latencies in the order of launches, and
+- An executor registers when its start-up is over (``start_up.Starts``: the log's latencies in the order of launches, and
   starts that share a machine slow one another down). The world's executor, which is up at once, is kept waiting outside.
 - The connection to an executor whose container is ended is lost as much later as stopping a container takes.
 - Executors that the log lost are lost again, counted by registration and as long after it, with the exit status that the

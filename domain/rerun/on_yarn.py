@@ -9,9 +9,8 @@ Two kinds of cluster (``plan.Plan.hadoop``):
 
 - A cluster that was given: its nodes, queue, latencies and faults are the world's.
 - None: containers come and go as they did in the log (``rerun.logged_cluster``). The resource manager has room up to the
-  bound that
-  was seen and answers at once; what the log knows of start-ups, stops and losses is played in the log's order, so that the
-  same luck is met again.
+  bound that was seen and answers at once; what the log knows of start-ups, stops and losses is played in the log's order,
+  so that the same luck is met again.
 """
 
 from __future__ import annotations

@@ -68,11 +68,10 @@ class Plan:
     ``cluster`` describes (its own scaling config is then the same as ``dynamic``). ``yarn``: the same of the YARN allocator,
     on the cluster ``hadoop`` (None: containers come and go as they did in the log). Neither: a plain resource manager that
     gives what it is asked for. ``shapes``: by profile, the default one always. ``fair``: spark.scheduler.mode.
-    ``registered_ratio``, ``registered_wait_ms``: no task
-    starts before so many of the first executors are there or so long has passed
-    (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether copies
-    are made as the log made them.
-    ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable shuffle storage).
+    ``registered_ratio``, ``registered_wait_ms``: no task starts before so many of the first executors are there or so long
+    has passed (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether
+    copies are made as the log made them. ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable
+    shuffle storage).
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The tasks of a rerun through time: how they end, what goes on in their slots, and what is lost with an executor.
 
-How long a task takes is known (``recorded.Stage.body_ms``); when it runs is decided by Spark's rules
+How long a task takes is known (``RecordedStage.body_ms``); when it runs is decided by Spark's rules
 (``rerun.task_scheduler``, ``rerun.dag_scheduler``). A slot that a task leaves is offered again ``turnaround_ms`` later.
 With an executor go its running tasks, which wait again, and its map output unless a shuffle service keeps it. Tasks of a
 running map stage that had ended there run again (Resubmitted). A stage that reads lost output stops giving out tasks; 200

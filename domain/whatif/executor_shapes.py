@@ -1,6 +1,6 @@
 """What an executor of each resource profile is, under a conf: how many tasks it takes at once, and what of it is paid for.
 
-Slots are Spark's own arithmetic (``profiles.tasks_per_executor``), memory is that of ``executor_pod.builder.resources``:
+Slots are Spark's own arithmetic (``resource_profiles.tasks_per_executor``), memory is that of ``executor_pod.resources``:
 heap, overhead, off-heap memory, Python's. Two things the conf does not tell. Where nobody set spark.executor.cores, an
 executor of a standalone or local master has all cores of its worker: the log's executors say how many those were. And
 platforms start executors of another shape than the conf's: as long as the variant leaves the shape alone, the cores that

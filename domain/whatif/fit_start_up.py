@@ -1,4 +1,4 @@
-"""How fast executors start where an application ran, out of its log: the inverse of ``startup``.
+"""How fast executors start where an application ran, out of its log: the inverse of ``rerun.start_up``.
 
 Known are, for each executor, when it was asked for and when it registered. Wanted is the work of each start, which is the
 latency freed of what its neighbours did to it. With processor sharing the answer is exact and cheap: all starts that are

@@ -3,7 +3,7 @@
 What is billed of an executor is the time from its request to its end, its cores and all of its memory. A GB is 2^30 bytes,
 as the price lists of clouds mean it. A share of the executors may run on spot capacity, which costs less by a discount:
 with 0.7 on spot at a discount of 0.65 the bill is 1 - 0.7 * 0.65 = 54.5 % of the list price. What an interruption does to
-the run is no price but a fault (``variants.Faults.spot_per_hour``).
+the run is no price but a fault (``plan.Faults.spot_per_hour``).
 
 The driver, disks, network and what a node leaves unused are not in it.
 """

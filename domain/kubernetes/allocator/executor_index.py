@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from podtide.domain.base.tables import Field, Members, Table, Tables
 from podtide.domain.base.units import ALWAYS, NEVER, Millis, ProfileId
@@ -33,6 +33,8 @@ from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.protocol.pods import PROFILE_LABEL, Pod, PodNumber, PodState
 
 _BEFORE_ALL: Final[Millis] = -(2**63)
+
+K = TypeVar("K")
 """The creation time of a pod that does not say when it was created: it counts as idle for long enough."""
 
 _INT_DIGITS: Final = 10
@@ -149,10 +151,7 @@ class IndexTables(Tables):
         """Count a pod of the last snapshot no longer."""
         manifest = pod.manifest
         for claim in manifest.claims:
-            if self.claims[claim] == 1:
-                del self.claims[claim]
-            else:
-                self.claims[claim] -= 1
+            less(self.claims, claim)
         if pod.number not in self.deleted:
             self.remove_share(pod)
         self.overrun.discard(pod.number)
@@ -351,7 +350,7 @@ class IndexCounts:
 
 
 class ExecutorIndex(Versioned[IndexTables], IndexCounts):
-    """The executors as the allocator counts them, at one moment. ``executor_index_step.Draft`` steps it forward."""
+    """The executors as the allocator counts them, at one moment. ``executor_index_step.IndexDraft`` steps it forward."""
 
     __slots__ = ()
 
@@ -388,6 +387,14 @@ def _age(item: tuple[PodNumber, CreatedPod]) -> tuple[Millis, PodNumber]:
 
 def _turn(item: tuple[PodNumber, JoinedPod]) -> int:
     return item[1].turn
+
+
+def less(counts: dict[K, int], key: K) -> None:
+    """Count one less of a key; a count of 0 is none."""
+    if counts[key] == 1:
+        del counts[key]
+    else:
+        counts[key] -= 1
 
 
 def profile_of(pod: Pod) -> ProfileId | None:

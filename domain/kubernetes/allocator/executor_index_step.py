@@ -18,6 +18,7 @@ from podtide.domain.kubernetes.allocator.executor_index import (
     IndexCounts,
     IndexTables,
     JoinedPod,
+    less,
 )
 from podtide.domain.protocol.pods import Pod, PodNumber, PodState, Snapshot
 
@@ -110,7 +111,7 @@ class IndexDraft(IndexCounts):
                 tables.unseen.add(number)
             tables.returning.discard(number)
             if number not in tables.created and number not in tables.joined:
-                self._retire_veteran(number)
+                tables.veterans.discard(number)
         else:
             tables.pods.put(number, pod)
             tables.enter(pod)
@@ -151,10 +152,6 @@ class IndexDraft(IndexCounts):
         if pod is not None and moves:
             tables.add_share(pod)
 
-    def _retire_veteran(self, number: PodNumber) -> None:
-        """Nothing more is to be expected of an executor that had registered."""
-        self.tables.veterans.discard(number)
-
     def join(self) -> None:
         """Created pods whose executors are known are no longer waited for (spec: allocation, 4.3)."""
         tables = self.tables
@@ -187,21 +184,21 @@ class IndexDraft(IndexCounts):
         tables = self.tables
         made = tables.created[number]
         tables.created.drop(number)
-        _less(tables.created_by, made.profile)
+        less(tables.created_by, made.profile)
         tables.returning.discard(number)
         tables.met.discard(number)
         if number not in tables.pods:
-            self._retire_veteran(number)
+            tables.veterans.discard(number)
 
     def forget_joined(self, number: PodNumber) -> None:
         """A joined pod counts no longer as such."""
         tables = self.tables
         joined = tables.joined[number]
         tables.joined.drop(number)
-        _less(tables.joined_by, joined.profile)
+        less(tables.joined_by, joined.profile)
         tables.returning.discard(number)
         if number not in tables.pods:
-            self._retire_veteran(number)
+            tables.veterans.discard(number)
 
     def retire(self, number: PodNumber) -> bool:
         """The delete of an excess pod is sent: it counts nowhere from now on. Whether it did until now."""
@@ -250,10 +247,3 @@ def squash(snapshots: Sequence[Snapshot]) -> Snapshot:
             pods[pod.number] = pod
             gone.pop(pod.number, None)
     return Snapshot(snapshots[-1].full_ts, tuple(pods.values()), tuple(gone))
-
-
-def _less(counts: dict[ProfileId, int], profile: ProfileId) -> None:
-    if counts[profile] == 1:
-        del counts[profile]
-    else:
-        counts[profile] -= 1
