@@ -38,24 +38,12 @@ from podtide.domain.protocol import backend_messages as messages
 from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
-from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved
 
 SideStimulus: TypeAlias = PodStimulus | messages.RequestTotals | messages.RequestMore | messages.HostsExcluded
 """All that the Kubernetes side hears of: of dynamic allocation the requests (kills and decommissions are stimuli of
 executors), of the task scheduler the excluded nodes (spark.excludeOnFailure)."""
 
-News: TypeAlias = (
-    messages.Requested
-    | messages.Killed
-    | messages.Decommissioned
-    | messages.ActiveChanged
-    | messages.ExecutorDisabled
-    | ExecutorAdded
-    | ExecutorRemoved
-)
-"""What is told to the driver's other half: answers to dynamic allocation, and listener events."""
-
-SideCommand: TypeAlias = PodCommand | News
+SideCommand: TypeAlias = PodCommand | messages.BackendNews
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,20 +248,13 @@ class RecoveryMode:
     at: Millis
 
 
+BackendNews: TypeAlias = (
+    Requested | Killed | Decommissioned | ActiveChanged | ExecutorDisabled | ExecutorAdded | ExecutorRemoved
+)
+"""What is told to the driver's other half: answers to dynamic allocation, and listener events."""
+
 BackendRouted: TypeAlias = (
-    StartAllocator
-    | StopAllocator
-    | SourcesStarted
-    | TargetsForwarded
-    | KnownChanged
-    | ActiveChanged
-    | ExecutorDisabled
-    | Requested
-    | Killed
-    | Decommissioned
-    | RecoveryMode
-    | ExecutorAdded
-    | ExecutorRemoved
+    StartAllocator | StopAllocator | SourcesStarted | TargetsForwarded | KnownChanged | RecoveryMode | BackendNews
 )
 
 BackendCommand: TypeAlias = (

@@ -14,7 +14,7 @@ from podtide.domain.protocol import backend_messages as messages, yarn_messages
 from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.pod_stimuli import PodStimulus
-from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved, Reset
+from podtide.domain.protocol.stimuli import Reset
 from podtide.domain.protocol.yarn_messages import YarnStimulus
 from podtide.domain.yarn import allocator as yarn, reporter, scheduler_backend as yarn_backend
 from podtide.domain.yarn.allocator_state import YarnState
@@ -26,17 +26,8 @@ SideStimulus: TypeAlias = (
 )
 """All that may arrive; what only Kubernetes knows (pods, measurements, outcomes of calls) changes nothing here."""
 
-News: TypeAlias = (
-    messages.Requested
-    | messages.Killed
-    | messages.Decommissioned
-    | messages.ActiveChanged
-    | messages.ExecutorDisabled
-    | ExecutorAdded
-    | ExecutorRemoved
-    | Reset
-)
-"""What is told to the driver's other half: answers to dynamic allocation, listener events, and that it is to begin anew."""
+News: TypeAlias = messages.BackendNews | Reset
+"""What is told to the driver's other half, and that dynamic allocation is to begin anew."""
 
 SideCommand: TypeAlias = PodCommand | yarn_messages.YarnCommand | News
 
