@@ -77,10 +77,3 @@ def test_metrics_of_an_application_under_way() -> None:
         "executors.numberExecutorsKilledByDriver": 1,
         "executors.numberExecutorsExitedUnexpectedly": 0,
     }
-
-
-def test_metrics_with_an_unknown_profile_show_no_need() -> None:
-    play = Play(CONFIG)
-    play.stage(0, 3)
-    play.stage(1, 3, profile=1)
-    assert metrics(play.state.scaling, play.state.load, CONFIG)["executors.numberMaxNeededExecutors"] == 0

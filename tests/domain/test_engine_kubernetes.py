@@ -13,7 +13,6 @@ from podtide.domain.protocol.cluster_config import ResizeConfig, RollConfig
 from podtide.domain.protocol.commands import Kill, RequestTotal
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import (
-    AnswerRegistration,
     AssignExecutorId,
     CreatePod,
     CreateSet,
@@ -26,7 +25,6 @@ from podtide.domain.protocol.pod_commands import (
     ListClaims,
     ListPods,
     MarkPods,
-    RemoveExecutor,
     ResizePod,
     ScaleSet,
     StopApplication,
@@ -35,7 +33,6 @@ from podtide.domain.protocol.pod_commands import (
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     DecommissionRequested,
-    ExecutorBusy,
     ExecutorsSummarized,
     ExecutorSummary,
     GenerateExecutorId,
@@ -45,7 +42,6 @@ from podtide.domain.protocol.pod_stimuli import (
     Outcome,
     RegisterExecutor,
     Stopping,
-    Wake,
 )
 from podtide.domain.protocol.reasons import Bound, Held
 from podtide.domain.protocol.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart
@@ -88,38 +84,6 @@ def test_a_static_application_reaches_its_target_batch_by_batch() -> None:
     assert len(play.said) == said, "an application at its target asks for nothing"
 
 
-def test_a_static_application_starts_with_nothing_to_say_about_dynamic_allocation() -> None:
-    play = AppPlay(config(initial=2))
-    busy(play, 100)
-    play.wait(60 * S)
-    assert play.all(RequestTotal) == []
-    assert play.created == [1, 2]
-
-
-def test_a_failed_executor_is_removed_deleted_and_replaced() -> None:
-    play = AppPlay(config(initial=2, failures_max=10))
-    play.up(1, 2)
-    play.show("Failed", 1)
-    play.wait(S)
-    assert play.removed == {"1": "pod failed"}
-    assert [command.executor for command in play.all(DeletePod)] == [1]
-    assert play.created == [1, 2, 3]
-    assert play.registered == {"2"}
-
-
-def test_targets_from_outside_replace_the_initial_ones() -> None:
-    play = AppPlay(config(initial=0))
-    play.wait(10 * S)
-    assert play.created == []
-    play.want(3)
-    assert play.created == [1, 2, 3]
-    play.show("Pending", 1, 2, 3)
-    play.wait(70 * S)
-    play.want(1)
-    play.wait(S)
-    assert play.deleted == [(play.times(DeletePods)[0], (1, 2), "Pending")]
-
-
 # --------------------------------------------------------------------------------------------------------- dynamic
 
 
@@ -157,16 +121,6 @@ def test_idle_executors_are_killed_and_what_still_runs_is_deleted_after_the_grac
     assert all(command.list_first for command in deletes)
     assert play.times(DeletePods) == [killed_at + 5 * S]
     assert play.created == [1, 2], "what was let go is not replaced"
-
-
-def test_a_busy_executor_survives_a_kill() -> None:
-    play = AppPlay(config(initial=2))
-    play.up(1, 2)
-    play.feed(ExecutorBusy(play.now, (ExecutorId("1"),), busy=True))
-    play.kill(1, 2)
-    assert play.removed == {"2": "killed by the driver"}
-    play.kill(1, force=True)
-    assert set(play.removed) == {"1", "2"}
 
 
 def test_decommissioned_executors_are_told_and_their_pods_labelled() -> None:
@@ -242,17 +196,6 @@ def test_the_tick_grid_stays_where_the_application_began() -> None:
     assert play.created == [1]
 
 
-def test_what_happens_after_a_long_rest_waits_for_the_next_tick() -> None:
-    play = AppPlay(config(dynamic=True, scaling=replace(DYNAMIC, executors_initial=1)), now=37)
-    play.until(60_001)
-    busy(play, 1)
-    play.feed(StageCompleted(play.now, 0, 0))
-    assert play.state.tick_at == 60_037
-    assert len(play.all(RequestTotal)) == 1
-    play.until(60_037)
-    assert [dict(request.targets) for request in play.all(RequestTotal)] == [{0: 1}, {0: 0}]
-
-
 # --------------------------------------------------------------------------------------------------- calls and answers
 
 
@@ -284,14 +227,6 @@ def test_every_call_has_a_serial_of_its_own() -> None:
         StopSource,
         DeleteOwned,
     }
-
-
-def test_a_refused_creation_counts_and_is_tried_again() -> None:
-    play = AppPlay(config(initial=2, failures_max=10), Answers(failing=(CreatePod,)))
-    assert play.created == [1, 2, 3, 4], "the notification's round, and the timer's first one"
-    play.wait(S)
-    assert play.created == [1, 2, 3, 4, 5, 6]
-    assert play.side.lifecycle.failures(play.config.kubernetes.lifecycle, play.now).count == 6
 
 
 def test_an_answer_that_never_comes_leaves_the_round_open_and_everything_else_alive() -> None:
@@ -338,28 +273,6 @@ def test_time_passes_over_idle_rounds() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- endings
-
-
-def test_too_many_failures_end_the_application() -> None:
-    play = AppPlay(config(initial=5, failures_max=3))
-    play.up(1, 2, 3, 4, 5)
-    play.show("Failed", 1, 2, 3)
-    play.wait(S)
-    assert play.all(StopApplication) == []
-    play.show("Failed", 4)
-    play.wait(S)
-    (stop,) = play.all(StopApplication)
-    assert (stop.exit_code, dict(stop.why.facts)["failures"]) == (11, 4)
-
-
-def test_a_fatal_round_ends_the_application() -> None:
-    play = AppPlay(config(initial=0, failures_max=10))
-    play.want(1, 1)
-    play.show("Running", 1, profile="x")
-    play.wait(S)
-    (stop,) = play.all(StopApplication)
-    assert (stop.exit_code, stop.why.cause.value) == (1, "illegal argument")
-    assert dict(stop.why.facts)["subscriber"] == "allocator"
 
 
 def test_a_fatal_round_ends_the_application_when_its_calls_came_back() -> None:
@@ -413,17 +326,6 @@ def test_stop_goes_in_sparks_order() -> None:
     assert "7" not in play.accepted, "a context that is stopped does not answer"
 
 
-def test_stop_waits_for_the_grace_period() -> None:
-    play = AppPlay(config(initial=1))
-    play.up(1)
-    play.kill(1)
-    play.feed(Stopping(play.now))
-    assert [command.what for command in play.all(StopSource)] == ["scheduler", "watch"]
-    play.wait(6 * S)
-    assert [command.what for command in play.all(StopSource)] == ["scheduler", "watch", "timers", "client"]
-    assert [command.executors for command in play.all(DeletePods)] == [None, ("1",)]
-
-
 # ------------------------------------------------------------------------------------------- who makes the pods instead
 
 
@@ -443,12 +345,6 @@ def test_a_set_is_created_and_scaled(kind: str) -> None:
     assert play.registered == {"1"}
     play.feed(Stopping(play.now))
     assert [command.name for command in play.all(DeleteSet)] == [made.name]
-
-
-def test_a_set_that_cannot_be_made_ends_the_start() -> None:
-    play = AppPlay(config(initial=2, allocator="statefulset"))
-    assert [what for _, what in play.threw()][:1] == ["java.util.NoSuchElementException: None.get"]
-    assert [command.exit_code for command in play.all(StopApplication)] == [1]
 
 
 def test_a_scale_that_fails_is_answered_so_and_the_next_one_goes_on() -> None:
@@ -515,45 +411,3 @@ def test_the_resize_plugin_wants_measurements_and_resizes() -> None:
     play.feed(MemoryMeasured(play.now, (MemoryUse(ExecutorId("1"), "exec-1", "c", 95, 100),)))
     (resize,) = play.all(ResizePod)
     assert (resize.pod, resize.memory_bytes) == ("exec-1", 150)
-
-
-def test_stopped_plugins_want_nothing() -> None:
-    play = AppPlay(config(initial=1, roll=RollConfig(60 * S)))
-    play.feed(Stopping(play.now))
-    play.wait(120 * S)
-    assert not wants(play.side, play.config.kubernetes, play.now).summary
-
-
-# ----------------------------------------------------------------------------------------------------------- versions
-
-
-def test_an_older_state_still_answers_as_before() -> None:
-    play = AppPlay(config(initial=3, dynamic=True, scaling=replace(DYNAMIC, executors_initial=3)))
-    kept, at = play.state, play.now
-    first = engine.advance(kept, (Wake(at + S),), play.config, at + S)
-    play.up(1, 2, 3)
-    busy(play, 30)
-    play.wait(60 * S)
-    again = engine.advance(kept, (Wake(at + S),), play.config, at + S)
-    assert again.commands == first.commands
-    assert again.reports == first.reports
-    assert again.state.scaling.targets == first.state.scaling.targets
-    assert again.state.kubernetes is not None
-    assert first.state.kubernetes is not None
-    assert again.state.kubernetes.store == first.state.kubernetes.store
-
-
-def test_a_batch_of_stimuli_is_taken_in_order() -> None:
-    play = AppPlay(config(initial=1))
-    play.show("Running", 1)
-    one, two = ExecutorId("1"), ExecutorId("2")
-    said = play.feed(
-        RegisterExecutor(play.now, one, ProfileId(0), "h", "a"),
-        KillRequested(play.now, (one, two)),
-        RegisterExecutor(play.now, two, ProfileId(0), "h", "b"),
-        RegisterExecutor(play.now, two, ProfileId(0), "h", "b"),
-    )
-    told = [type(command).__name__ for command in said]
-    assert told == ["AnswerRegistration", "RemoveExecutor", "AnswerRegistration", "AnswerRegistration"]
-    assert [command.accepted for command in play.all(AnswerRegistration)] == [True, True, False]
-    assert [command.executor for command in play.all(RemoveExecutor)] == ["1"]

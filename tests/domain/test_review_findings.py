@@ -9,7 +9,7 @@ import pytest
 
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol.backend_messages import HostsExcluded, RequestTotals
+from podtide.domain.protocol.backend_messages import HostsExcluded
 from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import (
@@ -20,7 +20,7 @@ from podtide.domain.protocol.pod_commands import (
     GetDriverPod,
     ListClaims,
 )
-from podtide.domain.protocol.pod_stimuli import Outcome, RegisterExecutor, Stopping, TargetsSet, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, Stopping, Wake
 from podtide.domain.protocol.stimuli import ExecutorAdded, StageSubmitted
 from tests.support.engine_play import Answers, AppPlay, S, config
 from tests.support.pods_play import Api, PodsPlay
@@ -82,14 +82,6 @@ def test_a_round_that_stop_cut_short_ends_when_its_creations_came_back() -> None
     assert play.wait(3600 * S).created == [1, 2]
 
 
-@pytest.mark.parametrize("targets", [TargetsSet(0, ((ProfileId(0), 9),)), RequestTotals(0, ((ProfileId(0), 9),))])
-def test_targets_after_stop_make_no_pods(targets: Any) -> None:
-    play = AppPlay(config(initial=1))
-    play.feed(Stopping(play.now))
-    play.feed(targets)
-    assert play.wait(3600 * S).created == [1]
-
-
 def test_recovery_mode_is_warned_of_before_the_driver_pod_is_waited_for() -> None:
     settings = AllocationConfig(driver_pod="driver", task_cpus=Decimal("0.5"), recovery_mode=True, remarks=True)
     play = PodsPlay(settings, Api(silent=True))
@@ -106,18 +98,6 @@ def test_no_executor_of_an_excluded_host_is_let_in() -> None:
     play.feed(HostsExcluded(play.now, frozenset({"host-1"})))  # type: ignore[arg-type]  # a word of the driver's own
     play.up(1, 2)
     assert play.accepted == {"1": False, "2": True}
-
-
-@pytest.mark.parametrize(("name", "let_in"), [("1", False), ("01", False), ("+1", False), ("4", True)])
-def test_a_deleted_executor_is_told_by_its_number(name: str, let_in: bool) -> None:
-    play = AppPlay(config(initial=3))
-    play.show("Pending", 1, 2, 3)
-    play.until(70 * S)
-    play.want(1)
-    play.wait(S)
-    assert play.deleted[-1][1] == (1, 2)
-    play.feed(RegisterExecutor(play.now, ExecutorId(name), ProfileId(0)))
-    assert play.accepted == {name: let_in}
 
 
 def test_an_older_state_is_due_when_it_was() -> None:

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tests.oracle import (
     lifecycle_reached,
@@ -28,16 +28,8 @@ from tests.oracle import (
 )
 from tests.oracle.events import OPTIONAL, Dialect
 from tests.oracle.settings import draw
+from tests.oracle.watch import Watch
 from tests.oracle.world import Answers, Line, Sink, World
-
-
-class Watch(Protocol):
-    """Counts what lines and their answers reached."""
-
-    counts: Counter[str]
-
-    def see(self, line: Line, answers: Answers) -> None:
-        """Count one line."""
 
 
 class Watched:

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any, Final
 
 from tests.oracle.lifecycle_world import LifecycleSetting
+from tests.oracle.watch import Watch
 from tests.oracle.world import Answers, Line
 
 TEXTS: Final = {
@@ -99,11 +100,13 @@ BEYOND: Final = {
 _CODE: Final = re.compile(r"exited with exit code (-?\d+)\((.*?)\)\.$", re.MULTILINE)
 
 
-class LifecycleReached:
+class LifecycleReached(Watch):
     """Counts the rules that one scenario reaches."""
 
+    rules = RULES
+
     def __init__(self, setting: LifecycleSetting) -> None:
-        self.counts: Counter[str] = Counter()
+        super().__init__()
         self._setting = setting
         self._limit = 0
         self._registered: dict[str, int] = {}
@@ -120,11 +123,6 @@ class LifecycleReached:
             "lastFullSnapshotTs": 0,
             "exits": 0,
         }
-
-    def _hit(self, rule: str, when: bool = True) -> None:
-        assert rule in RULES, rule
-        if when:
-            self.counts[rule] += 1
 
     def see(self, line: Line, answers: Answers) -> None:
         """Count what one line of the scenario reached."""

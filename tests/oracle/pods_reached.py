@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any, Final
 
 from tests.oracle.pods_world import K8S, PodsSetting
+from tests.oracle.watch import Watch
 from tests.oracle.world import Answers, Line
 
 UNLIMITED: Final = 2**31 - 1
@@ -104,11 +105,13 @@ BEYOND: Final = {
 _BY_PHASE: Final = {"unknown", "failed", "succeeded", "terminating"}
 
 
-class PodsReached:
+class PodsReached(Watch):
     """Counts the rules that one scenario reaches."""
 
+    rules = RULES
+
     def __init__(self, setting: PodsSetting) -> None:
-        self.counts: Counter[str] = Counter()
+        super().__init__()
         self._setting = setting
         conf = setting.header["conf"]
         self._batch = setting.number(K8S + "allocation.batch.size", 20)
@@ -135,11 +138,6 @@ class PodsReached:
             "nextId": 0,
             "notified": 0,
         }
-
-    def _hit(self, rule: str, when: bool = True) -> None:
-        assert rule in RULES, rule
-        if when:
-            self.counts[rule] += 1
 
     def see(self, line: Line, answers: Answers) -> None:
         """Count what one line of the scenario reached."""

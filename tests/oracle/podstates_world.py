@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import Any, Final
 
+from tests.oracle.watch import Watch
 from tests.oracle.world import Answers, Line, Sink
 
 SPARK: Final = "spark-kubernetes-executor"
@@ -104,16 +104,10 @@ def _container(r: random.Random, spark: str) -> Line:
     return container
 
 
-class StatesReached:
+class StatesReached(Watch):
     """Counts the rules that one table reaches."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def _hit(self, rule: str, when: bool = True) -> None:
-        assert rule in RULES, rule
-        if when:
-            self.counts[rule] += 1
+    rules = RULES
 
     def see(self, line: Line, answers: Answers) -> None:
         """Count what one row reached."""

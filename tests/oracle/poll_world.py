@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import Any, Final
 
+from tests.oracle.watch import Watch
 from tests.oracle.world import Answers, Line, Sink
 
 EXECUTOR: Final = "spark.kubernetes.executor."
@@ -94,21 +94,18 @@ class PollWorld:
         self._sink.settle()
 
 
-class PollReached:
+class PollReached(Watch):
     """Counts the rules that one scenario reaches."""
 
+    rules = RULES
+
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
+        super().__init__()
         self._versions = self._on = False
         self._version: str | None = "1"
         self._taken: int | None = None
         self._pods: list[Line] = []
         self._started = self._stopped = False
-
-    def _hit(self, rule: str, when: bool = True) -> None:
-        assert rule in RULES, rule
-        if when:
-            self.counts[rule] += 1
 
     def see(self, line: Line, answers: Answers) -> None:
         """Count what one line of the scenario reached. What is due runs before the line's own settings hold."""

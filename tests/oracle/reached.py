@@ -13,11 +13,11 @@ its listener, ExecutorMonitor, ResourceProfile). ``BEYOND`` names what generated
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Any, Final
 
 from tests.oracle.mirror import ExecutorMirror
 from tests.oracle.settings import DA, Profile, Setting
+from tests.oracle.watch import Watch
 
 RULES: Final = {
     # ExecutorAllocationManager: targets
@@ -135,11 +135,13 @@ BEYOND: Final = {
 }
 
 
-class Reached:
+class Reached(Watch):
     """Counts the rules that one scenario reaches. ``profiles`` may grow while the scenario runs."""
 
+    rules = RULES
+
     def __init__(self, setting: Setting, profiles: dict[int, Profile]) -> None:
-        self.counts: Counter[str] = Counter()
+        super().__init__()
         conf: dict[str, str] = setting.header["conf"]
         self._setting = setting
         self._profiles = profiles
@@ -178,11 +180,6 @@ class Reached:
                 self._pair(self._state, state)
             self._state, self._between = state, []
             self._targets = dict(state["numExecutorsTarget"])
-
-    def _hit(self, rule: str, when: bool = True) -> None:
-        assert rule in RULES, rule
-        if when:
-            self.counts[rule] += 1
 
     # ---- outside of ticks
 

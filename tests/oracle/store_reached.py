@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from tests.oracle.watch import Watch
 from tests.oracle.world import Answers, Line
 
 RULES: Final = {
@@ -42,18 +43,15 @@ RULES: Final = {
 BEYOND: Final = {"races": "threads meet only where a scenario says so, one at a time"}
 
 
-class StoreReached:
+class StoreReached(Watch):
     """Counts the rules that one scenario reaches."""
 
+    rules = RULES
+
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
+        super().__init__()
         self._state: dict[str, Any] = {"current": {"full": 0, "pods": {}}, "subs": {}, "submitted": 0}
         self._stopped = False
-
-    def _hit(self, rule: str, when: bool = True) -> None:
-        assert rule in RULES, rule
-        if when:
-            self.counts[rule] += 1
 
     def see(self, line: Line, answers: Answers) -> None:
         """Count what one line of the scenario reached."""

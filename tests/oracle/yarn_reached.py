@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from tests.oracle.watch import Watch
 from tests.oracle.world import Answers, Line
 from tests.oracle.yarn_world import EXCLUDE, PMEM, PREEMPTED, VMEM, YarnSetting
 
@@ -114,22 +115,19 @@ BEYOND: Final = {
 }
 
 
-class YarnReached:
+class YarnReached(Watch):
     """Counts the rules that one scenario reaches."""
 
+    rules = RULES
+
     def __init__(self, setting: YarnSetting) -> None:
-        self.counts: Counter[str] = Counter()
+        super().__init__()
         self._setting = setting
         self._state: dict[str, Any] = {}
         self._hosts: dict[str, tuple[str, ...]] = {}
         self._hints: dict[str, dict[str, int]] = {}
         self._over: set[str] = set()
         self._failed_call = False
-
-    def _hit(self, rule: str, when: bool = True) -> None:
-        assert rule in RULES, rule
-        if when:
-            self.counts[rule] += 1
 
     def see(self, line: Line, answers: Answers) -> None:
         """Count what one line of the scenario reached."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from hypothesis import given, reject, strategies as st
 
 from podtide.adapters.files import cluster as world_file
-from podtide.domain.base.randomness import Constant, Delay, Exponential, LogNormal, Quantiles, Uniform
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.checks import problems
@@ -35,7 +34,6 @@ from podtide.domain.fakes.kubernetes.description import (
     Verb,
     Watch,
 )
-from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import (
     AnswerRegistration,
     AssignExecutorId,
@@ -54,31 +52,13 @@ from podtide.domain.protocol.pod_commands import (
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodStimulus, RegisterExecutor
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
+from tests.properties.fake_clusters import S, delays, names, rates, windows
 
 WHY = Why(Cause.BELOW_TARGET)
-S = 1_000
 CALM = 400 * S
 
-delays: st.SearchStrategy[Delay] = st.one_of(
-    st.builds(Constant, st.integers(0, 20_000)),
-    st.tuples(st.integers(0, 9_000), st.integers(0, 9_000)).map(lambda p: Uniform(min(p), max(p))),
-    st.builds(Exponential, st.integers(0, 9_000)),
-    st.tuples(st.integers(1, 5_000), st.integers(0, 9_000)).map(lambda p: LogNormal(p[0], p[0] + p[1])),
-    st.lists(st.integers(0, 9_000), min_size=2, max_size=4).map(
-        lambda v: Quantiles(tuple((i * 100 / (len(v) - 1), ms) for i, ms in enumerate(sorted(v))))
-    ),
-)
 shares = st.sampled_from([0.0, 0.0, 0.02, 0.2, 1.0])
-rates = st.sampled_from([0.0, 0.0, 1.0, 60.0])
-windows = st.one_of(
-    st.just(Window()),
-    st.builds(Window, st.integers(0, 300_000)),
-    st.tuples(st.integers(0, 300), st.integers(1, 200), st.one_of(st.none(), st.integers(0, 200))).map(
-        lambda t: Window(t[0] * S, (t[0] + t[1]) * S, None if t[2] is None else (t[1] + t[2]) * S)
-    ),
-)
 bounded = windows.filter(lambda w: w.until_ms is not None)
-names = st.text(st.characters(codec="utf-8"), max_size=12)
 
 
 @st.composite

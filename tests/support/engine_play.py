@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
@@ -24,7 +24,7 @@ from podtide.domain.protocol.cluster_config import (
     ReplicasConfig,
     SourcesConfig,
 )
-from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal
+from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, Step
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, DeletePods, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import (
@@ -87,16 +87,77 @@ class Answers:
         return Outcome(now, serial, pods=tuple(self.pods.values()))
 
 
-class AppPlay:
-    """One application under way. ``now`` is the time at which the next thing happens."""
+class Answering(Protocol):
+    """The world beside an application, as far as it answers."""
 
-    def __init__(self, config: EngineConfig, answers: Answers | None = None, *, now: Millis = 0) -> None:
+    def to(self, command: Any, now: Millis) -> AnyStimulus | None:
+        """The answer to a command; None where there is none."""
+
+
+A = TypeVar("A", bound=Answering)
+
+
+class EnginePlay(Generic[A]):
+    """One application under way on any cluster manager. ``now`` is the time at which the next thing happens."""
+
+    def __init__(self, config: EngineConfig, answers: A, now: Millis = 0) -> None:
         self.config = config
-        self.answers = answers or Answers()
+        self.answers = answers
         self.now = now
         self.said: list[tuple[Millis, Command]] = []
         self.reports: list[Report] = []
         self._keep(engine.launch(config, now))
+
+    def feed(self, *stimuli: AnyStimulus) -> list[Command]:
+        """Take stimuli in one step, and all answers to what it leads to; returns what was said to it."""
+        before = len(self.said)
+        self._keep(engine.advance(self.state, stimuli, self.config, self.now))
+        return [command for _, command in self.said[before:]]
+
+    def _keep(self, step: Step[EngineState, Command]) -> None:
+        self.state = step.state
+        self.reports.extend(step.reports)
+        for command in step.commands:
+            self.said.append((self.now, command))
+        for command in step.commands:
+            answer = self.answers.to(command, self.now)
+            if answer is not None:
+                self.feed(answer)
+
+    def until(self, end: Millis) -> Self:
+        """Let time pass up to and including ``end``, waking whatever is due."""
+        while (due := max(self.due, self.now)) <= end:
+            woken = self.now == due
+            self.now = due
+            self.feed(Wake(due))
+            if woken and self.due <= due:
+                raise AssertionError(f"still due at {due} after it was woken")
+        self.now = max(self.now, end)
+        return self
+
+    def wait(self, span: Millis) -> Self:
+        """Let time pass."""
+        return self.until(self.now + span)
+
+    @property
+    def due(self) -> Millis:
+        """When it wants to be woken."""
+        return engine.wake_due(self.state, self.config)
+
+    def all(self, kind: type[C]) -> list[C]:
+        """All commands of a kind so far."""
+        return [command for _, command in self.said if isinstance(command, kind)]
+
+    def times(self, kind: type[Any]) -> list[Millis]:
+        """When they were said."""
+        return [at for at, command in self.said if isinstance(command, kind)]
+
+
+class AppPlay(EnginePlay[Answers]):
+    """One application on Kubernetes."""
+
+    def __init__(self, config: EngineConfig, answers: Answers | None = None, *, now: Millis = 0) -> None:
+        super().__init__(config, answers or Answers(), now)
 
     @property
     def side(self) -> KubernetesState:
@@ -105,37 +166,6 @@ class AppPlay:
         return self.state.kubernetes
 
     # What happens.
-
-    def feed(self, *stimuli: AnyStimulus) -> list[Command]:
-        """Take stimuli in one step, and all answers to what it leads to; returns what was said to it."""
-        before = len(self.said)
-        self._keep(engine.advance(self.state, stimuli, self.config, self.now))
-        return [command for _, command in self.said[before:]]
-
-    def _keep(self, step: Any) -> None:
-        self.state: EngineState = step.state
-        self.reports.extend(step.reports)
-        for command in step.commands:
-            self.said.append((self.now, command))
-        for command in step.commands:
-            outcome = self.answers.to(command, self.now)
-            if outcome is not None:
-                self.feed(outcome)
-
-    def until(self, end: Millis) -> AppPlay:
-        """Let time pass up to and including ``end``, waking whatever is due."""
-        while (due := max(engine.wake_due(self.state, self.config), self.now)) <= end:
-            woken = self.now == due
-            self.now = due
-            self.feed(Wake(due))
-            if woken and engine.wake_due(self.state, self.config) <= due:
-                raise AssertionError(f"still due at {due} after it was woken")
-        self.now = max(self.now, end)
-        return self
-
-    def wait(self, span: Millis) -> AppPlay:
-        """Let time pass."""
-        return self.until(self.now + span)
 
     def want(self, *targets: int, **named: int) -> None:
         """Set targets of the profiles 0, 1, ..., or ``p7=3`` of profile 7."""
@@ -173,14 +203,6 @@ class AppPlay:
         return self.feed(KillRequested(self.now, tuple(ExecutorId(str(number)) for number in numbers), **how))
 
     # What was said.
-
-    def all(self, kind: type[C]) -> list[C]:
-        """All commands of a kind so far."""
-        return [command for _, command in self.said if isinstance(command, kind)]
-
-    def times(self, kind: type[Any]) -> list[Millis]:
-        """When they were said."""
-        return [at for at, command in self.said if isinstance(command, kind)]
 
     @property
     def created(self) -> list[int]:

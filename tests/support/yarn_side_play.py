@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.engine import EngineState
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.cluster_config import BackendConfig, NegotiationConfig, ReporterConfig, YarnConfig
-from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor, Wake
+from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.yarn_messages import (
     CallResourceManager,
     LaunchEnded,
@@ -29,9 +26,9 @@ from podtide.domain.protocol.yarn_messages import (
     ResourcesRefused,
 )
 from podtide.domain.yarn.side import YarnSideState
+from tests.support.engine_play import EnginePlay
 
 S = 1_000
-C = TypeVar("C")
 ROOM = Resource(1_408, 1)
 
 
@@ -79,17 +76,13 @@ class Manager:
         return ResourcesAnswered(now, serial, *said, nodes=self.nodes)
 
 
-class YarnPlay:
-    """One application under way. ``now`` is the time at which the next thing happens."""
+class YarnPlay(EnginePlay[Manager]):
+    """One application on YARN."""
 
     def __init__(self, config: EngineConfig, manager: Manager | None = None, *, master: bool = True) -> None:
-        self.config = config
         self.manager = manager or Manager()
-        self.now: Millis = 0
-        self.said: list[tuple[Millis, Command]] = []
-        self.reports: list[Report] = []
+        super().__init__(config, self.manager)
         self.given = 0
-        self._keep(engine.launch(config, 0))
         if master:
             self.feed(MasterRegistered(0))
 
@@ -101,42 +94,11 @@ class YarnPlay:
 
     # what happens
 
-    def feed(self, *stimuli: AnyStimulus) -> list[Command]:
-        """Take stimuli in one step, and all answers to what it leads to; returns what was said to it."""
-        before = len(self.said)
-        self._keep(engine.advance(self.state, stimuli, self.config, self.now))
-        return [command for _, command in self.said[before:]]
-
-    def _keep(self, step: Step[EngineState, Command]) -> None:
-        self.state = step.state
-        self.reports.extend(step.reports)
-        for command in step.commands:
-            self.said.append((self.now, command))
-        for command in step.commands:
-            answer = self.manager.to(command, self.now)
-            if answer is not None:
-                self.feed(answer)
-
     def answer(self) -> list[Command]:
         """The resource manager, silent till now, answers the call under way."""
         waiting = self.side.allocator.waiting
         assert waiting is not None
         return self.feed(self.manager.answer(waiting, self.now))
-
-    def until(self, end: Millis) -> YarnPlay:
-        """Let time pass up to and including ``end``, waking whatever is due."""
-        while (due := max(engine.wake_due(self.state, self.config), self.now)) <= end:
-            woken = self.now == due
-            self.now = due
-            self.feed(Wake(due))
-            if woken and engine.wake_due(self.state, self.config) <= due:
-                raise AssertionError(f"still due at {due} after it was woken")
-        self.now = max(self.now, end)
-        return self
-
-    def wait(self, span: Millis) -> YarnPlay:
-        """Let time pass."""
-        return self.until(self.now + span)
 
     def offer(self, *hosts: str, profile: ProfileId = DEFAULT_PROFILE, room: Resource = ROOM) -> YarnPlay:
         """The next answer brings a container on each of these hosts, c1 being the first of all."""
@@ -164,23 +126,10 @@ class YarnPlay:
 
     # what was said
 
-    def all(self, kind: type[C]) -> list[C]:
-        """Every command of a kind, in order."""
-        return [command for _, command in self.said if isinstance(command, kind)]
-
-    def times(self, kind: type) -> list[Millis]:
-        """When the commands of a kind came."""
-        return [at for at, command in self.said if isinstance(command, kind)]
-
     @property
     def beats(self) -> list[Millis]:
         """When the resource manager was called."""
         return self.times(CallResourceManager)
-
-    @property
-    def due(self) -> Millis:
-        """When it wants to be woken."""
-        return engine.wake_due(self.state, self.config)
 
     @property
     def registered(self) -> list[str]:

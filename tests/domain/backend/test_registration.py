@@ -107,17 +107,6 @@ def test_an_executor_without_a_number_is_turned_away(allocator: str, name: str, 
     assert state.is_active(ExecutorId(name)) is taken_in  # as in Spark, which threw half-way
 
 
-def test_who_left_may_come_again() -> None:
-    state, _ = hear(backend.begin(CONFIG, 0), arriving(), LossReported(0, ExecutorId("1"), ExitReason("X", "gone")))
-    assert reply(hear(state, arriving())[1])[0]
-
-
-def test_the_time_of_registration_is_known() -> None:
-    state, commands = hear(backend.begin(CONFIG, 0), arriving(), now=77)
-    assert KnownChanged(77, ((ExecutorId("1"), ProfileId(0), 77),)) in commands
-    assert state.registry.executors[ExecutorId("1")].since == 77
-
-
 # ---------------------------------------------------------------------------------------------------------- parked
 
 
@@ -146,13 +135,6 @@ def test_a_parked_decommission_of_its_own_tells_nobody() -> None:
     (told,) = (c for c in commands if isinstance(c, DecommissionExecutors))
     assert not told.notify_executors
     assert not any(isinstance(c, MarkPods) for c in commands)
-
-
-def test_by_default_nothing_is_parked() -> None:
-    config = BackendConfig()
-    state, _ = hear(backend.begin(config, 0), parked("1"), config=config)
-    _, commands = hear(state, arriving(), config=config)
-    assert not any(isinstance(c, DecommissionExecutors) for c in commands)
 
 
 @pytest.mark.parametrize("refused", [False, True])

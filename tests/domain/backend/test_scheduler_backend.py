@@ -63,7 +63,7 @@ from podtide.domain.protocol.pod_stimuli import (
     Wake,
 )
 from podtide.domain.protocol.reasons import Cause, Threw
-from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved
+from podtide.domain.protocol.stimuli import ExecutorRemoved
 
 C = TypeVar("C")
 
@@ -293,13 +293,6 @@ def test_who_is_killed(asked: tuple[str, ...], force: bool, killed: tuple[str, .
     assert [e for e in ("1", "2", "3") if not play.state.is_active(ExecutorId(e))] == list(killed)
 
 
-def test_a_busy_executor_that_is_done_can_be_killed() -> None:
-    play = Play()
-    play.register("1")
-    play.hear(ExecutorBusy(0, ids("1"), True), ExecutorBusy(0, ids("1"), False))
-    assert only(play.kill("1"), Killed).executors == ids("1")
-
-
 def test_an_executor_named_twice_is_killed_twice() -> None:
     play = Play()
     play.register("1")
@@ -385,13 +378,6 @@ def test_an_executor_that_says_so_itself_is_not_told_nor_marked() -> None:
     commands = play.decommission("1", by_executor=True)
     assert not only(commands, DecommissionExecutors).notify_executors
     assert marks(commands) == []
-
-
-def test_nobody_active_nothing_said_but_marks() -> None:
-    play = Play(replace(CONFIG, decommission_label="decom"))
-    commands = play.decommission("9", adjust=True)
-    assert kinds(commands) == ["Decommissioned", "MarkPods"]
-    assert only(commands, Decommissioned).executors == ()
 
 
 @pytest.mark.parametrize("end", ["lost", "disconnected"])
@@ -493,13 +479,6 @@ def test_a_pod_that_asked_for_an_id_and_left_is_forgotten() -> None:
     play.hear(GenerateExecutorId(0, "pod-1", "a:1"))
     assert play.hear(ExecutorDisconnected(0, "a:1"), ExecutorDisconnected(0, "b:1")) == []
     assert len(play.state.registry.askers) == 0
-
-
-def test_a_loss_comes_back_with_its_reasons() -> None:
-    play = Play()
-    commands = play.hear(LossReported(0, ExecutorId("1"), EXITED, None, True, 2))
-    removal = only(commands, RemoveExecutor)
-    assert (removal.active, removal.round_index, removal.why.cause) == (True, 2, Cause.POD_FAILED)
 
 
 # --------------------------------------------------------------------------------------------------- start and stop
@@ -628,9 +607,3 @@ def test_an_older_state_answers_as_before() -> None:
     fork = backend.manage(before, (KillRequested(0, ids("1"), serial=5),), CONFIG, 0)
     again = backend.manage(before, (KillRequested(0, ids("1"), serial=5),), CONFIG, 0)
     assert fork == again
-
-
-def test_registered_executors_are_events_too() -> None:
-    commands = Play().register("1")
-    assert kinds(commands) == ["KnownChanged", "ActiveChanged", "ExecutorAdded", "AnswerRegistration"]
-    assert only(commands, ExecutorAdded) == ExecutorAdded(0, ExecutorId("1"), ProfileId(0))

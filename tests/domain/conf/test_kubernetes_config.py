@@ -119,11 +119,6 @@ def test_failures_that_stop_an_application(settings: dict[str, str], failures_ma
     assert read(settings).config.lifecycle.failures_max == failures_max
 
 
-@pytest.mark.parametrize(("text", "window"), [("1h", 3_600_000), ("0", None), ("-1ms", None)])
-def test_failures_count_for_a_while_or_for_ever(text: str, window: int | None) -> None:
-    assert read({"spark.executor.failuresValidityInterval": text}).config.lifecycle.failures_window_ms == window
-
-
 @pytest.mark.parametrize(
     ("settings", "field", "value"),
     [

@@ -215,11 +215,6 @@ def test_other_names_are_read(old: str, name: str, text: str, value: object) -> 
     assert value_of(name, {old: text, name: text}) == value
 
 
-def test_an_error_under_another_name_names_that_name() -> None:
-    old = "spark.yarn.executor.memoryOverhead"
-    assert failure_of("spark.executor.memoryOverhead", {old: "x"}).key == old
-
-
 def test_names_that_a_release_dropped_are_ignored_from_then_on() -> None:
     settings = {"spark.blacklist.timeout": "7s"}
     assert value_of("spark.excludeOnFailure.timeout", settings, "3.5.0") == 7000
@@ -312,10 +307,6 @@ def texts(settings: dict[str, str], version: str = "4.3.0") -> str:
 )  # fmt: skip
 def test_what_is_odd_is_said(settings: dict[str, str], version: str, said: str) -> None:
     assert said in texts(settings, version)
-
-
-def test_a_plain_conf_has_nothing_odd() -> None:
-    assert texts({DA + "enabled": "true", "spark.task.cpus": "2", "spark.app.name": "x"}) == ""
 
 
 def test_review_of_a_hostile_conf_is_short() -> None:

@@ -17,8 +17,8 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
-from podtide.domain.executor_pod.blueprint import Filling, Hostname, JoinedText, command_words, joined
-from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, Owner, PodFacts, executor_pods
+from podtide.domain.executor_pod.blueprint import Filling, Hostname, command_words, joined
+from podtide.domain.executor_pod.builder import CannotBuild, DriverPod, PodFacts, executor_pods
 from podtide.domain.executor_pod.driver import MODULE_OPTIONS, as_driver_has_it
 from podtide.domain.protocol.pod_commands import ClaimSpec, CreateSet
 from podtide.domain.protocol.reasons import Cause, Why
@@ -57,24 +57,6 @@ def test_builds_what_spark_builds(case: dict[str, Any]) -> None:
         assert f"{answer['threw']}: {answer['message']}" in ours["threw"]
     else:
         assert compared(deepcopy(ours)) == compared(answer)
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=["plain", "rich"])
-def test_the_worked_examples_come_out_equal(example: dict[str, Any]) -> None:
-    volumes = example["pod"]["spec"]["volumes"]
-    environment = variables(example["pod"])
-    reference = example["pod"]["metadata"]["ownerReferences"][0]
-    facts = PodFacts(
-        example["appId"],
-        environment["SPARK_USER"],
-        driver=DriverPod(reference["name"], reference["uid"]),
-        config_map=volumes[0]["configMap"]["name"],
-        local_dirs_id=environment["SPARK_LOCAL_DIRS"].removeprefix("/var/data/spark-"),
-    )
-    pods = made(example["conf"], facts)
-    assert pods.pod(example["executorId"], DEFAULT_PROFILE) == example["pod"]
-    claims = [pods.claim(claim, "1", None) for claim in pods.own_claims("1")]
-    assert claims == example["additionalKubernetesResources"]
 
 
 @pytest.mark.skipif(not RUNNING.exists(), reason="no pod of a real server beside the project")
@@ -196,17 +178,6 @@ def test_feature_steps_that_are_known_or_excluded_are_no_obstacle(step: str, ask
 # --------------------------------------------------------------------------------------------------- pods of executors
 
 
-def test_pods_differ_in_the_executor_alone_and_share_the_rest() -> None:
-    pods = made({"spark.executor.cores": "3", K + "executor.label.who": "{{EXECUTOR_ID}} of {{APP_ID}}", **VOLUME})
-    one, other = pods.pod("1", DEFAULT_PROFILE), pods.pod("22", DEFAULT_PROFILE)
-    assert json.dumps(one).replace("exec-1", "exec-22").replace('"1"', '"22"').replace('"1 of', '"22 of') == json.dumps(
-        other
-    )
-    assert one["metadata"]["labels"]["who"] == "1 of app-1"
-    assert container(one)["resources"] is container(other)["resources"]
-    assert pods.pod("1", DEFAULT_PROFILE) == one  # what came between changed nothing
-
-
 def test_claims_that_were_taken_over_are_mounted() -> None:
     pods = made({**VOLUME, CLAIM.replace("data", "fixed") + "mount.path": "/f",
                  CLAIM.replace("data", "fixed") + "options.claimName": "fixed-SPARK_EXECUTOR_ID"})  # fmt: skip
@@ -223,31 +194,6 @@ def test_claims_that_were_taken_over_are_mounted() -> None:
         pods.pod("7", DEFAULT_PROFILE, claims=("one",))
     with pytest.raises(CannotBuild, match="none of its volumes"):
         pods.pod("7", DEFAULT_PROFILE, claims=claims, reused=("other",))
-
-
-def test_a_claim_has_its_volume_s_marks_and_its_owner() -> None:
-    pods = made(VOLUME, DRIVER)
-    (spec,) = pods.own_claims("3")
-    assert spec == ClaimSpec("app-exec-3-pvc-0", "gp3", "10Gi", "data")
-    claim = pods.claim(spec, "3", Owner("v1", "Pod", "app-exec-3", "u-3"))
-    assert claim["metadata"] == {
-        "annotations": {"note": "n"},
-        "labels": {"team": "a", "spark-app-selector": "app-1"},
-        "name": "app-exec-3-pvc-0",
-        "ownerReferences": [
-            {"apiVersion": "v1", "kind": "Pod", "controller": True, "name": "app-exec-3", "uid": "u-3"}
-        ],
-    }
-    assert pods.claim(spec, "3", None)["metadata"].keys() == {"annotations", "labels", "name"}
-
-
-@pytest.mark.parametrize(("cpus", "cores"), [("0.5", "1"), ("1", "1"), ("1.5", "2"), ("4", "4")])
-def test_in_recovery_an_executor_announces_one_task_s_cores(cpus: str, cores: str) -> None:
-    pods = made({"spark.executor.cores": "8", "spark.task.cpus": cpus})
-    assert variables(pods.pod("1", DEFAULT_PROFILE))["SPARK_EXECUTOR_CORES"] == "8"
-    pod = pods.pod("1", DEFAULT_PROFILE, single_task=True)
-    assert variables(pod)["SPARK_EXECUTOR_CORES"] == cores
-    assert container(pod)["resources"]["requests"]["cpu"] == "8"
 
 
 def test_a_profile_that_is_learnt_later_has_pods_from_then_on() -> None:
@@ -321,10 +267,6 @@ def test_host_names(prefix: str, executor: str, lower: bool, host: str) -> None:
     assert Hostname(prefix, lower).at(Filling(executor)) == host
 
 
-def test_holes_know_their_parts() -> None:
-    assert JoinedText(("a", "b", "")).at(Filling("7")) == "a7b7"
-
-
 # ---------------------------------------------------------------------------------------- sets, config map, the driver
 
 
@@ -348,14 +290,6 @@ def test_claims_of_a_stateful_set_become_its_own() -> None:
     names = [volume["name"] for volume in spec["template"]["spec"]["volumes"]]
     assert names == ["spark-conf-volume-exec", "spark-local-dir-1"]
     assert spec["template"]["spec"]["restartPolicy"] == "Always"
-
-
-def test_a_set_leaves_the_pods_of_its_profile_as_they_were() -> None:
-    pods = made({K + "allocation.pods.allocator": "deployment"}, DRIVER)
-    before = deepcopy(pods.pod("EXECID", DEFAULT_PROFILE))
-    annotations = _set(pods, "deployment")["spec"]["template"]["metadata"]["annotations"]
-    assert annotations == {"controller.kubernetes.io/pod-deletion-cost": "0"}
-    assert pods.pod("EXECID", DEFAULT_PROFILE) == before
 
 
 def test_the_config_map_as_java_writes_it() -> None:
@@ -398,8 +332,3 @@ def test_an_auth_secret_is_in_no_text_of_the_facts() -> None:
     facts = replace(FACTS, auth_secret="hush")
     assert "hush" not in repr(facts)
     assert variables(made({"spark.authenticate": "true"}, facts).pod("1", DEFAULT_PROFILE))["_SPARK_AUTH_SECRET"]
-
-
-def test_an_empty_template_is_an_empty_pod() -> None:
-    conf = {K + "executor.podTemplateFile": "t"}
-    assert made(conf, TEMPLATE).pod("1", DEFAULT_PROFILE) == made({}).pod("1", DEFAULT_PROFILE)

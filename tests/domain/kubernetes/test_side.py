@@ -15,7 +15,6 @@ from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
 from podtide.domain.protocol.backend_messages import Requested
 from podtide.domain.protocol.cluster_config import KubernetesConfig, LifecycleConfig, RollConfig
 from podtide.domain.protocol.pod_commands import (
-    CreateConfigMap,
     CreatePod,
     DeletePods,
     ListPods,
@@ -33,7 +32,7 @@ from podtide.domain.protocol.pod_stimuli import (
     Wake,
 )
 from podtide.domain.protocol.pods import SPARK_CONTAINER, TERMINATED, Container, ContainerState, PodManifest
-from tests.support.engine_play import REFUSED, Answers, AppPlay, S, config, manifest
+from tests.support.engine_play import Answers, AppPlay, S, config, manifest
 
 
 def started(settings: KubernetesConfig, now: Millis = 0) -> KubernetesState:
@@ -75,14 +74,6 @@ def test_an_outcome_finds_its_machine() -> None:
     assert play.side.polling.asked is not None
     play.feed(Outcome(play.now, listing.serial, pods=(manifest(1),)))
     assert play.side.polling.due == 60 * S
-
-
-@pytest.mark.parametrize("serial", [7, 15, -1, -9, 2**70 + 7])
-def test_an_outcome_of_no_machine_is_passed_over(serial: int) -> None:
-    state = started(PLAIN)
-    step = router.step(state, (Outcome(5, serial, REFUSED),), PLAIN, 5)
-    assert (step.commands, step.reports) == ((), ())
-    assert step.state.backend == state.backend
 
 
 # ------------------------------------------------------------------------------------------------- rounds and deliveries
@@ -146,17 +137,6 @@ def test_a_round_that_threw_long_before_its_last_answer_is_remembered() -> None:
     assert play.all(StopApplication) == [], "a SparkException is logged and forgotten"
 
 
-def test_what_one_round_threw_is_not_held_against_the_next() -> None:
-    play = AppPlay(config(initial=0))
-    play.want(1, 1)
-    play.show("Running", 1, profile="x")
-    play.wait(S)
-    assert [command.exit_code for command in play.all(StopApplication)] == [1]
-    play.feed(PodsUpdated(play.now, (manifest(1, "Running", 0),)))
-    play.wait(5 * S)
-    assert len(play.all(StopApplication)) == 1
-
-
 def test_patches_hold_the_lifecycle_managers_round_open() -> None:
     settings = config(initial=1, failures_max=9, lifecycle=LifecycleConfig(delete_on_termination=False, failures_max=9))
     play = AppPlay(settings, Answers(silent=(MarkInactive,)))
@@ -175,26 +155,7 @@ def test_patches_hold_the_lifecycle_managers_round_open() -> None:
     assert [int(command.executor) for command in play.all(MarkInactive)] == [1, 2]
 
 
-def test_pods_that_nobody_can_read_end_no_round() -> None:
-    play = AppPlay(config(initial=1))
-    play.feed(PodsUpdated(play.now, (manifest(1)._replace(phase=None),)))
-    assert [machine for machine, _ in play.threw()] == ["ExecutorPodsWatchSnapshotSource"]
-    play.wait(2 * S)
-    assert play.all(StopApplication) == []
-
-
 # ---------------------------------------------------------------------------------------------------- what is carried
-
-
-def test_registrations_reach_allocator_and_lifecycle_manager() -> None:
-    play = AppPlay(config(initial=1))
-    play.up(1)
-    assert play.side.allocator is not None
-    assert play.side.allocator.fleet.known_numbers() == {1}
-    assert set(play.side.lifecycle._tables.active) == {1}
-    play.kill(1)
-    assert play.side.allocator.fleet.known_numbers() == frozenset()
-    assert set(play.side.lifecycle._tables.active) == set()
 
 
 def test_excess_pods_that_were_deleted_may_not_register() -> None:
@@ -238,21 +199,7 @@ def _out_of_memory(number: int) -> PodManifest:
     return manifest(number, "Failed")._replace(containers=(ended,))
 
 
-def test_the_lifecycle_managers_failures_count_what_could_not_be_created() -> None:
-    play = AppPlay(config(initial=4, failures_max=3), Answers(failing=(CreatePod,)))
-    play.wait(S)
-    assert [command.exit_code for command in play.all(StopApplication)] == [11]
-
-
 # --------------------------------------------------------------------------------------------------------------- due
-
-
-def test_nothing_is_due_of_an_application_at_rest() -> None:
-    state = started(PLAIN)
-    assert [known.due for known in state.store.subscribers] == [1_000, 1_000], "their first rounds are over"
-    step = router.step(state, (Wake(0),), PLAIN, 0)
-    assert step.commands == ()
-    assert side.due(step.state, PLAIN) == NEVER
 
 
 def test_the_next_round_is_on_the_grid_of_the_rounds_that_were_passed_over() -> None:
@@ -296,26 +243,6 @@ def test_a_set_has_no_rounds_of_its_own(kind: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ the start
-
-
-def test_the_config_map_comes_before_the_first_target() -> None:
-    settings = config(initial=1)
-    given = replace(settings.kubernetes, backend=replace(settings.kubernetes.backend, config_map=True))
-    play = AppPlay(replace(settings, kubernetes=given), Answers(silent=(CreateConfigMap,)))
-    (call,) = play.all(CreateConfigMap)
-    assert play.created == []
-    play.feed(Outcome(play.now, call.serial))
-    assert play.created == [1]
-
-
-def test_a_config_map_that_cannot_be_made_ends_the_application() -> None:
-    settings = config(initial=1)
-    given = replace(settings.kubernetes, backend=replace(settings.kubernetes.backend, config_map=True))
-    play = AppPlay(replace(settings, kubernetes=given), Answers(failing=(CreateConfigMap,)))
-    (stop,) = play.all(StopApplication)
-    assert (stop.exit_code, stop.why.cause.value) == (1, "started")
-    play.wait(60 * S)
-    assert play.created == []
 
 
 def test_loss_and_registration_in_one_step_keep_their_order() -> None:

@@ -153,15 +153,6 @@ def numbers(pods: Sequence[Pod]) -> list[int]:
     return [pod.number for pod in pods]
 
 
-def test_d3_updates_replace_and_add() -> None:
-    first = listed(snapshots.empty(), manifest(0, "Pending"), manifest(1, "Running")).view
-    second = updated(first, manifest(1, "Succeeded"))
-    third = updated(second, manifest(2, "Pending"))
-    assert seen(second) == {0: PodState.PENDING, 1: PodState.SUCCEEDED}
-    assert seen(third) == {0: PodState.PENDING, 1: PodState.SUCCEEDED, 2: PodState.PENDING}
-    assert seen(first) == {0: PodState.PENDING, 1: PodState.RUNNING}  # older views answer as before
-
-
 @pytest.mark.parametrize(
     "pod", [manifest(None), manifest("EXECID"), manifest(1)], ids=["D5-no id", "D5-EXECID", "same"]
 )
@@ -176,15 +167,6 @@ def test_a_pod_that_cannot_be_read_changes_nothing(bad: PodManifest) -> None:
     assert isinstance(snapshots.update(view, bad, ALL), SparkFault)
     assert isinstance(snapshots.replace(view, [manifest(2), bad], ALL, 5), SparkFault)
     assert seen(view) == {1: PodState.RUNNING}
-
-
-def test_a_list_says_what_is_new_and_what_is_gone() -> None:
-    view = listed(snapshots.empty(), manifest(1), manifest(2), manifest(3)).view
-    taken = listed(view, manifest(3), manifest(2, "Failed"), manifest(4), now=900)
-    assert taken.snapshot.full_ts == 900
-    assert numbers(taken.snapshot.changed) == [2, 4]
-    assert taken.snapshot.gone == (PodNumber(1),)
-    assert seen(view) == {1: PodState.RUNNING, 2: PodState.RUNNING, 3: PodState.RUNNING}
 
 
 def known(number: object, version: str, phase: str | None = "Running", uid: str | None = None) -> PodManifest:

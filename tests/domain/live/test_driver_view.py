@@ -17,7 +17,6 @@ from podtide.domain.live.driver_snapshot import (
     StageSeen,
     StageStatus,
     ViewConfig,
-    summary,
 )
 from podtide.domain.live.driver_view import CACHED_BLOCK, NOBODY, UNSEEN, ViewState
 from podtide.domain.protocol.config import ScalingConfig
@@ -113,14 +112,6 @@ def test_attaching_in_the_middle_of_an_application() -> None:
     ]
 
 
-def test_nothing_new_is_nothing_said() -> None:
-    looks, seen = Looks(), shot(executor(1, 1, 3), JobSeen(1, (1,)), stage(1, 5, 1, 2))
-    looks.at(seen)
-    before = looks.state
-    assert looks.at(seen) == []
-    assert looks.state.shuffles is before.shuffles
-
-
 # ---------------------------------------------------------------------------------------------------- tasks and stages
 
 
@@ -182,15 +173,6 @@ def test_where_the_lists_contradict_one_another_each_is_right_for_its_own() -> N
         TaskStart(0, 0, 0, 2, NOBODY),
         StageCompleted(0, *UNSEEN),
     ]
-
-
-def test_a_failed_task_waits_again() -> None:
-    looks = Looks()
-    looks.at(shot(executor(1, 1), stage(0, 1, 1)))
-    heard = looks.at(shot(executor(1, 0, 1), stage(0, 1, 0, failed=1)))
-    assert said(heard, TaskEnd) == [TaskEnd(0, 0, 0, 0, E1, outcome=TaskOutcome.FAILED)]
-    heard = looks.at(shot(executor(1, 1, 2), stage(0, 1, 1, failed=1)))
-    assert said(heard, TaskStart) == [TaskStart(0, 0, 0, 0, E1)]
 
 
 def test_a_task_that_seems_to_have_moved_did_not_fail() -> None:
@@ -309,24 +291,6 @@ def test_cached_blocks_keep_an_executor() -> None:
     heard = looks.at(shot(executor(1, rdd_blocks=1, disk_used=9), executor(2)))
     assert heard == [BlockUpdated(0, E1, CACHED_BLOCK, valid=True, on_disk=True)]
     assert looks.at(shot(executor(1), executor(2))) == [BlockUpdated(0, E1, CACHED_BLOCK, valid=False, on_disk=False)]
-
-
-def test_the_summary_is_of_active_executors() -> None:
-    dead = executor(2)._replace(active=False)
-    found = summary(
-        shot(executor(1, 1, 7, failed_tasks=2, gc_ms=5, peak_heap=9, added_at=4), dead, executor("driver")), 8
-    )
-    assert found.at == 8
-    first, second = found.executors
-    assert (first.executor, first.tasks, first.failed_tasks, first.gc_ms) == ("1", 7, 2, 5)
-    assert (first.peak_heap, first.added_at, second.executor) == (9, 4, "driver")
-
-
-def test_profiles_that_nobody_described() -> None:
-    seen = shot(
-        executor(1, profile=ProfileId(2)), stage(0, 1, profile=ProfileId(3)), profiles=(ProfileSeen(ProfileId(2)),)
-    )
-    assert driver_view.empty().unknown_profiles(seen) == {3}
 
 
 # ----------------------------------------------------------------------------------------------------------- shuffles

@@ -91,11 +91,6 @@ def registered(said: Sequence[Any]) -> list[ExecutorId]:
 # ----------------------------------------------------------------------------------------------------------- who is there
 
 
-def test_a_running_pod_registers_once() -> None:
-    _, said = after(updated(pod(7, "Pending")), updated(pod(7, profile=2)), updated(pod(7)), PodsReplaced(0, (pod(7),)))
-    assert said == [RegisterExecutor(NOW, ExecutorId("7"), ProfileId(2), "node-7")]
-
-
 @pytest.mark.parametrize(
     "seen",
     [
@@ -126,15 +121,6 @@ def test_lists_that_come_as_outcomes_are_seen_too() -> None:
     assert registered(after(Outcome(0, 9, pods=(pod(1), pod(2))))[1]) == ["1", "2"]
 
 
-@pytest.mark.parametrize(
-    "end", [updated(pod(1, deleted=True)), updated(pod(1, "Failed")), updated(pod(1, "Succeeded")), PodsReplaced(0, ())]
-)
-def test_who_is_gone_is_forgotten(end: Any) -> None:
-    state, _ = after(updated(pod(1)), end)
-    assert not state.executors()
-    assert state.registered(ProfileId(0)) == 0
-
-
 def test_a_pod_without_an_id_asks_for_one_once() -> None:
     nameless = pod("EXECID", name="set-0")
     state, said = after(updated(pod("EXECID", "Pending", name="set-0")), updated(nameless), updated(nameless))
@@ -158,15 +144,6 @@ def test_the_newest_go_first_by_number() -> None:
     assert state.registered(ProfileId(0)) == 2
     kill = said[-1]
     assert (kill.adjust_target, kill.count_failures, kill.force, kill.at) == (False, False, True, NOW)
-
-
-def test_who_has_no_number_counts_as_old() -> None:
-    assert kills(after(updated(pod("b"), pod(1), pod("a")), wanted(1))[1]) == [ids(1, "b")]
-
-
-def test_a_profile_has_its_own_target() -> None:
-    said = after(updated(pod(1), pod(2, profile=1), pod(3, profile=1), pod(4, profile=2)), wanted(1, 1))[1]
-    assert kills(said) == [ids(3)], "nobody named a target for profile 2"
 
 
 @pytest.mark.parametrize(
@@ -196,10 +173,6 @@ def test_who_was_asked_to_go_neither_comes_back_nor_is_asked_again() -> None:
 def test_accepted_registrations_change_nothing() -> None:
     state, _ = after(updated(pod(1)), AnswerRegistration(0, ExecutorId("1"), True, WHY), wanted(1))
     assert state.registered(ProfileId(0)) == 1
-
-
-def test_pods_that_come_above_the_target_go_at_once() -> None:
-    assert kills(after(wanted(1), updated(pod(1)), updated(pod(2)), updated(pod(3)))[1]) == [ids(2), ids(3)]
 
 
 # ------------------------------------------------------------------------------------------------------------- the boundary

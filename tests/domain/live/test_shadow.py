@@ -78,23 +78,12 @@ class Play:
         return [(one.created, one.executor, one.lead_ms) for one in self.of(Same)]
 
 
-def test_what_is_there_at_first_is_taken_as_it_is() -> None:
-    play = Play().begun(3, 7)
-    assert play.of(Reconciled) == [Reconciled(0, PodNumber(7))]
-    assert len(play.of(PodsReplaced)[0].pods) == 2
-
-
 def test_a_pod_is_shown_once_the_shadow_has_decided_it_too() -> None:
     play = Play().begun().spark_creates(1, 2, after=100)
     assert play.shown == []
     play.creates(1, after=300)
     assert play.shown == ["1"]
     assert play.same == [(True, 1, -300)]
-
-
-def test_all_that_was_seen_of_a_pod_meanwhile_is_shown_in_order() -> None:
-    play = Play().begun().spark_creates(1).take(PodsUpdated(0, (pod(1, phase="Running"),))).creates(1)
-    assert [one.phase for said in play.of(PodsUpdated) for one in said.pods] == ["Pending", "Running"]
 
 
 def test_a_shadow_that_is_earlier_sees_the_pod_when_it_comes() -> None:
@@ -157,12 +146,6 @@ def test_a_pod_that_both_let_go(decision: Any, first: str) -> None:
 def test_a_pod_that_only_one_of_them_lets_go() -> None:
     play = Play().begun(1, 2).take(DeletePod(0, 1, PodNumber(1), "p-1", WHY), PodsUpdated(0, (pod(2, deleted=True),)))
     assert play.waits(5_000).differences == [(Deed.DELETED_HERE, 1), (Deed.DELETED_BY_OTHERS, 2)]
-
-
-def test_a_pod_that_a_list_lacks_is_gone() -> None:
-    play = Play().begun(1, 2).take(PodsReplaced(0, (pod(2),))).waits(5_000)
-    assert play.differences == [(Deed.DELETED_BY_OTHERS, 1)]
-    assert list(play.state.known) == [2]
 
 
 def test_nothing_open_nothing_due() -> None:

@@ -5,7 +5,6 @@ A fix is tested twice by the same story: under Spark's policies the harm is ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import pytest
@@ -101,33 +100,6 @@ def test_another_choice_of_who_goes(policies: Policies, gone: list[int]) -> None
     assert play.deletes == [gone]
 
 
-def by_need(consumers: Sequence[Consumer], slots: int) -> Sequence[int]:
-    """Give each profile slots in proportion to what it misses, so that none are lost."""
-    total = sum(consumer.missing for consumer in consumers)
-    return [slots * consumer.missing // total for consumer in consumers]
-
-
-@pytest.mark.parametrize(
-    ("policies", "counts"), [(SPARK_POLICIES, [2, 5]), (replace(SPARK_POLICIES, split=by_need), [1, 8])]
-)
-def test_another_split_of_the_slots(policies: Policies, counts: list[int]) -> None:
-    play = play_with(policies, pending_max=10)
-    play.want(2, 16)
-    assert [len(asked) for asked in play.asked_by_profile.values()] == counts
-
-
-def all_at_once(consumer: Consumer, limits: Limits) -> Batch:
-    """Ask for all that is missing, whatever the batch size; the pending limits stay."""
-    return size_by_limits(consumer, limits._replace(batch_size=consumer.missing))
-
-
-@pytest.mark.parametrize(("policies", "asked"), [(SPARK_POLICIES, 5), (replace(SPARK_POLICIES, size=all_at_once), 30)])
-def test_another_size_of_the_batches(policies: Policies, asked: int) -> None:
-    play = play_with(policies, batch_size=5)
-    play.want(30)
-    assert len(play.asked) == asked
-
-
 # SPARK-34519: back-off after start-up failures.
 
 SLOW = replace(SPARK_POLICIES, back_off=BackOff(failures=3, window_ms=60_000, first_ms=5_000, longest_ms=20_000))
@@ -200,32 +172,6 @@ def test_a_round_that_asks_for_nothing_is_no_probe() -> None:
     assert len(play.asked) == 4
 
 
-def test_executors_that_had_registered_are_no_start_up_failures() -> None:
-    """Their disconnection is noticed before their pods are seen to have failed: work went wrong, not the start."""
-    play = play_with(SLOW)
-    play.want(4)
-    for _ in range(3):
-        numbers = play.created
-        play.running(*numbers)
-        play.know(*numbers)
-        play.deliver(after=SECOND)
-        play.unknow(*numbers)
-        play.deliver(after=SECOND)
-        play.failed(*numbers)
-        play.deliver(after=SECOND)
-        assert len(play.created) == 4
-    assert play.state.slowdown.failures == ()
-
-
-def test_the_same_failed_pod_counts_once() -> None:
-    play = play_with(SLOW)
-    play.want(1)
-    for version in range(9):
-        play.show(manifest(1, "Failed", version=str(version)))
-        play.deliver(after=SECOND)
-    assert len(play.state.slowdown.failures) == 1
-
-
 def test_back_off_says_when_it_will_go_on() -> None:
     play = play_with(SLOW, Api(refused_pods=True))
     play.want(4)
@@ -255,17 +201,6 @@ def test_a_ghost_is_forgotten_and_replaced() -> None:
     ghost(play)
     assert play.asked[:2] == [1, 2]
     assert play.joined == []
-
-
-def test_an_executor_whose_pod_is_there_is_no_ghost() -> None:
-    play = play_with(EXORCISED)
-    play.want(1)
-    play.running(1)
-    play.know(1)
-    play.deliver()
-    play.unknow(1)
-    play.deliver()
-    assert play.asked == [1]
 
 
 def test_one_that_left_before_any_round_is_waited_for_as_before() -> None:

@@ -13,13 +13,6 @@ YARN_EVENT = (
     "Executor for container c1 exited because of a YARN event (e.g., preemption) and not because of an error in the "
     "running job."
 )
-VIRTUAL = (
-    "Container killed by YARN for exceeding virtual memory limits. {} Consider boosting spark.executor.memoryOverhead or "
-    "boosting yarn.nodemanager.vmem-pmem-ratio or disabling yarn.nodemanager.vmem-check-enabled because of YARN-4714."
-)
-PHYSICAL = (
-    "Container killed by YARN for exceeding physical memory limits. {} Consider boosting spark.executor.memoryOverhead."
-)
 DIAGNOSTICS = (
     "Container [pid=1] is running beyond limits. Current usage: 2.1 GB of 2 GB physical memory used; "
     "5.8 GB of 4.2 GB virtual memory used. Killing container."
@@ -57,38 +50,6 @@ def test_the_table(status: int, blamed: bool, counted: bool, begins: str) -> Non
     ending = judge("c1", "h1", status, "told", ending=True)
     text = "Executor for container c1 exited after Application shutdown."
     assert ending == (False, False, text)
-
-
-@pytest.mark.parametrize(
-    ("status", "diagnostics", "text"),
-    [
-        pytest.param(0, "told", YARN_EVENT, id="whatever the diagnostics"),
-        pytest.param(-103, DIAGNOSTICS, VIRTUAL.format("5.8 GB of 4.2 GB virtual memory used."), id="virtual"),
-        pytest.param(-104, DIAGNOSTICS, PHYSICAL.format("2.1 GB of 2 GB physical memory used."), id="physical"),
-        pytest.param(-103, "no numbers", VIRTUAL.format(""), id="69 two blanks"),
-        pytest.param(-104, "", PHYSICAL.format(""), id="69 two blanks here, too"),
-        pytest.param(-104, "1 TB of 2 GB physical memory used", PHYSICAL.format(""), id="a unit that Spark does not know"),
-        pytest.param(
-            -100, "Lost.",
-            "Container marked as failed: c1 on host: h1. Exit status: -100. Possible causes: Unknown executor exit code "
-            "(-100) Diagnostics: Lost..", id="marked as failed",
-        ),
-        pytest.param(
-            137, "Killed",
-            "Container from a bad node: c1 on host: h1. Exit status: 137. Possible causes: Unknown executor exit code "
-            "(137) (died from signal 9?) Diagnostics: Killed.", id="a bad node",
-        ),
-    ],
-)  # fmt: skip
-def test_sparks_words(status: int, diagnostics: str, text: str) -> None:
-    assert judge("c1", "h1", status, diagnostics, ending=False).text == text
-
-
-@pytest.mark.parametrize(
-    ("status", "begins"), [(-102, "Container c1 was preempted."), (1, "Container from a bad node: c1. E")]
-)
-def test_without_a_host(status: int, begins: str) -> None:
-    assert judge("c1", None, status, "", ending=False).text.startswith(begins)
 
 
 @pytest.mark.parametrize(

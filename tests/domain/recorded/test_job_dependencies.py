@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.recorded.job_dependencies import AFTER_MAX, JobTraits, LoggedJob, SqlSpan, Waited, waited_for
+from podtide.domain.recorded.job_dependencies import AFTER_MAX, JobTraits, LoggedJob, SqlSpan, waited_for
 
 A, B = JobTraits(pool="a"), JobTraits(pool="b")
 
@@ -27,15 +27,6 @@ def execution(number: int, **more: str) -> JobTraits:
     return JobTraits(execution=number, **more)
 
 
-def test_a_chain() -> None:
-    waits = waited_for([job(0, 100, 200), job(1, 250, 300), job(2, 900, 950)], {}, 40)
-    assert waits == {
-        0: Waited(0, (), 60, "main"),
-        1: Waited(1, (0,), 50, "main"),
-        2: Waited(2, (1,), 600, "main"),
-    }
-
-
 def test_two_chains_in_pools_side_by_side() -> None:
     """The real chains of two threads: 0, 2, 3, 5 and 1, 4."""
     jobs = [
@@ -46,11 +37,6 @@ def test_two_chains_in_pools_side_by_side() -> None:
     assert {number: one.after for number, one in waits.items()} == {0: (), 1: (), 2: (0,), 3: (2,), 4: (1,), 5: (3,)}
     assert [waits[n].think_ms for n in (2, 3, 5)] == [1_018, 5_016, 545]
     assert waits[4].thread == "pool b"
-
-
-def test_two_chains_without_names_go_on_where_one_ended_last() -> None:
-    chains = [job(0, 0, 100), job(1, 0, 250), job(2, 110, 300), job(3, 260, 400), job(4, 310, 500)]
-    assert after(*chains) == {0: (), 1: (), 2: (0,), 3: (1,), 4: (2,)}
 
 
 def test_a_fork_that_is_joined_again_and_again() -> None:
@@ -64,10 +50,6 @@ def test_a_fork_that_is_joined_again_and_again() -> None:
         job(6, 95, 99),
     ]
     assert after(*jobs) == {0: (), 1: (0,), 2: (0,), 3: (0,), 4: (1, 2, 3), 5: (1, 2, 3), 6: (4, 5)}
-
-
-def test_what_a_predecessor_waited_for_is_left_out() -> None:
-    assert after(job(0, 0, 10), job(1, 20, 30), job(2, 40, 50))[2] == (1,)
 
 
 def test_adaptive_execution_runs_several_at_once_and_goes_on_when_they_are_there() -> None:

@@ -221,17 +221,6 @@ def test_submission_times_may_come_with_the_completion_only() -> None:
     assert log.application().stages[0].submitted_ms == 1_900
 
 
-def test_stored_barrier_and_profile_are_kept() -> None:
-    log = (
-        Log()
-        .executors("1")
-        .job(0, 0, LoggedStage(0, 0, 1))
-        .submit(LoggedStage(0, 0, 1, "m", 2, (), 5, (5, 6), True), 1)
-    )
-    [stage] = log.task(0, 0, "1", 2, 3).application().stages
-    assert (stage.profile, stage.stores, stage.barrier, stage.shuffle) == (2, (5, 6), True, None)
-
-
 def test_ends_that_lie_before_the_stage_say_nothing_of_its_completion() -> None:
     log = Log().executors("1").job(0, 5_000, LoggedStage(0, 0, 2)).submit(LoggedStage(0, 0, 2), 5_000)
     log.task(0, 0, "1", 100, 365).complete(LoggedStage(0, 0, 2), 12_000)
@@ -459,15 +448,6 @@ def test_nothing_to_run_again(log: Log, compacted: bool, word: str) -> None:
 
 def words(app: Application, told: Told = TOLD) -> str:
     return " ".join(what for what, _ in unknowns_of(app, told))
-
-
-def test_a_plain_log_leaves_little_unknown() -> None:
-    app = replace(two_stages(1).task(0, 0, "1", 2_000, 2_500).application(), driver_ready_ms=1)
-    stages = tuple(replace(stage, read_bytes=0, gc_ms=0, spilled_bytes=0, shuffle=None) for stage in app.stages)
-    executors = tuple(replace(one, requested_ms=1) for one in app.executors)
-    jobs = tuple(replace(job, ended_ms=3_000) for job in app.jobs)
-    bare = replace(app, stages=stages, executors=executors, jobs=jobs)
-    assert unknowns_of(bare, TOLD) == ()
 
 
 @pytest.mark.parametrize(

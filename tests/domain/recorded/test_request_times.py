@@ -25,11 +25,6 @@ def asked(
     return request_times(targets, executors, ready, at_once=at_once)
 
 
-def test_the_nth_wish_is_answered_by_the_nth_registration() -> None:
-    ramp = [target(1_000, 1), target(2_000, 3), target(3_000, 4)]
-    assert asked(ramp, [came(5_000), came(5_100), came(6_000), came(7_000)]) == [1_000, 2_000, 2_000, 3_000]
-
-
 def test_the_first_target_is_asked_for_when_the_driver_is_ready() -> None:
     assert asked([target(0, 2)], [came(3_000), came(3_500)], ready=700) == [700, 700]
 
@@ -44,11 +39,6 @@ def test_only_a_lost_executor_is_asked_for_again(lost: bool, time: Millis | None
     assert asked([target(1_000, 1)], [came(4_000, 20_000, lost=lost), came(25_000)]) == [1_000, time]
 
 
-def test_a_released_executor_makes_room_for_the_next_raise() -> None:
-    targets = [target(1_000, 1), target(30_000, 0), target(60_000, 1)]
-    assert asked(targets, [came(4_000, 40_000), came(65_000)]) == [1_000, 60_000]
-
-
 @pytest.mark.parametrize(("at_once", "time"), [(True, 1_000), (False, 3_000)])
 def test_a_request_taken_back_comes_all_the_same_where_executors_start_at_once(at_once: bool, time: Millis) -> None:
     targets = [target(1_000, 2), target(2_000, 1), target(3_000, 2)]
@@ -57,11 +47,6 @@ def test_a_request_taken_back_comes_all_the_same_where_executors_start_at_once(a
 
 def test_a_request_taken_back_too_late_is_still_the_reason() -> None:
     assert asked([target(1_000, 2), target(2_000, 0)], [came(2_100), came(2_200), came(2_300)]) == [1_000, 1_000, None]
-
-
-def test_profiles_do_not_answer_one_another() -> None:
-    executors = [Registration(ProfileId(1), 4_000), came(5_000)]
-    assert asked([target(1_000, 1), target(2_000, 1, profile=1)], executors) == [2_000, 1_000]
 
 
 @pytest.mark.parametrize(

@@ -37,20 +37,6 @@ def test_executors_with_cached_data_are_kept_and_the_ledger_says_so() -> None:
     assert SpendCause.IDLE_TIMEOUT not in causes(outcome)
 
 
-def test_without_a_cache_they_are_let_go() -> None:
-    outcome = run(two_jobs(stores=()), dynamic(**HELD))
-    assert outcome.executors_started > 4  # those of the second job are new
-    assert SpendCause.CACHED not in causes(outcome)
-    assert causes(outcome)[SpendCause.IDLE_TIMEOUT] > 4 * 4_900
-
-
-def test_what_is_dropped_keeps_nobody_any_more() -> None:
-    """Dropped 20 s after the first job: as long after its end here as in the log."""
-    outcome = run(two_jobs(unpersisted=((START_MS + 21_000, 9),)), dynamic(**HELD))
-    assert outcome.executors_started > 4  # those of the second job are new
-    assert 4 * 14_800 <= causes(outcome)[SpendCause.CACHED] <= 4 * 15_200
-
-
 def test_who_only_reads_a_cache_holds_none_of_it() -> None:
     """The second job's executors came for it: the data that it reads was stored by those of the first."""
     outcome = run(two_jobs(), dynamic(**{**HELD, "cached_idle_timeout_ms": 10_000}))

@@ -7,20 +7,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from podtide.domain.base.randomness import Constant
-from podtide.domain.base.units import DEFAULT_PROFILE, NEVER
+from podtide.domain.base.units import NEVER
 from podtide.domain.fakes.kubernetes.description import Description, Life, PodStage
-from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.behaviour import Behaviour, Loss
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import ExecutorShape
 from podtide.domain.rerun.rerun import rerun
 from tests.properties.test_rerun_properties import LONG, applications, later
 from tests.support.rerun_play import (
     AT_ONCE,
-    P1,
     Watched,
     app,
     behaviour,
@@ -117,30 +112,6 @@ def test_idle_executors_go() -> None:
     assert limits(outcome) == pytest.approx({Limit.BACKLOG_TIMEOUT: 2 * S, Limit.RAMP: 3 * S + S})
 
 
-def test_batches() -> None:
-    """Ten pods at most at a time: at once, when these are known, and then every 2 s."""
-    plan = pods(
-        {
-            "executor.instances": "45",
-            "kubernetes.allocation.batch.size": "10",
-            "kubernetes.allocation.batch.delay": "2s",
-        }
-    )
-    outcome = run(app(stage(0, [100 * S] * 45)), plan)
-    assert (outcome.runtime_ms, outcome.executor_ms) == (106 * S, (20 * 106 + 10 * 104 + 10 * 102 + 5 * 100) * S)
-    assert limits(outcome) == pytest.approx({Limit.BATCH: 6 * S})
-
-
-def test_pods_without_a_node() -> None:
-    """Room for two pods: the other two wait for a node, as unschedulable, to the end."""
-    cluster = kind_cluster()
-    cluster = replace(cluster, groups=(replace(cluster.groups[0], pods=2),))
-    outcome = run(app(stage(0, [S] * 4)), pods({"executor.instances": "4"}, cluster))
-    assert (outcome.runtime_ms, outcome.executor_ms, outcome.billed_ms) == (2 * S, 4 * S, 8 * S)
-    assert causes(outcome) == {SpendCause.RUNNING: 4 * S, SpendCause.OVER_REQUESTED: 4 * S}
-    assert limits(outcome) == pytest.approx({Limit.CAPACITY: S})
-
-
 def test_a_quota_of_pods() -> None:
     outcome = run(app(stage(0, [S] * 4)), pods({"executor.instances": "4"}, kind_cluster(quota_pods=2)))
     assert (outcome.runtime_ms, outcome.executor_ms, outcome.executors_started) == (
@@ -181,33 +152,6 @@ def test_too_many_failures_are_the_end() -> None:
     assert outcome.runtime_ms < 60 * S
 
 
-def test_slow_calls_of_the_api() -> None:
-    """50 ms for each create, one after the other: the tenth pod is there half a second later."""
-    slow = kind_cluster(latency=Constant(50), serial=True)
-    outcome = run(app(stage(0, [10 * S] * 10)), pods({"executor.instances": "10"}, slow))
-    assert 10 * S + 450 <= outcome.runtime_ms <= 10 * S + 1_500
-
-
-def test_two_profiles() -> None:
-    """An executor of four slots for the second stage; its pod is one of its profile."""
-    application = app(
-        stage(0, [S] * 2, shuffle=0),
-        stage(1, [S] * 8, parents=(0,), profile=P1),
-        profiles=(ResourceProfileAdded(99, P1, (("cores", 4.0),), (("cpus", 1.0),)),),
-    )
-    shapes = {DEFAULT_PROFILE: ExecutorShape(1, 1, 1024), P1: ExecutorShape(4, 4, 4096)}
-    plan = pods(DYNAMIC, shapes=shapes)
-    outcome = run(application, plan, limit_ms=LONG)
-    assert outcome.unfinished is None
-    assert (outcome.runtime_ms, outcome.executor_ms) == (6 * S, 7 * S)
-    assert outcome.billed_by_profile == {DEFAULT_PROFILE: 5 * S, P1: 2 * S}
-
-
-def test_a_static_count_runs_tasks_of_any_profile() -> None:
-    outcome = run(app(stage(0, [S] * 4, profile=P1)), pods({"executor.instances": "2"}), limit_ms=LONG)
-    assert (outcome.unfinished, outcome.runtime_ms) == (None, 2 * S)
-
-
 def test_too_few_registered() -> None:
     """Three of four have to be there: two come at once, one a second later, and one more."""
     conf = {
@@ -221,13 +165,6 @@ def test_too_few_registered() -> None:
     assert min(task.began for task in watched.tasks.ran) == S
 
 
-def test_boot() -> None:
-    """Nothing is asked for before the driver has booted."""
-    b: Behaviour = behaviour(0, boot_ms=1_234)
-    outcome = run(app(stage(0, [S] * 2)), pods({"executor.instances": "2"}), b)
-    assert (outcome.runtime_ms, outcome.billed_ms) == (2_234, 2 * S)
-
-
 def test_seeds() -> None:
     """The luck of the cluster is the seed's; the same seed has the same."""
     plan = pods({"executor.instances": "4"}, Description())
@@ -236,9 +173,3 @@ def test_seeds() -> None:
     assert len({outcome.billed_ms for outcome in first}) == 4
     assert figures(rerun(EIGHT, AT_ONCE, plan, 2, watch=True)) == first[2]
     assert NEVER not in {outcome.runtime_ms for outcome in first}
-
-
-def test_losses_of_the_log_are_not_for_a_cluster() -> None:
-    """What was lost where the log was written says nothing of another cluster: that one has faults of its own."""
-    plan = pods({"executor.instances": "2"})
-    assert rerun(EIGHT, behaviour(losses=(Loss(0, 500),)), plan) == rerun(EIGHT, AT_ONCE, plan)

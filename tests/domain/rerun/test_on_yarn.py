@@ -172,19 +172,6 @@ def test_known(name: str) -> None:
     assert limits(outcome) == pytest.approx({limit: float(ms) for limit, ms in known.waiting.items()}, abs=1e-3)
 
 
-def test_a_master_is_asked_for_what_is_missing_and_no_more() -> None:
-    outcome = run(app(stage(0, [100] * 4)), fixed(2))
-    assert (outcome.executors_started, outcome.peak_executors, outcome.executors_lost) == (2, 2, 0)
-    assert outcome.requests == 3  # one request for both, a launch each
-
-
-def test_a_target_that_falls_in_time_takes_its_requests_back() -> None:
-    """Ten are asked for at the start and one is needed, which is known before any is placed: nine never cost anything."""
-    outcome = run(app(stage(0, [5_000])), dynamic({"initialExecutors": "10"}), place(500))
-    assert (outcome.executors_started, outcome.billed_ms) == (1, 5_500)
-    assert causes(outcome) == {SpendCause.STARTING: 500, SpendCause.RUNNING: 5_000}
-
-
 def test_what_is_given_before_the_target_falls_comes_all_the_same() -> None:
     """The need of two lasts until one has its container; the other, for which there was no room, is given up."""
     plan = dynamic({"initialExecutors": "2"}, faults=Faults(quota=1))
@@ -193,12 +180,6 @@ def test_what_is_given_before_the_target_falls_comes_all_the_same() -> None:
     both = run(app(stage(0, [100] * 10)), dynamic({"initialExecutors": "2"}), place((0, 2_000)))
     assert both.executors_started == 2
     assert causes(both)[SpendCause.OVER_REQUESTED] == 1_000
-
-
-def test_nothing_ever_comes_from_an_empty_queue() -> None:
-    outcome = rerun(app(stage(0, [100])), AT_ONCE, fixed(2, faults=Faults(quota=0)))
-    assert outcome.unfinished == "its tasks wait for executors that never come"
-    assert outcome.billed_ms == 0
 
 
 def test_nobody_comes_where_no_node_is_large_enough() -> None:
@@ -222,12 +203,6 @@ def test_an_interruption_is_a_preemption_and_no_failure() -> None:
 def spot(per_hour: float, status: int) -> Death:
     """Executors end with this status at this rate."""
     return Death(ContainerPhase.RUNNING, per_hour=per_hour, statuses=((status, 1.0),))
-
-
-def test_too_many_failures_end_the_application() -> None:
-    plan = fixed(2, hadoop=cluster(deaths=(spot(36_000.0, 1),)))
-    outcome = rerun(app(stage(0, [10_000] * 10)), AT_ONCE, plan)
-    assert outcome.unfinished == "Spark ends it: Max number of executor failures (4) reached"
 
 
 @pytest.mark.parametrize(("status", "ends"), [(None, False), (-100, False), (137, True)])
@@ -282,26 +257,11 @@ def test_profiles_have_containers_of_their_own() -> None:
     assert outcome.runtime_ms == 3_500
 
 
-def test_starts_share_a_machine_as_in_the_log() -> None:
-    """1000 and 2000 ms of work on one machine that carries on one start: there at 2000 and 3000 after the launch."""
-    shared = ContainerBehaviour(SharedStartUp((1_000, 2_000), parallel=1.0, machines=1), (0,))
-    outcome = run(app(stage(0, [1_500] * 2)), fixed(2), replace(AT_ONCE, containers=shared))
-    assert outcome.runtime_ms == 200 + 3_000 + 1_500
-    assert outcome.executor_ms == (4_700 - 2_200) + (4_700 - 3_200)
-
-
 def test_the_driver_on_the_same_machine_is_late_as_well() -> None:
     shared = ContainerBehaviour(SharedStartUp((1_000,), parallel=1.0, machines=1, driver_ms=500), (0,))
     outcome = run(app(stage(0, [100])), fixed(1), replace(AT_ONCE, containers=shared))
     # 200 alone, then the other 300 at half the speed: the job comes at 800; the start needs 1300 ms from 200 on.
     assert outcome.runtime_ms == 1_600
-
-
-def test_an_executor_is_ready_later_than_it_registers() -> None:
-    late = ContainerBehaviour(SharedStartUp((500,), ready_ms=(300,)), (0,))
-    outcome = run(app(stage(0, [100])), fixed(1), replace(AT_ONCE, containers=late))
-    assert outcome.runtime_ms == 200 + 500 + 300 + 100
-    assert causes(outcome) == {SpendCause.STARTING: 800, SpendCause.RUNNING: 100}
 
 
 # ------------------------------------------------------------------------------------------------------------ properties

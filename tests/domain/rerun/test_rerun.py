@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from podtide.domain.base.units import DEFAULT_PROFILE
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.stimuli import (
     BlockUpdated,
     JobStage,
-    ResourceProfileAdded,
     SpeculativeTaskSubmitted,
     StageSubmitted,
     TaskEnd,
@@ -29,7 +27,7 @@ from podtide.domain.recorded.application import Application, Copy, Failure, Reco
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan
+from podtide.domain.rerun.plan import Faults, Plan
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.rerun.start_up import SharedStartUp
 from tests.support.rerun_play import (
@@ -317,41 +315,6 @@ def test_known_answers(known: Known) -> None:
     assert limits(outcome) == pytest.approx({limit: float(ms) for limit, ms in known.waiting.items()}, abs=1e-3)
 
 
-def test_two_profiles() -> None:
-    """Four at once on the second profile's executor, which the application announced.
-
-    One task after the other on the default profile's only executor (1000, 2000 to 3000: at the ramp's second step nothing
-    waits); the second stage comes at 3000, its executor at 4000: two waves.
-    """
-    application = app(
-        stage(0, [S] * 2, shuffle=0),
-        stage(1, [S] * 8, parents=(0,), profile=P1),
-        profiles=(ResourceProfileAdded(99, P1, (("cores", 4.0),), (("cpus", 1.0),)),),
-    )
-    shapes = {DEFAULT_PROFILE: ExecutorShape(1, 1, 1024), P1: ExecutorShape(4, 4, 4096)}
-    outcome = run(application, dynamic(plan={"shapes": shapes}))
-    assert outcome.unfinished is None
-    assert (outcome.runtime_ms, outcome.executor_ms) == (6_000, 5_000 + 2_000)
-    assert outcome.billed_by_profile == {DEFAULT_PROFILE: 5_000, P1: 2_000}
-    assert causes(outcome) == {SpendCause.RUNNING: 4_000, SpendCause.OTHER: 2_000, SpendCause.LAST_TASK: 1_000}
-    assert limits(outcome) == pytest.approx({Limit.BACKLOG_TIMEOUT: 2_000.0, Limit.RAMP: 2_000.0})
-
-
-def test_the_need_follows_the_profile() -> None:
-    """Four cores and two CPUs for a task: eight tasks need four executors."""
-    plan = dynamic(2, profile_rules=ProfileRules(4, task_cpus=Decimal(2)))
-    outcome = run(app(stage(0, [100 * S] * 8)), plan)
-    targets = [(one.at_ms, one.after) for one in outcome.decisions if one.kind == "target"]
-    assert targets[:3] == [(0, 0), (1_000, 1), (2_000, 3)]
-    assert targets[3] == (3_000, 4)
-
-
-def test_registrations_of_the_ramp() -> None:
-    outcome = run(KNOWN["the ramp"].app, KNOWN["the ramp"].plan, KNOWN["the ramp"].behaviour)
-    running = {point.running: point.at_ms for point in reversed(outcome.curve)}
-    assert [running[count] for count in (1, 3, 7, 15, 20)] == [4 * S, 5 * S, 6 * S, 7 * S, 8 * S]
-
-
 def test_the_timer_keeps_its_grid_whatever_comes_between() -> None:
     """Executors come and go in the middle of a tenth of a second; decisions are taken at its end."""
     outcome = run(
@@ -431,33 +394,6 @@ def test_what_nobody_was_to_read_when_it_was_lost() -> None:
     assert causes(outcome) == {SpendCause.RUNNING: 3_000, SpendCause.LOST_WORK: 2_500, SpendCause.DRIVER: 200}
 
 
-def test_output_that_is_lost_and_read_by_nobody_any_more() -> None:
-    """The reduce task that runs elsewhere has read it: nothing was in vain."""
-    application = app(*chain([[S] * 2, [3 * S]]))
-    for ordinal in range(2):
-        watched = Watched(application, static(2), behaviour(losses=(Loss(ordinal, 1_500),)))
-        outcome = watched.go()
-        if len(watched.tasks.good) == 3:
-            assert (outcome.runtime_ms, outcome.executor_ms) == (4 * S, 1_500 + 4 * S + 2_500)
-            assert causes(outcome) == {
-                SpendCause.RUNNING: 5 * S,
-                SpendCause.LAST_TASK: 500,
-                SpendCause.OVER_REQUESTED: 2_500,
-            }
-            break
-    else:
-        pytest.fail("the reduce task ran on both executors")
-
-
-def test_a_stage_waits_until_its_parents_are_complete() -> None:
-    """Its output is there at 100, but the driver says so at 150, whatever else completes before; so it is with no output."""
-    for parent in (stage(0, [100], shuffle=0, finish_lag_ms=50), stage(0, [], shuffle=0, completed_ms=150)):
-        other = stage(1, [120], shuffle=1)
-        watched = Watched(app(parent, other, stage(2, [10], parents=(0, 1))), static(2))
-        assert watched.go().runtime_ms == 160
-        assert times(watched.tasks)["submitted", 2, 0] == 150
-
-
 def test_output_of_an_earlier_attempt_is_lost_during_a_later_one() -> None:
     """A stage's second attempt cannot compute again what the first one computed: a third one does.
 
@@ -520,13 +456,6 @@ CACHED = two_jobs(60 * S, stage(0, [100], stores=(5,)), stage(1, [100], job=1))
 CACHES = dynamic(executors_initial=1, idle_timeout_ms=10 * S)
 
 
-def test_cached_data_keeps_executors() -> None:
-    """Idle from 100 to 60100: 10 s within the timeout, the rest for what it has cached."""
-    outcome = run(CACHED, CACHES)
-    assert (outcome.runtime_ms, outcome.executor_ms) == (60_200, 60_200)
-    assert causes(outcome) == {SpendCause.RUNNING: 200, SpendCause.DRIVER: 10 * S, SpendCause.CACHED: 50 * S}
-
-
 def test_cached_data_keeps_executors_for_so_long() -> None:
     """10 s of the plain timeout and 5 s of the other one; the second job waits for a new executor, from 60.1 to 61.1 s."""
     plan = dynamic(executors_initial=1, idle_timeout_ms=10 * S, cached_idle_timeout_ms=15 * S)
@@ -557,17 +486,6 @@ def test_who_caches_is_told_once_by_executor() -> None:
     watched.go()
     blocks = [(event.executor, event.block.rdd) for event in told(watched.tasks, BlockUpdated)]
     assert sorted(blocks) == [("0", 5), ("0", 6), ("1", 5), ("1", 6)]
-
-
-def test_short_work_is_work() -> None:
-    """An executor that works for 20 ms every 5 s, always between two decisions, is not idle for 10 s."""
-    stages = [stage(number, [20], job=number) for number in range(10)]
-    jobs = [
-        job(number, [stages[number]], after=(number - 1,) if number else (), think_ms=5_010) for number in range(10)
-    ]
-    outcome = run(app(*stages, jobs=jobs), dynamic(executors_initial=1, idle_timeout_ms=10 * S))
-    assert (outcome.runtime_ms, outcome.executor_ms) == (10 * 5_030, 10 * 5_030)
-    assert causes(outcome) == {SpendCause.RUNNING: 200, SpendCause.DRIVER: 10 * 5_010}
 
 
 def test_tasks_that_never_ended_are_waited_for_but_not_run() -> None:
@@ -609,15 +527,6 @@ def test_what_cannot_run_ends_unfinished(case: tuple[Application, Plan, Behaviou
     assert outcome.tasks_run == 0
 
 
-def test_a_limit() -> None:
-    outcome = run(app(stage(0, [S] * 8)), static(1), limit_ms=2_500)
-    assert outcome.unfinished == "the run time passed the limit"
-    assert (outcome.runtime_ms, outcome.executor_ms) == (2_500, 2_500)
-    assert causes(outcome) == {SpendCause.RUNNING: 2_500}
-    assert limits(outcome) == {Limit.MAXIMUM: 2_500.0}
-    assert run(app(stage(0, [S] * 8)), static(1), limit_ms=8 * S + 1).unfinished is None
-
-
 def test_executors_that_are_lost_for_good() -> None:
     """A task of ten hours on executors that live for a minute comes to no end; the rerun does."""
     plan = static(2, faults=Faults(spot_per_hour=60))
@@ -651,17 +560,6 @@ def test_losses_are_those_of_the_log() -> None:
     assert (outcome.executors_lost, outcome.executors_started, outcome.runtime_ms) == (2, 5, 15 * S)
     assert outcome.executor_ms == 2 * 15 * S + 2 * S + 3 * S + 10 * S
     assert outcome.ledger[SpendCause.LOST_WORK] == 5 * S
-
-
-def test_work_after_the_last_job() -> None:
-    """What the driver does after its last job takes what it took; executors idle, and are let go."""
-    outcome = run(
-        app(stage(0, [100]), ended_ms=30 * S),
-        dynamic(executors_initial=1, idle_timeout_ms=10 * S),
-        behaviour(removal_ms=(400,)),
-    )
-    assert (outcome.runtime_ms, outcome.executor_ms) == (30_100, 10_500)
-    assert causes(outcome) == {SpendCause.RUNNING: 100, SpendCause.IDLE_TIMEOUT: 10 * S, SpendCause.LEAVING: 400}
 
 
 def test_the_seed_draws() -> None:

@@ -106,26 +106,6 @@ def play(starts: Starts, requests: Sequence[Millis]) -> tuple[dict[int, Millis],
     return registered, ready
 
 
-def test_getting_ready_is_work_on_the_same_machine() -> None:
-    registered, ready = play(Starts(SharedStartUp((1000,), 1.0, 1, ready_ms=(200,))), [0, 0, 1900])
-    assert registered == {0: 2050, 1: 2050, 2: 3400}
-    assert ready == {0: 2650, 1: 2650, 2: 3600}
-
-
-def test_without_samples_of_it_an_executor_is_ready_when_it_registers() -> None:
-    registered, ready = play(Starts(StartUp((700, 900), 1.5, 1)), [0, 100, 200])
-    assert registered == ready
-
-
-def test_given_latencies_are_not_slowed_but_slow() -> None:
-    assert latencies(StartUp((1000,), 1.0, 1, given=(3000,)), [0, 0]) == [3000, 2000]
-
-
-def test_what_every_start_takes_longer_is_time_and_not_work() -> None:
-    registered, _ = play(Starts(StartUp((1000,), 1.0, 1), extra_ms=5000), [0, 5500])
-    assert registered == {0: 6000, 1: 11_500}
-
-
 def test_a_start_that_is_cancelled_leaves_its_machine_to_the_others() -> None:
     starts = Starts(StartUp((1000,), 1.0, 1))
     for ordinal in range(3):
@@ -214,12 +194,3 @@ def test_a_driver_on_the_machine_of_its_executors_is_slowed_by_them(
     assert crowd.thought_ms is None
     assert play(crowd, [0] * starts)[0] == registered
     assert crowd.thought_ms == thought
-
-
-def test_a_driver_elsewhere_is_not() -> None:
-    assert not Starts(StartUp((1000,), 1.0, 1)).shares_driver
-    alone = Starts(SharedStartUp((1000,), 1.0, 0, driver_ms=500))
-    alone.think(100)
-    alone.request(100, 0)
-    assert alone.advance(5000) == [0]
-    assert alone.thought_ms == 600

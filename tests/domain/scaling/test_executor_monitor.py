@@ -109,15 +109,6 @@ def test_deadlines(events: list[Stimulus], timeout_at: Millis) -> None:
     assert deadline(after(*events)) == timeout_at
 
 
-@pytest.mark.parametrize("event", [started(), cached(), shuffled()])
-def test_who_is_not_active_is_not_heard(event: Stimulus) -> None:
-    assert after(event).total() == 0
-    assert after(ExecutorsActive(0, (A,)), ExecutorsInactive(0, (A,)), event).total() == 0
-    busy = after(added(), ExecutorsInactive(0, (A,)), event)
-    assert deadline(busy) == 100
-    assert after(ended()).total() == 0
-
-
 def test_rosters_count_per_profile() -> None:
     idleness = after(added(), added(B, profile=OTHER), started(executor=B))
     assert {profile: (r.count, r.busy) for profile, r in idleness.rosters().items()} == {0: (1, 0), 1: (1, 1)}
@@ -224,49 +215,6 @@ def needed(idleness: Idleness, executor: ExecutorId = A) -> bool:
     tracker = idleness.tracker(executor)
     assert tracker is not None
     return tracker.active_shuffle
-
-
-TWO_JOBS: tuple[Stimulus, ...] = (
-    job(),
-    job(1, shuffle=5, stage=1),
-    ended(),
-    TaskEnd(0, 1, 0, 0, A),
-)
-"""Two jobs run; the executor holds data of the shuffle of each."""
-
-
-@pytest.mark.parametrize(
-    ("events", "active"),
-    [
-        pytest.param([job(), ended()], True, id="the job runs"),
-        pytest.param([job(), ended(), JobEnd(0, 0)], False, id="the job has ended"),
-        pytest.param([job(), job(1), ended(), JobEnd(0, 0)], True, id="another job needs the shuffle"),
-        pytest.param([job(), job(), ended(), JobEnd(0, 0)], True, id="the same job started twice"),
-        pytest.param([job(), job(), ended(), JobEnd(0, 0), JobEnd(0, 0)], False, id="and ended twice"),
-        pytest.param([shuffled()], True, id="data of a shuffle that no job needs"),
-        pytest.param([shuffled(), JobEnd(0, 0)], True, id="stays when a job ends and no shuffle is known"),
-        pytest.param([shuffled(), job(shuffle=7), JobEnd(0, 0)], False, id="until a job leaves a shuffle unneeded"),
-        pytest.param([job(), ended(), JobEnd(0, 0), job(1)], True, id="used again by a later job"),
-        pytest.param([job(), ended(), JobEnd(0, 0), job(1, shuffle=7)], False, id="not by a job of other shuffles"),
-        pytest.param([job(shuffle=None), ended()], False, id="a stage that writes no shuffle"),
-        pytest.param([job(), ended(), ShuffleCleaned(0, 0)], False, id="cleaned while the job runs"),
-        pytest.param([job(), ended(), ShuffleCleaned(0, 0), JobEnd(0, 0)], False, id="and the job ends"),
-        pytest.param([job(), ended(), shuffled(shuffle=7), ShuffleCleaned(0, 0)], True, id="one of two is cleaned"),
-        pytest.param(
-            [*TWO_JOBS, JobEnd(0, 1), ShuffleCleaned(0, 0)], True, id="the needed one of two is cleaned: still active"
-        ),
-        pytest.param(
-            [*TWO_JOBS, JobEnd(0, 1), ShuffleCleaned(0, 0), JobEnd(0, 0)], False, id="until its job ends as well"
-        ),
-        pytest.param(
-            [job(), ended(), shuffled(shuffle=7), ShuffleCleaned(0, 0), job(1, shuffle=8), JobEnd(0, 1)],
-            False,
-            id="the other one is weighed when a job ends",
-        ),
-    ],
-)
-def test_shuffle_data_that_a_job_may_need(events: list[Stimulus], active: bool) -> None:
-    assert needed(after(added(), *events)) is active
 
 
 # ------------------------------------------------------------------------------------------------------------ reports

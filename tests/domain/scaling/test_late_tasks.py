@@ -127,12 +127,6 @@ def wanted_at_last(config: ScalingConfig, tasks: int) -> int:
     return state.targets[DEFAULT_PROFILE]
 
 
-@pytest.mark.parametrize(("repair", "wanted"), [(False, 0), (True, 1)])
-def test_one_task_waits_for_ever_unless_repaired(repair: bool, wanted: int) -> None:
-    """minExecutors = 0: the one task of the next stage is set off against the -1 of the stage before."""
-    assert wanted_at_last(ScalingConfig(repair_pending=repair), tasks=1) == wanted
-
-
 @pytest.mark.parametrize(("repair", "wanted"), [(False, 4), (True, 5)])
 def test_a_larger_stage_is_short_of_an_executor_unless_repaired(repair: bool, wanted: int) -> None:
     assert wanted_at_last(ScalingConfig(repair_pending=repair), tasks=5) == wanted

@@ -25,7 +25,7 @@ from podtide.domain.protocol.stimuli import (
     UnschedulableTaskSetRemoved,
 )
 from podtide.domain.scaling import load as loads
-from podtide.domain.scaling.load import Backlogged, Demand, QueueEmptied, StageCame
+from podtide.domain.scaling.load import Backlogged, QueueEmptied, StageCame
 from tests.support.state_contents import load_contents
 
 EXECUTOR = ExecutorId("1")
@@ -54,69 +54,6 @@ completed = StageCompleted(0, 0, 0)
 excluded = UnschedulableTaskSetAdded(0, 0, 0)
 included = UnschedulableTaskSetRemoved(0, 0, 0)
 FAILED, KILLED = TaskOutcome.FAILED, TaskOutcome.KILLED
-
-
-@pytest.mark.parametrize(
-    ("events", "demand"),
-    [
-        pytest.param([], Demand(), id="nothing"),
-        pytest.param([submitted()], Demand(pending=3), id="a stage waits"),
-        pytest.param([submitted(), submitted(2, attempt=1)], Demand(pending=5), id="a retry is another attempt"),
-        pytest.param([submitted(), submitted(5)], Demand(pending=5), id="submitted twice, the last one counts"),
-        pytest.param([submitted(), started()], Demand(pending=2, running=1), id="a task runs"),
-        pytest.param([submitted(), started(), started()], Demand(pending=2, running=2), id="the same task twice"),
-        pytest.param([submitted(), started(), ended()], Demand(pending=2), id="success is not pending again"),
-        pytest.param([submitted(), started(), ended(outcome=KILLED)], Demand(pending=2), id="killed neither"),
-        pytest.param([submitted(), started(), ended(outcome=FAILED)], Demand(pending=3), id="failed is"),
-        pytest.param([submitted(), ended()], Demand(pending=3), id="an end without a start"),
-        pytest.param([submitted(), ended(outcome=FAILED)], Demand(pending=3), id="a failure without a start"),
-        pytest.param([submitted(), copy(), copy()], Demand(3, speculative=1), id="copies are a set of indices"),
-        pytest.param([submitted(), copy(), copy(1)], Demand(3, speculative=2), id="two copies wait"),
-        pytest.param([submitted(), copy(), started(speculative=True)], Demand(pending=3, running=1), id="a copy runs"),
-        pytest.param(
-            [submitted(), copy(), started(), ended()], Demand(pending=2), id="the original ends before its copy"
-        ),
-        pytest.param(
-            [submitted(), copy(), started(), ended(outcome=KILLED)],
-            Demand(pending=2, speculative=1),
-            id="a killed original leaves its copy",
-        ),
-        pytest.param(
-            [submitted(), copy(), started(speculative=True), ended(outcome=FAILED, speculative=True)],
-            Demand(pending=3),
-            id="a failed copy is not pending again",
-        ),
-        pytest.param(
-            [submitted(), started(), completed, started(1)],
-            Demand(pending=-1, running=2),
-            id="a task of a finished attempt that starts late counts below nothing",
-        ),
-        pytest.param([submitted(), started(), completed], Demand(running=1), id="tasks of a finished attempt count"),
-        pytest.param([submitted(), started(), completed, ended()], Demand(), id="until they end"),
-        pytest.param(
-            [submitted(), completed, started()], Demand(), id="a finished attempt without tasks is unregistered"
-        ),
-        pytest.param([started()], Demand(), id="an unknown attempt counts nowhere"),
-        pytest.param([submitted(), excluded], Demand(3, unschedulable=1), id="unschedulable"),
-        pytest.param([submitted(), excluded, excluded, included], Demand(3), id="unschedulable is a set"),
-        pytest.param([excluded], Demand(), id="unschedulable without a stage"),
-        pytest.param(
-            [submitted(), excluded, completed], Demand(), id="a finished attempt is unregistered though unschedulable"
-        ),
-        pytest.param(
-            [submitted(), started(), excluded, completed],
-            Demand(unschedulable=1, running=1),
-            id="a finished attempt with running tasks stays unschedulable",
-        ),
-    ],
-)
-def test_demand(events: list[Stimulus], demand: Demand) -> None:
-    whole = loads.fold(loads.empty(), events)
-    assert whole.demand(DEFAULT_PROFILE) == demand
-    one_by_one = loads.empty()
-    for event in events:
-        one_by_one = loads.fold(one_by_one, [event])
-    assert one_by_one.demand(DEFAULT_PROFILE) == demand
 
 
 @pytest.mark.parametrize(
@@ -150,22 +87,6 @@ def test_the_last_running_tasks_empty_the_queue_once() -> None:
     """Ten starts in one batch, each of which leaves nothing waiting, are one piece of news."""
     load = loads.fold(loads.empty(), [started(index) for index in range(10)])
     assert len(load.signals) == 1
-
-
-def test_tasks_wait() -> None:
-    load = loads.fold(loads.empty(), [submitted(1)])
-    assert load.tasks_wait()
-    load = loads.fold(load, [started()])
-    assert not load.tasks_wait()
-    load = loads.fold(load, [copy()])
-    assert load.tasks_wait()
-
-
-def test_locality_is_known_only_after_the_first_stage() -> None:
-    """Before any stage Spark holds a count for the default profile; later counts are of profiles with stages."""
-    assert loads.empty().placement() == ({DEFAULT_PROFILE: 0}, {})
-    load = loads.fold(loads.empty(), [submitted(), completed])
-    assert load.placement() == ({}, {})
 
 
 def announced(profile: ProfileId, cores: float) -> Stimulus:

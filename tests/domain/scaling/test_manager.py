@@ -252,15 +252,6 @@ def test_a_refused_kill_is_repeated_at_every_tick_and_told_once() -> None:
     assert [(r.phase, r.bound) for r in play.reports if isinstance(r, Held)][1:] == [(Phase.ENDED, Bound.REFUSED_KILL)]
 
 
-def test_due_while_a_listed_executor_that_would_go_has_left() -> None:
-    play = idle_fleet(2, cluster=Cluster(refuses_all=True))
-    play.tick(3 * SECOND)
-    play.leave(1)
-    assert dynamic_allocation.due(play.state, play.config) == ALWAYS
-    play.tick(100)
-    assert play.kills()[-1] == ("2",)
-
-
 def test_an_executor_that_leaves_while_an_answer_is_awaited_is_let_go_all_the_same() -> None:
     play = idle_fleet(2, cluster=Cluster(silent=True), executors_initial=2)
     play.tick(3 * SECOND)  # the target is lowered, and both are timed out
@@ -285,16 +276,6 @@ def test_an_exception_in_a_removal_ends_the_round_and_is_told(which: int) -> Non
         play.feed(Answer(play.now, play.commands[-1].serial))
     play.feed(Answer(play.now, play.commands[-1].serial, (), "java.lang.Exception: no"))
     assert play.reports[-1] == ScheduleThrew(play.now, "java.lang.Exception: no", repeated=True)
-
-
-def test_a_reset_ends_the_waiting() -> None:
-    play = idle_fleet(2, cluster=Cluster(silent=True))
-    play.tick(3 * SECOND)
-    kill = play.commands[-1]
-    play.feed(Reset(play.now))
-    assert play.state.scaling.awaiting is None
-    play.feed(Answer(play.now, kill.serial))
-    assert play.requests()[-1].serial < kill.serial
 
 
 def test_a_need_below_the_minimum_starts_the_increment_over_and_is_due() -> None:
@@ -356,16 +337,6 @@ def test_a_profile_that_comes_while_an_answer_is_awaited_holds_nothing_yet() -> 
     play.feed(Answer(play.now, play.requests()[-1].serial))
     assert play.reports == []
     play.tick(100)
-    assert isinstance(play.reports[-1], ScheduleThrew)
-
-
-def test_profiles_before_the_one_that_throws_have_moved() -> None:
-    play = Play(CONFIG)
-    play.stage(0, 5)
-    play.stage(1, 1, profile=GPU)
-    play.tick(SECOND)
-    assert play.target() == 1
-    assert len(play.requests()) == 1  # no request is sent
     assert isinstance(play.reports[-1], ScheduleThrew)
 
 

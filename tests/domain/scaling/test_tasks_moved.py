@@ -221,14 +221,6 @@ def test_what_is_counted(before: tuple[Stimulus, ...], move: Move, pending: int,
     assert once_more.demand(DEFAULT_PROFILE) == load.demand(DEFAULT_PROFILE)
 
 
-def test_the_queue_is_empty_once_all_have_begun() -> None:
-    load = begun(SUBMITTED)
-    assert not loads.fold(load, [TasksMoved(5, (Move(0, 0, 0, 9, 0),))]).signals
-    assert loads.fold(load, [TasksMoved(5, (Move(0, 0, 0, 10, 0),))]).signals == (QueueEmptied(5),)
-    all_run = loads.fold(load, [TasksMoved(5, (Move(0, 0, 0, 10, 0),))])
-    assert not loads.fold(all_run, [TasksMoved(6, (Move(0, 0, 10, 10, 4),))]).signals
-
-
 def fleet(*events: Stimulus, config: ScalingConfig = CONFIG) -> Idleness:
     joined = [ExecutorAdded(0, name, DEFAULT_PROFILE) for name in NAMES[:3]]
     return executor_monitor.fold(executor_monitor.empty(config), [*joined, *events], config)
@@ -255,12 +247,6 @@ def test_who_is_idle(
     assert (tracker.running, tracker.idle_start) == (running, idle_start)
     assert timeout_at is None or tracker.timeout_at == timeout_at
     assert idleness_contents(earlier) == kept
-
-
-@pytest.mark.parametrize("change", [1, 0, -1])
-def test_who_was_never_heard_of_is_not_tracked(change: int) -> None:
-    moved = TasksMoved(50, (), (Turn(NAMES[4], change, 40),))
-    assert executor_monitor.fold(fleet(), [moved], CONFIG).tracker(NAMES[4]) is None
 
 
 @pytest.mark.parametrize(("change", "running"), [(1, 1), (0, 0)])

@@ -128,11 +128,6 @@ def test_switching_dynamic_allocation_on_has_to_fulfil_sparks_conditions() -> No
 # ------------------------------------------------------------------------------------------------- static counts
 
 
-def test_a_static_variant() -> None:
-    made = planned(application(), static=6)
-    assert (made.dynamic, made.static) == (None, 6)
-
-
 @pytest.mark.parametrize("count", [0, -1, 10**9])
 def test_a_static_count_is_a_count(count: int) -> None:
     assert "1 to" in refused(application(), {}, static=count)[0].expected
@@ -190,14 +185,6 @@ def test_the_shape_of_executors(
     properties: dict[str, str], logged: int, changes: dict[str, str | None], shape: ExecutorShape
 ) -> None:
     assert planned(application(properties, cores=logged), changes).shapes[DEFAULT_PROFILE] == shape
-
-
-def test_profiles_keep_their_own_cores() -> None:
-    added = ResourceProfileAdded(0, ProfileId(1), (("cores", 4.0), ("memory", 1024.0)), (("cpus", 2.0),))
-    app = application(profiles=(added,))
-    assert planned(app).shapes[ProfileId(1)] == ExecutorShape(2, 4, 1024 + 409)
-    assert planned(app, {"spark.executor.cores": "8"}).shapes[ProfileId(1)] == ExecutorShape(2, 4, 1024 + 409)
-    assert planned(app, {"spark.executor.cores": "8"}).shapes[DEFAULT_PROFILE].slots == 8
 
 
 def test_a_profile_that_a_variant_makes_impossible() -> None:

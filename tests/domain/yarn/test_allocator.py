@@ -339,14 +339,6 @@ def test_an_answer_to_another_call_is_nobodys(serial: int) -> None:
     assert play.state.waiting == 2
 
 
-def test_an_answer_comes_once() -> None:
-    play = NegotiationPlay()
-    play.want(2)
-    play.heartbeat("h1")
-    assert play.answer(play.on("h2")) == []
-    assert play.running() == ["1"]
-
-
 def test_beats_that_come_during_a_call_follow_it() -> None:
     play = NegotiationPlay()
     play.beat()

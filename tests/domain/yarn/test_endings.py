@@ -8,7 +8,7 @@ import pytest
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.protocol.cluster_config import NegotiationConfig
-from podtide.domain.protocol.containers import Completion, ContainerId, NodeReport
+from podtide.domain.protocol.containers import NodeReport
 from podtide.domain.protocol.pod_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Threw
 from podtide.domain.protocol.yarn_messages import (
@@ -58,12 +58,6 @@ def test_63_other_states_are_no_news(state: str) -> None:
     play.beat()
     said = play.take(ResourcesAnswered(0, play.state.serial, updated=(NodeReport("h1", state),), nodes=3))
     assert only(said, DecommissionHost) == []
-
-
-def test_a_completion_of_nothing_at_all() -> None:
-    play = ready("h1")
-    said = play.take(ResourcesAnswered(0, play.state.serial, completed=(Completion(ContainerId(""), 0),)))
-    assert said == []
 
 
 def test_a_target_for_a_profile_that_nobody_defined_is_refused_alone() -> None:

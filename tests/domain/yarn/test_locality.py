@@ -218,10 +218,3 @@ def test_equal_requests_together_ask_for_the_same_as_one_by_one(story: list[Roun
             if oldest is not None:
                 del waiting[oldest]
         assert list(table.numbers()) == sorted(waiting)
-
-
-@given(rounds)
-def test_no_more_is_asked_for_than_was_to_be(one: Round) -> None:
-    asked = ask(one.containers, one.wish, one.existing)
-    assert len(asked) == one.containers
-    assert all(request.hosts <= one.wish.host_tasks.keys() for request in asked)

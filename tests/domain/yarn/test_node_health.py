@@ -115,15 +115,6 @@ def test_h6_failures_leave_the_window() -> None:
     assert health.failures_at(ExclusionConfig(enabled=True), 10**12) == 4
 
 
-@pytest.mark.parametrize(
-    ("now", "count"), [pytest.param(100, 1, id="61 as old as the window"), pytest.param(101, 0, id="61 strictly older")]
-)
-def test_the_edge_of_the_window(now: int, count: int) -> None:
-    config = ExclusionConfig(window_ms=100)
-    health, _ = Health().failed(None, config, 0)
-    assert health.failures_at(config, now) == count
-
-
 @given(
     st.lists(st.tuples(st.sampled_from(["h1", "h2", "h3", None]), st.integers(0, 120), st.booleans()), max_size=40),
     st.sampled_from([None, 0, 90]),

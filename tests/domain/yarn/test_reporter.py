@@ -69,12 +69,6 @@ class Thread:
         return self.hear(RoundEnded(self.now, CALM, what, fatal))
 
 
-def test_before_there_is_a_master_nothing_happens() -> None:
-    thread = Thread()
-    assert thread.hear(Roused(0, CALM), SleptOut(0, CALM), RoundEnded(0, CALM)) == []
-    assert reporter.due(thread.state, CONFIG) == NEVER
-
-
 def test_the_masters_own_round_comes_first_and_the_reporters_at_once() -> None:
     thread = Thread()
     stages = []
@@ -89,12 +83,6 @@ def test_the_masters_own_round_comes_first_and_the_reporters_at_once() -> None:
 def test_while_something_waits_the_sleep_doubles_up_to_the_heartbeat(waiting: AllocatorStanding) -> None:
     thread = Thread().running(waiting)
     assert [thread.sleeps(waiting) for _ in range(7)] == [200, 400, 800, 1_600, 3_000, 3_000, 3_000]
-
-
-def test_when_nothing_waits_it_sleeps_for_a_heartbeat_and_begins_anew() -> None:
-    thread = Thread().running(WAITING)
-    assert [thread.sleeps(WAITING), thread.sleeps(WAITING), thread.sleeps(CALM)] == [200, 400, 800]
-    assert [thread.sleeps(WAITING), thread.sleeps(WAITING), thread.sleeps(WAITING)] == [3_000, 200, 400]
 
 
 def test_a_wake_up_begins_the_intervals_anew_and_the_round_follows_at_once() -> None:
@@ -193,16 +181,6 @@ def test_with_its_master_gone_the_thread_is_as_before_the_first_one() -> None:
     assert thread.hear(MasterMade(0, CALM)) == [Beat(0)]
 
 
-def test_failures_of_a_round_are_seen_before_the_next_one() -> None:
-    thread = Thread().running()
-    thread.now = 3_000
-    assert thread.hear(SleptOut(3_000, CALM)) == [Beat(3_000)]
-    failed = AllocatorStanding(failures=3, failures_max=3)
-    assert thread.hear(RoundEnded(3_000, failed)) == []
-    (said,) = thread.hear(Roused(3_000, failed))
-    assert isinstance(said, EndApplication)
-
-
 @pytest.mark.parametrize(
     ("what", "fatal", "message"),
     [
@@ -232,14 +210,6 @@ def test_what_the_first_round_throws_ends_the_master() -> None:
     (said,) = thread.hear(RoundEnded(0, CALM, "java.io.IOException: x"))
     assert isinstance(said, EndApplication)
     assert (said.exit_code, said.message) == (10, "Uncaught exception: java.io.IOException: x")
-
-
-def test_another_master_begins_anew() -> None:
-    thread = Thread().running(WAITING)
-    assert thread.sleeps(WAITING) == 200
-    thread.throws()
-    assert thread.hear(MasterMade(5, CALM)) == [Beat(thread.now)]
-    assert thread.state == ReporterState(ReporterStage.OPENING, CONFIG.initial_ms)
 
 
 def test_when_the_application_is_over_there_are_no_more_rounds() -> None:

@@ -50,7 +50,7 @@ from podtide.domain.protocol.pod_stimuli import (
     Wake,
 )
 from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
-from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved, Reset
+from podtide.domain.protocol.stimuli import ExecutorRemoved, Reset
 from podtide.domain.protocol.yarn_messages import (
     ContainersWanted,
     DecommissionHost,
@@ -194,13 +194,6 @@ def test_a_kill_with_a_lowered_target_asks_twice() -> None:
     assert driver.answered() == [Killed(0, 8, ids(1))]
 
 
-def test_busy_executors_are_passed_over() -> None:
-    driver = Driver(executors=1)
-    driver.hear(ExecutorBusy(0, ids(1), True))
-    assert driver.hear(KillRequested(0, ids(1), serial=8)) == [Killed(0, 8, ())]
-    assert only(driver.hear(KillRequested(0, ids(1), force=True)), MasterAsked)
-
-
 @pytest.mark.parametrize(("adjust", "answers"), [(False, 1), (True, 1)])
 def test_a_call_that_fails_is_what_the_caller_gets(adjust: bool, answers: int) -> None:
     driver = Driver(executors=1)
@@ -231,13 +224,6 @@ def test_nobody_waits_for_the_master_for_ever(seconds: int, words: str) -> None:
     assert driver.hear(Outcome(driver.now, 1), Outcome(driver.now, 2)) == [], "too late"
 
 
-def test_a_call_that_was_answered_is_not_waited_for() -> None:
-    driver = Driver()
-    driver.hear(RequestTotals(0, ((ZERO, 3),)))
-    driver.answered()
-    assert yarn_backend.due(driver.state, driver.config) == NEVER
-
-
 def test_a_profile_that_nobody_defined_cannot_be_asked_for() -> None:
     driver = Driver()
     driver.hear(RequestTotals(0, ((ZERO, 1),)))
@@ -264,13 +250,6 @@ def test_without_the_master_that_was_lost_it_is_as_before_the_first_one() -> Non
     assert removed.reason == NO_MASTER
     assert driver.hear(MasterLost(0, "h9:1")) == [], "one cannot be lost twice"
     assert [one.topic for one in driver.reports if isinstance(one, Remark)].count("master lost") == 1
-
-
-def test_the_highest_id_is_remembered() -> None:
-    driver = Driver()
-    for number in (3, 12, 7):
-        driver.hear(arriving(number))
-    assert driver.state.ids == 12
 
 
 @pytest.mark.parametrize(
@@ -339,26 +318,12 @@ def test_an_answer_that_nobody_knows_the_executor_is_a_process_lost() -> None:
     assert removed.reason == PROCESS_LOST
 
 
-def test_without_a_master_a_lost_executor_is_removed_at_once() -> None:
-    driver = Driver(master=False, executors=1)
-    (removed,) = only(driver.hear(lost(1)), RemoveExecutor)
-    assert removed.reason == NO_MASTER
-
-
 def test_a_killed_executor_is_killed_whatever_the_master_says() -> None:
     driver = Driver(executors=1)
     driver.hear(KillRequested(0, ids(1)))
     assert only(driver.hear(lost(1)), LossReasonsAsked) == [LossReasonsAsked(0, ids(1))]
     said = driver.hear(TellLossReason(0, ids(1)[0], ENDED, WHY))
     assert [one.reason for one in only(said, ExecutorRemoved)] == [KILLED.message]
-
-
-def test_a_decommissioning_executor_is_not_asked_about() -> None:
-    driver = Driver(executors=1)
-    driver.hear(DecommissionRequested(0, ids(1), "bye"))
-    assert driver.hear(lost(1)) == []
-    said = driver.hear(LossReported(0, ids(1)[0], ENDED, WHY))
-    assert [one.reason for one in only(said, ExecutorRemoved)] == ["Executor decommission: bye"]
 
 
 def test_a_container_that_ran_out_of_memory_starts_no_recovery() -> None:
@@ -422,13 +387,6 @@ def test_whenever_a_master_registers_everything_begins_anew() -> None:
     assert driver.state.ids == 11, "ids go on"
 
 
-def test_the_first_master_resets_too() -> None:
-    driver = Driver(master=False)
-    driver.hear(RequestTotals(0, ((ZERO, 3),)))
-    assert driver.hear(MasterRegistered(0)) == [Reset(0)]
-    assert driver.state.requested == ()
-
-
 def test_stop_tells_the_master_asks_for_nobody_and_waits() -> None:
     driver = Driver(executors=1, force_kill_timeout_ms=1_000)
     driver.hear(DecommissionRequested(0, ids(1)))
@@ -442,13 +400,6 @@ def test_stop_tells_the_master_asks_for_nobody_and_waits() -> None:
     assert driver.hear(lost(1), LossReported(0, ids(1)[0], ENDED), MasterRegistered(0), Stopping(0)) == []
 
 
-def test_stop_without_a_master_waits_for_nobody() -> None:
-    driver = Driver(master=False, remarks=True)
-    assert [one.what for one in only(driver.hear(Stopping(0)), StopSource)] == ["scheduler", "client"]
-    topics = [one.topic for one in driver.reports if isinstance(one, Remark)]
-    assert topics == ["shutdown before master", "request before master"]
-
-
 def test_a_stop_whose_call_fails_leaves_the_rest_undone() -> None:
     driver = Driver()
     driver.hear(Stopping(0))
@@ -457,13 +408,3 @@ def test_a_stop_whose_call_fails_leaves_the_rest_undone() -> None:
         "java.util.concurrent.TimeoutException: late"
     ]
     assert driver.state.phase is BackendPhase.STOPPED
-
-
-def test_an_older_state_still_answers_as_before() -> None:
-    driver = Driver(executors=2)
-    before = driver.state
-    first = yarn_backend.manage(before, (lost(1),), driver.config, 0)
-    driver.hear(MasterRegistered(0), arriving(3))
-    again = yarn_backend.manage(before, (lost(1),), driver.config, 0)
-    assert (first.commands, first.state) == (again.commands, again.state)
-    assert only(driver.hear(arriving(4)), ExecutorAdded) == [ExecutorAdded(0, ids(4)[0], ZERO)]

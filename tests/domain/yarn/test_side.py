@@ -9,7 +9,6 @@ from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.backend_messages import HostsExcluded
 from podtide.domain.protocol.cluster_config import ContainerRules, ExclusionConfig
-from podtide.domain.protocol.commands import RequestTotal
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor, StopSource
@@ -51,14 +50,6 @@ from tests.support.yarn_side_play import Manager, S, YarnPlay, config, kinds
 ONE = ExecutorId("1")
 
 
-def test_nothing_is_asked_for_before_there_is_a_master() -> None:
-    play = YarnPlay(config(), master=False)
-    assert play.until(60 * S).said == []
-    play.feed(MasterRegistered(play.now))
-    assert [(command.count, command.profile) for command in play.all(RequestContainers)] == [(2, 0)]
-    assert play.beats == [60 * S, 60 * S]
-
-
 def test_from_a_target_to_an_executor_and_back() -> None:
     play = YarnPlay(config(initial=0))
     play.offer("h1", "h2").feed(TargetsSet(0, ((ProfileId(0), 2),)))
@@ -85,15 +76,6 @@ def test_the_reporter_sleeps_as_long_as_something_waits() -> None:
     assert play.until(20 * S).beats[8:] == [12 * S, 15 * S, 18 * S]
 
 
-def test_a_kill_wakes_nobody_and_an_unchanged_target_neither() -> None:
-    play = YarnPlay(config()).offer("h1", "h2").until(5 * S)
-    play.registers(1, 2)
-    before = len(play.beats)
-    play.feed(KillRequested(play.now, (ONE,)))
-    play.feed(TargetsSet(play.now, ((ProfileId(0), 2),)))
-    assert len(play.beats) == before
-
-
 def test_while_the_resource_manager_is_asked_whoever_needs_the_allocator_waits() -> None:
     play = YarnPlay(config(dynamic=True, initial=1), Manager(silent=True))
     play.feed(TargetsSet(0, ((ProfileId(0), 4),)), KillRequested(0, (ONE,)))
@@ -114,31 +96,6 @@ def test_what_waited_may_wake_the_reporter_that_just_went_to_sleep() -> None:
     assert kinds(said) == ["RequestContainers", "CallResourceManager"]
 
 
-def test_an_answer_to_a_call_of_before_is_nobodys() -> None:
-    play = YarnPlay(config(), Manager(silent=True))
-    assert play.feed(ResourcesAnswered(0, 99)) == []
-    assert play.side.allocator.waiting == 1
-    play.answer()
-    assert play.feed(ResourcesAnswered(0, 1)) == [], "answered twice"
-
-
-def test_too_many_failures_end_the_application() -> None:
-    play = YarnPlay(config(initial=3, allocator={"failures_max": 2})).offer("h1", "h2", "h3").until(S)
-    play.registers(1, 2, 3)
-    play.ends(1, 2).until(60 * S)
-    (end,) = play.all(EndApplication)
-    assert (end.status, end.exit_code, end.message) == ("FAILED", 11, "Max number of executor failures (2) reached")
-    assert play.said[-1][1] is end, "there is no beat after it"
-    assert play.due == NEVER
-
-
-def test_failures_that_are_old_enough_do_not_count() -> None:
-    window = {"failures_max": 2, "exclusion": ExclusionConfig(window_ms=2 * S)}
-    play = YarnPlay(config(initial=3, allocator=window)).offer("h1", "h2", "h3").until(S)
-    play.ends(1, 2).until(60 * S)
-    assert play.all(EndApplication) == []
-
-
 def test_no_node_left_ends_the_application() -> None:
     always = ExclusionConfig(always=frozenset({"h1", "h2"}))
     play = YarnPlay(config(allocator={"exclusion": always}), Manager(nodes=2))
@@ -156,14 +113,6 @@ def test_refused_calls_are_counted() -> None:
     assert (end.exit_code, end.message) == (12, "Exception was thrown 5 time(s) from Reporter thread.")
     assert play.beats[-5:] == [3 * S, 6 * S, 9 * S, 12 * S, 15 * S]
     assert len([one for one in play.reports if isinstance(one, Threw)]) == 5
-
-
-def test_a_container_that_is_too_small_is_an_exception_of_the_round() -> None:
-    play = YarnPlay(config()).offer("h1", room=Resource(1, 1)).until(S)
-    assert play.side.reporter.exceptions == 0, "the rounds after it went well"
-    assert [one.what for one in play.reports if isinstance(one, Threw)] == [
-        "java.lang.AssertionError: assertion failed"
-    ]
 
 
 def test_a_decommissioning_node_takes_its_executors_along() -> None:
@@ -371,27 +320,6 @@ def test_a_new_profile_is_defined_before_it_is_asked_for(dynamic: bool) -> None:
         assert {command.resource for command in play.all(RequestContainers)} == {Resource(2_432, 2)}
 
 
-def test_dynamic_allocation_asks_with_the_hosts_that_its_tasks_would_like() -> None:
-    play = YarnPlay(config(dynamic=True, initial=0)).until(S)
-    play.feed(StageSubmitted(play.now, 0, 0, 2, ProfileId(0), (("h1",), ("h1", "h2"))))
-    play.wait(5 * S)
-    layouts = [command.layout for command in play.all(RequestContainers) if command.layout is not None]
-    assert layouts
-    assert layouts[0].hosts[0] == "h1"
-    asked = play.all(RequestTotal)[-1]
-    assert play.side.allocator.host_tasks == asked.host_tasks
-
-
-def test_the_first_master_resets_dynamic_allocation() -> None:
-    play = YarnPlay(config(dynamic=True, initial=2), master=False)
-    assert [dict(command.targets) for command in play.all(RequestTotal)] == [{0: 2}]
-    assert play.state.scaling.awaiting is None, "refused: there is no master"
-    play.until(S)
-    play.offer("h1", "h2").feed(MasterRegistered(play.now))
-    assert play.side.backend.requested == ()
-    assert [command.executor for command in play.all(LaunchExecutor)] == ["1", "2"], "the master's own initial number"
-
-
 def test_a_decommission_by_request_and_its_end() -> None:
     play = YarnPlay(config(backend={"force_kill_timeout_ms": 5 * S})).offer("h1", "h2").until(S)
     play.registers(1, 2)
@@ -410,11 +338,6 @@ def test_launches_that_are_awaited_hold_the_lock() -> None:
     play.feed(LaunchEnded(play.now, ExecutorId("2")))
     assert not play.side.held
     assert play.side.allocator.targets == {0: 5}
-
-
-def test_held_requests_are_reported_through_the_engine() -> None:
-    play = YarnPlay(config())
-    assert [one.facts["pending"] for one in play.reports if isinstance(one, Held)] == [2]
 
 
 def test_the_side_alone_takes_many_at_once_and_an_older_state_still_answers() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
 
 import pytest
 
@@ -20,7 +19,6 @@ from podtide.domain.fakes.driver.script import (
     Targets,
     Workload,
 )
-from podtide.domain.protocol.config import ProfileRules
 
 P0, P1 = ProfileId(0), ProfileId(1)
 ONLY = (Stage("s", 1),)
@@ -97,11 +95,6 @@ def test_a_profile_that_spark_would_refuse_is_refused_in_spark_s_words() -> None
         "a profile that Spark takes (The executor resource: gpu, amount: 1 needs to be >= the task resource request "
         "amount of 2.0)"
     )
-
-
-def test_the_conf_may_leave_no_room_for_a_task() -> None:
-    ((where, _),) = problems(Jobs(), ProfileRules(task_cpus=Decimal(2)))
-    assert where == "profiles.0"
 
 
 @pytest.mark.parametrize(

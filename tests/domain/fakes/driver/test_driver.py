@@ -21,9 +21,8 @@ from podtide.domain.fakes.driver.script import (
     Targets,
 )
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, StopApplication
+from podtide.domain.protocol.pod_commands import StopApplication
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, TargetsSet
-from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.stimuli import (
     BlockUpdated,
     JobEnd,
@@ -58,12 +57,6 @@ def test_targets_are_said_at_their_times() -> None:
     assert workloads.summary(state) == workloads.Summary()
 
 
-def test_a_stopped_application_has_no_targets() -> None:
-    state = workloads.hear(workloads.begin(TARGETS, 1, 0), StopApplication(0, 11, WHY), 0)
-    assert workloads.done(state)
-    assert workloads.advance(state, 10**6)[1] == ()
-
-
 # a job
 
 
@@ -91,17 +84,6 @@ def test_events_come_in_spark_s_order() -> None:
     assert play.done
     (job,) = play.summary.jobs
     assert (job.name, job.began, job.first_task, job.ended, job.ending) == ("job", 0, 0, 3 * S, Ending.SUCCEEDED)
-
-
-def test_tasks_wait_for_executors() -> None:
-    play = Play(map_reduce(2, 1))
-    play.until(10 * S)
-    assert play.story() == ["JobStart 0", "stage 0.0 of 2"]
-    play.join("7")
-    play.finish()
-    (job,) = play.summary.jobs
-    assert (job.first_task, job.ended) == (10 * S, 13 * S)
-    assert (play.summary.useful_ms, play.summary.slot_ms) == (3 * S, 3 * S)
 
 
 @pytest.mark.parametrize(
@@ -137,47 +119,12 @@ def test_offers_can_be_shuffled_as_spark_s_are() -> None:
     assert sorted(order(1, True)) == list(map(str, range(8)))
 
 
-def test_an_earlier_job_s_tasks_go_first() -> None:
-    jobs = Jobs((Job("late", (Stage("s", 2, secs(1)),), 1), Job("early", (Stage("s", 3, secs(1)),))))
-    play = Play(jobs)
-    play.until(10)
-    play.join("1")
-    play.finish()
-    assert [(start.stage, start.at) for start in play.all(TaskStart)] == [
-        (0, 10), (0, 1_010), (0, 2_010), (1, 3_010), (1, 4_010),
-    ]  # fmt: skip
-    assert [job.name for job in play.summary.jobs] == ["early", "late"]
-
-
-def test_a_recovering_executor_takes_one_task() -> None:
-    rules = ProfileRules(executor_cores=4)
-    play = Play(one_job(Stage("only", 9, secs(1))), rules=rules)
-    created = CreatePod(0, 1, PodNumber(1), DEFAULT_PROFILE, WHY, single_task=True)
-    play.state = workloads.hear(play.state, created, 0)
-    play.join("1", slots=1)
-    assert len(play.all(TaskStart)) == 1
-
-
-def test_who_is_refused_gets_no_task() -> None:
-    play = Play(map_reduce())
-    play.state = workloads.hear(play.state, AnswerRegistration(0, ExecutorId("1"), False, WHY, "no"), 0)
-    play.until(10 * S)
-    assert not play.all(TaskStart)
-
-
 def test_who_is_busy_is_said_when_it_changes() -> None:
     play = Play(one_job(Stage("only", 3, secs(1))))
     play.join("1", "2", "3", "4")
     assert play.all(ExecutorBusy) == [ExecutorBusy(0, (ExecutorId("1"), ExecutorId("2"), ExecutorId("3")), True)]
     play.finish()
     assert play.all(ExecutorBusy)[1:] == [ExecutorBusy(S, (ExecutorId("1"), ExecutorId("2"), ExecutorId("3")), False)]
-
-
-def test_a_task_after_a_task_keeps_an_executor_busy() -> None:
-    play = Play(one_job(Stage("only", 3, secs(1))))
-    play.join("1")
-    play.finish()
-    assert [(item.at, item.busy) for item in play.all(ExecutorBusy)] == [(0, True), (3 * S, False)]
 
 
 # stages and jobs among each other
@@ -210,31 +157,6 @@ def test_jobs_follow_each_other_after_a_think_time() -> None:
     assert [(job.name, job.began, job.ended) for job in play.summary.jobs] == [
         ("a", 0, 1 * S), ("b", 20 * S, 21 * S), ("c", 31 * S, 32 * S), ("d", 60 * S, 61 * S),
     ]  # fmt: skip
-
-
-def test_a_job_may_run_again_and_again() -> None:
-    only = (Stage("map", 2, secs(1)), Stage("only", 1, secs(1), parents=("map",)))
-    play = Play(Jobs((Job("query", only, think=secs(5), times=3), Job("end", only, after=("query",)))))
-    play.join("1", "2")
-    play.finish()
-    assert [(job.name, job.run, job.began) for job in play.summary.jobs] == [
-        ("query", 0, 0), ("query", 1, 7 * S), ("query", 2, 14 * S), ("end", 0, 16 * S),
-    ]  # fmt: skip
-    shuffles = [start.stages[0].shuffle for start in play.all(JobStart)]
-    assert shuffles == [0, 1, 2, 3]
-    assert play.done
-
-
-def test_what_an_earlier_job_shuffled_is_not_computed_again() -> None:
-    load = Job("load", (Stage("read", 4, secs(1)), Stage("write", 2, secs(1), ("read",), writes_shuffle=True)))
-    use = Job("use", (Stage("sum", 1, secs(1), parents=("load.write",)),), after=("load",))
-    play = Play(Jobs((load, use)))
-    play.join("1", "2")
-    play.finish()
-    first, second = play.all(JobStart)
-    assert first.stages == (JobStage(0, 0), JobStage(1, 1))
-    assert second.stages == (JobStage(2, 0), JobStage(3, 1), JobStage(4, None))
-    assert [stage.stage for stage in play.all(StageSubmitted)] == [0, 1, 4]
 
 
 def test_two_jobs_that_need_the_same_lost_output_share_its_stage() -> None:

@@ -14,15 +14,7 @@ from podtide.domain.base.randomness import Uniform
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.rows import Ending
-from podtide.domain.fakes.driver.script import (
-    Jobs,
-    Outputs,
-    Profile,
-    ScriptJob as Job,
-    ScriptStage as Stage,
-    Targets,
-    Workload,
-)
+from podtide.domain.fakes.driver.script import Jobs, Outputs, Profile, ScriptJob as Job, ScriptStage as Stage, Workload
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.cluster_config import AllocationConfig, BackendConfig, KubernetesConfig
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
@@ -218,21 +210,6 @@ def test_executors_with_shuffle_data_stay_while_a_job_may_need_it() -> None:
     assert workloads.summary(app.state).outputs_lost == 0
 
 
-def test_without_tracking_lost_shuffle_output_is_computed_again() -> None:
-    stages = (
-        Stage("map", 8, secs(2)),
-        Stage("long", 1, secs(60), parents=("map",)),
-        Stage("last", 2, secs(1), ("long", "map")),
-    )
-    app = Application(one_job(*stages), config(8, shuffle_tracking=False))
-    app.run(500 * S)
-    summary = workloads.summary(app.state)
-    assert [job.ending for job in summary.jobs] == [Ending.SUCCEEDED]
-    assert summary.outputs_lost > 0
-    assert summary.stage_attempts > 3
-    assert app.last() == 0
-
-
 def test_a_session_of_jobs_with_think_times() -> None:
     jobs = Jobs(
         (
@@ -279,23 +256,3 @@ def test_decommissioned_executors_hand_their_output_on() -> None:
     assert any(isinstance(command, DecommissionExecutors) for command in app.commands)
     assert (summary.outputs_moved > 0, summary.outputs_lost, summary.fetch_failures) == (True, 0, 0)
     assert [job.ending for job in summary.jobs] == [Ending.SUCCEEDED]
-
-
-def test_targets_alone_are_followed() -> None:
-    targets = Targets(((0, ((ProfileId(0), 5),)), (60 * S, ((ProfileId(0), 12),))))
-    app = Application(targets, config(50, dynamic=False))
-    app.run(55 * S)
-    assert app.last() == 5
-    app.run(120 * S)
-    assert app.last() == 12
-
-
-def test_the_same_seed_tells_the_same_story() -> None:
-    def story(seed: int) -> tuple[list[workloads.Said], list[Command]]:
-        script = one_job(Stage("map", 30, Uniform(100, 9 * S), failure=0.1), Stage("sum", 5, secs(1), parents=("map",)))
-        app = Application(script, config(8), seed)
-        app.run(200 * S)
-        return app.said, app.commands
-
-    assert story(1) == story(1)
-    assert story(1) != story(2)

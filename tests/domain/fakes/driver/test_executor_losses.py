@@ -19,18 +19,7 @@ from podtide.domain.protocol.stimuli import (
     TaskOutcome,
     TaskStart,
 )
-from tests.support.workload_play import (
-    CRASHED,
-    DRAINED,
-    KILLED,
-    PREEMPTED,
-    Play,
-    S,
-    map_reduce,
-    one_job,
-    secs,
-    successes,
-)
+from tests.support.workload_play import CRASHED, DRAINED, KILLED, PREEMPTED, Play, S, map_reduce, one_job, secs
 
 
 def attempts(play: Play) -> list[tuple[int, int, int]]:
@@ -52,29 +41,6 @@ def test_a_task_that_always_fails_ends_its_job(limit: int) -> None:
     assert [job.ending for job in play.summary.jobs] == [Ending.FAILED, Ending.SUCCEEDED]
     assert play.story()[-9:-6] == ["failed 0.0.0 on 1", "stage 0.0 over", "JobEnd 0"]
     assert (play.summary.tasks_failed, play.done) == (limit, True)
-
-
-def test_failures_of_different_tasks_are_not_added_up() -> None:
-    play = Play(one_job(Stage("shaky", 200, secs(1), failure=0.3)), seed=3)
-    play.join("1", "2")
-    play.finish()
-    summary = play.summary
-    assert summary.tasks_failed > 40
-    assert summary.jobs[0].ending is Ending.SUCCEEDED
-    assert sum(successes(play.said).values()) == summary.tasks_succeeded == 200
-    assert summary.useful_ms == 200 * S
-
-
-def test_what_failed_goes_before_what_never_started() -> None:
-    play = Play(one_job(Stage("shaky", 30, secs(1), failure=0.4)), seed=2)
-    play.join("1")
-    play.finish()
-    starts = [start.task_index for start in play.all(TaskStart)]
-    ends = [(end.task_index, end.outcome) for end in play.all(TaskEnd)]
-    first = next(place for place, (_, outcome) in enumerate(ends) if outcome is TaskOutcome.FAILED)
-    # Its slot is offered before the driver looks at the failure: one other task is in between.
-    assert starts[first + 2] == starts[first] == ends[first][0]
-    assert starts[first + 1] != starts[first]
 
 
 def test_the_rest_of_a_failed_job_is_killed() -> None:
@@ -169,19 +135,6 @@ def test_lost_output_is_missed_by_the_next_task_that_reads_it() -> None:
     assert play.summary.jobs[0].ending is Ending.SUCCEEDED
 
 
-def test_output_lost_before_anybody_reads_it_is_computed_first() -> None:
-    script = one_job(
-        Stage("left", 2, secs(1)), Stage("right", 1, secs(10)), Stage("join", 1, secs(1), parents=("left", "right"))
-    )
-    play = Play(script)
-    play.join("1", "2", "3")
-    play.until(5 * S)
-    play.lose("1")
-    play.finish()
-    assert attempts(play) == [(0, 0, 2), (1, 0, 1), (0, 1, 1), (2, 0, 1)]
-    assert play.summary.fetch_failures == 0
-
-
 def test_too_many_failed_fetches_in_a_row_end_the_job() -> None:
     play = Play(
         Jobs((Job("job", (Stage("map", 1, secs(1)), Stage("reduce", 2, secs(1), ("map",)))),), stage_attempts_max=2)
@@ -256,42 +209,6 @@ def test_moved_output_goes_with_its_new_executor() -> None:
     assert play.summary.outputs_lost >= 3
 
 
-def test_nobody_to_move_output_to() -> None:
-    play = Play(map_reduce(2, 1, outputs=Outputs.MIGRATED))
-    play.join("1")
-    play.until(1_500)
-    play.decommission("1")
-    play.lose("1", reason=DRAINED)
-    play.join("2")
-    play.finish()
-    assert (play.summary.outputs_moved, play.summary.outputs_lost) == (0, 1)
-    assert play.summary.jobs[0].ending is Ending.SUCCEEDED
-
-
-def test_an_executor_that_leaves_ends_its_tasks_and_gets_no_more() -> None:
-    play = Play(one_job(Stage("only", 4, secs(1))))
-    play.join("1", "2")
-    play.until(500)
-    play.decommission("1")
-    play.finish()
-    assert [start.executor for start in play.all(TaskStart)] == ["1", "2", "2", "2"]
-    assert play.summary.tasks_lost == 0
-
-
-def test_nothing_is_heard_of_an_executor_without_a_connection() -> None:
-    play = Play(one_job(Stage("only", 2, secs(1))))
-    play.join("1", "2")
-    play.until(500)
-    play.disconnect("1")
-    play.until(60 * S)
-    assert [end.executor for end in play.all(TaskEnd)] == ["2"]
-    assert not play.done
-    play.lose("1", reason=CRASHED)
-    play.finish()
-    assert [end.executor for end in play.all(TaskEnd)] == ["2", "1", "2"]
-    assert play.done
-
-
 def test_an_unknown_executor_is_not_missed() -> None:
     play = Play(map_reduce())
     play.lose("77", reason=CRASHED)
@@ -300,17 +217,6 @@ def test_an_unknown_executor_is_not_missed() -> None:
     play.join("1")
     play.finish()
     assert play.done
-
-
-def test_a_name_may_come_back() -> None:
-    play = Play(one_job(Stage("only", 2, secs(2))))
-    play.join("1")
-    play.until(1_000)
-    play.lose("1")
-    play.until(5_000)
-    play.join("1")
-    play.finish()
-    assert (play.summary.executors_joined, play.summary.executors_left, play.summary.tasks_succeeded) == (2, 1, 2)
 
 
 def test_a_stage_that_lost_output_meanwhile_begins_another_attempt() -> None:

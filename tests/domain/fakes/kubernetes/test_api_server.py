@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import Api, Fault, Life, Lost, Verb
+from podtide.domain.fakes.kubernetes.description import Fault, Lost, Verb
 from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import (
     ClaimSpec,
     CreateClaim,
     CreateConfigMap,
     DeleteOwned,
-    DeletePod,
     DeletePods,
     ListClaims,
     ListPods,
@@ -34,20 +32,6 @@ def test_calls_of_one_thread_come_one_after_the_other() -> None:
     driver.ask(ListPods(0, 50, WHY))
     driver.until(S)
     assert [(o.at, o.serial) for o in driver.all(Outcome)] == [(20, 1), (20, 50), (40, 2), (60, 3)]
-
-
-def test_calls_may_also_come_all_at_once() -> None:
-    driver = Driver(plain(api=quick(serial=False)))
-    driver.create(1, 2, 3)
-    driver.until(S)
-    assert [o.at for o in driver.all(Outcome)] == [20, 20, 20]
-
-
-def test_without_latency_the_answer_comes_at_the_same_moment() -> None:
-    driver = Driver(plain(api=Api(latency=Constant(0))))
-    driver.create(1, 2)
-    _, heard = worlds.advance(driver.world, 0)
-    assert [(o.at, o.serial) for o in heard if isinstance(o, Outcome)] == [(0, 1), (0, 2)]
 
 
 @pytest.mark.parametrize("status", [403, 409, 422, 429, 500, 503, 504, 418])
@@ -108,22 +92,6 @@ def test_which_calls_a_fault_hits(fault: Fault, hit: set[int]) -> None:
     driver.ask(CreateConfigMap(0, 3, WHY))
     driver.until(S)
     assert {o.serial for o in driver.all(Outcome) if o.failure is not None} == hit
-
-
-def test_a_fault_comes_as_often_as_it_says() -> None:
-    driver = Driver(plain(groups=(), api=quick(Fault(status=500, probability=0.2), Fault(status=409, probability=0.5))))
-    driver.create(*range(1, 2_001))
-    driver.until(60 * S)
-    failures = driver.failures()
-    assert failures.count(500) == pytest.approx(400, rel=0.15)
-    assert failures.count(409) == pytest.approx(800, rel=0.15)  # half of those that the first let through
-
-
-def test_faults_end_when_it_is_calm() -> None:
-    driver = Driver(plain(api=quick(Fault(status=500)), calm_ms=30))
-    driver.create(1, 2, 3)
-    driver.until(60 * S)
-    assert [o.serial for o in driver.all(Outcome) if o.failure is not None] == [1]
 
 
 # a client that asks again
@@ -207,18 +175,6 @@ def test_deleting_by_label_and_phase(
     driver.until(61 * S + 15)
     pods = worlds.pods(driver.world)
     assert {p.labels["spark-exec-id"] for p in pods if p.deleted_at is None} == left
-
-
-def test_deleting_by_name_looks_first() -> None:
-    driver = Driver(plain())
-    driver.create(1)
-    driver.until(60 * S)
-    for serial in (2, 3, 4):
-        name = "exec-exec-1" if serial < 4 else "no-such-pod"
-        driver.ask(DeletePod(driver.now, serial, PodNumber(1), name, WHY, check=True))
-    driver.until(120 * S)
-    assert [driver.outcome(serial).found for serial in (2, 3, 4)] == [1, 0, 0]
-    assert driver.failures() == []
 
 
 def test_inactive_pods_leave_the_watch_and_the_lists() -> None:
@@ -307,12 +263,3 @@ def test_config_maps_services_and_resizes() -> None:
     driver.until(61 * S)
     assert driver.failures() == [409, 404]
     assert [driver.outcome(serial).found for serial in (13, 14, 15, 16, 17)] == [1, 0, 1, 0, 1]
-
-
-def test_a_name_is_there_once() -> None:
-    driver = Driver(plain())
-    driver.create(1, 1)
-    driver.until(S)
-    assert driver.failures() == [409]
-    assert len(worlds.pods(driver.world)) == 1
-    assert driver.lives() == {Life.SCHEDULED: 1}

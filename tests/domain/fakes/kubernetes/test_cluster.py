@@ -13,7 +13,6 @@ from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.cluster import KIND, FakeApplication, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import FakeDriverPod, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CreatePod,
@@ -115,17 +114,6 @@ def test_an_executor_that_is_removed_exits() -> None:
     assert driver.lives() == {Life.REGISTERED: 1, Life.SUCCEEDED: 1}
 
 
-def test_nobody_else_hears_a_word() -> None:
-    driver = Driver(plain(), accept=None)
-    driver.create(1)
-    driver.until(2 * S)
-    remove(driver, "1")  # its image is being pulled
-    remove(driver, "99")
-    driver.until(7 * S)
-    remove(driver, "1")  # it waits for its answer
-    assert driver.until(60 * S).lives() == {Life.REGISTERING: 1}
-
-
 def test_decommissioning_drains() -> None:
     driver = Driver(plain())
     driver.create(1, 2)
@@ -181,17 +169,6 @@ def test_after_the_grace_comes_the_kill(terminate_ms: int, code: int) -> None:
     assert (at, state.exit_code) == (60_020 + min(terminate_ms, 30_000), code)
 
 
-def test_a_pod_on_no_node_is_deleted_at_once() -> None:
-    driver = Driver(plain(groups=()))
-    driver.create(1)
-    driver.until(10 * S)
-    driver.ask(DeletePods(driver.now, 9, (PodNumber(1),), "Pending", WHY))
-    driver.until(20 * S)
-    shown = [(at, outline(pod)) for at, pod in driver.shown() if at >= 10 * S]
-    assert shown == [(10_020, ("Pending", False, True, None))] * 2
-    assert worlds.census(driver.world).waiting == 0
-
-
 def test_the_driver_stops() -> None:
     driver = Driver(plain())
     driver.create(1, 2, 3)
@@ -219,14 +196,6 @@ def test_the_sources_can_be_stopped() -> None:
     assert len(driver.shown()) == seen
     assert len(driver.lists()) == 1
     assert [driver.outcome(serial).at for serial in (7, 8, 9)] == [31 * S] * 3
-
-
-def test_without_sources_only_calls_are_heard() -> None:
-    driver = Driver(plain(), sources=SourcesConfig(watch=False, poll=False), polls=True)
-    driver.create(1)
-    driver.until(300 * S)
-    assert {type(one) for one in driver.heard} == {Outcome, RegisterExecutor}
-    assert not worlds.census(driver.world).watching
 
 
 @pytest.mark.parametrize(("timeout", "ready", "at", "failed"), [(1_000, 0, 5_000, False), (1_000, 5_500, 5_500, False),
@@ -270,10 +239,6 @@ def test_a_description_that_cannot_be_played_is_refused() -> None:
         worlds.begin(replace(KIND, watch=watch), 1, 0)
 
 
-def test_nothing_ahead_is_nothing_to_wait_for() -> None:
-    assert worlds.due(Driver(plain()).world) == NEVER
-
-
 def test_a_big_step_tells_the_same_as_small_ones() -> None:
     def ask(driver: Driver) -> Driver:
         driver.create(*range(1, 30))
@@ -308,33 +273,6 @@ def test_a_cluster_that_was_stepped_on_from_answers_no_more() -> None:
             question(old)
     with pytest.raises(Stale):
         worlds.apply(old, DeletePods(0, 50, None, None, WHY), 0)
-
-
-def test_two_futures_of_one_moment() -> None:
-    driver = Driver(KIND, seed=3)
-    driver.create(*range(1, 10))
-    driver.until(5 * S)
-    moment = driver.world
-    left, right = Driver(KIND), Driver(KIND)
-    for twin in (left, right):
-        twin.world, twin.now = moment.fork(), driver.now
-    left.ask(DeletePods(left.now, 50, None, None, WHY))
-    left.until(300 * S)
-    right.until(300 * S)
-    driver.until(300 * S)
-    assert worlds.pods(left.world) == ()
-    assert right.heard == driver.heard[len(driver.heard) - len(right.heard) :]
-    assert worlds.pods(right.world) == worlds.pods(driver.world)
-
-
-def test_the_same_seed_tells_the_same_story_and_another_another() -> None:
-    def story(seed: int) -> bytes:
-        driver = Driver(KIND, seed)
-        driver.create(*range(1, 20))
-        return driver.until(300 * S).story()
-
-    assert story(1) == story(1)
-    assert story(1) != story(2)
 
 
 def test_one_luck_does_not_change_with_anothers() -> None:

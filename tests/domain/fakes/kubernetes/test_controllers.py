@@ -58,18 +58,6 @@ def test_pods_ask_for_an_id_and_register_with_it(kind: Kind) -> None:
     assert driver.lives() == {Life.REGISTERED: 3}
 
 
-def test_a_stateful_set_has_ordinals_and_drops_the_highest() -> None:
-    driver = begin("statefulset", 4)
-    driver.until(60 * S)
-    assert names(driver) == [f"spark-set-{i}" for i in range(4)]
-    scale(driver, "statefulset", 2)
-    driver.until(120 * S)
-    assert names(driver) == ["spark-set-0", "spark-set-1"]
-    scale(driver, "statefulset", 3)
-    driver.until(180 * S)
-    assert names(driver) == ["spark-set-0", "spark-set-1", "spark-set-2"]
-
-
 def test_a_deployment_deletes_the_cheapest_first() -> None:
     driver = begin("deployment", 4)
     driver.until(60 * S)
@@ -181,12 +169,3 @@ def test_what_is_not_there_cannot_be_scaled_and_what_is_there_cannot_be_made(kin
         assert failure.status == status
         assert ".apps " in failure.message
     assert len(names(driver)) == 1
-
-
-def test_unnamed_pods_give_up_in_the_end() -> None:
-    driver = Driver(plain(), names_given=False)
-    driver.ask(CreateSet(0, 1, "deployment", "set", DEFAULT_PROFILE, 1, WHY))
-    driver.until(100 * S)
-    assert driver.lives() == {Life.NAMING: 1}
-    driver.until(135 * S)
-    assert driver.tally("exits.1") == 1

@@ -6,11 +6,11 @@ import pytest
 
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.fakes.kubernetes.description import KIND, Image, Life, NodeGroup
+from podtide.domain.fakes.kubernetes.description import Image, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.pod_commands import DeletePods, ExitReason, RemoveExecutor
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
-from tests.support.world_play import WHY, Driver, S, outline, plain, stage
+from tests.support.world_play import WHY, Driver, S, plain, stage
 
 
 def run(*stages: object, count: int = 200, until: int = 600, **settings: object) -> Driver:
@@ -54,11 +54,6 @@ def test_eviction() -> None:
     assert worlds.census(driver.world).unfinished == 0
 
 
-def test_success_of_itself() -> None:
-    driver = run(stage("done", Life.REGISTERED, Life.SUCCEEDED, 30 * S), count=2)
-    assert {p.phase for p in worlds.pods(driver.world)} == {"Succeeded"}
-
-
 def test_an_image_that_cannot_be_pulled() -> None:
     driver = run(
         stage("no-image", Life.SCHEDULED, Life.HUNG, 100, reason="ImagePullBackOff"),
@@ -72,11 +67,6 @@ def test_an_image_that_cannot_be_pulled() -> None:
     driver.ask(DeletePods(driver.now, 900, None, "Pending", WHY))
     driver.until(700 * S)
     assert worlds.pods(driver.world) == ()
-
-
-def test_a_pod_that_the_scheduler_forgets() -> None:
-    driver = run(stage("forgotten", Life.CREATED, Life.HUNG), without=("schedule",), count=2)
-    assert {outline(p) for p in worlds.pods(driver.world)} == {("Pending", False, False, None)}
 
 
 def test_a_process_that_never_registers_and_ignores_its_end() -> None:
@@ -100,14 +90,6 @@ def test_a_lost_connection() -> None:
     # Spark's executor gives up when it loses the driver.
     at, pod = driver.shown()[-1]
     assert (at - lost.at, pod.phase) == (1_000 + 8, "Failed")
-
-
-def test_stuck_while_terminating() -> None:
-    driver = run(stage("stick", Life.TERMINATING, Life.STUCK, 100), without=("terminate",), count=2, until=60)
-    driver.ask(DeletePods(driver.now, 900, None, None, WHY))
-    driver.until(24 * 3_600 * S)
-    assert driver.lives() == {Life.STUCK: 2}
-    assert {outline(p) for p in worlds.pods(driver.world)} == {("Running", True, True, "running")}
 
 
 def test_stages_for_some_pods_only() -> None:
@@ -158,7 +140,3 @@ def test_calm_ends_all_of_it() -> None:
     driver.until(900 * S)
     assert set(driver.lives()) <= {Life.REGISTERED, Life.FAILED}
     assert driver.tally("pods.gone") == 39
-
-
-def test_nothing_of_this_is_there_by_default() -> None:
-    assert not [s.name for s in KIND.executors.stages if s.fault]

@@ -11,7 +11,6 @@ from podtide.domain.base.randomness import Constant, LogNormal, Quantiles, Unifo
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.fakes import fitting
 from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted
-from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.cluster import KIND
 from podtide.domain.fakes.kubernetes.description import (
@@ -165,22 +164,6 @@ def test_a_quota_is_no_fault() -> None:
     assert found.description.api.quota_pods == 7
     assert found.description.api.faults == ()
     assert evidence(found, "api.quota").observations == 13
-
-
-def test_room_matters_where_pods_waited_for_it() -> None:
-    tight = plain(groups=(NodeGroup("worker", 3, pods=4),))
-    driver = played(tight, count=15, until=100, polls=True)
-    found = fitted(driver)
-    assert found.description.groups == (NodeGroup("seen", 3, 4_000, 4 * 1_408, 4),)
-    again = played(found.description, count=15, until=100)
-    assert worlds.census(again.world).waiting == worlds.census(driver.world).waiting == 3
-
-
-def test_faults_of_the_watch_are_seen() -> None:
-    watch = Watch(delay=Constant(10), duplicates=0.2, late=Constant(50))
-    found = fitted(played(plain(watch=watch, groups=(NodeGroup("worker", 30),)), count=400))
-    assert found.description.watch.duplicates == pytest.approx(0.2, rel=0.4)
-    assert found.description.watch.reordered < 0.05
 
 
 def test_without_a_watch_lists_must_do() -> None:

@@ -66,16 +66,6 @@ def test_an_unschedulable_pod_is_shown_once_more_and_waits_its_turn() -> None:
     assert {p.name for p in worlds.pods(driver.world) if p.node} == {"exec-exec-2", "exec-exec-3"}
 
 
-def test_a_large_pod_does_not_block_small_ones() -> None:
-    large = (1, PodShape(8_000, 1_024))
-    driver = Driver(plain(groups=(small(1),), profiles=(large,)))
-    driver.create(1, 2, profile=1)
-    driver.create(3, 4, 5)
-    driver.until(60 * S)
-    assert {p.name for p in worlds.pods(driver.world) if p.node} == {"exec-exec-3", "exec-exec-4"}
-    assert worlds.census(driver.world).waiting == 3
-
-
 def test_the_autoscaler_orders_what_is_missing_and_no_more() -> None:
     driver = Driver(plain(groups=(small(1, maximum=4),)))
     driver.create(*range(1, 8))
@@ -86,19 +76,6 @@ def test_the_autoscaler_orders_what_is_missing_and_no_more() -> None:
     census = worlds.census(driver.world)
     assert (census.nodes, census.nodes_coming, census.waiting) == (4, 0, 2)
     assert driver.lives() == {Life.REGISTERED: 8, Life.CREATED: 2}
-
-
-def test_the_autoscaler_takes_the_first_group_that_fits() -> None:
-    groups = (
-        small(0, name="tiny", cpu_millis=500, maximum=9),
-        small(0, maximum=1),
-        small(0, name="big", cpu_millis=8_000, maximum=9),
-    )
-    driver = Driver(plain(groups=groups))
-    driver.create(*range(1, 8))
-    driver.until(300 * S)
-    assert sorted(set(map(str, nodes_of(driver)))) == ["big-2", "small-1"]
-    assert driver.lives() == {Life.REGISTERED: 7}
 
 
 def test_empty_nodes_are_given_back_down_to_the_count() -> None:
@@ -197,12 +174,3 @@ def test_interruptions_come_at_their_rate_and_in_their_time() -> None:
     driver.until(4 * 3_600 * S)
     assert 30 < driver.tally("nodes.taken back") < 75  # 49 expected in half an hour
     assert worlds.census(driver.world).nodes == 100
-
-
-def test_no_interruption_once_it_is_calm() -> None:
-    group = small(50, interruptions_per_hour=10.0, notice_ms=S)
-    driver = Driver(plain(groups=(group,), calm_ms=600 * S))
-    driver.until(600 * S)
-    before = driver.tally("nodes.taken back")
-    driver.until(4 * 3_600 * S)
-    assert 0 < before == driver.tally("nodes.taken back")

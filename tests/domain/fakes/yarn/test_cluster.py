@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId
 from podtide.domain.fakes.windows import Window
 from podtide.domain.fakes.yarn import cluster as worlds
@@ -40,15 +39,6 @@ def test_a_life() -> None:
     assert app.stages() == {ContainerStage.REGISTERED: 1}
     answer = app.all(ResourcesAnswered)[-1]
     assert (answer.nodes, answer.available) == (1, Resource(65_536 - 2_048, 15))
-
-
-def test_nothing_is_heard_before_a_master_registered() -> None:
-    app = App(plain(registers=Constant(5 * S)), beats=None)
-    app.ask(CallResourceManager(0, 1, WHY))
-    app.until(4 * S)
-    assert app.heard == []
-    assert not worlds.census(app.world).master
-    assert app.until(6 * S).all(MasterRegistered) == [MasterRegistered(5 * S)]
 
 
 @pytest.mark.parametrize(
@@ -94,16 +84,6 @@ def test_room_on_nodes_is_never_exceeded() -> None:
     memory_alone = App(plain(Nodes("worker", 2, 8_192, 1), dominant=False))
     memory_alone.request(10)
     assert memory_alone.until(30 * S).stages() == {ContainerStage.REGISTERED: 8}
-
-
-def test_what_waits_for_room_gets_it_when_it_is_there() -> None:
-    app = App(plain(Nodes("worker", 1, 2_048, 8)))
-    app.request(2)
-    app.until(10 * S)
-    app.release(app.given()[0].id)
-    app.until(20 * S)
-    assert [c.host for c in app.given()] == ["worker-1", "worker-1"]
-    assert app.registered() == ["1", "2"]
 
 
 def test_other_resources_count() -> None:
@@ -157,21 +137,7 @@ def test_strict_delays() -> None:
     assert {h.split("-")[0] for h in hosts} == {"n3"}
 
 
-def test_hosts_that_do_not_exist_are_waited_for_a_while() -> None:
-    app = App(plain(*TWO_RACKS))
-    app.request(0, layout=layout(("elsewhere", "/nowhere", 2)))
-    assert len(app.until(10 * S).given()) >= 2
-
-
 # priorities and the queue
-
-
-def test_the_lower_priority_number_first() -> None:
-    app = App(plain(Nodes("worker", 1, 4_096, 8)))
-    app.request(2, profile=3)
-    app.request(1, profile=1)
-    app.until(10 * S)
-    assert [c.profile for c in app.given()] == [1, 3]
 
 
 def test_who_has_no_room_in_the_queue_blocks_those_behind() -> None:
@@ -242,16 +208,6 @@ def test_excluded_hosts_get_nothing() -> None:
     assert {c.host for c in app.given()} == {"worker-1", "worker-2"}
 
 
-def test_where_all_are_excluded_nothing_happens() -> None:
-    app = App(plain(Nodes("worker", 2)))
-    app.exclude("worker-1", "worker-2")
-    app.request(3)
-    app.until(20 * S)
-    assert app.given() == []
-    app.beats = None
-    assert worlds.due(app.until(21 * S).world) == NEVER
-
-
 # the end of containers
 
 
@@ -290,13 +246,6 @@ def test_a_refused_executor_goes() -> None:
     assert [c.status for c in app.completed()] == [1]
     assert "Exit code: 1" in app.completed()[0].diagnostics
     assert len(app.gone()) == 1
-
-
-def test_an_executor_that_is_not_answered_gives_up() -> None:
-    app = App(plain(), accepts=None)
-    app.request(1)
-    assert app.until(100 * S).completed() == []
-    assert [c.status for c in app.until(130 * S).completed()] == [1]
 
 
 def test_the_drivers_words() -> None:
@@ -350,16 +299,6 @@ def test_time_does_not_go_back() -> None:
         worlds.advance(world, 999)
     with pytest.raises(ValueError, match="at 1000 already"):
         worlds.apply(world, CallResourceManager(999, 1, WHY), 999)
-
-
-def test_the_same_seed_gives_the_same_story() -> None:
-    def story(seed: int) -> bytes:
-        app = App(YARN, seed).until(2 * S)
-        app.request(30)
-        return app.until(60 * S).story()
-
-    assert story(3) == story(3)
-    assert story(3) != story(4)
 
 
 def test_steps_may_be_of_any_length() -> None:

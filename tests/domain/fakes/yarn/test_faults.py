@@ -14,15 +14,12 @@ from podtide.domain.fakes.windows import ALWAYS_OPEN, Window
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.capacity_scheduler import UNKNOWN_PRIORITY, next_change
 from podtide.domain.fakes.yarn.description import (
-    YARN,
     CallFault,
     ContainerPhase,
     Death,
     LaunchFault,
     Mistakes,
     Nodes,
-    Queue,
-    Tenant,
     YarnNodeEvent,
     YarnNodeHappening,
 )
@@ -45,18 +42,6 @@ def run(count: int = 200, until: int = 600, rows: Sequence[Nodes] = (MANY,), **s
 
 def statuses(app: App) -> Counter[int]:
     return Counter(c.status for c in app.completed() if c.diagnostics != "Container released by application")
-
-
-def test_nothing_goes_wrong_by_itself() -> None:
-    app = App(YARN).until(2 * S)
-    app.request(60)
-    app.until(4 * 3_600 * S)
-    tally = worlds.tally(app.world)
-    surplus = tally.get("containers.released", 0)
-    assert {name for name in tally if name.startswith(("mistakes", "nodes", "exits", "launches", "calls.re"))} == set()
-    assert tally["containers.allocated"] == 60 + surplus
-    assert app.stages() == {ContainerStage.REGISTERED: 60}
-    assert statuses(app) == {}
 
 
 # containers
@@ -113,11 +98,6 @@ def test_deaths_only_where_and_when_they_are_meant_to_be() -> None:
     app.request(2)
     app.until(90 * S)
     assert statuses(app)[1] == len(bad)
-
-
-def test_diagnostics_of_ones_own() -> None:
-    app = run(1, 30, deaths=(Death(share=1.0, statuses=((-108, 1.0),), diagnostics="because"),))
-    assert [(c.status, c.diagnostics) for c in app.completed()] == [(-108, "because")]
 
 
 def test_launches_that_fail() -> None:
@@ -338,13 +318,6 @@ def test_mistakes() -> None:
     assert not [name for name in worlds.tally(none.world) if name.startswith("mistakes")]
 
 
-def test_completions_told_again() -> None:
-    app = run(mistakes=Mistakes(repeated=0.3), deaths=(Death(share=1.0),))
-    told = Counter(c.container for c in app.completed())
-    assert app.tally("mistakes.told again") == sum(told.values()) - len(told) > 20
-    assert app.tally("completed.1") == 200
-
-
 # the application master
 
 
@@ -416,14 +389,3 @@ def test_after_calm_nothing_goes_wrong() -> None:
 )
 def test_when_a_time_opens_or_closes_next(window: Window, t: int, at: int | None) -> None:
     assert next_change(window, t) == at
-
-
-def test_a_queue_without_preemption_waits() -> None:
-    app = App(plain(queue=Queue(tenants=(Tenant(30_720, during=Window(30 * S)),))))
-    app.request(10)
-    app.until(10 * M)
-    assert sum(app.stages().values()) == 10
-    app.release(*(c.id for c in app.given()[:9]))
-    app.request(3)
-    app.until(11 * M)
-    assert sum(app.stages().values()) == 1

@@ -25,15 +25,7 @@ from podtide.domain.protocol.pod_commands import (
     ListClaims,
     NotifySubscribers,
 )
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    Claim,
-    KnownExecutors,
-    Outcome,
-    Starting,
-    Stopping,
-    TargetsSet,
-)
+from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Stopping, TargetsSet
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Phase
 from tests.support.pods_play import FORBIDDEN, IDLE, NOT_FOUND, SECOND, TIMEOUT, Api, PodsPlay, manifest
@@ -281,16 +273,6 @@ def test_requests_of_registered_executors_are_kept() -> None:
     assert play.held()[-1][:2] == (Phase.ENDED, Bound.SCHEDULER_KNOWN)
 
 
-def test_running_executors_above_the_target_are_nobodys_excess() -> None:
-    play = PodsPlay()
-    play.want(2)
-    play.running(1, 2)
-    play.deliver()
-    play.want(0, after=IDLE + 1)
-    play.deliver()
-    assert (play.deletes, play.holding()) == ([], {})
-
-
 # Start and stop, targets, recovery mode.
 
 
@@ -327,13 +309,6 @@ def test_the_last_of_two_targets_for_a_profile_counts() -> None:
     assert play.asked == [1, 2]
 
 
-def test_with_one_profile_labels_say_nothing() -> None:
-    play = PodsPlay()
-    play.show(manifest(50, profile=7), manifest(51, profile="?"), manifest(52, profile=None))
-    play.want(3)
-    assert play.deliver() == []
-
-
 @pytest.mark.parametrize(("conf", "needed", "single"), [(None, True, True), (None, False, False), (False, True, False),
                                                         (True, False, True)])  # fmt: skip
 def test_recovery_mode(conf: bool | None, *, needed: bool, single: bool) -> None:
@@ -342,15 +317,6 @@ def test_recovery_mode(conf: bool | None, *, needed: bool, single: bool) -> None
         play.recover()
     play.want(1)
     assert play.last(CreatePod).single_task is single
-
-
-def test_recovery_mode_concerns_pods_built_afterwards() -> None:
-    play = PodsPlay(AllocationConfig(batch_size=1))
-    play.want(2)
-    play.recover()
-    play.running(1)
-    play.deliver()
-    assert [command.single_task for command in play.said(CreatePod)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -388,17 +354,6 @@ def test_the_timeout_runs_from_the_answer() -> None:
     assert play.deletes == []
     play.deliver(after=1)
     assert play.deletes == [[1]]
-
-
-def test_a_pod_that_timed_out_is_not_held_for_deleted() -> None:
-    play = PodsPlay()
-    play.want(1)
-    play.deliver(after=TIMEOUT + 1)
-    assert play.deleted(1) == [False]
-    play.running(1)
-    play.deliver()
-    assert play.created == [2]
-    assert play.state.fleet.pods == 1  # it counts when it shows at last
 
 
 @pytest.mark.parametrize("created_at", [None, "yesterday"])
@@ -531,33 +486,6 @@ def test_what_comes_during_a_round_waits_for_its_end() -> None:
     assert not play.state.later
     assert (play.state.fleet.pods, play.created) == (3, [])
     assert 7 in play.state.fleet.known_numbers()
-
-
-def test_targets_are_heard_during_a_round_and_count_in_the_next() -> None:
-    play = silent(batch_size=2)
-    play.want(2)
-    play.want(5)
-    assert play.notified == 2  # nothing was outstanding when the round began: Spark's books say so until it ends
-    for creation in play.said(CreatePod):
-        play.answer(creation)
-    assert play.asked == [1, 2]
-    play.running(1, 2)
-    play.deliver()
-    assert play.asked == [1, 2, 3, 4]
-
-
-def test_two_rounds_that_wait_run_one_after_the_other() -> None:
-    play = silent()
-    play.want(1)
-    play.running(1)
-    play.deliver()
-    play.lose(1)
-    play.deliver()
-    play.answer(play.last(CreatePod))  # the first round ends, the second begins and ends, the third asks again
-    assert play.asked == [1, 2]
-    assert allocation.busy(play.state)
-    play.answer(play.last(CreatePod))
-    assert play.created == [2]
 
 
 def test_any_number_of_deliveries_may_wait() -> None:
@@ -703,22 +631,6 @@ def test_a_listing_that_fails_otherwise_ends_the_round() -> None:
     assert (play.threw(), play.asked) == ([("java.lang.Error: boom", False)], [])
 
 
-def test_pods_that_take_claims_over_wait_for_nothing() -> None:
-    play = silent(DRIVEN, claims=(VOLUME,))
-    play.answer(play.last(GetDriverPod))
-    play.want(3)
-    play.answer(play.last(ListClaims), claims=[old("a"), old("b")])
-    assert play.asked == [1, 2, 3]  # the third brings its own and is waited for
-    first, second, third = play.said(CreatePod)
-    play.answer(third)
-    play.answer(play.last(CreateClaim))
-    assert play.created == [3]
-    play.answer(second)
-    play.answer(first)
-    assert sorted(play.created) == [1, 2, 3]
-    assert not allocation.busy(play.state)
-
-
 # Rounds that end in an exception.
 
 
@@ -737,30 +649,6 @@ def test_a_profile_label_that_is_no_number_ends_the_driver(label: str | None, wh
     play.show(manifest(7, profile=label))
     play.deliver()
     assert play.threw() == [(what, True)]
-
-
-@pytest.mark.parametrize("label", ["+1", "1", "01", "0" * 5_000 + "1"])
-def test_a_profile_label_that_is_a_number(label: str) -> None:
-    play = PodsPlay(prompt=False)
-    play.want(0, 1)
-    play.show(manifest(7, profile=label))
-    play.deliver()
-    assert (play.asked, play.threw()) == ([], [])
-
-
-def test_a_deleted_pod_is_not_asked_for_its_profile() -> None:
-    play = PodsPlay()
-    play.want(1)
-    play.show(manifest(1, "Pending", profile="bad"))
-    play.deliver()
-    play.want(0, after=IDLE + 1)
-    play.deliver()
-    assert play.deleted(1) == [True]
-    play.want(0, 1)
-    assert (play.threw(), play.asked) == ([], [1, 2])
-    play.show(manifest(8, profile="worse"))
-    play.deliver()
-    assert play.threw() == [(f'{NUMBER_FORMAT}: For input string: "worse"', True)]
 
 
 def test_a_round_that_throws_after_its_timeouts_keeps_them() -> None:
@@ -957,18 +845,3 @@ def test_due_reads_the_config_that_it_is_given() -> None:
     assert allocation.due(play.state, play.config) == 5 * IDLE + 1
     play.deliver(after=4 * IDLE)
     assert play.deletes == [[1], [2]]
-
-
-def test_a_batch_of_inputs_is_taken_in_order() -> None:
-    config = AllocationConfig()
-    items = (
-        Starting(0),
-        TargetsSet(0, ((ProfileId(0), 2),)),
-        Deliver(0, "allocator", ()),
-        Outcome(0, 1),
-        Outcome(0, 2),
-    )
-    step = allocation.allocate(allocation.begin(config), items, config, 7)
-    assert [type(command) for command in step.commands] == [Subscribed, NotifySubscribers, CreatePod, CreatePod]
-    assert [made.at for _, made in step.state.fleet.created()] == [7, 7]
-    assert not allocation.busy(step.state)

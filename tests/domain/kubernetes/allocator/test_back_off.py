@@ -46,18 +46,6 @@ def test_each_probe_doubles_the_wait_up_to_the_longest() -> None:
     assert waits == [200, 350, 350, 350]
 
 
-def test_it_holds_until_the_next_probe() -> None:
-    slowdown = after(0, 0, 0)
-    assert [slowdown.holds(at) for at in (0, 99, 100, 101)] == [True, True, False, False]
-    assert not QUIET.holds(0)
-
-
-def test_it_is_over_when_an_executor_registers() -> None:
-    assert after(0, 0, 0).over() is QUIET
-    assert after(0).over() is QUIET
-    assert QUIET.over() is QUIET
-
-
 def test_its_numbers() -> None:
     assert after(0, 0, 0).facts() == {"failures": 3, "until_ms": 100, "delay_ms": 100}
 

@@ -18,7 +18,7 @@ from podtide.domain.kubernetes.allocator.executor_index import (
     hash_order,
     profile_of,
 )
-from podtide.domain.kubernetes.allocator.executor_index_step import IndexDraft, has_specless, squash
+from podtide.domain.kubernetes.allocator.executor_index_step import IndexDraft, has_specless
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodRules, Snapshot
 from tests.support.pods_play import manifest
 
@@ -130,31 +130,6 @@ def test_the_profile_of_a_label(label: str | None, profile: int | None) -> None:
     assert profile_of(pod(1, profile=label)) == profile
 
 
-def test_joined_pods_come_in_the_order_in_which_that_was_noticed() -> None:
-    fleet = stepped(empty_index(), *map(creation, range(1, 6)))
-    for known in ([4], [2, 5], [1]):
-        fleet = stepped(fleet, knowing(known), joining)
-    assert [n for n, _ in fleet.joined()] == [4, 2, 5, 1]
-    later = stepped(fleet, forgetting(2))
-    assert [n for n, _ in fleet.joined()] == [4, 2, 5, 1]  # rebuilt
-    assert [n for n, _ in later.joined()] == [4, 5, 1]
-
-
-def test_a_pod_in_any_snapshot_is_acknowledged_and_counts_by_the_last() -> None:
-    fleet = stepped(empty_index(), creation(1))
-    draft = IndexDraft(fleet)
-    batch = draft.deliver([changed(pod(1, claims=["a"])), changed(gone=[1])])
-    assert batch.vanished == {"a"}
-    fleet = draft.done()
-    assert (fleet.created(), fleet.pods) == ((), 0)
-
-
-def test_a_pod_that_was_there_before_its_creation_is_acknowledged_by_any_snapshot() -> None:
-    fleet = stepped(delivered(pod(1)), creation(1))
-    assert stepped(fleet, delivery(changed())).created() == ()
-    assert stepped(fleet, delivery(changed(pod(2)), changed(gone=[1]))).created() == ()
-
-
 def test_ripe_pods_follow_the_time_back_and_forth() -> None:
     fleet = delivered(
         *(pod(n, "Pending", created_at=n * 1_000) for n in range(1, 6)), pod(6, "Pending", created_at="?")
@@ -195,13 +170,6 @@ def test_deliveries_with_a_pod_that_has_no_spec() -> None:
     assert has_specless([changed(whole), changed(bare)])
     assert not has_specless([changed(bare), changed(whole)])  # as it is shown last
     assert has_specless([changed(bare), changed(gone=[1])])
-
-
-def test_squashed_snapshots_say_what_they_say_together() -> None:
-    first, second = changed(pod(1), pod(2), gone=[3]), changed(pod(3), pod(2, "Failed"), gone=[1])
-    together = squash([first, second])
-    assert {p.number: p.state for p in together.changed} == {p.number: p.state for p in (pod(2, "Failed"), pod(3))}
-    assert together.gone == (1,)
 
 
 # An older fleet answers as before.

@@ -15,28 +15,12 @@ def reconciled(last: int = 0, *forgotten: int) -> Reconciled:
     return Reconciled(0, PodNumber(last), tuple(map(PodNumber, forgotten)))
 
 
-def test_the_next_executor_comes_after_those_that_were_given_out_before() -> None:
-    play = PodsPlay(AllocationConfig())
-    play.feed(reconciled(40))
-    play.want(2)
-    play.deliver(1_000)
-    assert play.asked == [41, 42]
-
-
 def test_the_mark_never_goes_back() -> None:
     play = PodsPlay(AllocationConfig())
     play.feed(reconciled(40), reconciled(7))
     play.want(1)
     play.deliver(1_000)
     assert play.asked == [41]
-
-
-def test_a_shadow_takes_the_ids_of_what_it_watches() -> None:
-    play = PodsPlay(AllocationConfig())
-    play.feed(reconciled(40), Reconciled(0, PodNumber(7), exact=True))
-    play.want(1)
-    play.deliver(1_000)
-    assert play.asked == [8]
 
 
 def test_a_pod_that_will_never_come_is_asked_for_again() -> None:

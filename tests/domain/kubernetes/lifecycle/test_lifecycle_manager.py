@@ -17,7 +17,7 @@ from podtide.domain.kubernetes.lifecycle.lifecycle_manager import Delivery
 from podtide.domain.kubernetes.lifecycle.tables import map_order
 from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import MarkInactive, RemoveExecutor, StopApplication
-from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
+from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, Outcome
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, Pod, PodManifest, PodNumber, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause
 from tests.support.lifecycle_play import FORBIDDEN, Play, ended, pod
@@ -50,31 +50,6 @@ def test_only_failed_pods_count(manifest: PodManifest, counts: int) -> None:
     play = Play(CONFIG)
     play.updates(0, manifest)
     assert play.count == counts
-
-
-def test_an_id_counts_once_whatever_becomes_of_it() -> None:
-    play = Play(CONFIG)
-    for at, phase in enumerate(("Failed", "Running", "Failed", "Succeeded", "Failed")):
-        play.updates(at, pod(600, phase))
-    play.round(9, play.listed(9))
-    play.updates(10, pod(600, "Failed"))
-    assert (play.count, play.state.failed()) == (1, (600,))
-
-
-def test_one_that_was_removed_as_succeeded_still_counts() -> None:
-    play = Play(CONFIG)
-    play.updates(0, pod(1, "Succeeded"))
-    play.updates(1, pod(1, "Failed"))
-    assert (play.count, play.removed) == (1, [])
-
-
-def test_ids_beyond_all_bounds_are_remembered() -> None:
-    play = Play(CONFIG)
-    ids = (-(2**63), -1, 0, 511, 512, 2**31, 2**63 - 1)
-    play.updates(0, *(pod(number, "Failed") for number in ids))
-    assert play.state.failed() == ids
-    play.updates(1, *(pod(number, "Failed", code=1) for number in ids))
-    assert play.count == len(ids)
 
 
 def test_the_limit_is_strict_and_said_in_every_round() -> None:
@@ -132,30 +107,6 @@ def test_deleted_then_failed_in_a_batch_is_left_to_the_next_round() -> None:
     assert (play.removed, play.deleted) == ([], [2])
 
 
-def test_deleted_long_ago_then_failed_in_a_batch_too() -> None:
-    """The deleted pod is not looked at again, but Spark's round has met it before the change."""
-    play = Play(CONFIG)
-    play.updates(0, pod(2, "Failed", deleted=True))
-    play.round(1, play.updated(), play.updated(pod(2, "Failed")))
-    assert play.deleted == []
-    play.updates(2, pod(2, "Failed", deleted=True))
-    play.round(3, play.updated(pod(2, "Failed")))
-    assert play.deleted == [2]
-
-
-def test_a_pod_that_is_being_deleted_is_not_deleted_again() -> None:
-    play = Play(CONFIG)
-    play.updates(0, pod(1, "Running", code=1, deleted=True))
-    assert (play.removed, play.deleted) == ([1], [])
-
-
-def test_whether_a_succeeded_executor_was_active_is_asked_of_no_other() -> None:
-    play = Play(CONFIG)
-    play.know((1, 0), (2, 0), (3, 0), active=(1, 3))
-    play.updates(0, pod(1, "Succeeded"), pod(2, "Succeeded"), pod(3, "Failed"), pod(4, "Failed", deleted=True))
-    assert [c.active for c in play.commands if isinstance(c, RemoveExecutor)] == [True, False, None, None]
-
-
 def test_every_removal_says_why_with_numbers() -> None:
     play = Play(replace(CONFIG, missing_delta_ms=10))
     play.know((9, 1))
@@ -168,22 +119,6 @@ def test_every_removal_says_why_with_numbers() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- lost
-
-
-def test_lost_executors_are_found_once_per_list_until_the_backend_forgets_them() -> None:
-    play = Play(CONFIG)
-    play.know((1, 0), (2, 0))
-    play.round(40_000, play.listed(40_000, pod(2)))
-    assert play.removed == [1]
-    play.round(41_000, play.updated(pod(3)))  # no new list
-    assert play.removed == []
-    play.round(42_000, play.listed(40_000, pod(2)))  # the same time
-    assert play.removed == []
-    play.round(43_000, play.listed(39_000, pod(2)))  # an older list is a different one
-    assert (play.removed, play.state.polled_at) == ([1], 39_000)
-    play.take(43_500, KnownExecutors(43_500, (), (PodNumber(1),)))
-    play.round(44_000, play.listed(44_000))
-    assert play.removed == [2]
 
 
 def test_who_was_removed_in_the_round_is_not_lost_as_well() -> None:
@@ -200,16 +135,6 @@ def test_who_was_removed_in_the_round_is_not_lost_as_well() -> None:
     assert play.removed == [1]
     play.round(200_001, play.listed(200_001))
     assert play.removed == [1]  # now as lost
-
-
-def test_one_whose_removal_is_remembered_is_not_lost() -> None:
-    play = Play(CONFIG)
-    play.know((1, 0))
-    play.updates(100_000, pod(1, "Failed"))
-    play.round(101_000, play.listed(101_000))
-    assert play.removed == []
-    play.round(280_000, play.listed(280_000))
-    assert play.removed == [1]
 
 
 # ------------------------------------------------------------------------------------------------------ throws
@@ -236,12 +161,6 @@ def test_what_comes_after_a_throw_is_looked_at_in_the_next_round() -> None:
     play.round(1, play.updated())
     assert (play.removed, play.count, play.state.polled_at) == ([2, 3, 8], 2, 7)
     assert play.deleted == [1, 2]
-
-
-def test_up_to_four_pods_are_met_as_they_came_when_a_round_throws() -> None:
-    play = Play(CONFIG)
-    play.updates(0, pod(3, "Failed"), pod(1, "Failed", containers=BROKEN), pod(2, "Failed"))
-    assert play.removed == [3]
 
 
 def test_more_pods_are_met_in_the_order_of_their_hashes_when_a_round_throws() -> None:
@@ -313,30 +232,6 @@ def test_who_leaves_the_inactivated(then: list[PodManifest], kept: bool, answere
         play.round(1, second)
     assert not lifecycle.busy(play.state)
     assert play.state.inactivated() == ((1,) if kept else ())
-
-
-@pytest.mark.parametrize("answered_late", [False, True], ids=["answered", "answered at the round's end"])
-def test_who_is_not_in_the_last_snapshot_is_no_longer_inactivated(answered_late: bool) -> None:
-    play = Play(KEEPING, hold_patches=answered_late)
-    (patch,) = (
-        c for c in play.round(0, play.updated(pod(1, "Failed")), play.listed(5, pod(2))) if isinstance(c, MarkInactive)
-    )
-    if answered_late:
-        play.answer(patch)
-    assert play.state.inactivated() == ()
-    play.hold_patches = False
-    play.updates(6, pod(1, "Failed"))
-    assert (play.patched, play.state.inactivated()) == ([1], (1,))
-
-
-def test_an_empty_batch_forgets_no_one() -> None:
-    play = Play(KEEPING)
-    play.updates(0, pod(1, "Failed"))
-    gone = play.listed(5)
-    play.round(1)
-    assert play.state.inactivated() == (1,)
-    play.round(2, gone)
-    assert play.state.inactivated() == ()
 
 
 def test_gone_in_a_round_that_threw_is_forgotten_by_the_next() -> None:
