@@ -18,10 +18,10 @@ from podtide.domain.conf import kubernetes_sections as sections
 from podtide.domain.conf.backend_config import app_id_of
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import ENABLED, scaling_config
-from podtide.domain.conf.settings import ConfNotice, ConstructFailure, first_raised
+from podtide.domain.conf.settings import ConfNotice, first_raised
 from podtide.domain.conf.spark_conf import SparkConf, from_mapping
 from podtide.domain.conf.yarn_sections import negotiation_config
-from podtide.domain.jvm.exceptions import SPARK_EXCEPTION
+from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES
 from podtide.domain.protocol.cluster_config import AllocationConfig, KubernetesConfig, NegotiationConfig
 from podtide.domain.protocol.config import ScalingConfig
@@ -30,7 +30,7 @@ from podtide.domain.protocol.pods import PodRules
 _Json: TypeAlias = Mapping[str, object]
 
 
-def scaling_scenario(conf: _Json, *, reliable_shuffle_storage: bool = False) -> ScalingConfig | ConstructFailure:
+def scaling_scenario(conf: _Json, *, reliable_shuffle_storage: bool = False) -> ScalingConfig | SparkFault:
     """The config of a conformance scenario: Spark 4.3.0 on Kubernetes with dynamic allocation, unless it says other.
 
     Values are of JSON and become text as the judge's JSON library writes them.
@@ -41,7 +41,7 @@ def scaling_scenario(conf: _Json, *, reliable_shuffle_storage: bool = False) -> 
     return result.unwrap().config if is_successful(result) else result.failure().construct
 
 
-def kubernetes_scenario(kind: str, conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
+def kubernetes_scenario(kind: str, conf: _Json, options: _Json) -> KubernetesConfig | SparkFault:
     """The config of a scenario of this kind, or the exception in which its driver's constructor ends.
 
     ``kind``: pods, lifecycle, store, poll, scale or backend. ``conf`` and ``options``: the header's; ``options["appId"]``
@@ -53,7 +53,7 @@ def kubernetes_scenario(kind: str, conf: _Json, options: _Json) -> KubernetesCon
     return build(conf, options)
 
 
-def _pods(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
+def _pods(conf: _Json, options: _Json) -> KubernetesConfig | SparkFault:
     """PodsOracle never sets ExecutorPodsSnapshot's two settings: a failed side-car does not fail the executor."""
     given = _conf({**_APPLICATION, **_app(options), ENABLED: "true"}, conf)
     reads = Reads(given)
@@ -67,13 +67,13 @@ def _pods(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
     return KubernetesConfig(pods=PodRules(check_all_containers=False), allocation=allocation)
 
 
-def _lifecycle(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
+def _lifecycle(conf: _Json, options: _Json) -> KubernetesConfig | SparkFault:
     reads = Reads(_conf({**_ADDRESS, **_app(options)}, conf))
     config = KubernetesConfig(pods=sections.pod_rules(reads), lifecycle=sections.lifecycle_config(reads, remarks=False))
     return first_raised(reads) if reads.errors else config
 
 
-def _store(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:  # noqa: ARG001 - all builders take the same two
+def _store(conf: _Json, options: _Json) -> KubernetesConfig | SparkFault:  # noqa: ARG001 - all builders take the same two
     reads = Reads(_conf({}, conf))
     config = KubernetesConfig(pods=sections.pod_rules(reads), sources=sections.sources_config(reads))
     return first_raised(reads) if reads.errors else config
@@ -89,7 +89,7 @@ def scale_conf(conf: _Json, options: _Json) -> SparkConf:
     return _conf(given, conf)
 
 
-def _scale(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
+def _scale(conf: _Json, options: _Json) -> KubernetesConfig | SparkFault:
     reads = Reads(scale_conf(conf, options))
     # Anything but "deployment" is driven as a StatefulSet.
     kind = options.get("allocator")
@@ -104,7 +104,7 @@ def _scale(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
     return KubernetesConfig(allocation=allocation, replicas=replicas)
 
 
-def _backend(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure:
+def _backend(conf: _Json, options: _Json) -> KubernetesConfig | SparkFault:
     """The backend is made without its constructor: nothing is read before it is needed, nothing is checked."""
     reads = Reads(_conf({**_ADDRESS, **_app(options)}, conf))
     direct = options.get("allocator") == sections.DIRECT
@@ -116,7 +116,7 @@ def _backend(conf: _Json, options: _Json) -> KubernetesConfig | ConstructFailure
     return KubernetesConfig(pods=sections.pod_rules(late), allocation=allocation, backend=backend)
 
 
-_SCENARIOS: Final[Mapping[str, Callable[[_Json, _Json], KubernetesConfig | ConstructFailure]]] = {
+_SCENARIOS: Final[Mapping[str, Callable[[_Json, _Json], KubernetesConfig | SparkFault]]] = {
     "pods": _pods,
     "lifecycle": _lifecycle,
     "store": _store,
@@ -142,12 +142,12 @@ def _conf(first: Mapping[str, str], conf: _Json) -> SparkConf:
     return from_mapping({**first, **{name: java_text(value) for name, value in conf.items()}}, "scenario")
 
 
-def _no_driver_pod(name: str, namespace: str) -> ConstructFailure:
+def _no_driver_pod(name: str, namespace: str) -> SparkFault:
     message = (
         f"No pod was found named {name} in the cluster in the namespace {namespace} (this was supposed to be the driver "
         "pod.)."
     )
-    return ConstructFailure(SPARK_EXCEPTION, message)
+    return SparkFault(SPARK_EXCEPTION, message)
 
 
 class YarnScenario(NamedTuple):
@@ -157,9 +157,7 @@ class YarnScenario(NamedTuple):
     notices: tuple[ConfNotice, ...]
 
 
-def yarn_scenario(
-    conf: _Json, racks: Mapping[str, str], *, awaited: bool, remarks: bool
-) -> YarnScenario | ConstructFailure:
+def yarn_scenario(conf: _Json, racks: Mapping[str, str], *, awaited: bool, remarks: bool) -> YarnScenario | SparkFault:
     """The config of a scenario, or the exception in which the allocator's constructor ends.
 
     ``awaited``: a launch ends before anything else happens. The judge's YARN knows no custom resources.

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from podtide.adapters.conformance.manifests import manifest
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.settings import ConstructFailure
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_LABEL, EXECUTOR_ROLE, ROLE_LABEL, PodManifest
 from podtide.domain.protocol.reasons import Threw
@@ -92,9 +92,9 @@ class ScriptedApi:
         ]
 
 
-def constructed(config: T | ConstructFailure) -> T:
+def constructed(config: T | SparkFault) -> T:
     """The config. Raises ConstructionRefused where Spark's constructor ends in an exception."""
-    if isinstance(config, ConstructFailure):
+    if isinstance(config, SparkFault):
         raise ConstructionRefused(f"construct: {config}")
     return config
 

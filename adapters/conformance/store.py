@@ -17,7 +17,6 @@ from podtide.adapters.conformance.manifests import ShapeError, manifest
 from podtide.adapters.conformance.scenario_configs import kubernetes_scenario
 from podtide.adapters.conformance.scripted import Line, Scripted, played, thrown
 from podtide.domain.base.units import Millis
-from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SparkFault
 from podtide.domain.kubernetes import snapshots_store as store
 from podtide.domain.kubernetes.snapshots_store import StoreCommand, StoreConfig, StoreInput, StoreState
@@ -44,7 +43,7 @@ DEPTH_MAX: Final = 50
 def config(kind: str, header: Line) -> KubernetesConfig:
     """The configuration of a scenario. Raises ShapeError where Spark would refuse the conf."""
     found = kubernetes_scenario(kind, header["conf"], {})
-    if isinstance(found, ConstructFailure):
+    if isinstance(found, SparkFault):
         raise ShapeError(f"Spark refuses the conf: {found}")
     return found
 

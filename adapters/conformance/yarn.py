@@ -25,8 +25,8 @@ from podtide.adapters.conformance.scripted import ConstructionRefused, Line, Scr
 from podtide.adapters.conformance.yarn_client import AmClient, places
 from podtide.adapters.views.sparklog import machines
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
-from podtide.domain.conf.settings import ConstructFailure
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.hash_order import SMALL, immutable_map_order
 from podtide.domain.jvm.values import parse_size, to_int
 from podtide.domain.protocol import yarn_messages as ym
@@ -69,7 +69,7 @@ class _Runner(Scripted):
         self.requests_made: list[tuple[int, NegotiationCommand]] = []
         queued = self.script.launch == "queued"
         answer = yarn_scenario(header["conf"], self.script.racks, awaited=not queued, remarks=self.script.log)
-        if isinstance(answer, ConstructFailure):
+        if isinstance(answer, SparkFault):
             raise ConstructionRefused(f"construct: {answer if answer.message else answer.exception_class}")
         self.config = answer.config
         step = yarn.begin(self.config, self.now, last_id=self.script.last_executor_id)

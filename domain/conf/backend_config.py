@@ -21,7 +21,7 @@ from podtide.domain.conf.scaling_config import INSTANCES, MAX, MIN, dynamic_allo
 from podtide.domain.conf.settings import ConfNotice
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT
-from podtide.domain.jvm.values import INT_MAX, to_long
+from podtide.domain.jvm.values import INT_MAX, to_int, to_long
 
 RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
 DEFAULT_EXECUTORS: Final = 2
@@ -79,6 +79,13 @@ def force_kill_timeout(reads: Reads) -> Millis | None:
     """After what time an executor that does not finish decommissioning is killed."""
     seconds = reads.value("spark.executor.decommission.forceKillTimeout")
     return to_long(1_000 * seconds) if isinstance(seconds, int) else None
+
+
+def off_heap_mib(reads: Reads) -> int:
+    """Utils.executorOffHeapMemorySizeAsMb."""
+    if not reads.flag("spark.memory.offHeap.enabled"):
+        return 0
+    return to_int(reads.int("spark.memory.offHeap.size") // 1024**2)
 
 
 def app_id_of(conf: SparkConf) -> str:

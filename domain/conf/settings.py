@@ -16,7 +16,7 @@ from returns.result import Failure, Result, Success
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import ConfError
 from podtide.domain.conf.spark_versions import SparkVersion
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT
+from podtide.domain.jvm.exceptions import SparkFault, illegal
 
 C = TypeVar("C")
 S = TypeVar("S", bound="Settings[Any]")
@@ -35,16 +35,6 @@ class ConfNotice(NamedTuple):
     level: NoticeLevel
     text: str
     spark: bool = False
-
-
-class ConstructFailure(NamedTuple):
-    """The exception in which constructing a class of Spark's ends."""
-
-    exception_class: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.exception_class}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +60,7 @@ class Refused(Generic[S]):
     """
 
     errors: tuple[ConfError, ...]
-    construct: ConstructFailure
+    construct: SparkFault
     settings: S
 
 
@@ -89,9 +79,7 @@ def settled(result: Result[S, Refused[S]]) -> tuple[S, tuple[ConfError, ...]]:
     return refused.settings, refused.errors
 
 
-def first_raised(reads: Reads) -> ConstructFailure:
+def first_raised(reads: Reads) -> SparkFault:
     """The exception of the first failure; there is at least one."""
     raised = next((error.raised for error in reads.errors if error.raised is not None), None)
-    if raised is None:
-        return ConstructFailure(ILLEGAL_ARGUMENT, str(reads.errors[0]))
-    return ConstructFailure(raised.exception_class, raised.message)
+    return illegal(str(reads.errors[0])) if raised is None else raised

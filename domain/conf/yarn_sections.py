@@ -28,6 +28,7 @@ from podtide.domain.conf.backend_config import (
     failures_max,
     failures_window,
     force_kill_timeout,
+    off_heap_mib,
     registered_ratio,
 )
 from podtide.domain.conf.default_profile import profile_rules
@@ -37,7 +38,7 @@ from podtide.domain.conf.scaling_config import DECOMMISSION, SERVICE
 from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.conf.spark_conf import Setting
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, SPARK_EXCEPTION, SparkFault, illegal
-from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, to_int, trim
+from podtide.domain.jvm.values import LONG_MAX, double_to_int, parse_boolean, parse_int, trim
 from podtide.domain.protocol import cluster_config as configs
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.containers import one_label
@@ -184,7 +185,7 @@ def negotiation_config(
         profile_rules=rules,
         heap_mib=reads.int("spark.executor.memory"),
         overhead_mib=_overhead(reads, factor, least),
-        off_heap_mib=_off_heap(reads),
+        off_heap_mib=off_heap_mib(reads),
         off_heap_enabled=reads.flag("spark.memory.offHeap.enabled"),
         python_mib=reads.int("spark.executor.pyspark.memory"),
         python=python,
@@ -212,13 +213,6 @@ def _overhead(reads: Reads, factor: float, least: int) -> int:
     if isinstance(given, int):
         return given
     return max(double_to_int(factor * reads.int("spark.executor.memory")), least)
-
-
-def _off_heap(reads: Reads) -> int:
-    """Utils.executorOffHeapMemorySizeAsMb."""
-    if not reads.flag("spark.memory.offHeap.enabled"):
-        return 0
-    return to_int(reads.int("spark.memory.offHeap.size") // 1024**2)
 
 
 def _exclusion_timeout(reads: Reads) -> Millis:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import DEFAULT_PROFILE
+from podtide.domain.conf.backend_config import off_heap_mib
 from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
@@ -59,13 +60,13 @@ def application_sizes(reads: Reads) -> Sizes:
         chosen = FACTOR_KEY if reads.conf.setting(FACTOR_KEY) is not None else KUBERNETES_FACTOR_KEY
         share = double_to_int(reads.double(chosen) * heap)
         overhead = max(share, reads.int("spark.executor.minMemoryOverhead"))
-    off_heap = reads.flag("spark.memory.offHeap.enabled")
+    off_heap = off_heap_mib(reads)
     return Sizes(
         rules.executor_cores,
         heap,
         overhead,
-        to_int(reads.int(OFF_HEAP_KEY) // 1024**2) if off_heap else 0,
         off_heap,
+        reads.flag("spark.memory.offHeap.enabled"),
         reads.int("spark.executor.pyspark.memory"),
         reads.value("spark.kubernetes.resource.type") == PYTHON,
         rules.executor_resources,

@@ -14,7 +14,7 @@ from podtide.adapters.conformance.scenario_configs import (
     scaling_scenario,
     yarn_scenario,
 )
-from podtide.domain.conf.settings import ConstructFailure
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate, KubernetesConfig, ReplicasConfig
 from podtide.domain.protocol.pods import PodRules
 from tests.support.project import SHARED
@@ -40,7 +40,7 @@ RESOURCE = "spark.yarn.executor.resource."
 
 def test_a_scenario_may_hold_json_values() -> None:
     config = scaling_scenario({DA + "minExecutors": 2, DA + "executorAllocationRatio": 0.5, DA + "testing": True})
-    assert not isinstance(config, ConstructFailure)
+    assert not isinstance(config, SparkFault)
     assert (config.executors_min, config.ratio, config.testing) == (2, 0.5, True)
 
 
@@ -50,7 +50,7 @@ def test_a_scenario_reads_only_what_the_allocator_reads() -> None:
     assert answer.config.containers.cores == 3
     assert answer.config.launches_awaited
     refusal = yarn_scenario({"spark.executor.instances": "x"}, {}, awaited=True, remarks=False)
-    assert isinstance(refusal, ConstructFailure)
+    assert isinstance(refusal, SparkFault)
     assert "spark.executor.instances" in refusal.message
     dropped = yarn_scenario({RESOURCE + "q.amount": "3x"}, {}, awaited=False, remarks=False)
     assert isinstance(dropped, YarnScenario)
@@ -108,7 +108,7 @@ def test_drivers_that_cannot_be_made(
     kind: str, conf: dict[str, object], options: dict[str, object], construct: str
 ) -> None:
     failure = kubernetes_scenario(kind, conf, options)
-    assert isinstance(failure, ConstructFailure)
+    assert isinstance(failure, SparkFault)
     assert str(failure) == construct
 
 
@@ -122,7 +122,7 @@ def test_recorded_headers(kind: str) -> None:
         with gzip.open(path, "rt") as scenario, gzip.open(f"{str(path)[:-9]}.expect.jsonl.gz", "rt") as answers:
             header, first = json.loads(scenario.readline()), json.loads(answers.readline())
         config = kubernetes_scenario(kind.partition("-")[0], header["conf"], header.get("options", {}))
-        failure = f"construct: {config}" if isinstance(config, ConstructFailure) else None
+        failure = f"construct: {config}" if isinstance(config, SparkFault) else None
         assert first.get("error") == failure, path.name
         if kind == "lifecycle" and isinstance(config, KubernetesConfig):
             found = config.lifecycle.interval_ms, config.lifecycle.failures_max

@@ -17,7 +17,7 @@ from podtide.domain.conf.entries import KEYS, is_known, suspect
 from podtide.domain.conf.entry_types import release
 from podtide.domain.conf.review import conflicts, review
 from podtide.domain.conf.scaling_config import scaling_config
-from podtide.domain.conf.settings import ConstructFailure, NoticeLevel
+from podtide.domain.conf.settings import NoticeLevel
 from podtide.domain.conf.spark_conf import (
     COMMAND_LINE,
     EVENT_LOG,
@@ -31,6 +31,7 @@ from podtide.domain.conf.spark_conf import (
     unresolved,
 )
 from podtide.domain.conf.spark_versions import parse_version
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.values import double_text, parse_double
 
 HERE = Path(__file__).parent
@@ -97,7 +98,7 @@ def test_the_table_is_sparks(row: list[Any]) -> None:
 def test_constructs_the_manager_as_spark_does(row: list[Any]) -> None:
     settings, reliable, answer = row
     config = scaling_scenario(settings, reliable_shuffle_storage=reliable)
-    if isinstance(config, ConstructFailure):
+    if isinstance(config, SparkFault):
         assert str(config) == answer
     else:
         assert config.executors_initial == answer

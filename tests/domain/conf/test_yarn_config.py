@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from returns.pipeline import is_successful
 
-from podtide.domain.conf.settings import ConstructFailure, NoticeLevel, Refused
+from podtide.domain.conf.settings import NoticeLevel, Refused
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.yarn_config import YarnSettings, yarn_config
 from podtide.domain.conf.yarn_sections import NO_DECOMMISSION
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.cluster_config import ExclusionConfig, ReporterConfig, YarnConfig
 from podtide.domain.protocol.containers import Resource
 
@@ -199,7 +200,7 @@ def test_containers_of_the_default_profile(conf: dict[str, str], resource: Resou
 def test_what_spark_refuses(conf: dict[str, str], key: str, exception: str, message: str) -> None:
     refusal = refused(conf)
     assert refusal.errors[0].key == key
-    assert refusal.construct == ConstructFailure(exception, message)
+    assert refusal.construct == SparkFault(exception, message)
     assert refusal.settings.config.backend.allocator == "yarn"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from podtide.adapters.conformance.scenario_configs import scaling_scenario
-from podtide.domain.conf.settings import ConstructFailure
+from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.protocol.commands import Kill
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.stimuli import TaskOutcome, UnschedulableTaskSetAdded, UnschedulableTaskSetRemoved
@@ -52,7 +52,7 @@ def test_n1_invalid_bounds(low: int, high: int) -> None:
         key + "maxExecutors": str(high),
     }
     config = scaling_scenario(conf)
-    assert isinstance(config, ConstructFailure)
+    assert isinstance(config, SparkFault)
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 1), (1, 2)])
