@@ -106,6 +106,31 @@ def test_a_configuration_that_cannot_be_used_is_named(
     assert "Traceback" not in given.err
 
 
+@pytest.mark.parametrize(
+    "content", [None, b"", b"hello\n", b'{"podtide":1,"kind":"simulation"}\n', b'{"podtide":1,"ki'], ids=repr
+)
+@pytest.mark.parametrize("text", ["replay FILE --check", "explain FILE --executor 1", "fit FILE --out OUT"])
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path, text: str, content: bytes | None) -> None:
+    path, out = tmp_path / "some\x1b[31mfile", tmp_path / "out"
+    if content is not None:
+        path.write_bytes(content)
+    given = answer(*call(text, {"FILE": path, "OUT": out}))
+    assert (given.code, given.out) == (3, "")
+    assert given.err.startswith(f"podtide: {tmp_path}/some\\x1b[31mfile")
+    assert len(given.err.splitlines()) == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("text", ["replay FILE --check", "explain FILE --executor 1", "fit FILE"])
+def test_a_damaged_line_of_a_recording_is_named(files: dict[str, Path], tmp_path: Path, text: str) -> None:
+    path = tmp_path / "r.jsonl"
+    lines = files["RECORDING"].read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:30], b"{broken\n", *lines[31:]]))
+    given = answer(*call(text, {"FILE": path}))
+    assert (given.code, given.out) == (3, "")
+    assert f"{path}:31: " in given.err
+
+
 # ----------------------------------------------------------------------------------------------- terminals and screens
 
 PAGES = [

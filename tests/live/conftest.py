@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live.cluster import BrokenCluster, Cluster, NoCluster, find
+from tests.live.kubelet import Kubelet
+from tests.live.life import Census, many
 
 collect_ignore_glob = ["test_*.py"] if os.environ.get("PYTEST_XDIST_WORKER") else []
 
@@ -54,6 +56,26 @@ def own_cluster(cluster: Cluster) -> Cluster:
 def namespace(cluster: Cluster) -> str:
     """A fresh namespace."""
     return cluster.namespace()
+
+
+@pytest.fixture
+def size(cluster: Cluster) -> int:
+    """How many pods are many."""
+    return many(cluster)
+
+
+@pytest.fixture
+def kubelet(cluster: Cluster, namespace: str) -> Iterator[Kubelet]:
+    """One that is quick."""
+    with cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.1) as kubelet:
+        yield kubelet
+
+
+@pytest.fixture
+def census(cluster: Cluster, namespace: str) -> Iterator[Census]:
+    """Every pod that is ever there."""
+    with Census(cluster, namespace) as census:
+        yield census
 
 
 @pytest.hookimpl(trylast=True)

@@ -6,7 +6,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,28 +23,8 @@ from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.executor_pod.facts import Owner
+from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.application import Command
-from podtide.domain.protocol.pod_commands import (
-    AssignExecutorId,
-    AwaitDriverReady,
-    ClaimSpec,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DecommissionExecutors,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    MarkInactive,
-    MarkPods,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-)
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
@@ -52,7 +32,6 @@ from tests.live.cluster import Cluster, until
 
 APP = "spark-live-actuator"
 WHY = Why(Cause.BELOW_TARGET)
-ALL_VERBS = ["get", "list", "create", "patch", "update", "delete"]
 
 
 class Manifests:
@@ -74,18 +53,18 @@ class Manifests:
         container = {"name": "spark-kubernetes-executor", "image": image, "env": env}
         return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 30, "containers": [container]}
 
-    def pod(self, command: CreatePod) -> bytes:
+    def pod(self, command: pc.CreatePod) -> bytes:
         metadata = self._meta(self.pod_name(command.executor), command.executor)
         return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self._spec()}).encode()
 
-    def claim(self, command: CreateClaim, owner: Owner) -> bytes:
+    def claim(self, command: pc.CreateClaim, owner: Owner) -> bytes:
         metadata = self._meta(command.claim.name, command.executor, ownerReferences=[owner.reference()])
         size = {"requests": {"storage": command.claim.size}}
         spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": command.claim.storage_class, "resources": size}
         body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
         return json.dumps(body).encode()
 
-    def replica_set(self, command: CreateSet) -> bytes:
+    def replica_set(self, command: pc.CreateSet) -> bytes:
         labels = {"spark-app-selector": APP, "spark-role": "executor"}
         spec: dict[str, Any] = {"replicas": command.replicas, "selector": {"matchLabels": labels}}
         pod = self._spec() | {"restartPolicy": "Always"}
@@ -171,8 +150,8 @@ def acting(
         api.close()
 
 
-def create(executor: int) -> CreatePod:
-    return CreatePod(0, executor, PodNumber(executor), ProfileId(0), WHY)
+def create(executor: int) -> pc.CreatePod:
+    return pc.CreatePod(0, executor, PodNumber(executor), ProfileId(0), WHY)
 
 
 def creates(count: int, first: int = 1) -> list[Command]:
@@ -187,8 +166,8 @@ def names(cluster: Cluster, namespace: str) -> list[str]:
     return sorted(one["metadata"]["name"] for one in cluster.pods(namespace))
 
 
-def delete_all(serial: int) -> DeletePods:
-    return DeletePods(0, serial, None, None, WHY)
+def delete_all(serial: int) -> pc.DeletePods:
+    return pc.DeletePods(0, serial, None, None, WHY)
 
 
 # ------------------------------------------------------------------------------------------------------------ the pace
@@ -326,117 +305,6 @@ def test_lost_answers_make_no_second_pod_and_what_is_said_is_so(
             assert names(cluster, namespace) == []
 
 
-def test_a_server_that_is_killed_meanwhile_and_what_is_said_is_so(own_cluster: Cluster, namespace: str) -> None:
-    with acting(own_cluster, namespace, workers=8) as one:
-        commands = creates(400)
-        for command in commands[:200]:
-            one.actuator.apply(command)
-        until(lambda: len(one.outcomes) > 20, what="the first pods")
-        own_cluster.restart_apiserver()
-        one.all([*commands[200:]], 120)
-        until(lambda: len(one.outcomes) == 400, 60, "the rest")
-        assert names(own_cluster, namespace) == told(one.outcomes.values())
-        assert len(names(own_cluster, namespace)) >= 380
-        assert one.one(delete_all(10_000), 120).failure is None
-    assert names(own_cluster, namespace) == []
-
-
-# ------------------------------------------------------------------------------------------------------------ refusals
-
-
-def rules(without: tuple[str, str] = ("", "")) -> list[Mapping[str, object]]:
-    """All that the actuator needs, but one verb."""
-    groups = {
-        "pods": "", "pods/resize": "", "persistentvolumeclaims": "", "configmaps": "", "services": "",
-        "statefulsets": "apps", "statefulsets/scale": "apps",
-    }  # fmt: skip
-    return [
-        {
-            "apiGroups": [group],
-            "resources": [resource],
-            "verbs": [verb for verb in ALL_VERBS if (verb, resource) != without],
-        }
-        for resource, group in groups.items()
-    ]
-
-
-@pytest.mark.parametrize(
-    ("verb", "resource", "command"),
-    [
-        ("create", "pods", create(5)),
-        ("delete", "pods", DeletePod(0, 5, PodNumber(1), "live-exec-1", WHY)),
-        ("delete", "pods", delete_all(5)),
-        ("list", "pods", DeletePods(0, 5, ids(1), "Pending", WHY)),
-        ("get", "pods", GetDriverPod(0, 5, "live-exec-1", WHY)),
-        ("patch", "pods", MarkInactive(0, 5, PodNumber(1), "live-exec-1", WHY)),
-        ("list", "persistentvolumeclaims", ListClaims(0, 5, ProfileId(0), WHY)),
-        ("create", "persistentvolumeclaims", CreateClaim(0, 5, PodNumber(1), ClaimSpec("c", "x", "1Gi"), False, WHY)),
-        ("create", "configmaps", CreateConfigMap(0, 5, WHY)),
-        ("list", "services", DeleteOwned(0, 5, "services", WHY)),
-        ("create", "statefulsets", CreateSet(0, 5, "statefulset", "s", ProfileId(0), 1, WHY)),
-        ("get", "statefulsets/scale", ScaleSet(0, 5, "statefulset", "s", ProfileId(0), 1, WHY)),
-    ],
-)
-def test_a_missing_permission_is_named(
-    cluster: Cluster, namespace: str, verb: str, resource: str, command: Command
-) -> None:
-    cluster.role(namespace, rules())
-    with acting(cluster, namespace, who="driver") as one:
-        assert one.one(create(1)).failure is None  # the rest of the Role suffices
-        cluster.role(namespace, rules(without=(verb, resource)))
-        failure = one.one(command).failure
-        assert failure is not None
-        assert failure.status == 403
-        named = f"may not {verb} {resource} in namespace {namespace} (RBAC: verb {verb}, resource {resource}"
-        assert named in failure.message
-        assert named in one.refusals()
-
-
-def test_a_quota_refuses_what_is_too_much_and_is_told_from_a_missing_permission(
-    cluster: Cluster, namespace: str
-) -> None:
-    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "5"}}}
-    cluster.must("create", "resourcequotas", path, body)
-    until(lambda: cluster.must("get", "resourcequotas", f"{path}/q").get("status", {}).get("hard"), what="the quota")
-    with acting(cluster, namespace) as one:
-        outcomes = one.all(creates(12))
-        failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
-        # Creations that run into the quota's own bookkeeping at the same moment are tried again.
-        assert len(failures) == 7
-        assert all(one is not None and one.status == 403 and "exceeded quota" in one.message for one in failures)
-        assert "the quota of namespace" in one.refusals()
-    assert len(names(cluster, namespace)) == 5
-
-
-def test_names_that_are_taken_manifests_that_are_wrong_and_what_is_not_there(cluster: Cluster, namespace: str) -> None:
-    with acting(cluster, namespace) as one:
-        assert one.one(create(1)).failure is None
-        uid = cluster.pods(namespace)[0]["metadata"]["uid"]
-        one.outcomes.clear()
-        assert one.one(create(1)).failure is None  # ours
-        assert cluster.pods(namespace)[0]["metadata"]["uid"] == uid
-        labels = {"metadata": {"labels": {"spark-app-selector": "somebody-else"}}}
-        path = f"/api/v1/namespaces/{namespace}/pods/live-exec-1"
-        cluster.must("patch", "pods", path, labels, content_type="application/merge-patch+json")
-        one.outcomes.clear()
-        failure = one.one(create(1)).failure
-        assert failure is not None
-        assert failure.status == 409
-        assert "it belongs to application somebody-else" in failure.message
-        gone = one.one(MarkInactive(0, 6, PodNumber(9), "live-exec-9", WHY)).failure
-        assert gone is not None
-        assert gone.status == 404
-        assert one.one(DeletePod(0, 7, PodNumber(9), "live-exec-9", WHY)) == Outcome(0, 7)
-        resize = one.one(ResizePod(0, 8, ExecutorId("1"), "live-exec-1", "x", 2**30, WHY)).failure
-        assert resize is not None  # 404 where there is no such subresource; later servers refuse the container
-    with acting(cluster, namespace, broken=True) as one:
-        failure = one.one(create(20)).failure
-        assert failure is not None
-        assert failure.status == 422
-        assert "image: Required value" in failure.message
-
-
 # ---------------------------------------------------------------------------------------- deletes, claims, marks, sets
 
 
@@ -463,20 +331,20 @@ def test_running_pods_survive_the_delete_of_pending_ones_and_drain_with_their_gr
             lambda: all(pod["status"]["phase"] == "Running" for pod in cluster.pods(namespace)), what="ten running pods"
         )
         numbers = tuple(PodNumber(number) for number in range(1, 11))
-        assert one.one(DeletePods(0, 20, numbers, "Pending", WHY)) == Outcome(0, 20)
+        assert one.one(pc.DeletePods(0, 20, numbers, "Pending", WHY)) == Outcome(0, 20)
         assert len(names(cluster, namespace)) == 10
-        assert one.one(MarkPods(0, 21, ids(1, 2), "label", "leaving", "yes", WHY)).found == 2
+        assert one.one(pc.MarkPods(0, 21, ids(1, 2), "label", "leaving", "yes", WHY)).found == 2
         assert [pod["metadata"]["labels"].get("leaving") for pod in cluster.pods(namespace)].count("yes") == 2
-        assert one.one(MarkPods(0, 22, ids(3), "annotation", "cost", "-1", WHY)).found == 1
-        assert one.one(AssignExecutorId(0, 23, "live-exec-10", ExecutorId("77"), WHY)).failure is None
-        one.actuator.apply(DecommissionExecutors(0, ids(4, 5), "scale-down", True, WHY))
+        assert one.one(pc.MarkPods(0, 22, ids(3), "annotation", "cost", "-1", WHY)).found == 1
+        assert one.one(pc.AssignExecutorId(0, 23, "live-exec-10", ExecutorId("77"), WHY)).failure is None
+        one.actuator.apply(pc.DecommissionExecutors(0, ids(4, 5), "scale-down", True, WHY))
         draining = until(
             lambda: [pod for pod in cluster.pods(namespace) if "deletionTimestamp" in pod["metadata"]],
             what="draining pods",
         )
         assert {pod["metadata"]["deletionGracePeriodSeconds"] for pod in draining} == {30}
         until(lambda: len(names(cluster, namespace)) == 8, what="drained pods")
-        assert one.one(DeletePods(0, 24, ids(1, 2, 77), "Running", WHY, list_first=True)).found == 3
+        assert one.one(pc.DeletePods(0, 24, ids(1, 2, 77), "Running", WHY, list_first=True)).found == 3
         until(lambda: len(names(cluster, namespace)) == 5, what="deleted pods")
         assert one.one(delete_all(25)).failure is None
         until(lambda: not names(cluster, namespace), what="an empty namespace")
@@ -492,21 +360,21 @@ def test_claims_go_with_their_owner(cluster: Cluster, namespace: str) -> None:
     }
     cluster.must("create", "pods", f"{path}/pods", driver)
     with acting(cluster, namespace) as one:
-        assert one.one(GetDriverPod(0, 1, "driver", WHY)).found == 1
-        assert one.one(AwaitDriverReady(0, 2, "driver", 300, WHY)).failure is not None  # no kubelet makes it ready
+        assert one.one(pc.GetDriverPod(0, 1, "driver", WHY)).found == 1
+        assert one.one(pc.AwaitDriverReady(0, 2, "driver", 300, WHY)).failure is not None  # no kubelet makes it ready
         one.one(create(3))
         for serial, owned in ((4, True), (5, False)):
-            spec = ClaimSpec(f"claim-{serial}", "fast", "1Gi")
-            assert one.one(CreateClaim(0, serial, PodNumber(3), spec, owned, WHY)).failure is None
-        listed = one.one(ListClaims(0, 6, ProfileId(0), WHY))
+            spec = pc.ClaimSpec(f"claim-{serial}", "fast", "1Gi")
+            assert one.one(pc.CreateClaim(0, serial, PodNumber(3), spec, owned, WHY)).failure is None
+        listed = one.one(pc.ListClaims(0, 6, ProfileId(0), WHY))
         assert [(claim.name, claim.storage_class, claim.size) for claim in listed.claims] == [
             ("claim-4", "fast", "1Gi"),
             ("claim-5", "fast", "1Gi"),
         ]
-        resized = one.one(ResizeClaim(0, 7, ExecutorId("3"), "claim-4", 2**31, WHY)).failure
+        resized = one.one(pc.ResizeClaim(0, 7, ExecutorId("3"), "claim-4", 2**31, WHY)).failure
         assert resized is not None  # a claim that is not bound cannot grow
         assert resized.status in {403, 422}
-        assert one.one(DeletePod(0, 8, PodNumber(3), "live-exec-3", WHY, check=True)).found == 1
+        assert one.one(pc.DeletePod(0, 8, PodNumber(3), "live-exec-3", WHY, check=True)).found == 1
         claims = f"{path}/persistentvolumeclaims"
 
         def left() -> list[str]:
@@ -514,10 +382,10 @@ def test_claims_go_with_their_owner(cluster: Cluster, namespace: str) -> None:
             return [item["metadata"]["name"] for item in items]
 
         until(lambda: left() == ["claim-4"], 30, "the garbage collector")
-        assert one.one(DeleteOwned(0, 9, "persistentvolumeclaims", WHY)).found == 1
-        assert one.one(CreateConfigMap(0, 10, WHY)).failure is None
-        assert one.one(DeleteOwned(0, 11, "configmaps", WHY)).found == 1
-        assert one.one(DeleteOwned(0, 12, "services", WHY)).found == 0
+        assert one.one(pc.DeleteOwned(0, 9, "persistentvolumeclaims", WHY)).found == 1
+        assert one.one(pc.CreateConfigMap(0, 10, WHY)).failure is None
+        assert one.one(pc.DeleteOwned(0, 11, "configmaps", WHY)).found == 1
+        assert one.one(pc.DeleteOwned(0, 12, "services", WHY)).found == 0
         until(lambda: left() == [], 30, "no claim")
 
 
@@ -525,16 +393,16 @@ def test_claims_go_with_their_owner(cluster: Cluster, namespace: str) -> None:
 def test_sets_are_created_scaled_and_deleted(cluster: Cluster, namespace: str, kind: Any) -> None:
     name = f"spark-{kind[0]}-{APP}-0"
     with acting(cluster, namespace) as one:
-        assert one.one(CreateSet(0, 1, kind, name, ProfileId(0), 3, WHY)).failure is None
+        assert one.one(pc.CreateSet(0, 1, kind, name, ProfileId(0), 3, WHY)).failure is None
         until(lambda: len(names(cluster, namespace)) == 3, what="three pods")
         one.outcomes.clear()
-        assert one.one(CreateSet(0, 1, kind, name, ProfileId(0), 5, WHY)).failure is None  # there already: scaled
+        assert one.one(pc.CreateSet(0, 1, kind, name, ProfileId(0), 5, WHY)).failure is None  # there already: scaled
         until(lambda: len(names(cluster, namespace)) == 5, what="five pods")
-        assert one.one(ScaleSet(0, 2, kind, name, ProfileId(0), 1, WHY)).failure is None
+        assert one.one(pc.ScaleSet(0, 2, kind, name, ProfileId(0), 1, WHY)).failure is None
         until(lambda: len(names(cluster, namespace)) == 1, what="one pod")
-        assert one.one(DeleteSet(0, 3, kind, name, WHY)).found == 1
+        assert one.one(pc.DeleteSet(0, 3, kind, name, WHY)).found == 1
         until(lambda: not names(cluster, namespace), 30, "the garbage collector")
-        failure = one.one(ScaleSet(0, 4, kind, name, ProfileId(0), 1, WHY)).failure
+        failure = one.one(pc.ScaleSet(0, 4, kind, name, ProfileId(0), 1, WHY)).failure
         assert failure is not None
         assert failure.status == 404
-        assert one.one(DeleteSet(0, 5, kind, name, WHY)) == Outcome(0, 5)
+        assert one.one(pc.DeleteSet(0, 5, kind, name, WHY)) == Outcome(0, 5)

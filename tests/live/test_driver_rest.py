@@ -28,22 +28,9 @@ from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.live.driver_view import UNSEEN
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
-from podtide.domain.protocol.stimuli import (
-    BlockUpdated,
-    ExecutorAdded,
-    ExecutorRemoved,
-    JobEnd,
-    JobStart,
-    ListenerEvent,
-    RddBlock,
-    StageSubmitted,
-    Stimulus,
-    TaskEnd,
-    TaskOutcome,
-    TaskStart,
-)
 from podtide.domain.scaling import executor_monitor, load as loads
 from tests.live.spark_driver import spark_python
 
@@ -111,7 +98,7 @@ class Books:
         self.idle = executor_monitor.empty(SCALING)
         self.moments: list[Moment] = []
 
-    def take(self, events: list[Stimulus], at: Millis, began: Millis) -> None:
+    def take(self, events: list[stimuli.Stimulus], at: Millis, began: Millis) -> None:
         self.load = loads.fold(self.load, events)
         self.idle = executor_monitor.fold(self.idle, events, SCALING)
         demand, roster = self.load.demand(ProfileId(0)), self.idle.roster(ProfileId(0))
@@ -142,14 +129,14 @@ class Looking:
             self.halt.wait(pause)
 
     def _keep(self, began: Millis) -> None:
-        events: list[Stimulus] = []
+        events: list[stimuli.Stimulus] = []
         for one in self.batch:
             if isinstance(one, RegisterExecutor):
                 self.ids[one.address] = one.executor
-                events.append(ExecutorAdded(one.at, one.executor, one.profile))
+                events.append(stimuli.ExecutorAdded(one.at, one.executor, one.profile))
             elif isinstance(one, ExecutorDisconnected):
-                events.append(ExecutorRemoved(one.at, self.ids[one.address]))
-            elif isinstance(one, ListenerEvent):
+                events.append(stimuli.ExecutorRemoved(one.at, self.ids[one.address]))
+            elif isinstance(one, stimuli.ListenerEvent):
                 events.append(one)
         self.heard.extend(self.batch)
         self.batch.clear()
@@ -192,7 +179,7 @@ def go_on(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def truth(folder: Path) -> tuple[Books, list[Stimulus]]:
+def truth(folder: Path) -> tuple[Books, list[stimuli.Stimulus]]:
     """The books over time by the event log."""
     (log,) = folder.iterdir()
     sensor = EventLogSensor(open_log(str(log)))
@@ -249,28 +236,32 @@ def agree(seen: list[Moment], true: list[Moment]) -> None:
     assert 4 <= max(moment.running for moment in seen) <= max(moment.running for moment in true)
 
 
-def same_totals(heard: list[Any], events: list[Stimulus]) -> None:
+def same_totals(heard: list[Any], events: list[stimuli.Stimulus]) -> None:
     """Nothing is missing in the end, and nothing was made up."""
 
     def ids(kind: Any, name: str, among: list[Any]) -> set[Any]:
         return {getattr(one, name) for one in among if isinstance(one, kind)}
 
-    for kind in (JobStart, JobEnd):
+    for kind in (stimuli.JobStart, stimuli.JobEnd):
         assert ids(kind, "job", heard) == ids(kind, "job", events)
-    submitted = {(one.stage, one.attempt) for one in events if isinstance(one, StageSubmitted)}
-    assert {(one.stage, one.attempt) for one in heard if isinstance(one, StageSubmitted)} == submitted
-    assert ids(RegisterExecutor, "executor", heard) == ids(ExecutorAdded, "executor", events)
-    real = [one for one in heard if isinstance(one, TaskStart | TaskEnd) and (one.stage, one.attempt) != UNSEEN]
+    submitted = {(one.stage, one.attempt) for one in events if isinstance(one, stimuli.StageSubmitted)}
+    assert {(one.stage, one.attempt) for one in heard if isinstance(one, stimuli.StageSubmitted)} == submitted
+    assert ids(RegisterExecutor, "executor", heard) == ids(stimuli.ExecutorAdded, "executor", events)
+    real = [
+        one
+        for one in heard
+        if isinstance(one, stimuli.TaskStart | stimuli.TaskEnd) and (one.stage, one.attempt) != UNSEEN
+    ]
     starts, ends = (
-        [one for one in real if isinstance(one, TaskStart)],
-        [one for one in real if isinstance(one, TaskEnd)],
+        [one for one in real if isinstance(one, stimuli.TaskStart)],
+        [one for one in real if isinstance(one, stimuli.TaskEnd)],
     )
     assert len(starts) == len(ends)
-    true = [one for one in events if isinstance(one, TaskEnd)]
-    for outcome in (TaskOutcome.SUCCESS, TaskOutcome.FAILED):
+    true = [one for one in events if isinstance(one, stimuli.TaskEnd)]
+    for outcome in (stimuli.TaskOutcome.SUCCESS, stimuli.TaskOutcome.FAILED):
         counted, happened = (sum(one.outcome is outcome for one in some) for some in (ends, true))
         assert counted <= happened, "of a stage that ends, what nobody saw running is not made up"
     assert len(ends) >= 0.8 * len(true)
-    cached = [one for one in heard if isinstance(one, BlockUpdated) and isinstance(one.block, RddBlock)]
+    cached = [one for one in heard if isinstance(one, stimuli.BlockUpdated) and isinstance(one.block, stimuli.RddBlock)]
     assert {one.executor for one in cached if one.valid} == ids(RegisterExecutor, "executor", heard)
     assert {one.executor for one in cached if not one.valid} == ids(RegisterExecutor, "executor", heard)

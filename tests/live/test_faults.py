@@ -18,45 +18,11 @@ import yaml
 from tests.live.cluster import Cluster
 from tests.live.fault_server import Fault, FaultServer
 from tests.live.kubelet import Kubelet
-from tests.live.life import (
-    Census,
-    Life,
-    at_rest,
-    left,
-    many,
-    names,
-    patience,
-    replays,
-    swept,
-    truth,
-    vanish,
-    whole_only,
-)
+from tests.live.life import Census, Life, at_rest, left, names, patience, replays, swept, truth, vanish, whole_only
 from tests.live.waiting import until
 from tests.support.project import PROJECT
 
 PODS = r"/pods(\?|$)"
-POD = r"/pods/[^/?]+(\?|$)"
-
-
-@pytest.fixture
-def size(cluster: Cluster) -> int:
-    """How many pods are many."""
-    return many(cluster)
-
-
-@pytest.fixture
-def kubelet(cluster: Cluster, namespace: str) -> Iterator[Kubelet]:
-    """One that is quick."""
-    with cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.1) as kubelet:
-        yield kubelet
-
-
-@pytest.fixture
-def census(cluster: Cluster, namespace: str) -> Iterator[Census]:
-    """Every pod that is ever there."""
-    with Census(cluster, namespace) as census:
-        yield census
 
 
 @pytest.fixture

@@ -6,35 +6,12 @@ is decided again as it was decided (``life``). 50 pods; PODTIDE_LIVE=full: 1,000
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.live.cluster import Cluster
 from tests.live.kubelet import Kubelet
-from tests.live.life import Census, Life, at_rest, left, many, names, patience, replays, swept, truth, vanish
+from tests.live.life import Census, Life, at_rest, left, names, patience, replays, swept, truth, vanish
 from tests.live.waiting import until
-
-
-@pytest.fixture
-def size(cluster: Cluster) -> int:
-    """How many pods are many."""
-    return many(cluster)
-
-
-@pytest.fixture
-def kubelet(cluster: Cluster, namespace: str) -> Iterator[Kubelet]:
-    """One that is quick."""
-    with cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.1) as kubelet:
-        yield kubelet
-
-
-@pytest.fixture
-def census(cluster: Cluster, namespace: str) -> Iterator[Census]:
-    """Every pod that is ever there."""
-    with Census(cluster, namespace) as census:
-        yield census
 
 
 def test_a_life(cluster: Cluster, namespace: str, size: int, kubelet: Kubelet, census: Census, tmp_path: Path) -> None:

@@ -26,23 +26,7 @@ from podtide.adapters.kubernetes.watch.sensor import PodSensor
 from podtide.adapters.notices import Notice
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.executor_pod.facts import Owner
-from podtide.domain.protocol.pod_commands import (
-    ClaimSpec,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DeleteOwned,
-    DeletePods,
-    DeleteSet,
-    GetDriverPod,
-    ListClaims,
-    MarkPods,
-    PodCommand,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-)
+from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
@@ -85,21 +69,21 @@ class Manifests:
 
     labels = {"spark-app-selector": APP, "spark-role": "executor"}  # noqa: RUF012 - never changed
 
-    def pod(self, command: CreatePod) -> bytes:
+    def pod(self, command: pc.CreatePod) -> bytes:
         metadata = {
             "name": self.pod_name(command.executor),
             "labels": {**self.labels, "spark-exec-id": str(command.executor)},
         }
         return json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": self.spec}).encode()
 
-    def claim(self, command: CreateClaim, owner: Owner) -> bytes:
+    def claim(self, command: pc.CreateClaim, owner: Owner) -> bytes:
         metadata = {"name": command.claim.name, "labels": self.labels, "ownerReferences": [owner.reference()]}
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": command.claim.size}}}
         return json.dumps(
             {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": metadata, "spec": spec}
         ).encode()
 
-    def replica_set(self, command: CreateSet) -> bytes:
+    def replica_set(self, command: pc.CreateSet) -> bytes:
         kind = {"statefulset": "StatefulSet", "deployment": "Deployment"}[command.kind]
         template = {"metadata": {"labels": self.labels}, "spec": {**self.spec, "restartPolicy": "Always"}}
         spec = {"replicas": command.replicas, "selector": {"matchLabels": self.labels}, "template": template}
@@ -159,7 +143,7 @@ class Driver:
         lease.reserve(1, timeout_s=0.3)
         self.said.append(str(lease.release(delete=True, timeout_s=0.3)))
 
-    def carry_out(self, *commands: PodCommand) -> None:
+    def carry_out(self, *commands: pc.PodCommand) -> None:
         """One after the other, as their serials count."""
         settings = ActuatorSettings(create_deadline_s=5, deadline_s=5, sweep_deadline_s=5, driver_pod="driver")
         hear: Callable[[Outcome], None] = lambda outcome: self.outcomes.__setitem__(outcome.serial, outcome)  # noqa: E731
@@ -191,30 +175,30 @@ class Driver:
 
 def shadow(driver: Driver) -> None:
     driver.watch()
-    driver.carry_out(ListClaims(0, 1, DEFAULT_PROFILE, WHY), GetDriverPod(0, 2, "driver", WHY))
+    driver.carry_out(pc.ListClaims(0, 1, DEFAULT_PROFILE, WHY), pc.GetDriverPod(0, 2, "driver", WHY))
 
 
 def act(driver: Driver) -> None:
     """Everything that is created is created twice: the second time it is found, which takes a look."""
     driver.lease()
     driver.watch()
-    claim = CreateClaim(0, 5, ONE, ClaimSpec("exec-1-pvc-0", "", "1Gi"), True, WHY)
+    claim = pc.CreateClaim(0, 5, ONE, pc.ClaimSpec("exec-1-pvc-0", "", "1Gi"), True, WHY)
     driver.carry_out(
-        GetDriverPod(0, 10, "driver", WHY),
-        CreateConfigMap(0, 1, WHY),
-        CreateConfigMap(0, 2, WHY),
-        CreatePod(0, 3, ONE, DEFAULT_PROFILE, WHY),
-        CreatePod(0, 4, ONE, DEFAULT_PROFILE, WHY),
+        pc.GetDriverPod(0, 10, "driver", WHY),
+        pc.CreateConfigMap(0, 1, WHY),
+        pc.CreateConfigMap(0, 2, WHY),
+        pc.CreatePod(0, 3, ONE, DEFAULT_PROFILE, WHY),
+        pc.CreatePod(0, 4, ONE, DEFAULT_PROFILE, WHY),
         claim,
-        CreateClaim(0, 6, ONE, claim.claim, True, WHY),
-        ListClaims(0, 7, DEFAULT_PROFILE, WHY),
-        MarkPods(0, 8, (ExecutorId("1"),), "label", "decommissioning", "true", WHY),
-        ResizeClaim(0, 9, ExecutorId("1"), "exec-1-pvc-0", 2**31, WHY),
-        DeletePods(0, 11, (ONE,), None, WHY),
-        DeletePods(0, 12, None, None, WHY),
-        DeleteOwned(0, 13, "services", WHY),
-        DeleteOwned(0, 14, "persistentvolumeclaims", WHY),
-        DeleteOwned(0, 15, "configmaps", WHY),
+        pc.CreateClaim(0, 6, ONE, claim.claim, True, WHY),
+        pc.ListClaims(0, 7, DEFAULT_PROFILE, WHY),
+        pc.MarkPods(0, 8, (ExecutorId("1"),), "label", "decommissioning", "true", WHY),
+        pc.ResizeClaim(0, 9, ExecutorId("1"), "exec-1-pvc-0", 2**31, WHY),
+        pc.DeletePods(0, 11, (ONE,), None, WHY),
+        pc.DeletePods(0, 12, None, None, WHY),
+        pc.DeleteOwned(0, 13, "services", WHY),
+        pc.DeleteOwned(0, 14, "persistentvolumeclaims", WHY),
+        pc.DeleteOwned(0, 15, "configmaps", WHY),
     )
 
 
@@ -222,16 +206,16 @@ def sets(driver: Driver) -> None:
     kind: Kind
     for base, kind in ((0, "statefulset"), (10, "deployment")):
         driver.carry_out(
-            CreateSet(0, base + 1, kind, "spark-s", DEFAULT_PROFILE, 0, WHY),
-            CreateSet(0, base + 2, kind, "spark-s", DEFAULT_PROFILE, 1, WHY),
-            ScaleSet(0, base + 3, kind, "spark-s", DEFAULT_PROFILE, 0, WHY),
-            DeleteSet(0, base + 4, kind, "spark-s", WHY),
+            pc.CreateSet(0, base + 1, kind, "spark-s", DEFAULT_PROFILE, 0, WHY),
+            pc.CreateSet(0, base + 2, kind, "spark-s", DEFAULT_PROFILE, 1, WHY),
+            pc.ScaleSet(0, base + 3, kind, "spark-s", DEFAULT_PROFILE, 0, WHY),
+            pc.DeleteSet(0, base + 4, kind, "spark-s", WHY),
         )
     driver.stop(("statefulsets", "deployments"))
 
 
 def resize(driver: Driver) -> None:
-    driver.carry_out(ResizePod(0, 1, ExecutorId("1"), "driver", "c", 2**31, WHY))
+    driver.carry_out(pc.ResizePod(0, 1, ExecutorId("1"), "driver", "c", 2**31, WHY))
 
 
 def stop(driver: Driver) -> None:
@@ -268,7 +252,7 @@ def place(cluster: Cluster, namespace: str) -> str:
     cluster.must("create", "persistentvolumeclaims", f"{core}/persistentvolumeclaims", {**named, "spec": claim})
     kind: Kind
     for kind in ("statefulset", "deployment"):
-        command = CreateSet(0, 0, kind, "left-behind", DEFAULT_PROFILE, 0, WHY)
+        command = pc.CreateSet(0, 0, kind, "left-behind", DEFAULT_PROFILE, 0, WHY)
         cluster.must("create", f"{kind}s", f"{apps}/{kind}s", json.loads(Manifests().replica_set(command)))
     lease = {**named, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}
     cluster.must("create", "leases", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", lease)

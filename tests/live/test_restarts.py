@@ -10,7 +10,6 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from tests.live.life import (
     at_rest,
     lease,
     left,
-    many,
     names,
     patience,
     replays,
@@ -35,26 +33,6 @@ from tests.live.life import (
 from tests.live.waiting import until
 
 SEED = 20261121
-
-
-@pytest.fixture
-def size(cluster: Cluster) -> int:
-    """How many pods are many."""
-    return many(cluster)
-
-
-@pytest.fixture
-def kubelet(cluster: Cluster, namespace: str) -> Iterator[Kubelet]:
-    """One that is quick."""
-    with cluster.kubelet(namespace, start_delay=0.05, delete_delay=0.1) as kubelet:
-        yield kubelet
-
-
-@pytest.fixture
-def census(cluster: Cluster, namespace: str) -> Iterator[Census]:
-    """Every pod that is ever there."""
-    with Census(cluster, namespace) as census:
-        yield census
 
 
 def emptied(cluster: Cluster, namespace: str) -> bool:

@@ -221,18 +221,6 @@ def test_a_cut_connection_is_repaired_and_no_event_is_lost(cluster: Cluster, nam
         assert watcher.topics().count(Topic.WATCH_BROKEN) == watcher.topics().count(Topic.WATCH_REPAIRED) <= 5
 
 
-def test_a_connection_that_is_cut_and_back_at_once_is_repaired_at_once(cluster: Cluster, namespace: str) -> None:
-    with (
-        Proxy(cluster.address) as proxy,
-        watching(cluster, namespace, kubeconfig=cluster.via(proxy.port)) as watcher,
-    ):
-        for number in range(1, 21):
-            create(cluster, namespace, range(number, number + 1))
-            proxy.cut()
-        until(lambda: watcher.live() == truth(cluster, namespace), REPAIRED_S, "the truth")
-        assert watcher.lists() == 1
-
-
 def test_a_frozen_connection_is_found_by_its_silence(cluster: Cluster, namespace: str) -> None:
     settings = SensorSettings(silence_s=2.0, list_timeout_s=2.0)
     with (
@@ -254,36 +242,6 @@ def test_a_frozen_connection_is_found_by_its_silence(cluster: Cluster, namespace
         until(lambda: watcher.live() == truth(cluster, namespace), 10, "the truth")
         assert time.monotonic() - began < REPAIRED_S
         assert watcher.lists() == 1
-
-
-def test_a_permission_that_is_missing_is_named_and_may_come_late(cluster: Cluster, namespace: str) -> None:
-    def rule(*verbs: str) -> dict[str, Any]:
-        return {"apiGroups": [""], "resources": ["pods"], "verbs": list(verbs)}
-
-    create(cluster, namespace, range(1, 3))
-    api = cluster.api("driver")
-    watcher = Watcher(api, namespace, ACTING)
-    watcher.sensor.start()
-    try:
-        failure = until(lambda: watcher.sensor.failure, what="a refusal")
-        assert failure is not None
-        assert failure.status == 403
-        assert "verb list, resource pods" in failure.message
-        cluster.role(namespace, [rule("list")])
-        until(
-            lambda: watcher.sensor.failure is not None and "verb watch" in watcher.sensor.failure.message,
-            15,
-            "the next",
-        )
-        assert len(watcher.live()) == 2
-        cluster.role(namespace, [rule("list", "watch")])
-        until(lambda: watcher.sensor.watching, 15, "a watch")
-        assert watcher.sensor.failure is None
-        refused = [notice.text for notice in watcher.notices if notice.topic is Topic.CALL_REFUSED]
-        assert ["may not list pods" in refused[0], "may not watch pods" in refused[-1]] == [True, True]
-    finally:
-        assert watcher.sensor.stop(10)
-        api.close()
 
 
 def test_a_place_that_no_history_has_ends_in_a_fresh_list(cluster: Cluster, namespace: str) -> None:

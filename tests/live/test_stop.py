@@ -16,7 +16,6 @@ from tests.live.cluster import Cluster, until
 
 APP = "spark-0a1b2c3d"
 LABELS = {"spark-app-selector": APP}
-READS = ["pods", "services", "configmaps", "persistentvolumeclaims"]
 
 
 def stopped(cluster: Cluster, namespace: str, *arguments: str, who: str = "admin") -> tuple[int, str, str]:
@@ -150,20 +149,3 @@ def test_a_running_driver_asks_for_force_and_is_kept_unless_told(cluster: Cluste
     assert left(cluster, namespace) == {"pods/driver"}
     assert stopped(cluster, namespace, "--force", "--driver")[0] == 0
     assert left(cluster, namespace) == set()
-
-
-def test_under_a_role_that_lacks_something_the_permission_is_named(cluster: Cluster, namespace: str) -> None:
-    executors(cluster, namespace, 3)
-    full = [
-        {"apiGroups": [""], "resources": READS, "verbs": ["list", "delete"]},
-        {"apiGroups": ["apps"], "resources": ["statefulsets", "deployments"], "verbs": ["list", "delete"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "delete"]},
-    ]
-    cluster.role(namespace, [{"apiGroups": [""], "resources": READS, "verbs": ["list"]}, *full[1:]])
-    code, out, err = stopped(cluster, namespace, who="driver")
-    assert code == 4
-    assert f"executor pods: may not delete pods in namespace {namespace} (RBAC: verb delete, resource pods)" in err
-    assert "3 left" in out
-    cluster.role(namespace, full)
-    assert stopped(cluster, namespace, who="driver")[0] == 0
-    assert cluster.pods(namespace) == []

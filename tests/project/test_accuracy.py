@@ -10,80 +10,62 @@ from typing import Any
 import pytest
 
 from podtide.entrypoints.whatif.run import refusal, study
-from scripts.accuracy import (
-    DATA,
-    GOAL_MEDIAN,
-    GOAL_P90,
-    PROJECT,
-    REFUSED,
-    SMALL_PEAK,
-    Guess,
-    Pair,
-    Real,
-    application,
-    distribution,
-    errors,
-    pairs,
-    quantile,
-    rankings,
-    real_runs,
-    repeats,
-    table,
-    variant,
-)
+from scripts import accuracy
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "4"}
 
 
-def run(config: str, runtime: float, peak: int = 4, conf: dict[str, str] | None = None) -> Real:
+def run(config: str, runtime: float, peak: int = 4, conf: dict[str, str] | None = None) -> accuracy.Real:
     settings = DYNAMIC if conf is None else conf
-    return Real(f"w/{config}/run1", "w", config, runtime, runtime * 3, peak, settings, 4, (900, 1100), Path("log"))
+    return accuracy.Real(
+        f"w/{config}/run1", "w", config, runtime, runtime * 3, peak, settings, 4, (900, 1100), Path("log")
+    )
 
 
-def guessed(source: Real, target: Real, runtime: float) -> Pair:
-    guess = Guess(runtime, runtime * 3)
-    return Pair(source, target, guess, guess, guess)
+def guessed(source: accuracy.Real, target: accuracy.Real, runtime: float) -> accuracy.Pair:
+    guess = accuracy.Guess(runtime, runtime * 3)
+    return accuracy.Pair(source, target, guess, guess, guess)
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 3.0), (0.9, 5.0), (1.0, 5.0), (0.2, 1.0), (0.21, 2.0)])
 def test_a_quantile_is_a_value_that_was_measured(share: float, expected: float) -> None:
-    assert quantile([5.0, 1.0, 3.0, 2.0, 4.0], share) == expected
+    assert accuracy.quantile([5.0, 1.0, 3.0, 2.0, 4.0], share) == expected
 
 
 def test_the_quantile_of_nothing_is_none() -> None:
-    assert isnan(quantile([], 0.5))
+    assert isnan(accuracy.quantile([], 0.5))
 
 
 def test_a_refusal_is_beyond_every_bound() -> None:
-    assert distribution([0.01, -0.2, inf]) == "3 | 20.0% | refused | refused | 33% | 33% | 67%"
+    assert accuracy.distribution([0.01, -0.2, inf]) == "3 | 20.0% | refused | refused | 33% | 33% | 67%"
 
 
 def test_a_variant_is_what_the_confs_differ_by() -> None:
     source = run("A", 100, conf={**DYNAMIC, "spark.dynamicAllocation.minExecutors": "1"})
     target = run("B", 90, conf={**DYNAMIC, "spark.dynamicAllocation.maxExecutors": "8"})
     changes = {"spark.dynamicAllocation.minExecutors": None, "spark.dynamicAllocation.maxExecutors": "8"}
-    assert dict(variant(source, target).changes) == changes
-    assert variant(source, target).static is None
-    assert variant(target, run("H", 80, conf={})).static == 4
+    assert dict(accuracy.variant(source, target).changes) == changes
+    assert accuracy.variant(source, target).static is None
+    assert accuracy.variant(target, run("H", 80, conf={})).static == 4
 
 
 def test_orders_that_hardly_differ_are_not_asked_for() -> None:
     source, slow, slower, quick = run("S", 70), run("A", 100), run("B", 110), run("C", 50)
     found = [guessed(source, slow, 60), guessed(source, slower, 50), guessed(source, quick, 55)]
-    got = rankings(found, "inferred", 0, small=True)
+    got = accuracy.rankings(found, "inferred", 0, small=True)
     assert got.asked == 2
     assert [wrong.split(":")[1].split()[0] for wrong in got.wrong] == ["B"]
 
 
 def test_large_targets_are_counted_apart() -> None:
     found = [guessed(run("S", 70), run("A", 100), 110), guessed(run("S", 70), run("L", 100, peak=8), 200)]
-    rows = table(found, "inferred").splitlines()
+    rows = accuracy.table(found, "inferred").splitlines()
     assert rows[2].endswith("| run time | 1 | 10.0% | 10.0% | 10.0% | 0% | 100% | 100% |")
     assert rows[-2].startswith("| all | run time | 2 | 10.0% | 100.0% |")
 
 
 def test_two_runs_of_one_config_show_the_spread() -> None:
-    assert "| w A | 4 | 9.5% | 9.5% |" in repeats([run("A", 100), run("A", 110), run("B", 300)])
+    assert "| w A | 4 | 9.5% | 9.5% |" in accuracy.repeats([run("A", 100), run("A", 110), run("B", 300)])
 
 
 def test_runs_are_read_from_their_manifests(tmp_path: Path) -> None:
@@ -99,7 +81,7 @@ def test_runs_are_read_from_their_manifests(tmp_path: Path) -> None:
     folder = tmp_path / "w" / "A" / "run1"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    (found,) = real_runs(tmp_path)
+    (found,) = accuracy.real_runs(tmp_path)
     assert found.name == "w/A/run1"
     assert found.starts == (900, 1500)
     assert dict(found.conf) == {"spark.executor.cores": "1"}
@@ -109,26 +91,26 @@ def test_runs_are_read_from_their_manifests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "truth",
     [
-        pytest.param(PROJECT / "tests" / "truth", id="recorded after the model was fitted"),
+        pytest.param(accuracy.PROJECT / "tests" / "truth", id="recorded after the model was fitted"),
         pytest.param(
-            DATA / "truth",
+            accuracy.DATA / "truth",
             id="the model was fitted to",
             marks=pytest.mark.skipif(
-                not (DATA / "truth").is_dir(), reason="no real runs beside the project (../shared/data/truth)"
+                not (accuracy.DATA / "truth").is_dir(), reason="no real runs beside the project (../shared/data/truth)"
             ),
         ),
     ],
 )
 def test_runs_of_up_to_six_executors_are_predicted_within_the_goal(truth: Path) -> None:
     """With one seed, to be quick; ``make accuracy`` shows the whole distribution."""
-    runs = real_runs(truth)
+    runs = accuracy.real_runs(truth)
     assert runs
-    studies = {one.name: study(application(one.log), seeds=1).unwrap() for one in runs}
+    studies = {one.name: study(accuracy.application(one.log), seeds=1).unwrap() for one in runs}
     assert not [name for name, studied in studies.items() if refusal(studied)]
-    found = [one for one in pairs(runs, studies, {}) if one.target.peak <= SMALL_PEAK]
-    assert all(one.inferred != REFUSED for one in found)
+    found = [one for one in accuracy.pairs(runs, studies, {}) if one.target.peak <= accuracy.SMALL_PEAK]
+    assert all(one.inferred != accuracy.REFUSED for one in found)
     for place in (0, 1):
-        sizes = [abs(one) for one in errors(found, "inferred", place)]
-        assert quantile(sizes, 0.5) <= GOAL_MEDIAN
-        assert quantile(sizes, 0.9) <= GOAL_P90
-        assert not rankings(found, "inferred", place, small=True).wrong
+        sizes = [abs(one) for one in accuracy.errors(found, "inferred", place)]
+        assert accuracy.quantile(sizes, 0.5) <= accuracy.GOAL_MEDIAN
+        assert accuracy.quantile(sizes, 0.9) <= accuracy.GOAL_P90
+        assert not accuracy.rankings(found, "inferred", place, small=True).wrong

@@ -13,29 +13,17 @@ from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
     LifecycleCommand,
     LifecycleInput,
 )
+from podtide.domain.protocol import pods
 from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_stimuli import CallFailure, KnownExecutors, Outcome
-from podtide.domain.protocol.pods import (
-    EXECUTOR_LABEL,
-    INACTIVE_LABEL,
-    SPARK_CONTAINER,
-    TERMINATED,
-    Container,
-    ContainerState,
-    Pod,
-    PodManifest,
-    PodNumber,
-    PodRules,
-    Snapshot,
-)
 from podtide.domain.protocol.reasons import Remark, Threw
 
 FORBIDDEN = CallFailure(403, "Forbidden")
 
 
-def ended(code: int | None, name: str = SPARK_CONTAINER) -> Container:
-    return Container(name, None, ContainerState(TERMINATED, code))
+def ended(code: int | None, name: str = pods.SPARK_CONTAINER) -> pods.Container:
+    return pods.Container(name, None, pods.ContainerState(pods.TERMINATED, code))
 
 
 def pod(
@@ -43,14 +31,14 @@ def pod(
     phase: str | None = "Running",
     *,
     code: int | None = None,
-    containers: tuple[Container, ...] | None = None,
+    containers: tuple[pods.Container, ...] | None = None,
     deleted: bool = False,
     inactive: bool = False,
     has_status: bool = True,
-) -> PodManifest:
+) -> pods.PodManifest:
     """A pod named ``exec-N``; ``code``: its Spark container has terminated with it."""
-    labels = {EXECUTOR_LABEL: str(number)} | ({INACTIVE_LABEL: "true"} if inactive else {})
-    return PodManifest(
+    labels = {pods.EXECUTOR_LABEL: str(number)} | ({pods.INACTIVE_LABEL: "true"} if inactive else {})
+    return pods.PodManifest(
         name=f"exec-{number}",
         labels=labels,
         deleted_at="2024-01-01T00:00:00Z" if deleted else None,
@@ -74,35 +62,37 @@ class Play:
         self.threw: list[str] = []
         self.remarks: list[Remark] = []
 
-    def updated(self, *manifests: PodManifest) -> Snapshot:
+    def updated(self, *manifests: pods.PodManifest) -> pods.Snapshot:
         """The snapshot after these pods were updated."""
-        changed: list[Pod] = []
+        changed: list[pods.Pod] = []
         for manifest in manifests:
-            taken = snapshots.update(self.view, manifest, PodRules())
+            taken = snapshots.update(self.view, manifest, pods.PodRules())
             assert not isinstance(taken, SparkFault)
             self.view = taken.view
             changed.extend(taken.snapshot.changed)
-        return Snapshot(self.view.full_ts, tuple(changed))
+        return pods.Snapshot(self.view.full_ts, tuple(changed))
 
-    def listed(self, full_ts: int, *manifests: PodManifest) -> Snapshot:
+    def listed(self, full_ts: int, *manifests: pods.PodManifest) -> pods.Snapshot:
         """The snapshot of a full list."""
-        taken = snapshots.replace(self.view, manifests, PodRules(), full_ts)
+        taken = snapshots.replace(self.view, manifests, pods.PodRules(), full_ts)
         assert not isinstance(taken, SparkFault)
         self.view = taken.view
         return taken.snapshot
 
-    def round(self, at: int, *batch: Snapshot) -> tuple[LifecycleCommand, ...]:
+    def round(self, at: int, *batch: pods.Snapshot) -> tuple[LifecycleCommand, ...]:
         """One round; returns its commands."""
         return self.take(at, Delivery(at, batch))
 
-    def updates(self, at: int, *manifests: PodManifest) -> tuple[LifecycleCommand, ...]:
+    def updates(self, at: int, *manifests: pods.PodManifest) -> tuple[LifecycleCommand, ...]:
         """One round with a snapshot in which these pods are updated."""
         return self.round(at, self.updated(*manifests))
 
     def know(self, *registered: tuple[int, int], active: Iterable[int] = ()) -> None:
         """Executors are registered since, and active, at the backend."""
-        added = tuple((PodNumber(number), at) for number, at in registered)
-        self.take(self.now, KnownExecutors(self.now, added), ActiveExecutors(self.now, tuple(map(PodNumber, active))))
+        added = tuple((pods.PodNumber(number), at) for number, at in registered)
+        self.take(
+            self.now, KnownExecutors(self.now, added), ActiveExecutors(self.now, tuple(map(pods.PodNumber, active)))
+        )
 
     def take(self, at: int, *items: LifecycleInput) -> tuple[LifecycleCommand, ...]:
         self.now = at

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.containers import (
@@ -24,25 +25,6 @@ from podtide.domain.protocol.containers import (
     Resource,
 )
 from podtide.domain.protocol.reasons import Threw
-from podtide.domain.protocol.yarn_messages import (
-    Beat,
-    CancelRequests,
-    ContainersGiven,
-    ContainersWanted,
-    KillExecutors,
-    LaunchEnded,
-    LaunchExecutor,
-    LossReasonsAsked,
-    ProfilesDefined,
-    ReleaseContainers,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TakeRequests,
-    TargetsTaken,
-    UpdateExclusions,
-    YarnInput,
-)
 from podtide.domain.yarn import allocator as yarn
 from podtide.domain.yarn.allocator_state import NegotiationCommand, YarnState
 
@@ -76,7 +58,7 @@ class NegotiationPlay:
         self.said.extend(step.commands)
         self.reports.extend(step.reports)
 
-    def take(self, *items: YarnInput) -> list[NegotiationCommand]:
+    def take(self, *items: ym.YarnInput) -> list[NegotiationCommand]:
         """Something comes in, and launches end; what the allocator said."""
         step = yarn.negotiate(self.state, items, self.config, self.now)
         self.state = step.state
@@ -85,8 +67,8 @@ class NegotiationPlay:
         self.reports.extend(step.reports)
         if self.launching:
             for command in step.commands:
-                if isinstance(command, LaunchExecutor):
-                    said += self.take(LaunchEnded(self.now, command.executor))
+                if isinstance(command, ym.LaunchExecutor):
+                    said += self.take(ym.LaunchEnded(self.now, command.executor))
         return said
 
     # the driver
@@ -100,7 +82,7 @@ class NegotiationPlay:
             )
             for number in numbers
         )
-        self.take(ProfilesDefined(self.now, specs))
+        self.take(ym.ProfilesDefined(self.now, specs))
 
     def want(
         self,
@@ -112,20 +94,20 @@ class NegotiationPlay:
         """Targets, with hints for the default profile; whether one changed."""
         by_profile = {0: targets} if isinstance(targets, int) else targets
         default = ProfileId(0)
-        wanted = ContainersWanted(
+        wanted = ym.ContainersWanted(
             self.now,
             tuple((ProfileId(profile), count) for profile, count in by_profile.items()),
             {default: tasks},
             {default: hosts or {}},
             tuple(excluded),
         )
-        return only(self.take(wanted), TargetsTaken)[-1].changed
+        return only(self.take(wanted), ym.TargetsTaken)[-1].changed
 
     def kill(self, *executors: str) -> list[NegotiationCommand]:
-        return self.take(KillExecutors(self.now, tuple(map(ExecutorId, executors))))
+        return self.take(ym.KillExecutors(self.now, tuple(map(ExecutorId, executors))))
 
     def ask_loss(self, *executors: str) -> list[NegotiationCommand]:
-        return self.take(LossReasonsAsked(self.now, tuple(map(ExecutorId, executors))))
+        return self.take(ym.LossReasonsAsked(self.now, tuple(map(ExecutorId, executors))))
 
     # the resource manager
 
@@ -138,7 +120,7 @@ class NegotiationPlay:
 
     def beat(self) -> list[NegotiationCommand]:
         """The reporter thread calls."""
-        return self.take(Beat(self.now))
+        return self.take(ym.Beat(self.now))
 
     def answer(
         self,
@@ -150,11 +132,11 @@ class NegotiationPlay:
         """The resource manager answers."""
         updated = tuple(NodeReport(host, DECOMMISSIONING) for host in decommissioning)
         return self.take(
-            ResourcesAnswered(self.now, self.state.serial, allocated, tuple(completed), updated, nodes)
+            ym.ResourcesAnswered(self.now, self.state.serial, allocated, tuple(completed), updated, nodes)
         )  # fmt: skip
 
     def refuse(self, what: str = "org.apache.hadoop.yarn.exceptions.YarnException: no") -> list[NegotiationCommand]:
-        return self.take(ResourcesRefused(self.now, self.state.serial, what))
+        return self.take(ym.ResourcesRefused(self.now, self.state.serial, what))
 
     def heartbeat(self, *hosts: str | Container, completed: Iterable[Completion] = ()) -> list[NegotiationCommand]:
         """A beat, and an answer with containers on these hosts."""
@@ -164,10 +146,10 @@ class NegotiationPlay:
 
     def handle(self, *allocated: Container, completed: Iterable[Completion] = ()) -> list[NegotiationCommand]:
         """The two handlers alone, without a heartbeat."""
-        return self.take(ContainersGiven(self.now, allocated, tuple(completed)))
+        return self.take(ym.ContainersGiven(self.now, allocated, tuple(completed)))
 
     def launched(self, executor: str, failure: str | None = None, *, fatal: bool = False) -> list[NegotiationCommand]:
-        return self.take(LaunchEnded(self.now, ExecutorId(executor), failure, fatal))
+        return self.take(ym.LaunchEnded(self.now, ExecutorId(executor), failure, fatal))
 
     # what there is
 
@@ -220,7 +202,7 @@ def ended(*containers: str, status: int = 1, diagnostics: str = "") -> tuple[Com
 def requested(said: Iterable[NegotiationCommand]) -> list[Group]:
     """What was asked for: localized requests by their hosts, then those without."""
     groups: list[Group] = []
-    for command in only(said, RequestContainers):
+    for command in only(said, ym.RequestContainers):
         if command.layout is not None:
             groups += [(count, hosts) for count, hosts, _ in command.layout.groups()]
         if command.anywhere:
@@ -230,24 +212,24 @@ def requested(said: Iterable[NegotiationCommand]) -> list[Group]:
 
 def cancelled(said: Iterable[NegotiationCommand]) -> list[int]:
     """The numbers of the requests that were cancelled, in that order."""
-    spans = (span for command in only(said, CancelRequests) for span in command.spans)
+    spans = (span for command in only(said, ym.CancelRequests) for span in command.spans)
     return [number for span in spans for number in range(span.first, span.last + 1)]
 
 
 def matched(said: Iterable[NegotiationCommand]) -> list[tuple[str, int, str]]:
     """Which container took which request, and where it was listed."""
-    return [tuple(match) for command in only(said, TakeRequests) for match in command.matches]  # type: ignore[misc]
+    return [tuple(match) for command in only(said, ym.TakeRequests) for match in command.matches]  # type: ignore[misc]
 
 
 def launched(said: Iterable[NegotiationCommand]) -> list[tuple[str, str]]:
     """Executors and their containers."""
-    return [(command.executor, command.container) for command in only(said, LaunchExecutor)]
+    return [(command.executor, command.container) for command in only(said, ym.LaunchExecutor)]
 
 
 def released(said: Iterable[NegotiationCommand]) -> list[str]:
-    return [container for command in only(said, ReleaseContainers) for container in command.containers]
+    return [container for command in only(said, ym.ReleaseContainers) for container in command.containers]
 
 
 def told(said: Iterable[NegotiationCommand]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """What the resource manager was told of nodes: those not to use any more, and those to use again."""
-    return [(command.added, command.removed) for command in only(said, UpdateExclusions)]
+    return [(command.added, command.removed) for command in only(said, ym.UpdateExclusions)]

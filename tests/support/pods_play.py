@@ -18,28 +18,9 @@ from podtide.domain.jvm.instants import format_instant, java_instant
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorInput, AllocatorState, RecoveryNeeded
+from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.pod_commands import (
-    AwaitDriverReady,
-    CreateClaim,
-    CreatePod,
-    DeletePod,
-    DeletePods,
-    Deliver,
-    GetDriverPod,
-    ListClaims,
-    NotifySubscribers,
-)
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    Claim,
-    KnownExecutors,
-    Outcome,
-    Starting,
-    Stopping,
-    TargetsSet,
-)
 from podtide.domain.protocol.pods import (
     APP_LABEL,
     EXECUTOR_LABEL,
@@ -57,8 +38,8 @@ RULES = PodRules()
 SECOND = 1_000
 IDLE = 60 * SECOND
 TIMEOUT = 600 * SECOND
-FORBIDDEN = CallFailure(403, "forbidden")
-NOT_FOUND = CallFailure(404, "not found")
+FORBIDDEN = ps.CallFailure(403, "forbidden")
+NOT_FOUND = ps.CallFailure(404, "not found")
 
 C = TypeVar("C")
 
@@ -72,36 +53,36 @@ class Api:
     """
 
     silent: bool = False
-    driver: CallFailure | None = None
+    driver: ps.CallFailure | None = None
     refused_pods: frozenset[int] | bool = frozenset()
     refused_claims: frozenset[str] | bool = frozenset()
-    deletes: CallFailure | None = None
-    listing: CallFailure | None = None
-    claims: dict[str, Claim] = field(default_factory=dict)
+    deletes: ps.CallFailure | None = None
+    listing: ps.CallFailure | None = None
+    claims: dict[str, ps.Claim] = field(default_factory=dict)
 
-    def answer(self, command: AllocatorCommand, now: Millis) -> Outcome | None:
+    def answer(self, command: AllocatorCommand, now: Millis) -> ps.Outcome | None:
         """What comes back for a command; None if it is not for the API server, or that is silent."""
         if self.silent:
             return None
         match command:
-            case CreatePod():
+            case pc.CreatePod():
                 refused = _is_in(command.executor, self.refused_pods)
-                return Outcome(now, command.serial, FORBIDDEN if refused else None)
-            case CreateClaim():
+                return ps.Outcome(now, command.serial, FORBIDDEN if refused else None)
+            case pc.CreateClaim():
                 claim = command.claim
                 if _is_in(claim.name, self.refused_claims):
-                    return Outcome(now, command.serial, FORBIDDEN)
-                self.claims[claim.name] = Claim(claim.name, claim.storage_class, claim.size, format_instant(now))
-                return Outcome(now, command.serial)
-            case DeletePods() | DeletePod():
-                return Outcome(now, command.serial, self.deletes)
-            case ListClaims():
+                    return ps.Outcome(now, command.serial, FORBIDDEN)
+                self.claims[claim.name] = ps.Claim(claim.name, claim.storage_class, claim.size, format_instant(now))
+                return ps.Outcome(now, command.serial)
+            case pc.DeletePods() | pc.DeletePod():
+                return ps.Outcome(now, command.serial, self.deletes)
+            case pc.ListClaims():
                 listed = () if self.listing else tuple(self.claims.values())
-                return Outcome(now, command.serial, self.listing, claims=listed)
-            case GetDriverPod():
-                return Outcome(now, command.serial, self.driver)
-            case AwaitDriverReady():
-                return Outcome(now, command.serial)
+                return ps.Outcome(now, command.serial, self.listing, claims=listed)
+            case pc.GetDriverPod():
+                return ps.Outcome(now, command.serial, self.driver)
+            case pc.AwaitDriverReady():
+                return ps.Outcome(now, command.serial)
             case _:
                 return None
 
@@ -144,7 +125,7 @@ class PodsPlay:
         self.view = snapshots.empty()
         self.queue: list[Snapshot] = []
         self.state: AllocatorState = allocation.begin(self.config)
-        self.feed(Starting(now))
+        self.feed(ps.Starting(now))
 
     # What happens.
 
@@ -156,7 +137,7 @@ class PodsPlay:
             self.reports.extend(step.reports)
             for command in step.commands:
                 self.commands.append(command)
-                if isinstance(command, NotifySubscribers):
+                if isinstance(command, pc.NotifySubscribers):
                     self.notified += 1
                     if self.prompt:
                         self.deliver()
@@ -169,14 +150,14 @@ class PodsPlay:
         self.now += after
         pairs = [(ProfileId(profile), target) for profile, target in enumerate(targets)]
         pairs += [(ProfileId(int(name[1:])), target) for name, target in named.items()]
-        self.feed(TargetsSet(self.now, tuple(pairs)))
+        self.feed(ps.TargetsSet(self.now, tuple(pairs)))
 
     def deliver(self, after: Millis = 0) -> list[AllocatorCommand]:
         """Let time pass, then deliver what is queued; returns what was said to it."""
         self.now += after
         queued, self.queue = tuple(self.queue), []
         said = len(self.commands)
-        self.feed(Deliver(self.now, "allocator", queued))
+        self.feed(pc.Deliver(self.now, "allocator", queued))
         return self.commands[said:]
 
     def show(self, *pods: PodManifest) -> None:
@@ -197,7 +178,7 @@ class PodsPlay:
     def turn(self, phase: str, *numbers: int) -> None:
         """The watch shows these pods in a phase; a pod that was asked for here keeps profile and creation time."""
         for number in numbers:
-            made = next((c for c in self.said(CreatePod) if c.executor == number), None)
+            made = next((c for c in self.said(pc.CreatePod) if c.executor == number), None)
             profile, at = (made.profile, made.at) if made is not None else (0, self.now)
             self.show(manifest(number, phase, profile, at, claims=made.claims if made is not None else ()))
 
@@ -219,11 +200,11 @@ class PodsPlay:
 
     def know(self, *numbers: int) -> None:
         """Executors register."""
-        self.feed(KnownExecutors(self.now, tuple((PodNumber(n), self.now) for n in numbers)))
+        self.feed(ps.KnownExecutors(self.now, tuple((PodNumber(n), self.now) for n in numbers)))
 
     def unknow(self, *numbers: int) -> None:
         """Executors are removed from the scheduler."""
-        self.feed(KnownExecutors(self.now, (), tuple(map(PodNumber, numbers))))
+        self.feed(ps.KnownExecutors(self.now, (), tuple(map(PodNumber, numbers))))
 
     def recover(self) -> None:
         """An executor died for lack of memory."""
@@ -231,11 +212,11 @@ class PodsPlay:
 
     def stop(self) -> None:
         """The backend stops the allocator."""
-        self.feed(Stopping(self.now))
+        self.feed(ps.Stopping(self.now))
 
-    def answer(self, command: object, failure: CallFailure | None = None, claims: Iterable[Claim] = ()) -> None:
+    def answer(self, command: object, failure: ps.CallFailure | None = None, claims: Iterable[ps.Claim] = ()) -> None:
         """A call comes back, from a silent API server."""
-        self.feed(Outcome(self.now, command.serial, failure, tuple(claims)))  # type: ignore[attr-defined]
+        self.feed(ps.Outcome(self.now, command.serial, failure, tuple(claims)))  # type: ignore[attr-defined]
 
     # What was said.
 
@@ -250,20 +231,20 @@ class PodsPlay:
     @property
     def asked(self) -> list[int]:
         """The executors whose pods were asked for so far, in order."""
-        return [command.executor for command in self.said(CreatePod)]
+        return [command.executor for command in self.said(pc.CreatePod)]
 
     @property
     def asked_by_profile(self) -> dict[int, list[int]]:
         """The same, by profile."""
         found: dict[int, list[int]] = {}
-        for command in self.said(CreatePod):
+        for command in self.said(pc.CreatePod):
             found.setdefault(command.profile, []).append(command.executor)
         return found
 
     @property
     def deletes(self) -> list[list[int]]:
         """The executors of every delete by label so far."""
-        return [[int(number) for number in command.executors or ()] for command in self.said(DeletePods)]
+        return [[int(number) for number in command.executors or ()] for command in self.said(pc.DeletePods)]
 
     def deleted(self, *numbers: int) -> list[bool]:
         """isDeleted of executors."""

@@ -16,17 +16,8 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis, ProfileId
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Api, Description, NodeGroup
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.stimuli import (
-    JobEnd,
-    JobStage,
-    JobStart,
-    ListenerEvent,
-    StageCompleted,
-    StageSubmitted,
-    TaskEnd,
-    TaskStart,
-)
 from podtide.domain.recorded.application import Application, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
@@ -58,7 +49,7 @@ def job(number: int, stages: Sequence[RecordedStage] = (), **more: Any) -> Recor
     """A job of these stages; what it needs is what they write."""
     more.setdefault("submitted_ms", 0)
     more.setdefault("ended_ms", more["submitted_ms"])
-    more.setdefault("needs", tuple(JobStage(one.stage, one.shuffle) for one in stages))
+    more.setdefault("needs", tuple(stimuli.JobStage(one.stage, one.shuffle) for one in stages))
     return RecordedJob(number, succeeded=True, stages=tuple(one.stage for one in stages), **more)
 
 
@@ -197,7 +188,7 @@ class WatchedTasks(Tasks):
         assert not self.slot_end
         self.slot_end = _Slots(self)
         self.ran: list[Ran] = []
-        self.events: list[ListenerEvent] = []
+        self.events: list[stimuli.ListenerEvent] = []
         self.alone = 0
 
     def filled(self, slot: int) -> None:
@@ -216,7 +207,7 @@ class WatchedTasks(Tasks):
             Ran(run.key[1], run.number, part, executor, slot, began, planned, ended, bool(self.alone), free)
         )
 
-    def say(self, event: ListenerEvent) -> None:
+    def say(self, event: stimuli.ListenerEvent) -> None:
         """Write down what is said event by event."""
         super().say(event)
         self.events.append(event)
@@ -266,7 +257,7 @@ class SingleTasks(WatchedTasks):
         """Begin, before anything has happened."""
         super().watch()
         self._begun: list[int] = []  # slots whose task began and is not in ``_untold`` yet
-        self._untold: list[TaskStart | TaskEnd] = []
+        self._untold: list[stimuli.TaskStart | stimuli.TaskEnd] = []
         self._hushed = 0
 
     def filled(self, slot: int) -> None:
@@ -280,7 +271,7 @@ class SingleTasks(WatchedTasks):
             run = self.slot_run[slot]
             assert run is not None
             executor = self.slot_executor[slot].id
-            self._untold.append(TaskStart(self.now, run.key[1], run.number, self.slot_index[slot], executor))
+            self._untold.append(stimuli.TaskStart(self.now, run.key[1], run.number, self.slot_index[slot], executor))
         self._begun.clear()
 
     def left(self, slot: int, planned: Millis, *, taken: bool) -> None:
@@ -291,7 +282,7 @@ class SingleTasks(WatchedTasks):
             run = self.slot_run[slot]
             assert run is not None
             executor = self.slot_executor[slot].id
-            self._untold.append(TaskEnd(planned, run.key[1], run.number, self.slot_index[slot], executor))
+            self._untold.append(stimuli.TaskEnd(planned, run.key[1], run.number, self.slot_index[slot], executor))
 
     def start(self, attempt: TaskSet, executors: Sequence[RerunExecutor], began: Millis) -> None:
         again = bool(attempt.again)
@@ -314,7 +305,7 @@ class SingleTasks(WatchedTasks):
         self.said = told
         untold, self._untold = self._untold, []
         if not self.in_order:
-            untold.sort(key=lambda event: isinstance(event, TaskEnd))
+            untold.sort(key=lambda event: isinstance(event, stimuli.TaskEnd))
         self.said.extend(one._replace(at=min(one.at, at)) for one in untold)
 
 
@@ -336,7 +327,7 @@ class Ordered(Watched):
     kind = OrderedTasks
 
 
-def told(tasks: WatchedTasks, *kinds: type[ListenerEvent]) -> list[Any]:
+def told(tasks: WatchedTasks, *kinds: type[stimuli.ListenerEvent]) -> list[Any]:
     """What was said of some kinds."""
     return [event for event in tasks.events if isinstance(event, kinds)]
 
@@ -346,13 +337,13 @@ def times(tasks: WatchedTasks) -> dict[tuple[str, int, int], Millis]:
     found: dict[tuple[str, int, int], Millis] = {}
     for event in tasks.events:
         match event:
-            case JobStart():
+            case stimuli.JobStart():
                 found["job start", event.job, 0] = event.at
-            case JobEnd():
+            case stimuli.JobEnd():
                 found["job end", event.job, 0] = event.at
-            case StageSubmitted():
+            case stimuli.StageSubmitted():
                 found["submitted", event.stage, event.attempt] = event.at
-            case StageCompleted():
+            case stimuli.StageCompleted():
                 found["completed", event.stage, event.attempt] = event.at
     return found
 

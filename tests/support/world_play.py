@@ -21,21 +21,14 @@ from podtide.domain.fakes.kubernetes.description import (
     PodStage,
     Watch,
 )
+from podtide.domain.protocol import pod_stimuli as ps
 from podtide.domain.protocol.pod_commands import AnswerRegistration, AssignExecutorId, CreatePod, PodCommand
-from podtide.domain.protocol.pod_stimuli import (
-    GenerateExecutorId,
-    Outcome,
-    PodsReplaced,
-    PodStimulus,
-    PodsUpdated,
-    RegisterExecutor,
-)
 from podtide.domain.protocol.pods import PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 
 WHY = Why(Cause.BELOW_TARGET)
 S = 1_000
-T = TypeVar("T", bound=PodStimulus)
+T = TypeVar("T", bound=ps.PodStimulus)
 
 PACE: dict[str, Millis] = {
     "schedule": 10, "pull": 5_000, "pulled": 100, "start": 200, "register": 1_000, "exit": 300, "drain": 2_000,
@@ -86,8 +79,8 @@ class Driver:
         **begin: Any,
     ) -> None:
         self.world: KubernetesCluster = worlds.begin(description, seed, 0, **begin)
-        self.heard: list[PodStimulus] = []
-        self.observed: list[PodStimulus | PodCommand] = []
+        self.heard: list[ps.PodStimulus] = []
+        self.observed: list[ps.PodStimulus | PodCommand] = []
         self.accept = accept
         self.names_given = names_given
         self.names = 0
@@ -128,10 +121,10 @@ class Driver:
             self.until(worlds.due(self.world))
         return self
 
-    def _answer(self, one: PodStimulus) -> None:
-        if isinstance(one, RegisterExecutor) and self.accept is not None:
+    def _answer(self, one: ps.PodStimulus) -> None:
+        if isinstance(one, ps.RegisterExecutor) and self.accept is not None:
             self.ask(AnswerRegistration(self.now, one.executor, self.accept, WHY))
-        elif isinstance(one, GenerateExecutorId) and self.names_given:
+        elif isinstance(one, ps.GenerateExecutorId) and self.names_given:
             self.names += 1
             name = ExecutorId(str(self.names))
             self.ask(AssignExecutorId(self.now, self.next_serial(), one.pod, name, WHY))
@@ -141,20 +134,20 @@ class Driver:
     def all(self, kind: type[T]) -> list[T]:
         return [one for one in self.heard if isinstance(one, kind)]
 
-    def outcome(self, serial: int) -> Outcome:
-        (found,) = [one for one in self.all(Outcome) if one.serial == serial]
+    def outcome(self, serial: int) -> ps.Outcome:
+        (found,) = [one for one in self.all(ps.Outcome) if one.serial == serial]
         return found
 
     def failures(self) -> list[int | None]:
-        return [one.failure.status for one in self.all(Outcome) if one.failure is not None]
+        return [one.failure.status for one in self.all(ps.Outcome) if one.failure is not None]
 
     def shown(self, name: str | None = None) -> list[tuple[Millis, PodManifest]]:
         """The pods that the watch showed, with the time."""
-        pairs = [(u.at, pod) for u in self.all(PodsUpdated) for pod in u.pods]
+        pairs = [(u.at, pod) for u in self.all(ps.PodsUpdated) for pod in u.pods]
         return [(at, pod) for at, pod in pairs if name is None or pod.name == name]
 
-    def lists(self) -> list[PodsReplaced]:
-        return self.all(PodsReplaced)
+    def lists(self) -> list[ps.PodsReplaced]:
+        return self.all(ps.PodsReplaced)
 
     def tally(self, name: str) -> int:
         return worlds.tally(self.world).get(name, 0)

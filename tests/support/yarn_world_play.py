@@ -11,25 +11,12 @@ from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.cluster import Asked, Said, YarnCluster
 from podtide.domain.fakes.yarn.description import Manager, Master, Nodes, Queue, YarnDescription, YarnExecutors
 from podtide.domain.fakes.yarn.rows import ContainerStage
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import AnswerRegistration
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
-from podtide.domain.protocol.yarn_messages import (
-    CallResourceManager,
-    CancelRequests,
-    LaunchEnded,
-    LaunchExecutor,
-    MasterRegistered,
-    Match,
-    ReleaseContainers,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TakeRequests,
-    UpdateExclusions,
-)
 
 WHY = Why(Cause.BELOW_TARGET)
 S = 1_000
@@ -87,7 +74,7 @@ class App:
     ) -> None:
         """Put requests into the table: those of a layout, and ``count`` anywhere."""
         first = self.made.get(profile, 0) + 1
-        command = RequestContainers(self.now, ProfileId(profile), first, layout, count, size, label, WHY)
+        command = ym.RequestContainers(self.now, ProfileId(profile), first, layout, count, size, label, WHY)
         self.made[profile] = first - 1 + command.count
         self.open.setdefault(profile, []).extend(range(first, first + command.count))
         self.ask(command)
@@ -95,20 +82,20 @@ class App:
     def cancel(self, first: int, last: int, profile: int = 0) -> None:
         """Take requests out."""
         self.open[profile] = [one for one in self.open[profile] if not first <= one <= last]
-        self.ask(CancelRequests(self.now, ProfileId(profile), (Span(first, last),), WHY))
+        self.ask(ym.CancelRequests(self.now, ProfileId(profile), (Span(first, last),), WHY))
 
     def release(self, *containers: str) -> None:
         """Give containers back."""
-        self.ask(ReleaseContainers(self.now, tuple(map(ContainerId, containers)), WHY))
+        self.ask(ym.ReleaseContainers(self.now, tuple(map(ContainerId, containers)), WHY))
 
     def exclude(self, *added: str, removed: tuple[str, ...] = ()) -> None:
         """Say which hosts not to use."""
-        self.ask(UpdateExclusions(self.now, added, removed, WHY))
+        self.ask(ym.UpdateExclusions(self.now, added, removed, WHY))
 
     def call(self) -> int:
         """Speak to the resource manager."""
         self.serial += 1
-        self.ask(CallResourceManager(self.now, self.serial, WHY))
+        self.ask(ym.CallResourceManager(self.now, self.serial, WHY))
         return self.serial
 
     def until(self, end: Millis) -> App:
@@ -135,12 +122,12 @@ class App:
         return NEVER if self.beats is None else self.last + self.beats
 
     def hear(self, one: Said) -> None:
-        if isinstance(one, ResourcesAnswered) and self.launches:
+        if isinstance(one, ym.ResourcesAnswered) and self.launches:
             for container in one.allocated:
                 self.use(container)
         elif isinstance(one, RegisterExecutor) and self.accepts is not None:
             self.ask(AnswerRegistration(self.now, one.executor, self.accepts, WHY))
-        elif isinstance(one, MasterRegistered):
+        elif isinstance(one, ym.MasterRegistered):
             self.made, self.open = {}, {}
 
     def use(self, container: Container) -> ExecutorId | None:
@@ -149,8 +136,8 @@ class App:
         if not waiting:
             self.release(container.id)
             return None
-        match = Match(container.id, waiting.pop(0), "*")
-        self.ask(TakeRequests(self.now, container.profile, (match,), WHY))
+        match = ym.Match(container.id, waiting.pop(0), "*")
+        self.ask(ym.TakeRequests(self.now, container.profile, (match,), WHY))
         return self.launch(container)
 
     def launch(self, container: Container) -> ExecutorId:
@@ -158,7 +145,7 @@ class App:
         self.executors += 1
         executor = ExecutorId(str(self.executors))
         host, profile = container.host, container.profile
-        self.ask(LaunchExecutor(self.now, executor, container.id, host, profile, 1_024, 1, WHY))
+        self.ask(ym.LaunchExecutor(self.now, executor, container.id, host, profile, 1_024, 1, WHY))
         return executor
 
     # what was heard
@@ -167,13 +154,13 @@ class App:
         return [one for one in self.heard if isinstance(one, kind)]
 
     def given(self) -> list[Container]:
-        return [one for answer in self.all(ResourcesAnswered) for one in answer.allocated]
+        return [one for answer in self.all(ym.ResourcesAnswered) for one in answer.allocated]
 
     def completed(self) -> list[Completion]:
-        return [one for answer in self.all(ResourcesAnswered) for one in answer.completed]
+        return [one for answer in self.all(ym.ResourcesAnswered) for one in answer.completed]
 
     def reports(self) -> list[NodeReport]:
-        return [one for answer in self.all(ResourcesAnswered) for one in answer.updated]
+        return [one for answer in self.all(ym.ResourcesAnswered) for one in answer.updated]
 
     def registered(self) -> list[str]:
         return [one.executor for one in self.all(RegisterExecutor)]
@@ -181,11 +168,11 @@ class App:
     def gone(self) -> list[str]:
         return [one.address for one in self.all(ExecutorDisconnected)]
 
-    def refused(self) -> list[ResourcesRefused]:
-        return self.all(ResourcesRefused)
+    def refused(self) -> list[ym.ResourcesRefused]:
+        return self.all(ym.ResourcesRefused)
 
-    def failed_launches(self) -> list[LaunchEnded]:
-        return [one for one in self.all(LaunchEnded) if one.failure is not None]
+    def failed_launches(self) -> list[ym.LaunchEnded]:
+        return [one for one in self.all(ym.LaunchEnded) if one.failure is not None]
 
     def tally(self, name: str) -> int:
         return worlds.tally(self.world).get(name, 0)

@@ -90,16 +90,6 @@ def test_where_lines_leave_a_choice_the_header_decides(options: Any, kind: str |
     assert isinstance(found, Misfit) if kind is None else found == kind
 
 
-def test_the_folder_decides_where_nothing_else_does() -> None:
-    assert kind_of(rows({"stop": True}), ["scale"]) == "scale"
-    assert kind_of(rows({"stop": True}), ["nonsense"]) == "pods"
-
-
-def test_a_table_has_no_header() -> None:
-    assert kind_of([(1, ROW)]) == "podstates"
-    assert kind_of([(1, {"pods": []})]) == "podstates"
-
-
 @pytest.mark.parametrize(
     ("lines", "what"),
     [
@@ -147,10 +137,6 @@ def test_every_kind_is_decided() -> None:
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def test_a_scenario_agrees(tmp_path: Path) -> None:
-    assert [found.check() for found in find(scenario(tmp_path))] == [None]
-
-
 @pytest.mark.parametrize(
     ("answers", "line"),
     [(STORE_ANSWERS[:1], 2), ([*STORE_ANSWERS, {"at": 9}], 3), ([{"at": 1}], 1), ([], 1)],
@@ -160,16 +146,6 @@ def test_a_scenario_diverges(tmp_path: Path, answers: list[dict[str, Any]], line
     divergence = found.check()
     assert divergence is not None
     assert divergence.line == line
-
-
-def test_a_table_carries_its_answers(tmp_path: Path) -> None:
-    right = write(tmp_path / "podstates.jsonl.gz", [ROW, {**ROW, "pod": {"id": "x"}, "states": None}])
-    (found,) = find(right)
-    assert found.expected is None
-    divergence = found.check()
-    assert divergence is not None
-    assert divergence.line == 2
-    assert divergence.got == {"pod": {"id": "x"}, "threw": "java.lang.NumberFormatException"}
 
 
 @pytest.mark.parametrize(
@@ -325,11 +301,6 @@ def test_totals_for_each_folder(tmp_path: Path) -> None:
         "3 scenarios, 1 divergent",
     ]
     assert f"{tmp_path / 'store' / 'two.jsonl'}: diverges at line 2 of two.expect.jsonl" in out
-
-
-def test_one_folder_has_one_total(tmp_path: Path) -> None:
-    scenario(tmp_path)
-    assert run(tmp_path) == (0, "1 scenarios, 0 divergent\n", "")
 
 
 def test_an_unusable_file_does_not_hide_the_others(tmp_path: Path) -> None:

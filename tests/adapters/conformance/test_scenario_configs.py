@@ -15,7 +15,7 @@ from podtide.adapters.conformance.scenario_configs import (
     yarn_scenario,
 )
 from podtide.domain.jvm.exceptions import SparkFault
-from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate, KubernetesConfig, ReplicasConfig
+from podtide.domain.protocol.cluster_config import ClaimTemplate, KubernetesConfig, ReplicasConfig
 from podtide.domain.protocol.pods import PodRules
 from tests.support.project import SHARED
 
@@ -61,14 +61,6 @@ def config_of(kind: str, conf: dict[str, Any] | None = None, **options: object) 
     config = kubernetes_scenario(kind, conf or {}, options)
     assert isinstance(config, KubernetesConfig)
     return config
-
-
-def test_the_pods_driver() -> None:
-    config = config_of("pods", {**CLAIM_SETTINGS, K + "allocation.batch.size": 7})
-    assert config.pods == PodRules(check_all_containers=False)
-    assert config.allocation == AllocationConfig(batch_size=7)  # dynamic, prefix exec; bare pods mount nothing
-    real = config_of("pods", CLAIM_SETTINGS, builder="real").allocation
-    assert real.claims == (ClaimTemplate("data", "OnDemand", 0, "gp", "10Gi"),)
 
 
 def test_the_other_drivers() -> None:

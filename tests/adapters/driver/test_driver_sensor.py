@@ -20,19 +20,8 @@ from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, 
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.live.driver_view import UNSEEN
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
-from podtide.domain.protocol.stimuli import (
-    BlockUpdated,
-    JobEnd,
-    JobStart,
-    RddBlock,
-    ResourceProfileAdded,
-    StageCompleted,
-    StageSubmitted,
-    TaskEnd,
-    TaskOutcome,
-    TaskStart,
-)
 
 ANSWERS: dict[str, Any] = json.loads((Path(__file__).parent / "driver_rest_answers.json").read_text())
 """Recorded from PySpark 4.3.0 on a local cluster, without stack traces and addresses."""
@@ -121,18 +110,18 @@ def test_what_spark_said_at_a_moment() -> None:
     listening = Listening()
     heard = listening.turn()
     kinds = [type(one) for one in heard]
-    assert kinds[:3] == [ResourceProfileAdded, RegisterExecutor, RegisterExecutor]
+    assert kinds[:3] == [stimuli.ResourceProfileAdded, RegisterExecutor, RegisterExecutor]
     assert [one.executor for one in heard if isinstance(one, RegisterExecutor)] == ["1", "0"], "in the order of addTime"
-    assert heard[0] == ResourceProfileAdded(
+    assert heard[0] == stimuli.ResourceProfileAdded(
         100_000, ProfileId(0), (("memory", 512.0), ("offHeap", 0.0)), (("cpus", 1.0),)
     )
-    submitted = {one.stage: one.tasks for one in heard if isinstance(one, StageSubmitted)}
+    submitted = {one.stage: one.tasks for one in heard if isinstance(one, stimuli.StageSubmitted)}
     assert submitted == {3: 4, 2: 5}, "stage 2 had one of its six tasks done"
-    assert {one.job for one in heard if isinstance(one, JobStart)} == {1, 2}
-    running = [one for one in heard if isinstance(one, TaskStart)]
+    assert {one.job for one in heard if isinstance(one, stimuli.JobStart)} == {1, 2}
+    running = [one for one in heard if isinstance(one, stimuli.TaskStart)]
     assert [one.executor for one in running] == ["0", "0"], "the stages know of one task, its executor of two"
     assert {(one.stage, one.attempt) for one in running} == {(2, 0), UNSEEN}
-    cached = [one for one in heard if isinstance(one, BlockUpdated) and isinstance(one.block, RddBlock)]
+    cached = [one for one in heard if isinstance(one, stimuli.BlockUpdated) and isinstance(one.block, stimuli.RddBlock)]
     assert {one.executor for one in cached} == {"0", "1"}
     assert [one for one in heard if isinstance(one, ExecutorBusy)] == [
         ExecutorBusy(100_000, (ExecutorId("0"),), busy=True)
@@ -200,13 +189,15 @@ def test_how_a_stage_that_left_the_list_ended() -> None:
     ]
     answers["allexecutors"] = [executor(1, activeTasks=1, totalTasks=2)]
     heard = listening.turn()
-    assert [one.outcome for one in heard if isinstance(one, TaskEnd)] == [TaskOutcome.FAILED]
-    assert [one.stage for one in heard if isinstance(one, StageCompleted)] == [5]
+    assert [one.outcome for one in heard if isinstance(one, stimuli.TaskEnd)] == [stimuli.TaskOutcome.FAILED]
+    assert [one.stage for one in heard if isinstance(one, stimuli.StageCompleted)] == [5]
     answers["stages/5?details=false"] = [stage(5, status="FAILED", numFailedTasks=2)]
     answers["allexecutors"] = [executor(1, totalTasks=2)]
     answers[JOBS] = []
     heard = listening.turn()
-    assert [type(one) for one in heard] == [TaskEnd, JobEnd, ExecutorBusy], "a task of a stage that was over"
+    assert [type(one) for one in heard] == [stimuli.TaskEnd, stimuli.JobEnd, ExecutorBusy], (
+        "a task of a stage that was over"
+    )
     listening.driver.asked.clear()
     assert listening.turn() == []
     assert listening.driver.asked == [JOBS, STAGES, "allexecutors"]
@@ -219,8 +210,8 @@ def test_a_stage_that_spark_has_forgotten_is_over() -> None:
     listening.turn()
     listening.driver.answers.update({STAGES: [], "allexecutors": [executor(1, totalTasks=1)]})
     heard = listening.turn()
-    assert [one.outcome for one in heard if isinstance(one, TaskEnd)] == [TaskOutcome.SUCCESS]
-    assert [one.stage for one in heard if isinstance(one, StageCompleted)] == [5]
+    assert [one.outcome for one in heard if isinstance(one, stimuli.TaskEnd)] == [stimuli.TaskOutcome.SUCCESS]
+    assert [one.stage for one in heard if isinstance(one, stimuli.StageCompleted)] == [5]
 
 
 def test_a_new_profile_is_asked_for_before_it_is_used() -> None:
@@ -231,8 +222,8 @@ def test_a_new_profile_is_asked_for_before_it_is_used() -> None:
     listening.driver.answers["environment"] = {"resourceProfiles": [profile]}
     heard = listening.turn()
     at = listening.clock.now() - 500
-    assert ResourceProfileAdded(at, ProfileId(1), (("cores", 4.0),), (("cpus", 2.0),)) in heard
-    assert heard.index(next(one for one in heard if isinstance(one, ResourceProfileAdded))) < heard.index(
+    assert stimuli.ResourceProfileAdded(at, ProfileId(1), (("cores", 4.0),), (("cpus", 2.0),)) in heard
+    assert heard.index(next(one for one in heard if isinstance(one, stimuli.ResourceProfileAdded))) < heard.index(
         next(one for one in heard if isinstance(one, RegisterExecutor))
     )
 
@@ -253,7 +244,7 @@ def test_executors_that_die_and_statuses_of_the_future() -> None:
     listening.driver.answers["allexecutors"] = [executor(1), executor(2), executor(3)]
     listening.driver.answers[STAGES] = [stage(1, status="PONDERING"), stage(2, status="PENDING")]
     heard = listening.turn()
-    assert not [one for one in heard if isinstance(one, StageSubmitted)]
+    assert not [one for one in heard if isinstance(one, stimuli.StageSubmitted)]
     listening.driver.answers["allexecutors"] = [
         executor(1, isActive=False, removeTime="2026-11-21T15:01:00.000GMT"), executor(2),
     ]  # fmt: skip
@@ -269,7 +260,7 @@ def test_an_older_spark() -> None:
     listening.driver.answers["allexecutors"] = [old]
     listening.driver.answers[STAGES] = [stage(1, numCompleteTasks=3)]
     heard = listening.turn()
-    assert [one.tasks for one in heard if isinstance(one, StageSubmitted)] == [1]
+    assert [one.tasks for one in heard if isinstance(one, stimuli.StageSubmitted)] == [1]
 
 
 @pytest.mark.parametrize(

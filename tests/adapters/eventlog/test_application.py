@@ -131,11 +131,6 @@ def test_odd_details_never_cost_an_event(tmp_path: Path, line: str) -> None:
     assert stimuli == plainly(tmp_path, [*begun(), line])
 
 
-def test_a_line_that_fits_no_shape_is_malformed(tmp_path: Path) -> None:
-    _, sensor, _ = read(tmp_path, [*begun(), ended(**{"Launch Time": "early"})])
-    assert sensor.counts.malformed == 1
-
-
 def test_properties_of_a_job(tmp_path: Path) -> None:
     properties = {
         "spark.scheduler.pool": "a",

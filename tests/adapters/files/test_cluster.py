@@ -14,21 +14,8 @@ from podtide.adapters.files import cluster as world_file, yaml_reader as yaml_no
 from podtide.adapters.files.cluster import read, understand, write, write_fitted
 from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.values import duration, show_duration
-from podtide.domain.base.randomness import DELAY_MAX, Constant, Exponential, LogNormal, Quantiles, Uniform
-from podtide.domain.fakes.kubernetes.description import (
-    KIND,
-    STAGES,
-    FakeDriverPod,
-    Fault,
-    Life,
-    Lost,
-    NodeEvent,
-    NodeGroup,
-    NodeHappening,
-    PodShape,
-    PodStage,
-    Verb,
-)
+from podtide.domain.base.randomness import DELAY_MAX, Constant, Exponential, Quantiles, Uniform
+from podtide.domain.fakes.kubernetes import description
 from podtide.domain.fakes.kubernetes.fit import fit
 from podtide.domain.fakes.windows import Window
 from tests.support.project import PROJECT
@@ -42,8 +29,8 @@ GUIDE = PROJECT / "docs" / "fake-cluster.md"
 
 def test_an_empty_file_is_the_default_cluster() -> None:
     for text in ("", "# nothing\n", "---\n", "null\n", "api:\nwatch: {}\nstages:\n"):
-        assert understand(text) == KIND
-    assert write(KIND) == ""
+        assert understand(text) == description.KIND
+    assert write(description.KIND) == ""
 
 
 def test_what_a_file_says() -> None:
@@ -79,29 +66,35 @@ driver: {ready: 3s}
 """)
     assert (cluster.seed, cluster.calm_ms, cluster.orphaned_ms) == (11, 7_200_000, 5_000)
     assert cluster.groups == (
-        NodeGroup("base", 2, 7_500, 28_611),  # 30,000 MB are 28,610.2 MiB
-        NodeGroup("spot", 0, maximum=40, interruptions_per_hour=0.25, arrives=Uniform(60_000, 180_000)),
+        description.NodeGroup("base", 2, 7_500, 28_611),  # 30,000 MB are 28,610.2 MiB
+        description.NodeGroup("spot", 0, maximum=40, interruptions_per_hour=0.25, arrives=Uniform(60_000, 180_000)),
     )
-    assert cluster.node_events == (NodeEvent(5_400_000, NodeHappening.TAKE_BACK, "spot", 3),)
-    assert cluster.executors.shape == PodShape(2_000, 1_408)
-    assert cluster.executors.profiles == ((1, PodShape(1_000, 8_192)),)
+    assert cluster.node_events == (description.NodeEvent(5_400_000, description.NodeHappening.TAKE_BACK, "spot", 3),)
+    assert cluster.executors.shape == description.PodShape(2_000, 1_408)
+    assert cluster.executors.profiles == ((1, description.PodShape(1_000, 8_192)),)
     stages = {s.name: s for s in cluster.executors.stages}
     assert "give-up" not in stages
-    assert stages["pull"] == replace(next(s for s in STAGES if s.name == "pull"), delay=Exponential(4_000))
-    assert stages["crash"] == PodStage(
+    assert stages["pull"] == replace(next(s for s in description.STAGES if s.name == "pull"), delay=Exponential(4_000))
+    assert stages["crash"] == description.PodStage(
         "crash",
-        Life.RUNNING,
-        Life.FAILED,
+        description.Life.RUNNING,
+        description.Life.FAILED,
         Quantiles(((0, 1_000), (100, 9_000))),
         weight=0.1,
         exits=((1, 9.0), (137, 1.0)),
     )
     assert cluster.api.quota_pods == 50
     assert cluster.api.faults == (
-        Fault(429, verbs=(Verb.CREATE,), retry_after_ms=1_500, during=Window(60_000, 120_000, 3_600_000)),
-        Fault(lost=Lost.ANSWER, probability=0.01),
+        description.Fault(
+            429, verbs=(description.Verb.CREATE,), retry_after_ms=1_500, during=Window(60_000, 120_000, 3_600_000)
+        ),
+        description.Fault(lost=description.Lost.ANSWER, probability=0.01),
     )
-    assert (cluster.watch.loss, cluster.watch.relists, cluster.driver) == (0.1, True, FakeDriverPod(True, 3_000))
+    assert (cluster.watch.loss, cluster.watch.relists, cluster.driver) == (
+        0.1,
+        True,
+        description.FakeDriverPod(True, 3_000),
+    )
     assert understand(write(cluster)) == cluster
 
 
@@ -253,7 +246,10 @@ def test_files(tmp_path: Path) -> None:
 
 def test_notes_stand_behind_their_keys() -> None:
     cluster = replace(
-        KIND, api=replace(KIND.api, latency=Constant(7), faults=(Fault(500),)), groups=(NodeGroup("a", 1),), seed=3
+        description.KIND,
+        api=replace(description.KIND.api, latency=Constant(7), faults=(description.Fault(500),)),
+        groups=(description.NodeGroup("a", 1),),
+        seed=3,
     )
     notes = {"api.latency": "12 observations", "api.faults[0]": "of 3\ncalls", "nodes.groups": "seen", "seed": "mine"}
     text = write(cluster, notes, "one\n\ntwo")
@@ -269,7 +265,7 @@ def test_notes_stand_behind_their_keys() -> None:
 def test_a_fitted_cluster_says_what_it_did_not_see() -> None:
     text = write_fitted(fit([]), "Nothing was seen.")
     assert text.startswith("# Nothing was seen.\n# Not seen, and left at the default:\n#   stages.schedule\n")
-    assert understand(text) == KIND
+    assert understand(text) == description.KIND
 
 
 @given(st.integers(0, DELAY_MAX))
@@ -310,11 +306,6 @@ def test_any_structure_is_a_cluster_or_refused(text: str) -> None:
         assert understand(write(cluster)) == cluster
 
 
-def test_log_normal_is_written_as_it_is_thought_of() -> None:
-    cluster = replace(KIND, controllers=LogNormal(1_500, 90_000))
-    assert write(cluster) == "controllers: {median: 1500ms, p90: 90s}\n"
-
-
 def test_the_guide_shows_files_that_can_be_read() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     assert blocks
@@ -331,4 +322,4 @@ def test_the_guide_names_every_key() -> None:
     )  # fmt: skip
     missing = [key.name for record in records for key in record.keys if f"`{key.name}`" not in text]
     assert missing == []
-    assert [s.name for s in STAGES if f"`{s.name}`" not in text] == []
+    assert [s.name for s in description.STAGES if f"`{s.name}`" not in text] == []

@@ -104,10 +104,6 @@ def test_a_file_without_permission_says_so(tmp_path: Path) -> None:
     assert "Permission denied" in str(read_properties_file(file).failure())
 
 
-def test_an_error_cannot_move_the_cursor() -> None:
-    assert "\x1b" not in str(read_properties_file("no\x1b[2Jsuch").failure())
-
-
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     entries = properties(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from podtide.adapters.fleet.discovery import FoundLog
-from podtide.adapters.fleet.journal import Journal, JournalError, digest, key_of
+from podtide.adapters.fleet.journal import Journal, JournalError
 from podtide.adapters.fleet.rows import FleetRow, RowStatus, Stamp
 from tests.support.project import PROJECT
 
@@ -45,16 +44,6 @@ def kept(table: Path, logs: int = 10) -> list[str]:
         return [one.log for one in journal.rows()]
 
 
-def test_what_was_kept_is_read_again_in_order(tmp_path: Path) -> None:
-    with with_logs(tmp_path / "t.csv", 5) as journal:
-        for number in (3, 1, 4, 0, 2):
-            journal.keep(f"key-{number}", "limits", row(number, "=ünï\n"))
-    with with_logs(tmp_path / "t.csv", 7) as journal:
-        assert journal.reuse("limits") == 5
-        assert [log.key for log in journal.todo()] == ["key-5", "key-6"]
-        assert list(journal.rows()) == [row(number, "=ünï\n") for number in range(5)]
-
-
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A journal of six rows whose process was killed."""
@@ -79,52 +68,6 @@ def test_cut_anywhere_what_is_whole_is_kept_and_the_run_goes_on(
     with Journal(str(table)) as journal:
         journal.keep("key-9", "limits", row(9))
     assert kept(table) == [*rows, "log-9"]
-
-
-def test_what_failed_over_other_limits_or_is_unwanted_does_not_count(tmp_path: Path) -> None:
-    with with_logs(tmp_path / "t.csv", 3) as journal:
-        for number, status in enumerate((RowStatus.OK, RowStatus.FAILED, RowStatus.UNREADABLE)):
-            journal.keep(f"key-{number}", "limits", row(number, status=status))
-    for limits, unwanted, done in (
-        ("limits", set[RowStatus](), 3), ("other", set[RowStatus](), 2), ("limits", {RowStatus.UNREADABLE}, 2),
-        ("other", {RowStatus.FAILED, RowStatus.UNREADABLE}, 1),
-    ):  # fmt: skip
-        with with_logs(tmp_path / "t.csv", 3) as journal:
-            assert journal.reuse(limits, unwanted) == done
-
-
-def test_of_two_rows_the_later_counts(tmp_path: Path) -> None:
-    with with_logs(tmp_path / "t.csv", 1) as journal:
-        journal.keep("key-0", "other", row(1))
-        journal.keep("key-0", "limits", row(2))
-    assert kept(tmp_path / "t.csv") == ["log-2"]
-
-
-def test_the_logs_are_in_order_without_duplicates(tmp_path: Path) -> None:
-    with Journal(str(tmp_path / "t.csv")) as journal:
-        for number, place in ((1, "b"), (0, "z"), (1, "a\udcff"), (0, "b"), (1, "z")):
-            journal.add(number, FoundLog(place, Stamp(1), True), f"key {place[0]}")
-        assert (journal.found, journal.duplicates) == (3, 2)
-        journal.keep("key z", "limits", row(5))
-        journal.keep("key of nothing", "limits", row(5))
-        left = []
-        for log in journal.todo():
-            left.append(log.found.place)
-            journal.keep(log.key, "limits", row(7))
-        assert left == ["a\udcff", "b"]
-        assert list(journal.rows()) == [row(5), row(7), row(7)]
-
-
-def test_a_key_knows_the_log_and_the_question() -> None:
-    stamp = Stamp(10, 20, "tag")
-    others = [
-        key_of("b", stamp, "q"), key_of("a", Stamp(11, 20, "tag"), "q"), key_of("a", Stamp(10, 21, "tag"), "q"),
-        key_of("a", Stamp(10, 20, "other"), "q"), key_of("a", stamp, "p"),
-    ]  # fmt: skip
-    assert key_of("a", stamp, "q") not in others
-    assert len(set(others)) == len(others)
-    assert key_of("a", stamp, "q") == key_of("a", stamp, "q")
-    assert re.fullmatch("[0-9a-f]{32}", digest("\udcff"))
 
 
 @pytest.mark.parametrize("fresh", [False, True])

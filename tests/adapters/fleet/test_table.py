@@ -125,21 +125,3 @@ def test_reasons_are_counted_without_their_numbers_and_bounded() -> None:
         assert first == {"status": "failed", "reason": OTHERS, "logs": 501}
         assert last["logs"] == 1
         assert {"status": "refused", "reason": "off by +0% in 1,000 s", "logs": 50} in summary.reasons()
-
-
-def test_applications_are_summed_over_their_runs() -> None:
-    with FleetSummary(priced=False) as summary:
-        for number in range(6):
-            name = "nightly" if number % 2 else "hourly"
-            best = "lean" if number < 4 else "static mean"
-            row = msgspec.structs.replace(OK, app_name=name, best=best, saving_core_hours=float(number))
-            summary.add(row)
-        summary.add(msgspec.structs.replace(OK, app_name="fine", best=None, saving_core_hours=None))
-        document = summary.document()
-    assert [(one["name"], one["runs"], one["saving_core_hours"], one["best"]) for one in document["applications"]] == [
-        ("nightly", 3, 9.0, "static mean"),
-        ("hourly", 3, 6.0, "static mean"),
-    ]
-    assert [(one["name"], one["logs"]) for one in document["settings"]] == [("static mean", 2), ("lean", 4)]
-    assert "cost" not in document["totals"]
-    assert document["totals"]["waste_s"] == 56.0

@@ -13,49 +13,15 @@ import pytest
 from hypothesis import given, strategies as st
 from pyrsistent import pmap
 
+from podtide.adapters.kubernetes.apply import ordering
 from podtide.adapters.kubernetes.apply.actuator import ActuatorSettings, ActuatorSettled, KubernetesActuator, Policy
 from podtide.adapters.kubernetes.apply.create import ManifestRefused
-from podtide.adapters.kubernetes.apply.ordering import (
-    Called,
-    Orders,
-    QueuedCommand,
-    QueueStage,
-    created,
-    keys_of,
-    swept,
-)
 from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.kubernetes.ratelimit import Backoff, Rate, Wait
 from podtide.adapters.notices import Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.application import Command
-from podtide.domain.protocol.pod_commands import (
-    AnswerRegistration,
-    AssignExecutorId,
-    AwaitDriverReady,
-    ClaimSpec,
-    CreateClaim,
-    CreateConfigMap,
-    CreatePod,
-    CreateSet,
-    DecommissionExecutors,
-    DeleteOwned,
-    DeletePod,
-    DeletePods,
-    DeleteSet,
-    ExitReason,
-    GetDriverPod,
-    ListClaims,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    RemoveExecutor,
-    ResizeClaim,
-    ResizePod,
-    ScaleSet,
-    StopApplication,
-    StopSource,
-)
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Claim, Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
@@ -111,25 +77,25 @@ def acting(
         stage.actuator.settle(0.0)
 
 
-def create(executor: int, serial: int | None = None) -> CreatePod:
-    return CreatePod(0, executor if serial is None else serial, PodNumber(executor), ProfileId(0), WHY)
+def create(executor: int, serial: int | None = None) -> pc.CreatePod:
+    return pc.CreatePod(0, executor if serial is None else serial, PodNumber(executor), ProfileId(0), WHY)
 
 
-def claim(executor: int, serial: int, *, driver: bool = False) -> CreateClaim:
+def claim(executor: int, serial: int, *, driver: bool = False) -> pc.CreateClaim:
     name = f"e-exec-{executor}-pvc-0"
-    return CreateClaim(0, serial, PodNumber(executor), ClaimSpec(name, "fast", "1Gi"), driver, WHY)
+    return pc.CreateClaim(0, serial, PodNumber(executor), pc.ClaimSpec(name, "fast", "1Gi"), driver, WHY)
 
 
-def delete(executor: int, serial: int, *, check: bool = False) -> DeletePod:
-    return DeletePod(0, serial, PodNumber(executor), f"e-exec-{executor}", WHY, check)
+def delete(executor: int, serial: int, *, check: bool = False) -> pc.DeletePod:
+    return pc.DeletePod(0, serial, PodNumber(executor), f"e-exec-{executor}", WHY, check)
 
 
-def delete_many(serial: int, *executors: int, phase: Any = None, list_first: bool = False) -> DeletePods:
-    return DeletePods(0, serial, tuple(map(PodNumber, executors)), phase, WHY, list_first)
+def delete_many(serial: int, *executors: int, phase: Any = None, list_first: bool = False) -> pc.DeletePods:
+    return pc.DeletePods(0, serial, tuple(map(PodNumber, executors)), phase, WHY, list_first)
 
 
-def delete_all(serial: int) -> DeletePods:
-    return DeletePods(0, serial, None, None, WHY)
+def delete_all(serial: int) -> pc.DeletePods:
+    return pc.DeletePods(0, serial, None, None, WHY)
 
 
 def ids(*executors: int) -> tuple[ExecutorId, ...]:
@@ -177,32 +143,32 @@ def nothing(api: FakeApi) -> None:
     ("before", "command", "calls", "outcome"),
     [
         (nothing, create(1), ["create pods e-exec-1"], Outcome(0, 1, found=1)),
-        (nothing, CreateConfigMap(0, 1, WHY), ["create configmaps conf-map"], Outcome(0, 1, found=1)),
+        (nothing, pc.CreateConfigMap(0, 1, WHY), ["create configmaps conf-map"], Outcome(0, 1, found=1)),
         (
             nothing,
-            CreateSet(0, 1, "deployment", "set-1", ProfileId(1), 4, WHY),
+            pc.CreateSet(0, 1, "deployment", "set-1", ProfileId(1), 4, WHY),
             ["create deployments set-1"],
             Outcome(0, 1, found=1),
         ),
         (
             a_set,
-            ScaleSet(0, 1, "statefulset", "set-0", ProfileId(0), 5, WHY),
+            pc.ScaleSet(0, 1, "statefulset", "set-0", ProfileId(0), 5, WHY),
             ["get statefulsets/scale set-0", "update statefulsets/scale set-0"],
             Outcome(0, 1, found=1),
         ),
         (
             a_set,
-            ScaleSet(0, 1, "statefulset", "set-0", ProfileId(0), 3, WHY),
+            pc.ScaleSet(0, 1, "statefulset", "set-0", ProfileId(0), 3, WHY),
             ["get statefulsets/scale set-0"],
             Outcome(0, 1, found=1),
         ),
         (
             a_set,
-            DeleteSet(0, 1, "statefulset", "set-0", WHY),
+            pc.DeleteSet(0, 1, "statefulset", "set-0", WHY),
             ["delete statefulsets set-0"],
             Outcome(0, 1, found=1),
         ),
-        (nothing, DeleteSet(0, 1, "statefulset", "set-0", WHY), ["delete statefulsets set-0"], Outcome(0, 1)),
+        (nothing, pc.DeleteSet(0, 1, "statefulset", "set-0", WHY), ["delete statefulsets set-0"], Outcome(0, 1)),
         (three_pods, delete(1, 1), ["delete pods e-exec-1"], Outcome(0, 1, found=1)),
         (nothing, delete(1, 1), ["delete pods e-exec-1"], Outcome(0, 1)),
         (three_pods, delete(1, 1, check=True), ["get pods e-exec-1", "delete pods e-exec-1"], Outcome(0, 1, found=1)),
@@ -213,43 +179,43 @@ def nothing(api: FakeApi) -> None:
         (three_pods, delete_many(1), [], Outcome(0, 1)),
         (
             three_pods,
-            MarkInactive(0, 1, PodNumber(1), "e-exec-1", WHY),
+            pc.MarkInactive(0, 1, PodNumber(1), "e-exec-1", WHY),
             ["patch pods e-exec-1"],
             Outcome(0, 1, found=1),
         ),
         (
             three_pods,
-            MarkPods(0, 1, ids(1, 3), "label", "k", "v", WHY),
+            pc.MarkPods(0, 1, ids(1, 3), "label", "k", "v", WHY),
             ["list pods", "patch pods e-exec-1", "patch pods e-exec-3"],
             Outcome(0, 1, found=2),
         ),
         (
             three_pods,
-            AssignExecutorId(0, 1, "e-exec-1", ExecutorId("8"), WHY),
+            pc.AssignExecutorId(0, 1, "e-exec-1", ExecutorId("8"), WHY),
             ["patch pods e-exec-1"],
             Outcome(0, 1, found=1),
         ),
         (
             a_claim,
-            ResizeClaim(0, 1, ExecutorId("1"), "c-1", 2**33, WHY),
+            pc.ResizeClaim(0, 1, ExecutorId("1"), "c-1", 2**33, WHY),
             ["patch persistentvolumeclaims c-1"],
             Outcome(0, 1, found=1),
         ),
         (
             a_claim,
-            ListClaims(0, 1, ProfileId(0), WHY),
+            pc.ListClaims(0, 1, ProfileId(0), WHY),
             ["list persistentvolumeclaims"],
             Outcome(0, 1, claims=(Claim("c-1", "fast", "5Gi", "2026-11-21T10:00:00Z"),), found=1),
         ),
         (
             a_claim,
-            DeleteOwned(0, 1, "persistentvolumeclaims", WHY),
+            pc.DeleteOwned(0, 1, "persistentvolumeclaims", WHY),
             ["list persistentvolumeclaims", "delete persistentvolumeclaims c-1"],
             Outcome(0, 1, found=1),
         ),
-        (a_ready_driver, GetDriverPod(0, 1, "driver", WHY), ["get pods driver"], Outcome(0, 1, found=1)),
-        (a_ready_driver, AwaitDriverReady(0, 1, "driver", 1_000, WHY), ["get pods driver"], Outcome(0, 1, found=1)),
-        (nothing, StopSource(0, 1, "watch", WHY), [], Outcome(0, 1)),
+        (a_ready_driver, pc.GetDriverPod(0, 1, "driver", WHY), ["get pods driver"], Outcome(0, 1, found=1)),
+        (a_ready_driver, pc.AwaitDriverReady(0, 1, "driver", 1_000, WHY), ["get pods driver"], Outcome(0, 1, found=1)),
+        (nothing, pc.StopSource(0, 1, "watch", WHY), [], Outcome(0, 1)),
     ],
 )
 def test_what_a_command_becomes(
@@ -265,15 +231,15 @@ def test_what_a_command_becomes(
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        (GetDriverPod(0, 1, "driver", WHY), 404),
-        (MarkInactive(0, 1, PodNumber(1), "gone", WHY), 404),
-        (AssignExecutorId(0, 1, "gone", ExecutorId("1"), WHY), 404),
-        (ScaleSet(0, 1, "deployment", "gone", ProfileId(0), 5, WHY), 404),
-        (ResizeClaim(0, 1, ExecutorId("1"), "gone", 1, WHY), 404),
-        (ResizePod(0, 1, ExecutorId("1"), "e-exec-1", "spark", 1, WHY), 404),  # a server without the subresource
+        (pc.GetDriverPod(0, 1, "driver", WHY), 404),
+        (pc.MarkInactive(0, 1, PodNumber(1), "gone", WHY), 404),
+        (pc.AssignExecutorId(0, 1, "gone", ExecutorId("1"), WHY), 404),
+        (pc.ScaleSet(0, 1, "deployment", "gone", ProfileId(0), 5, WHY), 404),
+        (pc.ResizeClaim(0, 1, ExecutorId("1"), "gone", 1, WHY), 404),
+        (pc.ResizePod(0, 1, ExecutorId("1"), "e-exec-1", "spark", 1, WHY), 404),  # a server without the subresource
         (claim(7, 1), 404),  # its owner is gone
         (claim(7, 1, driver=True), None),  # nobody said which the driver pod is
-        (ListPods(0, 1, WHY), None),
+        (pc.ListPods(0, 1, WHY), None),
     ],
 )
 def test_what_is_not_there_is_a_failure(command: Command, status: int | None) -> None:
@@ -288,10 +254,10 @@ def test_what_is_not_there_is_a_failure(command: Command, status: int | None) ->
 @pytest.mark.parametrize(
     "command",
     [
-        RemoveExecutor(0, ExecutorId("1"), ExitReason("ExecutorKilled", "x"), WHY),
-        AnswerRegistration(0, ExecutorId("1"), True, WHY),
-        StopApplication(0, 11, WHY),
-        DecommissionExecutors(0, ids(1), "bye", False, WHY),
+        pc.RemoveExecutor(0, ExecutorId("1"), pc.ExitReason("ExecutorKilled", "x"), WHY),
+        pc.AnswerRegistration(0, ExecutorId("1"), True, WHY),
+        pc.StopApplication(0, 11, WHY),
+        pc.DecommissionExecutors(0, ids(1), "bye", False, WHY),
     ],
 )
 def test_what_is_said_to_the_driver_makes_no_call(command: Command) -> None:
@@ -308,7 +274,7 @@ def test_what_is_said_to_the_driver_makes_no_call(command: Command) -> None:
 def test_executors_drain_by_their_pods_deletion_with_their_own_grace_period(drain: bool, left: list[str]) -> None:
     with acting(drain=drain) as stage:
         pods(stage.api, 1, 2, 3)
-        stage.actuator.apply(DecommissionExecutors(0, ids(1), "bye", True, WHY))
+        stage.actuator.apply(pc.DecommissionExecutors(0, ids(1), "bye", True, WHY))
         assert stage.end().done
         assert stage.api.names() == left
         assert all("gracePeriodSeconds" not in one.body for one in stage.api.calls("delete"))
@@ -318,7 +284,7 @@ def test_marks_end_at_the_first_patch_that_fails() -> None:
     with acting() as stage:
         pods(stage.api, 1, 2, 3)
         stage.api.faults.append(Fault("patch", status=422, name="e-exec-2"))
-        outcome = stage.does(MarkPods(0, 1, ids(1, 2, 3), "annotation", "k", "v", WHY))
+        outcome = stage.does(pc.MarkPods(0, 1, ids(1, 2, 3), "annotation", "k", "v", WHY))
         assert (outcome.found, outcome.failure and outcome.failure.status) == (1, 422)
         assert "annotations" not in stage.api.objects["pods", "e-exec-3"]["metadata"]
 
@@ -335,7 +301,7 @@ def test_a_scale_that_somebody_else_was_faster_with_is_read_again(resource: str)
                 stage.api._touch(stage.api.objects["statefulsets", "set-0"])
 
         stage.api.before = race
-        assert stage.does(ScaleSet(0, 1, "statefulset", "set-0", ProfileId(0), 9, WHY)).failure is None
+        assert stage.does(pc.ScaleSet(0, 1, "statefulset", "set-0", ProfileId(0), 9, WHY)).failure is None
         assert stage.api.objects["statefulsets", "set-0"]["spec"]["replicas"] == 9
         assert len(stage.api.calls("update", resource)) == 2
 
@@ -344,7 +310,7 @@ def test_a_driver_that_is_never_ready_is_waited_for_as_long_as_asked() -> None:
     with acting() as stage:
         stage.api.put("pods", "driver", status={"phase": "Pending"})
         began = stage.clock.seconds
-        failure = stage.does(AwaitDriverReady(0, 1, "driver", 5_000, WHY)).failure
+        failure = stage.does(pc.AwaitDriverReady(0, 1, "driver", 5_000, WHY)).failure
         assert failure is not None
         assert failure.exception_class.endswith("TimeoutException")
         assert stage.clock.seconds == began + 5.0
@@ -354,7 +320,7 @@ def test_a_driver_that_is_never_ready_is_waited_for_as_long_as_asked() -> None:
 def test_a_claim_belongs_to_the_pod_it_was_made_for_or_to_the_driver() -> None:
     with acting() as stage:
         a_ready_driver(stage.api)
-        stage.does(GetDriverPod(0, 1, "driver", WHY))
+        stage.does(pc.GetDriverPod(0, 1, "driver", WHY))
         stage.does(create(5, 2))
         stage.does(claim(5, 3))
         stage.does(claim(6, 4, driver=True))
@@ -452,7 +418,7 @@ def test_a_set_that_is_there_is_ours_if_it_selects_our_pods_and_gets_the_replica
     with acting() as stage:
         spec = {"replicas": replicas, "selector": {"matchLabels": {"spark-app-selector": app}}}
         stage.api.put("statefulsets", "s", spec=spec)
-        outcome = stage.does(CreateSet(0, 1, "statefulset", "s", ProfileId(0), 4, WHY))
+        outcome = stage.does(pc.CreateSet(0, 1, "statefulset", "s", ProfileId(0), 4, WHY))
         assert (outcome.failure is not None) == failed
         assert stage.api.objects["statefulsets", "s"]["spec"]["replicas"] == after
 
@@ -539,7 +505,7 @@ def test_deletes_of_many_ask_for_two_hundred_ids_at_a_time_and_never_for_what_no
     with acting() as stage:
         pods(stage.api, *range(1, 451))
         strange = (ExecutorId("driver"), ExecutorId("a,b"), ExecutorId(""), ExecutorId("x)"))
-        command = DeletePods(0, 1, strange + ids(*range(1, 451)), "Running", WHY)
+        command = pc.DeletePods(0, 1, strange + ids(*range(1, 451)), "Running", WHY)
         assert stage.does(command) == Outcome(0, 1, found=450)
         selectors = [one.query["labelSelector"] for one in stage.api.calls("list")]
         sizes = [one.rpartition("(")[2].count(",") + 1 for one in selectors if "(" in one]
@@ -623,7 +589,7 @@ def test_a_creation_that_waits_for_its_turn_does_not_hold_the_end_up() -> None:
         delete(1, 2, check=True),
         delete_many(2, 1),
         delete_many(2, 9, 1, 8),
-        MarkInactive(0, 2, PodNumber(1), "e-exec-1", WHY),
+        pc.MarkInactive(0, 2, PodNumber(1), "e-exec-1", WHY),
     ],
 )
 def test_what_concerns_a_pod_under_way_waits_for_it_and_nothing_else_does(then: Command) -> None:
@@ -661,7 +627,7 @@ def test_deletes_do_not_stand_behind_a_thousand_creations() -> None:
 
 def test_every_command_that_becomes_a_call_has_one() -> None:
     with acting() as stage:
-        assert set(stage.actuator._calls) == set(get_args(Called))
+        assert set(stage.actuator._calls) == set(get_args(ordering.Called))
 
 
 def test_the_same_delete_twice_is_one_call_and_two_answers() -> None:
@@ -680,7 +646,7 @@ def test_the_same_delete_twice_is_one_call_and_two_answers() -> None:
 
 def test_one_at_a_time_is_one_call_at_a_time_in_the_order_asked() -> None:
     with acting(Policy.ONE_AT_A_TIME) as stage:
-        commands: list[Command] = [create(1), create(2), delete_many(3, 1, 2), create(4), CreateConfigMap(0, 5, WHY)]
+        commands: list[Command] = [create(1), create(2), delete_many(3, 1, 2), create(4), pc.CreateConfigMap(0, 5, WHY)]
         for command in commands:
             stage.actuator.apply(command)
         assert stage.end().done
@@ -694,35 +660,35 @@ _COMMANDS = st.one_of(
     st.tuples(st.integers(1, 4), st.integers(100, 999)).map(lambda pair: claim(pair[0], pair[1])),
     st.tuples(st.integers(1, 4), st.integers(100, 999)).map(lambda pair: delete(pair[0], pair[1])),
     st.sets(st.integers(1, 4)).map(lambda some: delete_many(7, *sorted(some))),
-    st.sets(st.integers(1, 4)).map(lambda some: MarkPods(0, 8, ids(*sorted(some)), "label", "k", "v", WHY)),
+    st.sets(st.integers(1, 4)).map(lambda some: pc.MarkPods(0, 8, ids(*sorted(some)), "label", "k", "v", WHY)),
     st.just(delete_all(9)),
-    st.just(CreateConfigMap(0, 10, WHY)),
-    st.just(DeleteOwned(0, 11, "configmaps", WHY)),
-    st.just(ListClaims(0, 12, ProfileId(0), WHY)),
+    st.just(pc.CreateConfigMap(0, 10, WHY)),
+    st.just(pc.DeleteOwned(0, 11, "configmaps", WHY)),
+    st.just(pc.ListClaims(0, 12, ProfileId(0), WHY)),
 )
 
 
 @given(st.lists(_COMMANDS, max_size=30), st.randoms(use_true_random=False), st.booleans())
 def test_whatever_is_asked_everything_ends_and_in_order(
-    commands: list[Called], chance: random.Random, in_order: bool
+    commands: list[ordering.Called], chance: random.Random, in_order: bool
 ) -> None:
-    orders = Orders(in_order=in_order)
-    ready: list[QueuedCommand] = []
-    running: list[QueuedCommand] = []
-    ended: list[QueuedCommand] = []
-    given_at: dict[QueuedCommand, int] = {}
+    orders = ordering.Orders(in_order=in_order)
+    ready: list[ordering.QueuedCommand] = []
+    running: list[ordering.QueuedCommand] = []
+    ended: list[ordering.QueuedCommand] = []
+    given_at: dict[ordering.QueuedCommand, int] = {}
     answered = 0
 
     def work() -> None:
         nonlocal answered
         if ready and (not running or chance.random() < 0.6):
             job = ready.pop(chance.randrange(len(ready)))
-            if job.stage is QueueStage.READY:
+            if job.stage is ordering.QueueStage.READY:
                 for other in running:
                     assert not in_order
                     assert not set(job.keys) & set(other.keys)
-                    assert created(other.command) not in swept(job.command)
-                job.stage = QueueStage.RUNNING
+                    assert ordering.created(other.command) not in ordering.swept(job.command)
+                job.stage = ordering.QueueStage.RUNNING
                 running.append(job)
         elif running:
             job = running.pop(chance.randrange(len(running)))
@@ -748,7 +714,7 @@ def test_whatever_is_asked_everything_ends_and_in_order(
             assert given_at[before] < given_at[after]
     for place, job in enumerate(ended):
         for later in ended[place + 1 :]:
-            if set(keys_of(job.command)) & set(keys_of(later.command)):
+            if set(ordering.keys_of(job.command)) & set(ordering.keys_of(later.command)):
                 assert given_at[job] < given_at[later]
 
 
@@ -824,7 +790,7 @@ def test_an_api_that_is_away_is_told_once_and_once_when_it_is_back() -> None:
 
 
 class _NoManifests(FakeManifests):
-    def pod(self, command: CreatePod) -> bytes:
+    def pod(self, command: pc.CreatePod) -> bytes:
         if command.executor == 1:
             raise ManifestRefused("spark.executor.cores: 0 is not positive")
         raise RuntimeError("password=hunter2")

@@ -18,9 +18,8 @@ from podtide.adapters.kubernetes.status import (
     no_answer,
     read_status,
 )
-from podtide.domain.kubernetes import snapshots
 from podtide.domain.protocol.pod_stimuli import CallFailure
-from podtide.domain.protocol.pods import Container, ContainerState, Pod, PodManifest, PodRules, PodState
+from podtide.domain.protocol.pods import Container, ContainerState, PodManifest
 
 POD = {
     "apiVersion": "v1",
@@ -131,14 +130,6 @@ def test_states_of_a_container(state: object, expected: ContainerState | None) -
     pod = read_pod(changed(status={"phase": "Running", "containerStatuses": [{"name": "c", "state": state}]}))
     assert isinstance(pod, PodManifest)
     assert pod.containers == (Container("c", None, expected),)
-
-
-def test_a_pod_reads_as_it_does_in_spark() -> None:
-    pod = read_pod(raw(POD))
-    assert isinstance(pod, PodManifest)
-    read = snapshots.read(pod, PodRules())
-    assert isinstance(read, Pod)
-    assert (read.number, read.state) == (7, PodState.RUNNING)
 
 
 def test_a_list_is_read_with_its_version_and_its_token() -> None:

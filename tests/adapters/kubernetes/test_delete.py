@@ -8,7 +8,7 @@ import pytest
 
 from podtide.adapters.kubernetes.apply.delete import Cleaner, Deleted, DeleteFate, Swept
 from podtide.adapters.kubernetes.calls import CallCounts, Caller, CallSettings, SeenPod
-from podtide.adapters.kubernetes.cleanup import KINDS, USUAL, Left, Leftovers, UseUnknown
+from podtide.adapters.kubernetes.cleanup import KINDS, USUAL, Leftovers, UseUnknown
 from podtide.adapters.kubernetes.errors import Complaints, RefusedCall
 from podtide.adapters.kubernetes.ratelimit import Backoff, RateLimiter
 from tests.support.fake_kubernetes import APP, NAMESPACE, FakeApi, Fault, Heard, labels_of
@@ -310,7 +310,3 @@ def test_whether_it_is_in_use_may_be_unknown(resource: str, kinds: tuple[str, ..
     api.faults.append(Fault("list", resource, 9, 403, message))
     use = leftovers(api).in_use(kinds)
     assert isinstance(use, UseUnknown) == unknown
-
-
-def test_a_kind_with_nothing_of_it_is_clean() -> None:
-    assert leftovers(FakeApi()).delete(("services",), untold) == (Left("services", Swept()),)

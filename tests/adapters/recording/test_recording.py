@@ -20,13 +20,13 @@ from podtide.adapters.recording.header import RecordingError, RecordingHeader, U
 from podtide.adapters.recording.opening import begins_recording, is_recording
 from podtide.adapters.recording.reader import RecordedEnd, RecordedPods, RecordedStep, Recording
 from podtide.adapters.recording.writer import RecordingWriter
-from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.base.units import ProfileId
 from podtide.domain.conf.redaction import REDACTED
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, Consumer, Policies, split_evenly
-from podtide.domain.protocol.pod_commands import CreatePod, DeletePods, PodCommand
-from podtide.domain.protocol.pod_stimuli import Claim, Outcome, PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Wake
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Remark, Why
 from podtide.domain.protocol.stimuli import StageSubmitted, Tick
@@ -133,25 +133,6 @@ def test_a_list_says_only_what_changed() -> None:
     with Recording("-", stdin=io.BytesIO(file.getvalue())) as recording:
         (*_, last) = recording
     assert last.stimuli == (Outcome(5, 1, pods=listed),)
-
-
-def test_ten_thousand_pods_stay_small(tmp_path: Path) -> None:
-    sizes = {}
-    for name in ("r", "r.zst"):
-        with RecordingWriter(str(tmp_path / name), HEADER) as writer:
-            fleet = {number: pod(number) for number in range(1, 10_001)}
-            writer.step(0, [PodsReplaced(0, tuple(fleet.values()))])
-            writer.flush()
-            begun = (tmp_path / name).stat().st_size
-            for minute in range(1, 121):
-                fleet[minute] = pod(minute, "Failed")
-                writer.step(minute * 30_000, [PodsReplaced(minute * 30_000, tuple(fleet.values()))])
-            writer.flush()
-            sizes[name] = begun, (tmp_path / name).stat().st_size - begun
-    whole, lists = sizes["r"]
-    assert whole < 3_000_000
-    assert lists < 20_000
-    assert sum(sizes["r.zst"]) < 200_000
 
 
 def test_a_full_snapshot_comes_by_itself_at_a_bounded_cost(tmp_path: Path) -> None:
@@ -406,11 +387,6 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes, said: s
     assert str(refusal.value).endswith(said)
 
 
-def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="there is no such file or folder"):
-        Recording(str(tmp_path / "none"))
-
-
 # -------------------------------------------------------------------------------------------------------------------- cut
 
 
@@ -442,14 +418,6 @@ def test_half_a_line_is_passed_over(tmp_path: Path, rest: bytes) -> None:
     steps, cut = steps_of(path)
     assert [(step.at, step.complete) for step in steps] == [(1, True)]
     assert cut == "cut off in line 4, which is passed over; it was not closed"
-
-
-def test_a_last_line_without_its_newline_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "r"
-    with RecordingWriter(str(path), HEADER) as writer:
-        writer.step(1, [Wake(1)])
-    path.write_bytes(path.read_bytes()[:-1])
-    assert steps_of(path)[1] is None
 
 
 def test_zstd_ends_a_block_with_every_step_and_a_frame_now_and_then(
@@ -727,18 +695,3 @@ def test_looking_from_the_middle_decodes_nothing_before(tmp_path: Path) -> None:
         assert len(first.pods) == 8
         with pytest.raises(RecordingError, match=":2: no JSON"):
             seen(2)
-
-
-def test_outcomes_that_list_no_pods_leave_the_pods_alone(tmp_path: Path) -> None:
-    path = tmp_path / "r"
-    stimuli = (
-        PodsReplaced(1, (pod(1),)),
-        Outcome(1, 1, claims=(Claim("c", None, "1Gi", None),)),
-        PodsReplaced(1, (pod(1),)),
-    )
-    delete = DeletePods(1, 2, (ExecutorId("1"),), None, WHY)
-    with RecordingWriter(str(path), HEADER) as writer:
-        writer.step(1, stimuli, [delete])
-    (step,) = steps_of(path)[0]
-    assert step.stimuli == stimuli
-    assert step.commands == (delete,)

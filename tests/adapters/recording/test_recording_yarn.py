@@ -13,19 +13,13 @@ from podtide.adapters.recording.reader import Recording
 from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import NodeReport, Resource
 from podtide.domain.protocol.pod_stimuli import KillRequested, Stopping
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import ResourceProfileAdded, StageSubmitted
-from podtide.domain.protocol.yarn_messages import (
-    EndApplication,
-    MasterLost,
-    MasterRegistered,
-    RequestContainers,
-    TellLossReason,
-)
 from tests.support.yarn_side_play import S, YarnPlay, config
 
 HEADER = RecordingHeader("app", 0, "fake", {"spark.master": "yarn"}, racks={"h1": "/r1"})
@@ -67,9 +61,9 @@ def recorded() -> bytes:
         play.ends(1, status=143).wait(5 * S)
         play.manager.updated.append(NodeReport("h2", "DECOMMISSIONING"))
         play.wait(5 * S)
-        play.feed(MasterLost(play.now, "h1:4040"))
+        play.feed(ym.MasterLost(play.now, "h1:4040"))
         play.wait(S)
-        play.feed(MasterRegistered(play.now))
+        play.feed(ym.MasterRegistered(play.now))
         play.wait(5 * S)
         play.manager.refusal = ("org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException: gone", False)
         play.wait(5 * S)
@@ -114,7 +108,7 @@ def request(**layout: Any) -> dict[str, Any]:
 
 def test_a_layout_is_written_as_its_columns() -> None:
     value = decided_value(request())
-    assert isinstance(value, RequestContainers)
+    assert isinstance(value, ym.RequestContainers)
     assert value.layout == Layout(("h1", "h2"), ("/r1", "/default-rack"), (2, 1), (3, 5))
     assert value.layout.places == {"h1": 0, "h2": 1}
     assert (value.resource, value.count) == (Resource(1_408, 1, (("yarn.io/gpu", 1),)), 7)
@@ -145,12 +139,12 @@ def test_a_layout_that_no_placement_makes_is_refused(layout: dict[str, Any]) -> 
     ("command", "record"),
     [
         (
-            EndApplication(1, "FAILED", 11, "too many", Why(Cause.TOO_MANY_FAILURES, {"failures": 3})),
+            ym.EndApplication(1, "FAILED", 11, "too many", Why(Cause.TOO_MANY_FAILURES, {"failures": 3})),
             {"at_ms": 1, "command": "endApplication", "status": "FAILED", "exit_code": 11, "message": "too many",
              "cause": "too many failures", "facts": {"failures": 3}},
         ),
         (
-            TellLossReason(1, ExecutorId("7"), None, Why(Cause.LOSS_ASKED), "Fail to find"),
+            ym.TellLossReason(1, ExecutorId("7"), None, Why(Cause.LOSS_ASKED), "Fail to find"),
             {"at_ms": 1, "command": "tellLossReason", "executor": "7", "failure": "Fail to find",
              "cause": "loss reason asked", "facts": {}},
         ),

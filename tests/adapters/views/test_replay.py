@@ -122,13 +122,6 @@ def test_what_a_log_does_not_say_is_said_to_be_missing() -> None:
     assert "schedule() threw  reported 2 times" in told
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp437"])
-def test_no_text_of_a_log_reaches_the_terminal_unescaped(encoding: str) -> None:
-    told = shown(document(EVIL), encoding=encoding)
-    assert all(sign.isprintable() for sign in told.replace("\n", ""))
-    assert "\\x1b[2J[red]\\x9b\\u202e\\u2028\\ud800x" in told
-
-
 @pytest.mark.parametrize("width", range(20, 130, 7))
 @pytest.mark.parametrize("name", ["etl", "長い名前" * 30, "a-name-without-any-break" * 20])
 def test_every_width_will_do(width: int, name: str) -> None:

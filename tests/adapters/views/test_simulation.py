@@ -42,12 +42,6 @@ DOCUMENT: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Ascii(io.StringIO):
-    """A stream that knows no more than ASCII."""
-
-    encoding = "ascii"
-
-
 def shown(width: int = 100, stream: io.StringIO | None = None, **changes: Any) -> str:
     """The report, with some of the document's keys changed."""
     out = stream or io.StringIO()
@@ -180,28 +174,3 @@ def test_notes_and_fixes_are_told() -> None:
 def test_a_simulation_in_which_nothing_happened() -> None:
     empty = {**DOCUMENT["series"], "mean": [], "peak": []}
     assert "Executors  over" not in shown(series=empty, seconds=0.0)
-
-
-@pytest.mark.parametrize("width", [20, 33, 55, 56, 80, 120])
-def test_every_line_fits(width: int) -> None:
-    text = shown(width, exit_code=11, notes=["A note that is long enough to be wrapped in most of these widths."])
-    assert max(map(len, text.splitlines())) <= width
-    assert all(line == line.rstrip() for line in text.splitlines())
-
-
-def test_without_unicode_it_is_ascii() -> None:
-    text = shown(80, Ascii(), exit_code=1)
-    assert text.isascii()
-    assert "0 -> 3" in text
-
-
-def test_strangers_cannot_touch_the_terminal() -> None:
-    evil = "\x1b[31m[bold]x\u202e\n"
-    text = shown(
-        app_id=evil, cluster=evil, conf={f"spark.{evil}": evil}, notes=[evil], calls={evil: 1}, removals={evil: 1},
-        held=[{"bound": evil, "profile": 0, "seconds": 1.0, "pod_seconds": 1.0}],
-        workload={"jobs": [{"name": evil, "run": 0, "job": 0, "began_ms": START, "first_task_ms": None, "ended_ms": None,
-                            "ending": None}]},
-    )  # fmt: skip
-    assert all(sign.isprintable() or sign == "\n" for sign in text)
-    assert "[bold]x" in text

@@ -114,14 +114,6 @@ def test_mistaken_keys_are_pointed_out() -> None:
     assert "hadoop.x does not begin with spark." in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--json", "--all"), ("--all",)])
-def test_secrets_are_not_shown(arguments: tuple[str, ...]) -> None:
-    result = run(*arguments, "--conf", "spark.my.password=hunter2", "--conf", "spark.my.url=jdbc:x?password=hunter2",
-                 "--conf", "spark.executor.extraJavaOptions=-Da=${spark.my.password}")  # fmt: skip
-    assert "hunter2" not in result.output
-    assert "*********(redacted)" in result.stdout
-
-
 def test_a_secret_that_is_an_error_is_not_shown() -> None:
     result = run("--json", "--conf", "spark.my.password=hunter2", "--conf", "spark.executor.cores=${spark.my.password}")
     assert result.exit_code == 2

@@ -35,12 +35,6 @@ def test_the_defaults_are_a_static_application_on_kubernetes() -> None:
     assert setting.value == MASTER
 
 
-def test_a_master_of_the_users_own_stays() -> None:
-    setting = settled(**{"spark.master": "k8s://https://mine"}).conf.setting("spark.master")
-    assert setting is not None
-    assert setting.value == "k8s://https://mine"
-
-
 def test_dynamic_allocation_is_known_to_all_machines() -> None:
     config = settled(**{f"{DA}enabled": "true", f"{DA}maxExecutors": "7"}).config
     assert (config.dynamic, config.kubernetes.allocation.dynamic) == (True, True)
@@ -86,11 +80,6 @@ def test_remarks_reach_every_machine() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- fixes
-
-
-def test_no_fix_is_spark_and_all_are_all() -> None:
-    assert policies_with(()) == SPARK_POLICIES
-    assert policies_with(("all",)) == policies_with(tuple(FIXES)) == FIXED_POLICIES
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from podtide.domain.protocol.application import AnyStimulus, Command, EngineConf
 from podtide.domain.protocol.commands import Kill, RequestTotal, Step
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_commands import CreatePod
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated, Starting, TargetsSet, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated, TargetsSet, Wake
 from podtide.domain.protocol.stimuli import StageSubmitted
 from podtide.entrypoints.common.app_loop import AppLoop, Stuck
 from tests.support.engine_play import S, config, manifest
@@ -72,12 +72,6 @@ def looped(scene: Scene, settings: EngineConfig | None = None, now: Millis = 0) 
     return loop, notebook
 
 
-def test_the_first_step_is_the_start() -> None:
-    loop, notebook = looped(Scene(), config(initial=2), now=77)
-    assert notebook.steps == [(77, [Starting.__name__], 2)]
-    assert (loop.now, loop.steps) == (77, 1)
-
-
 def test_what_is_heard_comes_at_its_time_and_timers_run_at_theirs() -> None:
     scene = Scene((2_500, (wanting(2_500, 1),)), latency=40)
     loop, notebook = looped(scene)
@@ -89,18 +83,6 @@ def test_what_is_heard_comes_at_its_time_and_timers_run_at_theirs() -> None:
         (3_000, ["Wake"], 0),
     ]  # fmt: skip
     assert loop.now == 10 * S
-
-
-def test_every_observer_sees_every_step_once_and_in_order() -> None:
-    scene = Scene((5, (wanting(5, 3),)), (5, (wanting(5, 4),)), (1_005, (wanting(1_005, 0),)))
-    first, second = Notebook(), Notebook()
-    loop = AppLoop(config(initial=0), 0, scene, [first, second])
-    loop.launch()
-    loop.run(5 * S)
-    assert first.steps == second.steps
-    assert len(first.steps) == loop.steps
-    assert first.states[-1] is loop.state
-    assert [at for at, _, _ in first.steps] == sorted(at for at, _, _ in first.steps)
 
 
 def test_the_end_is_exclusive_for_timers_and_inclusive_for_what_is_heard() -> None:
@@ -115,32 +97,12 @@ def test_the_end_is_exclusive_for_timers_and_inclusive_for_what_is_heard() -> No
     assert notebook.steps[-1][:2] == (2 * S, ["Wake"]), "the round that was due at the end comes with the next run"
 
 
-def test_runs_one_after_the_other_are_as_one() -> None:
-    def story() -> Scene:
-        return Scene(*((at, (wanting(at, at % 7),)) for at in range(0, 20_000, 333)), latency=150)
-
-    (whole, once), (parts, often) = looped(story()), looped(story())
-    whole.run(30 * S)
-    for end in (*range(0, 30_000, 500), 30 * S):
-        parts.run(end)
-    assert once.steps == often.steps
-
-
 def test_what_is_heard_at_a_moment_comes_before_the_timers_that_are_due_then() -> None:
     shown = PodsUpdated(3 * S, (manifest(1),))
     scene = Scene((500, (wanting(500, 1),)), (3 * S, (shown,)), (3 * S, (shown,)))
     loop, notebook = looped(scene)
     loop.run(3_001)
     assert [names for at, names, _ in notebook.steps if at == 3 * S] == [["PodsUpdated"], ["PodsUpdated"], ["Wake"]]
-
-
-def test_it_ends_where_nothing_can_happen_any_more() -> None:
-    scene = Scene((100, (wanting(100, 0),)))
-    loop, _ = looped(scene)
-    loop.run(NEVER)
-    assert loop.now == 100, "time stands where the last thing happened"
-    loop.run(7 * S)
-    assert loop.now == 7 * S
 
 
 def test_questions_of_dynamic_allocation_are_answered_inside() -> None:
@@ -151,25 +113,6 @@ def test_questions_of_dynamic_allocation_are_answered_inside() -> None:
     assert not [command for _, command in scene.applied if isinstance(command, RequestTotal | Kill)]
     assert [command.executor for _, command in scene.applied if isinstance(command, CreatePod)] == [1]
     assert sum(count for _, _, count in notebook.steps) > len(scene.applied), "observers see them"
-
-
-def test_commands_are_handed_out_once_at_the_time_of_their_step() -> None:
-    scene = Scene((100, (wanting(100, 3),)))
-    loop, _ = looped(scene)
-    loop.run(10 * S)
-    assert [(at, command.at) for at, command in scene.applied] == [(100, 100)] * 3
-    serials = [command.serial for _, command in scene.applied if isinstance(command, CreatePod)]
-    assert len(set(serials)) == 3
-
-
-def test_time_never_goes_back() -> None:
-    loop, notebook = looped(Scene())
-    loop.run(5 * S)
-    loop.take((wanting(4 * S, 2),), 4 * S)
-    assert loop.now == 5 * S
-    assert notebook.steps[-1] == (5 * S, ["TargetsSet"], 2)
-    loop.run(4 * S)
-    assert loop.now == 5 * S
 
 
 class Echo(Scene):

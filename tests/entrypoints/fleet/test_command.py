@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from podtide.adapters.fleet.journal import Journal
 from podtide.adapters.fleet.progress import FleetProgress
 from podtide.adapters.fleet.rows import RowStatus, row_bytes, row_of
 from podtide.adapters.process_pool import Workers
@@ -246,12 +245,6 @@ def test_fresh_forgets_what_was_kept(tmp_path: Path) -> None:
     Path(f"{out}.partial").write_text("nonsense\n")
     run(out, logs, terms={"fresh": True})
     assert len(table(out)) == 2
-
-
-def test_two_runs_cannot_write_one_table(tmp_path: Path) -> None:
-    logs = fake_logs(tmp_path / "logs", 2)
-    with Journal(str(tmp_path / "out.csv")), pytest.raises(Misused, match="another run is writing it"):
-        run(tmp_path / "out.csv", logs)
 
 
 def test_names_from_strangers_are_text(tmp_path: Path) -> None:

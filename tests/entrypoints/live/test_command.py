@@ -51,14 +51,6 @@ def test_what_cannot_be_used_is_named(
     assert "Traceback" not in err
 
 
-def test_a_kubeconfig_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    broken = tmp_path / "kubeconfig"
-    broken.write_text("clusters: [{name: c, cluster: {server: 5}}]\n")
-    code, err = ran(capsys, *BASE, "--kubeconfig", str(broken))
-    assert code == 2
-    assert "cannot be used as a kubeconfig" in err
-
-
 def test_an_api_server_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(

@@ -185,12 +185,6 @@ def test_what_cannot_be_meant_is_refused(cluster: Cluster, arguments: list[str],
     assert cluster.api.made == []
 
 
-def test_a_kubeconfig_that_is_none(cluster: Cluster, tmp_path: Path) -> None:
-    given = stopped(Cluster(cluster.api, tmp_path / "absent"), "--app-id", APP)
-    assert given.code == 2
-    assert "cannot be used as a kubeconfig" in given.err
-
-
 def forbidden(verb: str, resource: str) -> Fault:
     message = (
         f'{resource} is forbidden: User "u" cannot {verb} resource "{resource}" in API group "" in the namespace "ns"'

@@ -13,12 +13,11 @@ from click.testing import CliRunner
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.eventlog.decoder_process import SecondProcess
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.domain.conf.spark_conf import COMMAND_LINE, SparkConf, from_mapping
 from podtide.entrypoints.cli import podtide
 from podtide.entrypoints.common import event_loop
-from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
+from podtide.entrypoints.common.log_config import NothingToReplay
 from podtide.entrypoints.replay.run import Replay
 from tests.support import event_log_lines as log
 from tests.support.project import PROJECT
@@ -77,18 +76,6 @@ def test_a_kill_that_the_log_disproves_is_taken_back(tmp_path: Path) -> None:
     assert [r["ids"] for r in records if r.get("report") == "kill disproved"] == [["2"]]
 
 
-def test_what_the_user_changes_is_in_force_and_says_so(tmp_path: Path) -> None:
-    document, _ = replay(log.written(tmp_path, bursts()), changed(maxExecutors="2"))
-    assert document["replayed"]["peak_target"] == 2
-    assert document["conf"]["spark.dynamicAllocation.maxExecutors"] == {"value": "2", "origin": "--conf"}
-
-
-def test_what_the_user_changes_must_be_usable(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError) as refused:
-        replay(log.written(tmp_path, bursts()), changed(maxExecutors="many", minExecutors="-1"))
-    assert {error.key.rpartition(".")[2] for error in refused.value.errors} >= {"maxExecutors"}
-
-
 def test_a_log_with_an_unusable_conf_is_replayed_without_it_and_says_so(tmp_path: Path) -> None:
     lines = bursts()
     lines[1] = lines[1].replace('"4"', '"four"')
@@ -114,28 +101,6 @@ def test_an_application_without_dynamic_allocation_is_recognised(tmp_path: Path)
     document, _ = replay(log.written(tmp_path, lines))
     assert document["dynamic_allocation"] is False
     assert document["platform"] == "Databricks"
-
-
-def test_a_log_with_nothing_to_decide_upon_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NothingToReplay):
-        replay(log.written(tmp_path, log.begun()))
-
-
-def test_two_processes_decide_the_same() -> None:
-    alone, expected = replay(str(DEMO))
-    records: Records = []
-    with open_log(str(DEMO)) as source, SecondProcess(source) as sensor:
-        document = Replay(sensor, records.append).run()
-    assert records == expected
-    assert document == alone
-
-
-def test_every_record_is_as_documented() -> None:
-    document, records = replay(str(DEMO))
-    for record in records:
-        validate(record, "record")
-    assert document["replayed"]["decisions"] == sum("command" in r for r in records)
-    assert [r["at_ms"] for r in records] == sorted(r["at_ms"] for r in records)
 
 
 def test_the_document_is_as_documented() -> None:

@@ -173,24 +173,6 @@ def test_every_field_is_documented() -> None:
             assert f"{name}`" in section, name
 
 
-def test_a_report_answers_the_questions_in_their_order(steady: Path) -> None:
-    answer = asked("--cluster", steady, "--targets", "0:3", *BATCH)
-    assert (answer.code, answer.err) == (0, "")
-    places = [answer.out.index(title) for title in (
-        "Simulation of simulated", "allocation.batch.size 1", "Executors  over virtual time", "Timeline",
-        "Targets that were raised", "What it took", "What held pods back",
-    )]  # fmt: skip
-    assert places == sorted(places)
-    assert "0 → 3" in answer.out
-    assert "7.2 s" in answer.out or "7.3 s" in answer.out
-
-
-def test_a_static_application_is_simulated_without_any_demand() -> None:
-    told = document("--conf", "spark.executor.instances=3")
-    assert [(goal["before"], goal["target"]) for goal in told["targets"]] == [(0, 3)]
-    assert told["pods"]["registered"] == 3
-
-
 def test_sets_are_plotted_and_counted_as_well() -> None:
     answer = asked("--targets", "0:4", "--conf", f"{K}allocation.pods.allocator=deployment")
     assert "▓▓ registered" in answer.out
@@ -266,14 +248,6 @@ def test_another_seed_is_another_story(tmp_path: Path) -> None:
     assert (tmp_path / "1").read_bytes() != (tmp_path / "2").read_bytes()
 
 
-def test_a_compressed_recording_holds_the_same(tmp_path: Path) -> None:
-    for name in ("a.jsonl", "a.jsonl.zst"):
-        assert asked("--targets", "0:5", "--record", tmp_path / name).code == 0
-    with Recording(str(tmp_path / "a.jsonl")) as one, Recording(str(tmp_path / "a.jsonl.zst")) as other:
-        assert [repr(step.stimuli) for step in one] == [repr(step.stimuli) for step in other]
-        assert one.cut is None
-
-
 def test_a_recording_can_be_written_to_standard_output() -> None:
     answer = ran("--targets", "0:1", "--until", "20s", "--record", "-")
     lines = answer.out.splitlines()
@@ -344,9 +318,3 @@ def test_a_broken_cluster_file_is_named_with_its_line(tmp_path: Path) -> None:
     answer = asked("--cluster", path)
     assert (answer.code, answer.out) == (3, "")
     assert f"{path}:3: api.latencies" in answer.err
-
-
-def test_a_configuration_that_spark_refuses_is_told_whole() -> None:
-    answer = asked("--conf", f"{K}allocation.batch.size=x", "--conf", f"{K}allocation.batch.delay=soon")
-    assert answer.code == 2
-    assert len(answer.err.splitlines()) == 2

@@ -159,33 +159,6 @@ def test_a_short_recording_leaves_the_defaults(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [(None, "no such file"), ("", "empty"), ("hello\n", "recording"), ('{"podtide":1,"kind":"simulation"}\n', "")],
-    ids=["missing", "empty", "text", "another kind"],
-)
-def test_what_is_no_recording_is_refused_with_its_name(tmp_path: Path, content: str | None, told: str) -> None:
-    path = tmp_path / "x"
-    if content is not None:
-        path.write_text(content)
-    out = tmp_path / "out.yaml"
-    answer = asked("fit", path, "--out", out)
-    assert (answer.code, answer.out) == (3, "")
-    assert str(path) in answer.err
-    assert told in answer.err
-    assert len(answer.err.splitlines()) == 1
-    assert not out.exists()
-
-
-def test_a_damaged_line_is_named(tmp_path: Path, recorded: Path) -> None:
-    lines = recorded.read_bytes().splitlines(keepends=True)
-    lines[30] = b"{broken\n"
-    (tmp_path / "bad.jsonl").write_bytes(b"".join(lines))
-    answer = asked("fit", tmp_path / "bad.jsonl")
-    assert (answer.code, answer.out) == (3, "")
-    assert "bad.jsonl:31" in answer.err
-
-
 @pytest.mark.parametrize("out", ["no/such/folder/c.yaml", "."])
 def test_a_place_that_cannot_be_written_is_named(
     tmp_path: Path, recorded: Path, out: str, monkeypatch: pytest.MonkeyPatch

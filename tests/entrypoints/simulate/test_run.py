@@ -133,12 +133,6 @@ def test_jobs_are_over_when_they_are() -> None:
     assert [job["ending"] for job in script.summary()["jobs"]] == ["succeeded"]
 
 
-def test_a_simulation_of_no_time_at_all_still_starts() -> None:
-    played, watcher = simulation(end=0)
-    assert played.run() == 0
-    assert len(watcher.steps) == 1
-
-
 # -------------------------------------------------------------------------------------------------- what it is made of
 
 
@@ -150,16 +144,6 @@ def test_every_allocator_gets_there(allocator: str) -> None:
     assert played.reached()
     assert len(played.loop.state.kubernetes.backend.registry.executors) == 5  # type: ignore[union-attr]
     assert bool(watcher.said(CreatePod)) is (allocator == "direct")
-
-
-def test_the_same_seed_gives_the_same_story_and_another_another() -> None:
-    def story(seed: int) -> str:
-        played, watcher = simulation(targets((0, 5)), Description(), seed=seed)
-        played.run()
-        return repr(watcher.steps)
-
-    assert story(7) == story(7)
-    assert story(7) != story(8)
 
 
 def test_pods_are_named_as_the_configuration_says() -> None:
@@ -177,13 +161,6 @@ def test_what_both_halves_say_at_a_moment_is_heard_in_one_step() -> None:
     at = [(now, stimuli) for now, stimuli, _ in watcher.steps if any(isinstance(s, TargetsSet) for s in stimuli)]
     assert [now for now, _ in at] == [0, 45 * S]
     assert all(isinstance(stimuli[0], TargetsSet) for _, stimuli in at)
-
-
-def test_the_tally_is_the_clusters_own() -> None:
-    played, watcher = simulation(targets((0, 3)))
-    played.run()
-    assert played.tally["pods.created"] == len(watcher.said(CreatePod)) == 3
-    assert played.tally["executors.registered"] == 3
 
 
 class Muted:
@@ -238,13 +215,6 @@ def test_the_roll_plugin_is_told_what_executors_did() -> None:
     assert all(summary.tasks >= 1 and summary.duration_ms == 30 * S * summary.tasks for summary in first.executors)
     assert all(0 < summary.added_at < 60 * S for summary in first.executors)
     assert len(watcher.said(DecommissionExecutors)) >= 1
-
-
-def test_without_the_plugin_nobody_sums_up() -> None:
-    played, watcher = simulation(end=300 * S)
-    played.run()
-    assert played.environment.status is None
-    assert watcher.heard(ExecutorsSummarized) == []
 
 
 def test_the_plugin_rolls_once_an_interval() -> None:

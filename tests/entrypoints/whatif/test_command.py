@@ -98,14 +98,6 @@ def test_the_report_for_people(log: Path) -> None:
     assert "a close fit" in " ".join(text.split())
 
 
-def test_without_variants_it_says_what_happened(log: Path) -> None:
-    assert document(log)["variants"] == []
-
-
-def test_the_same_question_has_the_same_answer(log: Path) -> None:
-    assert document(log, "--static", "3") == document(log, "--static", "3")
-
-
 def test_standard_input(log: Path) -> None:
     answer = asked("-", "--json", "--seeds", "1", stdin=log.read_bytes())
     assert answer.code == 0, answer.err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,14 +124,6 @@ def test_versions_are_compared_by_their_defaults_and_that_is_said(asked: Any) ->
     assert any("defaults only" in note for note in found["notes"])
 
 
-def test_secrets_are_not_told(asked: Any, tmp_path: Path) -> None:
-    given = f"spark.hadoop.fs.s3a.secret.key=quiet,{IDLE}=5s"
-    for answer in (asked("good-0", "--candidate", given), asked("good-0", "--candidate", given, "--json")):
-        assert answer.code == 0
-        assert "quiet" not in answer.out
-        assert "hush" not in answer.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -150,12 +141,6 @@ def test_what_is_refused_says_why(asked: Any, arguments: Sequence[str], code: in
     answer = asked(*arguments)
     assert answer.code == code
     assert said in answer.err
-
-
-def test_names_move_no_cursor(asked: Any) -> None:
-    answer = asked("evil-0", "nowhere\x1b[2J", "--candidate", f"{MAX}=4")
-    assert "\x1b" not in answer.out
-    assert "\\x1b[31m<script>" in answer.out
 
 
 @pytest.mark.skipif(not TRUTH.is_dir(), reason="../shared/data is not here")

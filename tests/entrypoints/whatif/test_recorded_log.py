@@ -22,7 +22,6 @@ from tests.support.project import PROJECT
 
 DATA = PROJECT.parent / "shared" / "data"
 TRUTH = sorted((DATA / "truth").glob("*/*/run*"))
-DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
 no_data = pytest.mark.skipif(not TRUTH, reason="real runs (../shared/data) are not beside the project")
 
@@ -106,11 +105,6 @@ def test_nothing_to_run_again(tmp_path: Path, lines: list[str], word: str) -> No
     with pytest.raises(NothingToRun, match=word) as refused:
         read(log.written(tmp_path, lines))
     assert isinstance(refused.value, NothingToReplay)
-
-
-def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError):
-        read(log.written(tmp_path, ["one", "two"]))
 
 
 def test_lines_that_cannot_be_used_are_named(tmp_path: Path) -> None:
@@ -253,12 +247,6 @@ def test_claims_cost_nothing(tmp_path: Path, tasks: int) -> None:
     app = read(log.written(tmp_path, lines)).application
     assert sum(len(stage.body_ms) for stage in app.stages) < 1_100_000
     assert all(10 in stage.body_ms for stage in app.stages)
-
-
-def test_the_demo_log_reads() -> None:
-    app = read(DEMO).application
-    assert app.tasks > 0
-    assert all(job.think_ms >= 0 for job in app.jobs)
 
 
 def errors_of_requests(run: Path) -> list[Millis]:

@@ -13,11 +13,11 @@ from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.search.defaults import default_space, footing
 from podtide.domain.whatif.search.recommendation import Reason
-from podtide.domain.whatif.search.space import AS_RAN, CORES, Axis, Space
+from podtide.domain.whatif.search.space import CORES, Axis, Space
 from podtide.entrypoints.whatif.logs import UsableLog
 from podtide.entrypoints.whatif.run import study
 from podtide.entrypoints.whatif.tune import Measure, Tuned, TuneWish, in_order, measure_for, tune
-from podtide.entrypoints.whatif.workers import Bench, BenchError, Errand, processes_for, runner
+from podtide.entrypoints.whatif.workers import Bench, BenchError, Errand, runner
 from tests.support.tune_play import IDLE, application, rerun
 
 
@@ -34,28 +34,6 @@ def space(*cases: UsableLog, axes: tuple[Axis, ...] = (), statics: tuple[int, ..
 
 def tuned(wish: TuneWish, *cases: UsableLog) -> Tuned:
     return tune(cases, space(*cases), wish, rerun=rerun)
-
-
-def test_the_model_of_the_test_fits() -> None:
-    assert case().study.error.worst == pytest.approx(0, abs=1e-9)
-
-
-def test_the_frontier_the_statics_and_the_recommendation() -> None:
-    answer = tuned(TuneWish(), case())
-    assert answer.measure is Measure.EXECUTOR_SECONDS
-    assert [row.candidate.name for row in answer.found.frontier] == [
-        "max 16, idle 5s",
-        "idle 5s",
-        "max 6, idle 5s",
-        "max 4, idle 5s",
-    ]
-    recommended = answer.found.verdict.recommended
-    assert recommended is not None
-    assert recommended.candidate.changes == ((IDLE, "5s"),)
-    assert answer.found.verdict.saving == pytest.approx(1 - 680 / 1120)
-    assert answer.answers[AS_RAN][0].typical.curve  # it was watched
-    assert answer.answers[recommended.candidate][0].typical.decisions
-    assert {one.static for one in answer.answers} >= {4, 8}
 
 
 def test_money_is_what_counts_where_there_are_prices() -> None:
@@ -119,10 +97,6 @@ def test_a_bench_travels() -> None:
     bench = pickle.loads(pickle.dumps(Bench((case().study,), rerun)))
     errand = Errand(0, Variant("v"), 1)
     assert pickle.loads(bench(pickle.dumps(errand))) == bench.run(errand)
-
-
-def test_little_work_needs_no_process() -> None:
-    assert processes_for([case().study], 100) == 1
 
 
 def test_the_space_of_its_own_is_searched() -> None:

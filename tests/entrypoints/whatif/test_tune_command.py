@@ -138,14 +138,6 @@ def test_a_report_is_written(asked: Any, tmp_path: Path) -> None:
     assert "count <b>" not in text
 
 
-def test_names_move_no_cursor(asked: Any) -> None:
-    for logs in (("evil-0",), ("evil-0", "good-1", "nowhere\x1b[2J")):
-        answer = asked(*logs, *SMALL)
-        assert answer.code == 0
-        assert "\x1b" not in answer.out
-        assert "<script>" in answer.out or "2 applications" in answer.out
-
-
 def test_on_a_narrow_terminal_nothing_is_lost(asked: Any) -> None:
     answer = asked("good-0", *SMALL, columns=40)
     assert max(map(len, answer.out.splitlines())) <= 40

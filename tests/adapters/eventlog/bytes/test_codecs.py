@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import struct
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import cramjam
 import lz4.block
@@ -21,18 +19,11 @@ from hypothesis import given, strategies as st
 
 from podtide.adapters.eventlog.bytes.codecs import Codec, Decoded, foreign, sniff, suffix_codec
 from podtide.adapters.eventlog.bytes.errors import CodecMissing, LogCorrupt, LogError, LogUndecodable
-from podtide.adapters.eventlog.bytes.framing import BLOCK_MAX, Damage, Intake
+from podtide.adapters.eventlog.bytes.framing import BLOCK_MAX, Intake
 from podtide.adapters.eventlog.bytes.java_codecs import lz4_blocks, lzf_block, lzf_chunks, xerial_blocks
-from tests.support.project import SHARED
 
 LINE = b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n'
 TEXT = LINE * 4
-TRUTH = SHARED / "data" / "truth"
-REAL = [
-    path
-    for path in sorted(TRUTH.rglob("*"))
-    if path.name.startswith(("events_", "app-")) and path.suffix in (".zstd", ".lz4", ".snappy")
-]
 
 # TEXT as Spark 4.3.0's compress-lzf 1.2.0, lz4-java 1.11.0, snappy-java 1.1.10.8 and zstd-jni 1.5.7 write it.
 JAVA_LZF = bytes.fromhex(
@@ -175,29 +166,6 @@ def test_damage_in_the_middle_comes_after_what_was_before_it(name: str) -> None:
     assert isinstance(problem, LogCorrupt)
     assert problem.offset == len(data)
     assert f"damaged at byte {len(data):,}" in str(problem)
-
-
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
-def test_reads_what_real_spark_wrote(path: Path) -> None:
-    data = path.read_bytes()
-    codec = sniff(data[:512], path.name)
-    assert codec is suffix_codec(path.name)
-    text, cut = decode(data, codec)
-    events = [json.loads(line)["Event"] for line in text.splitlines()]
-    assert cut is None
-    assert text.endswith(b"\n")
-    assert events[0] == "SparkListenerLogStart"
-    assert "SparkListenerApplicationEnd" in events
-
-
-@pytest.mark.skipif(not REAL, reason="needs the real logs beside the project")
-@pytest.mark.parametrize("suffix", [".zstd", ".lz4", ".snappy"])
-def test_a_real_log_cut_anywhere_is_a_prefix(suffix: str) -> None:
-    data = next(path for path in REAL if path.suffix == suffix).read_bytes()
-    codec = sniff(data[:512])
-    text, _ = decode(data, codec)
-    for end in range(1, len(data), 997):
-        assert text.startswith(decode(data[:end], codec)[0])
 
 
 @pytest.mark.parametrize(
@@ -431,22 +399,3 @@ def test_no_bytes_raise_anything_but_a_log_error(codec: Codec, noise: bytes, kee
     text, problem = decode_far(beginning + noise, codec)
     assert len(text) <= BLOCK_MAX
     assert problem is None or "\n" not in str(problem)
-
-
-def test_an_intake_counts_what_it_hands_out() -> None:
-    def drip() -> Iterator[bytes]:
-        yield from (b"abc", b"defg", b"h")
-
-    source = drip()
-    intake = Intake(lambda _: next(source, b""))
-    assert (intake.take(2), intake.position) == (b"ab", 2)
-    assert (intake.take(4), intake.position) == (b"cdef", 6)
-    assert (intake.some(9), intake.position) == (b"g", 7)
-    assert (intake.take(9), intake.position) == (b"h", 8)
-    assert (intake.take(1), intake.some(), intake.position) == (b"", b"", 8)
-
-
-def test_damage_knows_its_place() -> None:
-    with pytest.raises(Damage) as damage:
-        list(lzf_chunks(Intake(io.BytesIO(lzf_chunk(b"abc") + b"XX").read)))
-    assert damage.value.at == len(lzf_chunk(b"abc"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -62,26 +61,6 @@ def test_a_line_over_the_limit_is_a_fault_in_its_place(
     assert numbered(cut(text, step, line_max=10)) == expected
 
 
-def test_a_long_line_is_named_with_its_length_and_the_limit() -> None:
-    (fault,) = cut(b"x" * 12345, line_max=1000)
-    assert fault == LineFault("log", 1, FaultKind.LONG_LINE, "a line of 12,345 bytes; at most 1,000 are read")
-
-
-def test_a_giant_line_is_not_held() -> None:
-    def blocks() -> Iterator[bytes]:
-        yield b"{}\n"
-        for _ in range(400):
-            yield bytes(1 << 20)
-        yield b"\n{}\n"
-
-    tracemalloc.start()
-    pieces = list(cut_lines(blocks(), "log", line_max=4 << 20))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert numbered(pieces) == [(1, b"{}\n"), (2, FaultKind.LONG_LINE), (3, b"{}\n")]
-    assert peak < 8 << 20
-
-
 def test_what_came_before_a_failure_is_delivered_first() -> None:
     def blocks() -> Iterator[bytes]:
         yield b"a\nb\nhalf"
@@ -92,11 +71,6 @@ def test_what_came_before_a_failure_is_delivered_first() -> None:
         pieces.extend(cut_lines(blocks(), "log"))
     # extend keeps what arrived before the exception
     assert [piece.data for piece in pieces if isinstance(piece, Chunk)] == [b"a\nb\n", b"half"]
-
-
-def test_chunks_are_about_as_large_as_asked() -> None:
-    chunks = [piece for piece in cut(b"0123456789\n" * 100, step=50, chunk_bytes=200) if isinstance(piece, Chunk)]
-    assert all(200 <= len(chunk.data) <= 260 for chunk in chunks[:-1])
 
 
 @given(

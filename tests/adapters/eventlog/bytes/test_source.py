@@ -22,20 +22,8 @@ import fsspec
 import pytest
 import zstandard
 
-from podtide.adapters.eventlog.bytes import zip_store
+from podtide.adapters.eventlog.bytes import errors, zip_store
 from podtide.adapters.eventlog.bytes.codecs import Codec
-from podtide.adapters.eventlog.bytes.errors import (
-    LogAmbiguous,
-    LogCorrupt,
-    LogEmpty,
-    LogError,
-    LogMissing,
-    LogNotFound,
-    LogUndecodable,
-    LogUnreadable,
-    RemoteFailed,
-    RemoteMissing,
-)
 from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault
 from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.eventlog.bytes.rolled import Entry, rolled
@@ -74,7 +62,7 @@ def message_of(path: str) -> str:
     """What reading the log ends with: nothing, or the error's line."""
     try:
         text_of(open_log(path))
-    except LogError as refused:
+    except errors.LogError as refused:
         return str(refused)
     return ""
 
@@ -130,13 +118,6 @@ def test_a_file(tmp_path: Path, name: str, data: bytes, codec: Codec) -> None:
     assert source.bytes_read == len(data)
 
 
-def test_lines_are_numbered_and_the_file_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "log", event(1) * 10)
-    pieces = list(open_log(path).pieces(chunk_bytes=100))
-    assert [(piece.file, piece.line) for piece in pieces][:2] == [(path, 1), (path, 11)][: len(pieces)]
-    assert sum(piece.lines for piece in pieces if isinstance(piece, Chunk)) == 10
-
-
 @pytest.mark.parametrize("prefix", ["file:", "file://"])
 def test_a_file_url_is_a_path(tmp_path: Path, prefix: str) -> None:
     assert text_of(open_log(prefix + write(tmp_path / "log", event(1)))) == event(1)
@@ -163,7 +144,7 @@ def test_a_damaged_frame_is_an_error_after_what_came_before(tmp_path: Path) -> N
     path = write(tmp_path / "log.zstd", zstd(event(1)) + b"????" + zstd(event(2)))
     pieces = open_log(path).pieces()
     assert next(pieces) == Chunk(event(1), path, 1, 1)
-    with pytest.raises(LogCorrupt) as damage:
+    with pytest.raises(errors.LogCorrupt) as damage:
         next(pieces)
     assert str(damage.value) == f"{path}: damaged at byte {len(zstd(event(1)))}: a zstd frame was expected"
     assert damage.value.path == path
@@ -173,12 +154,6 @@ def test_a_suffix_that_lies_is_noted(tmp_path: Path) -> None:
     source = open_log(write(tmp_path / "log.zstd", event(1)))
     assert text_of(source) == event(1)
     assert source.notes == (f"{source.name} is named like zstd but does not begin like it: read as text",)
-
-
-def test_a_long_line_is_skipped(tmp_path: Path) -> None:
-    path = write(tmp_path / "log", event(1) + b"x" * 500 + b"\n" + event(3))
-    pieces = list(open_log(path).pieces(line_max=100))
-    assert [(piece.line, isinstance(piece, LineFault)) for piece in pieces] == [(1, False), (2, True), (3, False)]
 
 
 def test_a_file_without_a_newline_needs_no_memory(tmp_path: Path) -> None:
@@ -198,7 +173,7 @@ def test_standard_input(data: bytes) -> None:
     source = open_log("-", stdin=io.BytesIO(data))
     assert (source.path, source.size) == ("-", None)
     assert list(source.pieces()) == [Chunk(event(1), "<stdin>", 1, 1)]
-    with pytest.raises(LogUnreadable, match="only once"):
+    with pytest.raises(errors.LogUnreadable, match="only once"):
         list(source.pieces())
 
 
@@ -210,9 +185,9 @@ def test_standard_input_cut_anywhere(data: bytes) -> None:
         try:
             with open_log("-", stdin=io.BytesIO(data[:end])) as source:
                 pieces = list(source.pieces())
-        except LogEmpty:
+        except errors.LogEmpty:
             continue
-        except LogUndecodable as refused:  # two bytes of gzip's magic look like nothing
+        except errors.LogUndecodable as refused:  # two bytes of gzip's magic look like nothing
             pytest.fail(str(refused))
         assert pieces
 
@@ -269,27 +244,29 @@ def made(tmp_path: Path, what: str) -> str:
 @pytest.mark.parametrize(
     ("what", "error", "says"),
     [
-        ("missing", LogMissing, "there is no such file or folder"),
-        ("below a file", LogMissing, "there is no such file or folder"),
-        ("empty", LogEmpty, "is empty; an event log was expected"),
-        ("empty so far", LogEmpty, "is empty so far: its application is still running"),
-        ("status", LogEmpty, "the events lie beside it, give the folder"),
-        ("empty zstd", LogEmpty, "is empty; an event log was expected"),
-        ("xz", LogUndecodable, "is an xz file; an event log was expected"),
-        ("tar", LogUndecodable, "is a tar archive; an event log was expected"),
-        ("folder of nothing", LogNotFound, "no event log lies here"),
-        ("folder of markers", LogNotFound, "no event log lies here"),
-        ("rolled of nothing", LogNotFound, "events_<n>_<application> was expected in it"),
-        ("rolled of empty files", LogEmpty, "is empty; an event log was expected"),
-        ("other files", LogNotFound, "none of the 2 files here begins like an event log"),
-        ("no member", LogMissing, "there is no such member in the ZIP"),
-        ("member of a file", LogUndecodable, "is no ZIP, so nothing in it can be chosen with !"),
-        ("empty path", LogMissing, "the path is empty"),
-        ("nul", LogUnreadable, "it cannot be read"),
-        ("cut zip", LogCorrupt, "no table of contents at its end: it is cut off"),
+        ("missing", errors.LogMissing, "there is no such file or folder"),
+        ("below a file", errors.LogMissing, "there is no such file or folder"),
+        ("empty", errors.LogEmpty, "is empty; an event log was expected"),
+        ("empty so far", errors.LogEmpty, "is empty so far: its application is still running"),
+        ("status", errors.LogEmpty, "the events lie beside it, give the folder"),
+        ("empty zstd", errors.LogEmpty, "is empty; an event log was expected"),
+        ("xz", errors.LogUndecodable, "is an xz file; an event log was expected"),
+        ("tar", errors.LogUndecodable, "is a tar archive; an event log was expected"),
+        ("folder of nothing", errors.LogNotFound, "no event log lies here"),
+        ("folder of markers", errors.LogNotFound, "no event log lies here"),
+        ("rolled of nothing", errors.LogNotFound, "events_<n>_<application> was expected in it"),
+        ("rolled of empty files", errors.LogEmpty, "is empty; an event log was expected"),
+        ("other files", errors.LogNotFound, "none of the 2 files here begins like an event log"),
+        ("no member", errors.LogMissing, "there is no such member in the ZIP"),
+        ("member of a file", errors.LogUndecodable, "is no ZIP, so nothing in it can be chosen with !"),
+        ("empty path", errors.LogMissing, "the path is empty"),
+        ("nul", errors.LogUnreadable, "it cannot be read"),
+        ("cut zip", errors.LogCorrupt, "no table of contents at its end: it is cut off"),
     ],
 )
-def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path, what: str, error: type[LogError], says: str) -> None:
+def test_what_is_no_log_is_refused_in_one_line(
+    tmp_path: Path, what: str, error: type[errors.LogError], says: str
+) -> None:
     path = made(tmp_path, what)
 
     def read() -> None:
@@ -307,7 +284,7 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("s")
-        with pytest.raises(LogUnreadable, match="socket"):
+        with pytest.raises(errors.LogUnreadable, match="socket"):
             open_log("s")
 
 
@@ -333,17 +310,8 @@ def test_what_the_system_refuses_is_one_line(
 ) -> None:
     path = write(tmp_path / "log", event(1))
     monkeypatch.setattr(Path, "open", Refusing(problem))
-    with pytest.raises(LogUnreadable, match=says):
+    with pytest.raises(errors.LogUnreadable, match=says):
         open_log(path)
-
-
-def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
-    path = str(tmp_path / "a\x1b[2J\n\u202eb")
-    with pytest.raises(LogMissing) as refused:
-        open_log(path)
-    assert str(refused.value).isprintable()
-    assert "a\\x1b[2J\\n\\u202eb" in str(refused.value)
-    assert refused.value.path == path
 
 
 @pytest.mark.parametrize(
@@ -425,7 +393,7 @@ def test_a_status_file_that_is_just_renamed_shows_twice(tmp_path: Path) -> None:
     "names", [["events_1_a", "events_1_a.zstd"], ["events_1_a", "events_2_b"], ["events_1_a", "events_1_b"]]
 )
 def test_files_that_exclude_each_other_are_refused(tmp_path: Path, names: list[str]) -> None:
-    with pytest.raises(LogAmbiguous, match="exclude each other") as refused:
+    with pytest.raises(errors.LogAmbiguous, match="exclude each other") as refused:
         open_log(roll(tmp_path / "eventlog_v2_a", *names))
     assert [Path(one).name for one in refused.value.candidates] == names
 
@@ -453,7 +421,7 @@ def test_a_cut_in_the_middle_of_a_rolled_log_is_named_and_the_rest_read(tmp_path
 def test_damage_in_a_rolled_log_names_the_log_and_the_file(tmp_path: Path) -> None:
     path = roll(tmp_path / "eventlog_v2_a", "events_1_a.zstd", "events_2_a.zstd")
     write(Path(path) / "events_2_a.zstd", zstd(event(1)) + b"????")
-    with pytest.raises(LogCorrupt) as damage:
+    with pytest.raises(errors.LogCorrupt) as damage:
         list(open_log(path).pieces())
     assert damage.value.path == path
     assert damage.value.file == f"{path}/events_2_a.zstd"
@@ -486,7 +454,7 @@ def test_several_logs_are_named(tmp_path: Path) -> None:
     roll(tmp_path / "eventlog_v2_a", "events_1_a")
     for number in range(12):
         write(tmp_path / f"b{number:02}", event(number))
-    with pytest.raises(LogAmbiguous, match="several logs lie here, give one of them: ") as refused:
+    with pytest.raises(errors.LogAmbiguous, match="several logs lie here, give one of them: ") as refused:
         open_log(str(tmp_path))
     assert refused.value.candidates == (
         *(str(tmp_path / f"b{number:02}") for number in range(12)),
@@ -534,7 +502,7 @@ def test_the_zip_of_a_history_server(
 
 def test_a_zip_of_several_attempts_says_how_to_choose(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", {"app_1": event(1), "x/app_2": event(2), **ROLLED_MEMBERS})
-    with pytest.raises(LogAmbiguous) as refused:
+    with pytest.raises(errors.LogAmbiguous) as refused:
         open_log(path)
     assert refused.value.candidates == (f"{path}!app_1", f"{path}!eventlog_v2_a", f"{path}!x/app_2")
     texts = [text_of(open_log(one)) for one in refused.value.candidates]
@@ -546,7 +514,7 @@ def test_a_zip_of_several_attempts_says_how_to_choose(tmp_path: Path) -> None:
 
 def test_a_zip_in_a_pipe_is_chosen_from_the_same_way() -> None:
     data = zip_bytes({"app_1": event(1), "app_2": event(2)})
-    with pytest.raises(LogAmbiguous) as refused:
+    with pytest.raises(errors.LogAmbiguous) as refused:
         open_log("-", stdin=io.BytesIO(data))
     assert refused.value.candidates == ("-!app_1", "-!app_2")
     assert text_of(open_log("-!app_2", stdin=io.BytesIO(data))) == event(2)
@@ -567,7 +535,7 @@ def test_a_zip_with_a_wrong_checksum_is_damaged(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", {"app_1": event(1)}, zipfile.ZIP_STORED)
     data = Path(path).read_bytes()
     write(tmp_path / "a.zip", data.replace(b"TaskEnd", b"TaskEnx"))
-    with pytest.raises(LogCorrupt, match="the ZIP is damaged"):
+    with pytest.raises(errors.LogCorrupt, match="the ZIP is damaged"):
         text_of(open_log(path))
 
 
@@ -578,13 +546,13 @@ def test_a_zip_of_other_methods_is_refused(tmp_path: Path, method: int, flags: i
     for at, step in ((0, 6), (data.index(b"PK\1\2"), 8)):
         struct.pack_into("<HH", data, at + step, flags, method)
     write(tmp_path / "a.zip", bytes(data))
-    with pytest.raises(LogUndecodable, match="unpack it first"):
+    with pytest.raises(errors.LogUndecodable, match="unpack it first"):
         open_log(path)
 
 
 def test_a_zip_inside_a_zip_is_refused(tmp_path: Path) -> None:
     inner = zip_bytes({"app_1": event(1)})
-    with pytest.raises(LogUndecodable, match="is a ZIP archive"):
+    with pytest.raises(errors.LogUndecodable, match="is a ZIP archive"):
         open_log(zipped(tmp_path / "a.zip", {"i.zip": inner}))
 
 
@@ -594,7 +562,7 @@ def test_a_zip_with_a_giant_table_of_contents_is_refused_before_it_is_read(tmp_p
     at = monster.rindex(b"PK\5\6")
     assert struct.unpack_from("<I", monster, at + 12)[0] < zip_store.DIRECTORY_MAX
     write(tmp_path / "a.zip", monster[: at + 12] + struct.pack("<I", 0x7FFFFFFF) + monster[at + 16 :])
-    with pytest.raises(LogUndecodable, match="table of contents has 2,147,483,647 bytes"):
+    with pytest.raises(errors.LogUndecodable, match="table of contents has 2,147,483,647 bytes"):
         open_log(path)
 
 
@@ -603,7 +571,7 @@ def test_a_zip_that_announces_terabytes_is_refused(tmp_path: Path) -> None:
     data = bytearray(Path(path).read_bytes())
     struct.pack_into("<I", data, data.index(b"PK\1\2") + 24, 0xFFFFFFF0)
     write(tmp_path / "a.zip", bytes(data))
-    with pytest.raises(LogUndecodable, match="decompression bomb"):
+    with pytest.raises(errors.LogUndecodable, match="decompression bomb"):
         open_log(path)
 
 
@@ -635,7 +603,7 @@ def test_a_full_disk_under_a_piped_zip_is_one_line(monkeypatch: pytest.MonkeyPat
     stdin = io.BytesIO(zip_bytes({"app_1": event(1)}))
     monkeypatch.setattr(stdin, "seek", Refusing(io.UnsupportedOperation("seek")))
     monkeypatch.setattr(tempfile, "TemporaryFile", Refusing(OSError(errno.ENOSPC, "No space left on device")))
-    with pytest.raises(LogUnreadable, match="No space left on device; save it to a file first"):
+    with pytest.raises(errors.LogUnreadable, match="No space left on device; save it to a file first"):
         open_log("-", stdin=stdin)
 
 
@@ -672,7 +640,7 @@ def test_a_remote_rolled_log(memory: fsspec.AbstractFileSystem) -> None:
 def test_several_remote_logs_are_named_with_their_urls(memory: fsspec.AbstractFileSystem) -> None:
     for name in ("a", "b"):
         memory.pipe_file(f"/logs/{name}", event(1))
-    with pytest.raises(LogAmbiguous) as refused:
+    with pytest.raises(errors.LogAmbiguous) as refused:
         open_log("memory://logs")
     assert refused.value.candidates == ("memory:///logs/a", "memory:///logs/b")
     assert text_of(open_log(refused.value.candidates[1])) == event(1)
@@ -680,27 +648,27 @@ def test_several_remote_logs_are_named_with_their_urls(memory: fsspec.AbstractFi
 
 def test_a_remote_zip(memory: fsspec.AbstractFileSystem) -> None:
     memory.pipe_file("/a.zip", zip_bytes({"b": event(1), "c": event(2)}))
-    with pytest.raises(LogAmbiguous) as refused:
+    with pytest.raises(errors.LogAmbiguous) as refused:
         open_log("memory://a.zip")
     assert refused.value.candidates == ("memory://a.zip!b", "memory://a.zip!c")
     assert text_of(open_log("memory://a.zip!c")) == event(2)
 
 
 def test_a_remote_log_that_is_not_there(memory: fsspec.AbstractFileSystem) -> None:
-    with pytest.raises(LogMissing, match=r"^memory://nothing: there is no such file or folder$"):
+    with pytest.raises(errors.LogMissing, match=r"^memory://nothing: there is no such file or folder$"):
         open_log("memory://nothing")
 
 
 @pytest.mark.parametrize(
     ("problem", "error"),
     [
-        (RuntimeError("throttled\nmore"), RemoteFailed),
-        (PermissionError("no"), LogUnreadable),
-        (OSError(), RemoteFailed),
+        (RuntimeError("throttled\nmore"), errors.RemoteFailed),
+        (PermissionError("no"), errors.LogUnreadable),
+        (OSError(), errors.RemoteFailed),
     ],
 )
 def test_what_a_store_refuses_is_one_line(
-    memory: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch, problem: Exception, error: type[LogError]
+    memory: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch, problem: Exception, error: type[errors.LogError]
 ) -> None:
     memory.pipe_file("/log", event(1))
     monkeypatch.setattr(type(memory), "_open", Refusing(problem))
@@ -711,7 +679,7 @@ def test_what_a_store_refuses_is_one_line(
 
 
 def test_an_unknown_scheme_is_refused() -> None:
-    with pytest.raises(RemoteFailed, match="nonsense"):
+    with pytest.raises(errors.RemoteFailed, match="nonsense"):
         open_log("nonsense://bucket/log")
 
 
@@ -730,7 +698,7 @@ def test_a_missing_client_says_what_to_install(
     url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(RemoteMissing) as missing:
+    with pytest.raises(errors.RemoteMissing) as missing:
         open_log(url)
     assert missing.value.extra == extra
     assert f"pip install '{extra}'" in str(missing.value)

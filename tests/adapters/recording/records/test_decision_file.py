@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from podtide.adapters.recording.records import decision_file
 from podtide.adapters.recording.records.decision_file import DecisionFileError, DecisionReader, DecisionWriter
 from podtide.adapters.recording.records.expectation import ABSENT, Departing, Expectation, departures
-from podtide.adapters.recording.records.jsonl import RecordSpool, encoded
+from podtide.adapters.recording.records.jsonl import encoded
 
 Record = dict[str, Any]
 
@@ -53,20 +53,6 @@ def written(path: Path, *records: Record) -> Path:
 def read(path: Path) -> list[Record]:
     with DecisionReader(str(path)) as reader:
         return [record for _, record in reader.decisions()]
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    records = [decision(1), decision(2)]
-    assert read(written(tmp_path / "d", *records)) == records
-    assert [path.name for path in tmp_path.iterdir()] == ["d"]
-
-
-def test_without_commit_the_old_file_stays(tmp_path: Path) -> None:
-    path = written(tmp_path / "d", decision(1))
-    with DecisionWriter(str(path)) as writer:
-        writer.put(decision(2))
-    assert read(path) == [decision(1)]
-    assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
 
 def test_modes_are_the_users(tmp_path: Path) -> None:
@@ -152,14 +138,6 @@ def test_lines_are_ascii_whatever_the_names() -> None:
     record = decision(1, ids=["\x1b\x7f\x9b\u202e\U0001f600", "2"])
     assert all(0x20 <= sign < 0x7F for sign in encoded(record)[:-1])
     assert json.loads(encoded(record)) == record
-
-
-def test_a_spool_gives_back_what_it_took() -> None:
-    records = [decision(number, ids=["\x7fé"] * 100) for number in range(20_000)]
-    with RecordSpool() as spool:
-        for record in records:
-            spool.put(record)
-        assert list(spool.records()) == records
 
 
 # -------------------------------------------------------------------------------------------------- comparing

@@ -13,18 +13,8 @@ from pyrsistent import pmap
 from podtide.adapters.recording.records.commands import command_record, pod_command_forms
 from podtide.adapters.recording.records.decisions import report_record
 from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Departure, Kill, RequestTotal, TargetChange
-from podtide.domain.protocol.pod_commands import (
-    ClaimSpec,
-    CreateClaim,
-    CreatePod,
-    DecommissionExecutors,
-    DeletePods,
-    ExitReason,
-    PodCommand,
-    RemoveExecutor,
-    StopApplication,
-)
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Remark, Threw, Why
 from tests.properties.pod_happenings import COMMANDS, POD_COMMANDS, REPORTS, YARN_COMMANDS, anything_once
@@ -40,42 +30,42 @@ TOLD = {"cause": "above target", "facts": {"pods": 5, "target": 3}}
     ("command", "record"),
     [
         (
-            CreatePod(7, 1, PodNumber(3), ProfileId(0), ABOVE),
+            pc.CreatePod(7, 1, PodNumber(3), ProfileId(0), ABOVE),
             {"at_ms": 7, "command": "createPod", "serial": 1, "executor": 3, "profile": 0, **TOLD},
         ),
         (
-            CreatePod(7, 1, PodNumber(3), ProfileId(1), ABOVE, ("a", "b"), ("b",), True),
+            pc.CreatePod(7, 1, PodNumber(3), ProfileId(1), ABOVE, ("a", "b"), ("b",), True),
             {"at_ms": 7, "command": "createPod", "serial": 1, "executor": 3, "profile": 1, "claims": ["a", "b"],
              "reused": ["b"], "single_task": True, **TOLD},
         ),
         (
-            CreateClaim(7, 2, PodNumber(3), ClaimSpec("c", "fast", "10Gi"), True, ABOVE),
+            pc.CreateClaim(7, 2, PodNumber(3), pc.ClaimSpec("c", "fast", "10Gi"), True, ABOVE),
             {"at_ms": 7, "command": "createClaim", "serial": 2, "executor": 3,
              "claim": {"name": "c", "storage_class": "fast", "size": "10Gi"}, "owned_by_driver": True, **TOLD},
         ),
         (
-            DeletePods(7, 3, (PodNumber(4), PodNumber(5)), "Pending", ABOVE),
+            pc.DeletePods(7, 3, (PodNumber(4), PodNumber(5)), "Pending", ABOVE),
             {"at_ms": 7, "command": "deletePods", "serial": 3, "ids": [4, 5], "phase": "Pending", **TOLD},
         ),
         (
-            DeletePods(7, 3, (ExecutorId("4"),), None, ABOVE, list_first=True),
+            pc.DeletePods(7, 3, (ExecutorId("4"),), None, ABOVE, list_first=True),
             {"at_ms": 7, "command": "deletePods", "serial": 3, "ids": ["4"], "list_first": True, **TOLD},
         ),
-        (DeletePods(7, 3, None, None, ABOVE), {"at_ms": 7, "command": "deletePods", "serial": 3, **TOLD}),
+        (pc.DeletePods(7, 3, None, None, ABOVE), {"at_ms": 7, "command": "deletePods", "serial": 3, **TOLD}),
         (
-            RemoveExecutor(7, ExecutorId("4"), ExitReason("ExecutorExited", "gone", -1), ABOVE, active=False),
+            pc.RemoveExecutor(7, ExecutorId("4"), pc.ExitReason("ExecutorExited", "gone", -1), ABOVE, active=False),
             {"at_ms": 7, "command": "removeExecutor", "executor": "4",
              "reason": {"kind": "ExecutorExited", "message": "gone", "exit_code": -1}, "active": False, **TOLD},
         ),
         (
-            DecommissionExecutors(7, (ExecutorId("4"),), "bye", False, ABOVE),
+            pc.DecommissionExecutors(7, (ExecutorId("4"),), "bye", False, ABOVE),
             {"at_ms": 7, "command": "announceDecommission", "ids": ["4"], "message": "bye", "notify_executors": False,
              **TOLD},
         ),
-        (StopApplication(7, 11, ABOVE), {"at_ms": 7, "command": "stopApplication", "exit_code": 11, **TOLD}),
+        (pc.StopApplication(7, 11, ABOVE), {"at_ms": 7, "command": "stopApplication", "exit_code": 11, **TOLD}),
     ],
 )  # fmt: skip
-def test_a_command_about_pods_says_all_that_is_not_usual(command: PodCommand, record: dict[str, Any]) -> None:
+def test_a_command_about_pods_says_all_that_is_not_usual(command: pc.PodCommand, record: dict[str, Any]) -> None:
     written = command_record(command)
     assert written == record
     assert list(written) == list(record)

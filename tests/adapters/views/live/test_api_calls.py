@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podtide.adapters.kubernetes.api import CallSeen
-from podtide.adapters.views.live.api_calls import (
-    ENDINGS_MAX,
-    KINDS_MAX,
-    LATENCIES_MAX,
-    Calls,
-    HistogramCounter,
-    has_failed,
-)
+from podtide.adapters.views.live import api_calls
 from tests.support.live_play import HandClock
 
 
@@ -29,11 +22,11 @@ def call(verb: str = "create", status: int | None = 201, seconds: float = 0.01, 
     ],
 )  # fmt: skip
 def test_what_has_failed(verb: str, status: int | None, failed: bool) -> None:
-    assert has_failed(call(verb, status)) is failed
+    assert api_calls.has_failed(call(verb, status)) is failed
 
 
 def test_calls_are_counted_by_what_they_were_and_how_they_ended() -> None:
-    calls = Calls(HandClock())
+    calls = api_calls.Calls(HandClock())
     for status in (201, 201, 429, None, 9_999):
         calls.take(call(status=status))
     calls.take(call("watch", 200, 300.0))
@@ -48,7 +41,7 @@ def test_calls_are_counted_by_what_they_were_and_how_they_ended() -> None:
 
 
 def test_a_watch_is_no_latency() -> None:
-    calls = Calls(HandClock())
+    calls = api_calls.Calls(HandClock())
     calls.take(call("watch", 200, 300.0))
     figures = calls.figures()
     assert (figures.latencies, figures.median) == ((), None)
@@ -57,7 +50,7 @@ def test_a_watch_is_no_latency() -> None:
 
 def test_latencies_are_of_the_window_alone() -> None:
     clock = HandClock()
-    calls = Calls(clock)
+    calls = api_calls.Calls(clock)
     for hundredths in range(100):
         calls.take(call(seconds=hundredths / 100))
     (latency,) = calls.figures().latencies
@@ -71,7 +64,7 @@ def test_latencies_are_of_the_window_alone() -> None:
 
 def test_what_is_recent_ends() -> None:
     clock = HandClock()
-    calls = Calls(clock)
+    calls = api_calls.Calls(clock)
     calls.take(call(status=429))
     clock.at += 100_000
     calls.take(call())
@@ -83,20 +76,20 @@ def test_what_is_recent_ends() -> None:
 
 
 def test_memory_is_bounded_whatever_is_called() -> None:
-    calls = Calls(HandClock())
+    calls = api_calls.Calls(HandClock())
     for number in range(2_000):
         calls.take(call(f"verb{number}", 200 + number % 300, resource=f"r{number}"))
-    for _ in range(3 * LATENCIES_MAX):
+    for _ in range(3 * api_calls.LATENCIES_MAX):
         calls.take(call())
     figures = calls.figures()
-    assert len(figures.histograms) <= KINDS_MAX + 1
-    assert len(figures.totals) <= ENDINGS_MAX + 1
-    assert max(latency.calls for latency in figures.latencies) <= LATENCIES_MAX
-    assert sum(figures.totals.values()) == figures.calls == 2_000 + 3 * LATENCIES_MAX
+    assert len(figures.histograms) <= api_calls.KINDS_MAX + 1
+    assert len(figures.totals) <= api_calls.ENDINGS_MAX + 1
+    assert max(latency.calls for latency in figures.latencies) <= api_calls.LATENCIES_MAX
+    assert sum(figures.totals.values()) == figures.calls == 2_000 + 3 * api_calls.LATENCIES_MAX
 
 
 def test_a_histogram_counts_up_to_each_edge() -> None:
-    counter = HistogramCounter((0.1, 1.0))
+    counter = api_calls.HistogramCounter((0.1, 1.0))
     for seconds in (0.05, 0.1, 0.5, 1.0, 2.0):
         counter.add(seconds)
     taken = counter.taken()

@@ -9,15 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
 from podtide.adapters.recording.records.commands import command_name, command_record
-from podtide.adapters.views.live.events import (
-    LEVELS,
-    ExecutorRanges,
-    TargetWatch,
-    cause_of,
-    held_words,
-    lines_of,
-    stamp,
-)
+from podtide.adapters.views.live import events
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import pod_commands as pc
 from podtide.domain.protocol.commands import Decommission, Departure, Kill
@@ -45,21 +37,21 @@ WHY = Why(Cause.BELOW_TARGET, pmap({"target": 600, "counted": 100, "missing": 50
     ],
 )
 def test_executors_are_ranges(executors: Any, words: str, number: int) -> None:
-    ids = ExecutorRanges(executors)
+    ids = events.ExecutorRanges(executors)
     assert (ids.words(), ids.number) == (words, number)
 
 
 @given(some.lists(some.integers(0, 60), max_size=40), some.lists(some.integers(0, 60), max_size=40))
 def test_joined_ranges_hold_what_both_held(one: list[int], two: list[int]) -> None:
-    ids = ExecutorRanges(one)
-    ids.join(ExecutorRanges(two))
-    both = ExecutorRanges(sorted({*one, *two}))
+    ids = events.ExecutorRanges(one)
+    ids.join(events.ExecutorRanges(two))
+    both = events.ExecutorRanges(sorted({*one, *two}))
     assert (ids.words(), ids.number) == (both.words(), both.number)
 
 
 def test_five_hundred_creates_are_one_line() -> None:
     creates = [pc.CreatePod(5, n, PodNumber(n), ProfileId(0), WHY) for n in range(101, 601)]
-    (line,) = lines_of(5, creates, ())
+    (line,) = events.lines_of(5, creates, ())
     assert (line.what, line.parts) == ("create pods 101-600", ["500 missing: target 600, 100 counted"])
     assert (line.kind, line.name, line.level, line.mark) == ("decision", "createPod", "info", "raised")
 
@@ -71,7 +63,7 @@ def test_profiles_and_targets_are_told_apart() -> None:
         pc.CreatePod(5, 2, PodNumber(2), ProfileId(1), WHY),
         pc.CreatePod(5, 3, PodNumber(3), ProfileId(0), other),
     ]
-    assert [line.what for line in lines_of(5, creates, ())] == ["create pod 1", "create pod 2", "create pod 3"]
+    assert [line.what for line in events.lines_of(5, creates, ())] == ["create pod 1", "create pod 2", "create pod 3"]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +98,7 @@ def test_profiles_and_targets_are_told_apart() -> None:
     ],
 )  # fmt: skip
 def test_a_command_in_words(command: Any, what: str, why: list[str], level: str) -> None:
-    (line,) = lines_of(1, (command,), ())
+    (line,) = events.lines_of(1, (command,), ())
     assert (line.what, line.parts, line.level) == (what, why, level)
 
 
@@ -117,13 +109,13 @@ def test_every_command_is_told_and_can_be_told_with_others(kind: type) -> None:
     def lines(one: Any, two: Any) -> None:
         if isinstance(one, Kill | Decommission) and not (one.departures and two.departures):
             return
-        found = lines_of(3, (one, two), ())
+        found = events.lines_of(3, (one, two), ())
         assert found
         for line in found:
             assert all(part.isprintable() for part in (line.what, *line.parts))
-            assert line.level in LEVELS
+            assert line.level in events.LEVELS
         assert command_name(type(one)) == command_record(one)["command"]
-        assert cause_of(one).value == command_record(one)["cause"]
+        assert events.cause_of(one).value == command_record(one)["cause"]
 
     lines()
 
@@ -144,14 +136,14 @@ def held(phase: Phase, bound: Bound, *executors: str) -> Held:
     ],
 )  # fmt: skip
 def test_a_report_in_words(report: Any, what: str, level: str, kind: str) -> None:
-    (line,) = lines_of(1, (), (report,))
+    (line,) = events.lines_of(1, (), (report,))
     assert (line.what, line.level, line.kind) == (what, level, kind)
     assert all(part.isprintable() for part in line.parts)
 
 
 def test_a_bound_in_force_has_no_phase() -> None:
     report = Held(1, Phase.CHANGED, Bound.PENDING_LIMIT, ProfileId(0), facts=pmap({"missing": 9, "slots": 0}))
-    assert held_words(report) == ("held 9 back", "by allocation.maxPendingPods", "slots 0")
+    assert events.held_words(report) == ("held 9 back", "by allocation.maxPendingPods", "slots 0")
 
 
 @pytest.mark.parametrize(
@@ -159,14 +151,14 @@ def test_a_bound_in_force_has_no_phase() -> None:
     [(START, "2026-11-21T10:00:00.000Z"), (START + 7, "2026-11-21T10:00:00.007Z"), (10**18, str(10**18))],
 )
 def test_moments_are_utc_whatever_the_machine_thinks(at: int, text: str) -> None:
-    assert stamp(at) == text
+    assert events.stamp(at) == text
 
 
 class _Moves:
     """Collects what moved targets."""
 
     def __init__(self) -> None:
-        self.targets = TargetWatch()
+        self.targets = events.TargetWatch()
         self.found: list[tuple[int, int, int, str]] = []
 
     def step(self, now: int, stimuli: Any, taken: Any) -> None:
@@ -187,25 +179,10 @@ def test_targets_that_others_set_are_told_once_and_by_whom() -> None:
     assert moves.targets.known == {0: 1, 1: 3}
 
 
-@pytest.mark.parametrize("allocator", ["statefulset", "deployment"])
-def test_targets_of_sets_are_known_too(allocator: str) -> None:
-    moves = _Moves()
-    play = Seen(config(initial=2, allocator=allocator), HandClock(), moves)
-    play.want(5)
-    assert moves.targets.known == {0: 5}
-
-
-def test_what_dynamic_allocation_asks_for_is_told_by_its_command_alone() -> None:
-    moves = _Moves()
-    Seen(config(dynamic=True, initial=4), HandClock(), moves)
-    assert moves.found == []
-    assert moves.targets.known == {0: 4}
-
-
 def test_registrations_of_one_step_say_how_many_there_are_now() -> None:
     answers = [
         pc.AnswerRegistration(1, ExecutorId(str(n)), True, Why(Cause.REGISTERED, pmap({"registered": n})))
         for n in (1, 2, 3)
     ]
-    (line,) = lines_of(1, answers, ())
+    (line,) = events.lines_of(1, answers, ())
     assert (line.what, line.parts) == ("executors 1-3 registered", ["3 in all"])

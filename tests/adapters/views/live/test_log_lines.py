@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import threading
 from typing import Any
 
 import pytest
@@ -313,34 +312,6 @@ def test_a_slow_reader_costs_lines_and_nothing_else() -> None:
     lines = run.written()
     assert lines[-1].endswith("steps or news were not written: the reader is slower than the run · dropped 7")
     assert run.written() == []
-
-
-class Stuck(io.StringIO):
-    """A stream whose reader does not read until it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.let = threading.Event()
-        self.reached = threading.Event()
-
-    def write(self, text: str) -> int:
-        self.reached.set()
-        self.let.wait(20)
-        return super().write(text)
-
-
-def test_a_reader_that_does_not_read_stops_no_step() -> None:
-    out = Stuck()
-    run = Run(out=out, queue_max=100)
-    with run.lines:
-        run.lines.notify(notice(text="first"))
-        assert out.reached.wait(20)
-        for number in range(1_000):
-            run.lines.notify(notice(text=f"{number}"))
-        run.play.want(3)
-        out.let.set()
-    assert "first" in out.getvalue()
-    assert "were not written" in out.getvalue()
 
 
 def test_the_end_is_written_with_how_things_stand() -> None:

@@ -21,51 +21,43 @@ from podtide.adapters.kubernetes.api import CallSeen
 from podtide.adapters.notices import Level, Topic
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.plot import ASCII, COLOURED
+from podtide.adapters.views.live import status
 from podtide.adapters.views.live.dashboard import Frame, columns_of, graph
-from podtide.adapters.views.live.status import (
-    About,
-    DecisionLine,
-    HeldNow,
-    Lease,
-    LiveSnapshot,
-    ProfileFigures,
-    RepeatedNotice,
-    RunStage,
-    TotalFigures,
-    TrendPoint,
-    WatchHealth,
-)
 from podtide.adapters.views.live.terminal import LiveTerminal
 from podtide.adapters.views.live.tracker import LiveTracker
 from tests.support.engine_play import config
 from tests.support.live_play import ABOUT, START, HandClock, Seen, notice, tracker
 from tests.support.project import PROJECT
 
-FIGURES = ProfileFigures(0, 600, {"running": 412, "pending": 88, "requested": 60, "failed": 2}, 409, 3)
-BUSY = LiveSnapshot(
+FIGURES = status.ProfileFigures(0, 600, {"running": 412, "pending": 88, "requested": 60, "failed": 2}, 409, 3)
+BUSY = status.LiveSnapshot(
     at=START + 755_000,
     change=9,
     started=START,
     about=ABOUT,
     profiles=(FIGURES,),
-    total=TotalFigures(600, FIGURES.pods, 409, 3),
-    recent=tuple(TrendPoint(600 if n > 20 else 10, min(412, 4 * n), min(409, 4 * n)) for n in range(150)),
+    total=status.TotalFigures(600, FIGURES.pods, 409, 3),
+    recent=tuple(status.TrendPoint(600 if n > 20 else 10, min(412, 4 * n), min(409, 4 * n)) for n in range(150)),
     recent_width_ms=2_000,
     decisions=tuple(
-        DecisionLine(
+        status.DecisionLine(
             START + n * 1_000, START + n * 1_000, "info", "raised", "createPod", f"create pods {n}-{n + 9}", ("reason",)
         )
         for n in range(40)
     ),
     counts={("createPod", "below target"): 560, ("listPods", "resynchronize"): 9},
     held=(
-        HeldNow("batch size", 0, START + 700_000, 40, False, ("held 40 back", "by allocation.batch.size", "batch 20")),
+        status.HeldNow(
+            "batch size", 0, START + 700_000, 40, False, ("held 40 back", "by allocation.batch.size", "batch 20")
+        ),
     ),
-    notices=tuple(RepeatedNotice(START + n, START + n, Level.WARNING, Topic.THROTTLED, f"news {n}") for n in range(30)),
+    notices=tuple(
+        status.RepeatedNotice(START + n, START + n, Level.WARNING, Topic.THROTTLED, f"news {n}") for n in range(30)
+    ),
     listed=True,
-    watch=WatchHealth.ALIVE,
+    watch=status.WatchHealth.ALIVE,
     seen_ms=2_400,
-    lease=Lease.HELD,
+    lease=status.Lease.HELD,
 )
 
 
@@ -84,7 +76,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def drawn(snapshot: LiveSnapshot, width: int, height: int, encoding: str = "utf-8") -> list[str]:
+def drawn(snapshot: status.LiveSnapshot, width: int, height: int, encoding: str = "utf-8") -> list[str]:
     return [line.plain for line in Frame(Page(Terminal(encoding))).draw(snapshot, width, height)]
 
 
@@ -93,7 +85,7 @@ def drawn(snapshot: LiveSnapshot, width: int, height: int, encoding: str = "utf-
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_every_line_fits(width: int, height: int, encoding: str) -> None:
-    for snapshot in (BUSY, LiveSnapshot(at=START, change=0, started=START, about=ABOUT)):
+    for snapshot in (BUSY, status.LiveSnapshot(at=START, change=0, started=START, about=ABOUT)):
         lines = drawn(snapshot, width, height, encoding)
         assert 0 < len(lines) <= height
         assert all(cell_len(line) <= width for line in lines), lines
@@ -123,15 +115,11 @@ def test_the_newest_come_last() -> None:
     assert order[-1] == "39-48"
 
 
-def test_a_tall_terminal_is_used() -> None:
-    assert len(drawn(BUSY, 100, 60)) >= 56
-
-
 @pytest.mark.parametrize(
     ("changed", "alarm"),
     [
-        ({"watch": WatchHealth.BROKEN, "watch_since": START + 750_000}, "! the watch is broken, for 5 s"),
-        ({"lease": Lease.LOST, "lease_since": START + 740_000}, "! the lease is lost since 15 s"),
+        ({"watch": status.WatchHealth.BROKEN, "watch_since": START + 750_000}, "! the watch is broken, for 5 s"),
+        ({"lease": status.Lease.LOST, "lease_since": START + 740_000}, "! the lease is lost since 15 s"),
         ({"unreachable_since": START + 753_000}, "! the API server does not answer, for 2 s"),
         ({"throttled_at": START + 700_000}, "! the API server throttles us, 55 s ago"),
         ({"beat_s": 45.0}, "! the loop has not turned for 45 s"),
@@ -149,12 +137,12 @@ def test_what_is_wrong_is_said_at_the_top(changed: dict[str, Any], alarm: str) -
     ("changed", "words"),
     [
         (
-            {"about": ABOUT._replace(mode="shadow"), "lease": Lease.NONE, "differences": 3},
+            {"about": ABOUT._replace(mode="shadow"), "lease": status.Lease.NONE, "differences": 3},
             ["shadows spark-1", "3 differences"],
         ),
-        ({"lease": Lease.NONE}, ["acts for spark-1", "no lease yet"]),
-        ({"stage": RunStage.STOPPING}, ["stopping"]),
-        ({"stage": RunStage.STOPPED}, ["stopped", "Executors, as last seen"]),
+        ({"lease": status.Lease.NONE}, ["acts for spark-1", "no lease yet"]),
+        ({"stage": status.RunStage.STOPPING}, ["stopping"]),
+        ({"stage": status.RunStage.STOPPED}, ["stopped", "Executors, as last seen"]),
         ({}, ["lease held", "watching", "pods seen 2 s ago", "up 12:35", "10:12:35 UTC", "target: a number"]),
         ({"held": ()}, ["Held back now  nothing"]),
         ({"decisions": ()}, ["none yet"]),
@@ -169,7 +157,7 @@ def test_words_of_the_view(changed: dict[str, Any], words: list[str]) -> None:
 
 
 def test_profiles_that_do_not_fit_are_counted() -> None:
-    many = tuple(ProfileFigures(n, 10 + n, {"running": n}, n, 0) for n in range(1, 30))
+    many = tuple(status.ProfileFigures(n, 10 + n, {"running": n}, n, 0) for n in range(1, 30))
     lines = drawn(replace(BUSY, profiles=many), 100, 40)
     assert any("profile 1 " in line for line in lines)
     assert any(line.strip().startswith("23 more; all:") for line in lines)
@@ -188,7 +176,7 @@ def test_profiles_that_do_not_fit_are_counted() -> None:
     ],
 )
 def test_bars(pods: dict[str, int], target: int, bar: str) -> None:
-    snapshot = replace(BUSY, profiles=(ProfileFigures(0, target, pods, 0, 0),), recent=())
+    snapshot = replace(BUSY, profiles=(status.ProfileFigures(0, target, pods, 0, 0),), recent=())
     lines = drawn(snapshot, 14, 60, "ascii")
     assert lines[lines.index(next(line for line in lines if line.startswith("Exec"))) + 1].strip() == bar
 
@@ -197,10 +185,10 @@ def test_strange_names_cannot_steer_the_terminal() -> None:
     evil = "x\x1b[2J\u202e\ny"
     snapshot = replace(
         BUSY,
-        about=About(evil, evil, evil, evil, evil, evil),
-        decisions=(DecisionLine(START, START, "info", "raised", evil, evil, (evil,)),),
-        held=(HeldNow(evil, 0, START, 1, False, (evil,)),),
-        notices=(RepeatedNotice(START, START, Level.ERROR, Topic.CALL_REFUSED, evil),),
+        about=status.About(evil, evil, evil, evil, evil, evil),
+        decisions=(status.DecisionLine(START, START, "info", "raised", evil, evil, (evil,)),),
+        held=(status.HeldNow(evil, 0, START, 1, False, (evil,)),),
+        notices=(status.RepeatedNotice(START, START, Level.ERROR, Topic.CALL_REFUSED, evil),),
     )
     for line in drawn(snapshot, 120, 40):
         assert line.isprintable()
@@ -208,16 +196,23 @@ def test_strange_names_cannot_steer_the_terminal() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    some.lists(some.builds(TrendPoint, some.integers(0, 50), some.integers(0, 50), some.just(0)), min_size=1, max_size=80),
+    some.lists(
+        some.builds(status.TrendPoint, some.integers(0, 50), some.integers(0, 50), some.just(0)), min_size=1, max_size=80
+    ),
     some.integers(16, 90), some.integers(1, 7),
 )  # fmt: skip
-def test_the_graph_fills_its_columns(points: list[TrendPoint], columns: int, rows: int) -> None:
+def test_the_graph_fills_its_columns(points: list[status.TrendPoint], columns: int, rows: int) -> None:
     lines = graph(columns_of(points, columns, max(30, len(points))), rows, COLOURED)
     assert [sum(cell_len(span.text) for span in line) for line in lines] == [columns] * rows
 
 
 def test_a_graph_by_hand() -> None:
-    points = [TrendPoint(0, 0, 0), TrendPoint(4, 0, 0), TrendPoint(4, 2, 2), TrendPoint(4, 4, 4)]
+    points = [
+        status.TrendPoint(0, 0, 0),
+        status.TrendPoint(4, 0, 0),
+        status.TrendPoint(4, 2, 2),
+        status.TrendPoint(4, 4, 4),
+    ]
     rows = ["".join(span.text for span in line) for line in graph(points, 2, ASCII)]
     assert rows == [" ===", "  ##"]
 
@@ -241,12 +236,6 @@ def begun() -> LiveTracker:
     told = tracker(clock)
     Seen(config(), clock, told)
     return told
-
-
-def test_a_run_that_never_began_leaves_nothing(terminal: Terminal) -> None:
-    with LiveTerminal(tracker(), terminal):
-        pass
-    assert terminal.getvalue().endswith(LEAVE)
 
 
 def test_the_terminal_is_given_back(terminal: Terminal) -> None:

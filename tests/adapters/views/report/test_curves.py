@@ -69,12 +69,6 @@ def test_a_sum_is_the_sum_at_every_moment(
     assert curves.value_at(curves.added(one, other), at) == curves.value_at(one, at) + curves.value_at(other, at)
 
 
-def test_nothing_is_nothing() -> None:
-    assert curves.steps_of([], 1) == []
-    assert curves.area([], 0.0) == curves.line([], 0.0) == []
-    assert curves.value_at([], 5.0) == curves.peak([]) == 0.0
-
-
 @given(st.floats(1e-6, 1e9), st.integers(1, 10))
 def test_a_scale_holds_its_top_in_few_whole_steps(top: float, most: int) -> None:
     marks = count_ticks(top, most)

@@ -285,10 +285,6 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, small: dict[str
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_the_same_document_makes_the_same_page(small: dict[str, Any]) -> None:
-    assert render(small) == render(copy.deepcopy(small))
-
-
 def test_a_notebook_shows_the_same_without_a_script(small: dict[str, Any]) -> None:
     found = WhatIf(small)
     html = found._repr_html_()

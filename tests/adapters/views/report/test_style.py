@@ -6,19 +6,11 @@ from itertools import combinations
 
 import pytest
 
-from podtide.adapters.views.report.style import (
-    CAUSE_COLOURS,
-    COMPONENTS,
-    DARK,
-    LIGHT,
-    LIMIT_COLOURS,
-    page_style,
-    scoped_style,
-)
+from podtide.adapters.views.report import style
 from podtide.adapters.views.whatif.figures import CAUSES, LIMITS
 
-THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-HUES = sorted({hue for hue, _ in (*CAUSE_COLOURS, *LIMIT_COLOURS)})
+THEMES = pytest.mark.parametrize("theme", [style.LIGHT, style.DARK], ids=["light", "dark"])
+HUES = sorted({hue for hue, _ in (*style.CAUSE_COLOURS, *style.LIMIT_COLOURS)})
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
 BLINDNESS = {
     "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
@@ -81,19 +73,19 @@ def test_hues_are_told_apart(theme: dict[str, str], blindness: str) -> None:
 
 
 def test_no_two_causes_look_the_same() -> None:
-    assert len(set(CAUSE_COLOURS)) == len(CAUSE_COLOURS) == len(CAUSES)
-    assert len(set(LIMIT_COLOURS)) == len(LIMIT_COLOURS) == len(LIMITS)
+    assert len(set(style.CAUSE_COLOURS)) == len(style.CAUSE_COLOURS) == len(CAUSES)
+    assert len(set(style.LIMIT_COLOURS)) == len(style.LIMIT_COLOURS) == len(LIMITS)
 
 
 @THEMES
 def test_every_colour_that_is_used_is_there(theme: dict[str, str]) -> None:
-    used = {name.partition(")")[0] for name in page_style().split("var(--")[1:]} - {"hue"}
+    used = {name.partition(")")[0] for name in style.page_style().split("var(--")[1:]} - {"hue"}
     assert used <= set(theme)
-    assert set(LIGHT) == set(DARK)
+    assert set(style.LIGHT) == set(style.DARK)
 
 
 def test_a_scoped_style_touches_nothing_else() -> None:
-    assert "@" not in COMPONENTS, "rules with conditions cannot be scoped one by one"
-    for rule in scoped_style(".here", ".dark").split("}")[:-1]:
+    assert "@" not in style.COMPONENTS, "rules with conditions cannot be scoped one by one"
+    for rule in style.scoped_style(".here", ".dark").split("}")[:-1]:
         selectors = rule.partition("{")[0]
         assert all(one.startswith((".here", ".dark .here")) for one in selectors.split(",")), selectors

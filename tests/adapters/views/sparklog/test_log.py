@@ -14,18 +14,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, strategies as st
-from pyrsistent import pmap
 
-from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog, spark_lines, throwable
+from podtide.adapters.views.sparklog.log import LEVELS, Pattern, SparkLog, throwable
 from podtide.adapters.views.sparklog.templates import Level, SparkLine
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol.commands import Departure, Kill, ScheduleThrew
-from podtide.domain.protocol.pod_commands import ClaimSpec, CreateClaim
-from podtide.domain.protocol.pods import PodNumber
-from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
+from podtide.domain.protocol.reasons import Cause, Threw, Why
 from podtide.entrypoints.cli import podtide
 from scripts.driver_log import driver_decisions
-from tests.support import event_log_lines as log
 from tests.support.project import PROJECT
 
 DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
@@ -118,18 +114,6 @@ def test_an_exception_follows_its_line() -> None:
     assert written(ScheduleThrew(AT, what), threshold="ERROR").count("\n") == 2
 
 
-def test_words_of_pods_are_said_too() -> None:
-    created = CreateClaim(AT, 2, PodNumber(4), ClaimSpec("c", "gp3", "1Gi"), True, Why(Cause.CLAIM_FOR_POD))
-    assert [line.text for line in spark_lines(created)] == [
-        "Trying to create PersistentVolumeClaim c with StorageClass gp3"
-    ]
-    remark = Remark(AT, "ExecutorPodsAllocator", "requested", pmap({"executor": 3}))
-    assert [line.text for line in spark_lines(remark)] == ["Requested executor with id 3 from Kubernetes."]
-    (line,) = spark_lines(Threw(AT, "ExecutorPodsAllocator", "a: b"))  # whoever else speaks of it: once
-    assert line.text == "Exception when notifying snapshot subscriber."
-    assert spark_lines(object()) == ()
-
-
 # --------------------------------------------------------------------------------------------------- the option
 
 
@@ -213,15 +197,3 @@ def test_a_reader_that_leaves_is_no_fault() -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 0
-
-
-def test_executor_ids_of_strangers_stay_on_their_line(tmp_path: Path) -> None:
-    path, name = tmp_path / "app", HOSTILE.replace("\ud800", "")  # which no JSON can hold
-    lines = [*log.begun(executorIdleTimeout="2s"), log.submitted(0, 1, 1_000), log.executor(name, 2_000)]
-    lines += [log.task(0, 0, name, 2_100), log.task(0, 0, name, 2_100, 3_000), log.completed(0, 1, 3_000)]
-    path.write_text("\n".join([*lines, log.submitted(1, 1, 60_000)]), encoding="utf-8")
-    result = replayed(str(path), "--spark-log", "-", "--spark-log-level", "DEBUG")
-    assert result.exit_code == 0
-    said = result.stdout.split("\n")[:-1]
-    assert sum("forged" in row for row in said) == 3
-    assert all(row.split()[3] in {"ExecutorAllocationManager:", "ExecutorMonitor:", "Utils:"} for row in said)

@@ -17,29 +17,11 @@ from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.views.sparklog import narrator as narrator_module, scaling
 from podtide.adapters.views.sparklog.log import Pattern, SparkLog
 from podtide.adapters.views.sparklog.narrator import Narrator
-from podtide.domain.base.units import NEVER, UNKNOWN_PROFILE, ExecutorId, ProfileId
-from podtide.domain.protocol.commands import (
-    Decommission,
-    Departure,
-    Kill,
-    Report,
-    RequestTotal,
-    ScheduleThrew,
-    TargetChange,
-)
+from podtide.domain.base.units import UNKNOWN_PROFILE, ExecutorId, ProfileId
+from podtide.domain.protocol import commands, stimuli
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
-from podtide.domain.protocol.stimuli import (
-    Answer,
-    ExecutorAdded,
-    ExecutorRemoved,
-    ShuffleCleaned,
-    StageSubmitted,
-    Stimulus,
-    TaskStart,
-)
 from podtide.domain.scaling import executor_monitor, load as loads
-from podtide.domain.scaling.load import Backlogged, QueueEmptied, Signal, StageCame
 from podtide.domain.scaling.manager import start
 from podtide.domain.scaling.state import ScalingState
 from podtide.entrypoints.replay.run import Replay
@@ -50,14 +32,14 @@ DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 P0, P1 = ProfileId(0), ProfileId(1)
 
 
-def request(cause: Cause, *moves: tuple[int, int, int]) -> RequestTotal:
+def request(cause: Cause, *moves: tuple[int, int, int]) -> commands.RequestTotal:
     why = Why(cause)
-    changes = tuple(TargetChange(ProfileId(p), before, after, why) for p, before, after in moves)
-    return RequestTotal(7, 1, pmap({c.profile: c.after for c in changes}), {}, {}, changes, why)
+    changes = tuple(commands.TargetChange(ProfileId(p), before, after, why) for p, before, after in moves)
+    return commands.RequestTotal(7, 1, pmap({c.profile: c.after for c in changes}), {}, {}, changes, why)
 
 
-def departures(*ids: str) -> tuple[Departure, ...]:
-    return tuple(Departure(ExecutorId(i), P0, Why(Cause.IDLE)) for i in ids)
+def departures(*ids: str) -> tuple[commands.Departure, ...]:
+    return tuple(commands.Departure(ExecutorId(i), P0, Why(Cause.IDLE)) for i in ids)
 
 
 def said(item: object) -> list[str]:
@@ -103,14 +85,14 @@ LOWERED = "because not all requested executors are actually needed"
              f"INFO {MANAGER} Requesting 1 new executor {RAISED} 2 for resource profile id: 0)"],
         ),
         (request(Cause.RESYNC), []),
-        (Kill(1, 2, departures("1", "10")), [f"INFO {MANAGER} Executors 1,10 removed due to idle timeout."]),
-        (Decommission(1, 2, departures("3")), [f"INFO {MANAGER} Executors 3 removed due to idle timeout."]),
+        (commands.Kill(1, 2, departures("1", "10")), [f"INFO {MANAGER} Executors 1,10 removed due to idle timeout."]),
+        (commands.Decommission(1, 2, departures("3")), [f"INFO {MANAGER} Executors 3 removed due to idle timeout."]),
         (
-            ScheduleThrew(1, "java.util.NoSuchElementException: key not found: 5"),
+            commands.ScheduleThrew(1, "java.util.NoSuchElementException: key not found: 5"),
             ["ERROR Utils: Uncaught exception in thread spark-dynamic-executor-allocation"],
         ),
-        (StageSubmitted(1, 4, 0, 9, P1), [f"DEBUG {MANAGER} Stage resource profile id is: 1 with numTasks: 9"]),
-        (ShuffleCleaned(1, 6), ["DEBUG ExecutorMonitor: Cleaning up state related to shuffle 6."]),
+        (stimuli.StageSubmitted(1, 4, 0, 9, P1), [f"DEBUG {MANAGER} Stage resource profile id is: 1 with numTasks: 9"]),
+        (stimuli.ShuffleCleaned(1, 6), ["DEBUG ExecutorMonitor: Cleaning up state related to shuffle 6."]),
         (Held(1, Phase.BEGAN, Bound.MINIMUM, P0, (), pmap({"executors": 1})), []),
         ("something else", []),
     ],
@@ -134,13 +116,6 @@ def test_one_item_by_itself(item: object, expected: list[str]) -> None:
 def test_a_request_that_is_not_acknowledged(acknowledged: bool, threw: bool, expected: list[str]) -> None:
     lines = scaling.request_lines(request(Cause.BACKLOG, (0, 1, 2), (1, 1, 2)), acknowledged=acknowledged, threw=threw)
     assert [f"{line.level} {line.text}" for line in lines] == expected
-
-
-def test_the_sustained_timer_is_said_where_the_config_is_known() -> None:
-    config = ScalingConfig(sustained_backlog_timeout_ms=7_000)
-    lines = scaling.request_lines(request(Cause.BACKLOG, (0, 1, 2)), config=config)
-    assert lines[1].text == "Starting timer to add more executors (to expire in 7 seconds)"
-    assert lines[1].level == "DEBUG"
 
 
 def test_a_kill_that_nobody_granted() -> None:
@@ -175,7 +150,7 @@ def test_five_profiles_make_another_map() -> None:
 def idle(config: ScalingConfig, *executors: tuple[str, int], now: int = 100_000, **state: Any) -> ScalingState:
     """A state whose executors, given with their profiles, have all timed out by ``now``."""
     known = executor_monitor.empty(config)
-    events: list[Stimulus] = [ExecutorAdded(0, ExecutorId(e), ProfileId(p)) for e, p in executors]
+    events: list[stimuli.Stimulus] = [stimuli.ExecutorAdded(0, ExecutorId(e), ProfileId(p)) for e, p in executors]
     known, _ = executor_monitor.look(executor_monitor.fold(known, events, config), now)
     begun = start(loads.empty(), config, 0).state
     fields = {"targets": pmap({P0: 0, P1: 2}), "initializing": False, "idleness": known, **state}
@@ -219,32 +194,24 @@ def test_a_round_that_does_not_get_there_says_nothing(state: dict[str, Any]) -> 
     assert not list(scaling.round_lines(idle(config, ("1", 0), **state), config))
 
 
-def test_the_backlog_timer() -> None:
-    config = ScalingConfig(backlog_timeout_ms=3_000)
-    state = idle(config)
-    assert state.add_time == NEVER
-    signals: list[Signal] = [StageCame(1, P0, None), Backlogged(2), QueueEmptied(3), QueueEmptied(4), Backlogged(5)]
-    timed = list(scaling.signal_lines(state, signals, config))
-    begins = "Starting timer to add executors because pending tasks are building up (to expire in 3 seconds)"
-    clears = "Clearing timer to add executors because there are no more pending tasks"
-    assert [(at, line.text) for at, line in timed] == [(1, begins), (3, clears), (4, clears), (5, begins)]
-
-
 def test_executors_come_and_go() -> None:
     config = ScalingConfig()
     known = executor_monitor.empty(config)
-    first: list[Stimulus] = [ExecutorAdded(0, ExecutorId("1"), P0), TaskStart(1, 0, 0, 0, ExecutorId("1"))]
+    first: list[stimuli.Stimulus] = [
+        stimuli.ExecutorAdded(0, ExecutorId("1"), P0),
+        stimuli.TaskStart(1, 0, 0, 0, ExecutorId("1")),
+    ]
     known = executor_monitor.fold(known, first, config)
     known = executor_monitor.mark(known, (ExecutorId("1"),), decommissioned=False)
-    events: list[Stimulus] = [
-        ExecutorAdded(2, ExecutorId("2"), P0),
-        ExecutorAdded(2, ExecutorId("2"), P0),
-        ExecutorRemoved(3, ExecutorId("1"), "killed"),
-        ExecutorRemoved(3, ExecutorId("1"), "killed"),
-        ExecutorAdded(4, ExecutorId("1"), P0),
-        ExecutorRemoved(5, ExecutorId("2"), "Finished decommissioning"),
-        ExecutorRemoved(6, ExecutorId("1"), "lost"),
-        ExecutorRemoved(7, ExecutorId("9"), "never seen"),
+    events: list[stimuli.Stimulus] = [
+        stimuli.ExecutorAdded(2, ExecutorId("2"), P0),
+        stimuli.ExecutorAdded(2, ExecutorId("2"), P0),
+        stimuli.ExecutorRemoved(3, ExecutorId("1"), "killed"),
+        stimuli.ExecutorRemoved(3, ExecutorId("1"), "killed"),
+        stimuli.ExecutorAdded(4, ExecutorId("1"), P0),
+        stimuli.ExecutorRemoved(5, ExecutorId("2"), "Finished decommissioning"),
+        stimuli.ExecutorRemoved(6, ExecutorId("1"), "lost"),
+        stimuli.ExecutorRemoved(7, ExecutorId("9"), "never seen"),
     ]
     gone = "is removed. Remove reason statistics: (gracefully decommissioned:"
     assert [(at, line.level, line.text) for at, line in scaling.monitor_lines(known, events)] == [
@@ -261,9 +228,9 @@ def test_executors_come_and_go() -> None:
 
 def test_an_executor_first_heard_of_through_a_task_gets_its_profile() -> None:
     config = ScalingConfig()
-    events: list[Stimulus] = [ExecutorAdded(0, ExecutorId("1"), UNKNOWN_PROFILE)]
+    events: list[stimuli.Stimulus] = [stimuli.ExecutorAdded(0, ExecutorId("1"), UNKNOWN_PROFILE)]
     known = executor_monitor.fold(executor_monitor.empty(config), events, config)
-    lines = [line.text for _, line in scaling.monitor_lines(known, [ExecutorAdded(1, ExecutorId("1"), P1)])]
+    lines = [line.text for _, line in scaling.monitor_lines(known, [stimuli.ExecutorAdded(1, ExecutorId("1"), P1)])]
     assert lines == [
         "Executor: 1, resource profile id was unknown, setting it to 1",
         "New executor 1 has registered (new total is 1)",
@@ -279,15 +246,15 @@ class Backend:
     def __init__(self, acked: bool | tuple[ExecutorId, ...] = True, threw: str | None = None) -> None:
         self.acked = acked
         self.threw = threw
-        self.reports: list[Report] = []
+        self.reports: list[commands.Report] = []
 
-    def watch(self, batch: Sequence[Stimulus]) -> Sequence[Stimulus]:
+    def watch(self, batch: Sequence[stimuli.Stimulus]) -> Sequence[stimuli.Stimulus]:
         return batch
 
-    def apply(self, command: Any, now: int) -> Sequence[Stimulus]:
-        return (Answer(now, command.serial, self.acked, self.threw),)
+    def apply(self, command: Any, now: int) -> Sequence[stimuli.Stimulus]:
+        return (stimuli.Answer(now, command.serial, self.acked, self.threw),)
 
-    def report(self, report: Report) -> None:
+    def report(self, report: commands.Report) -> None:
         self.reports.append(report)
 
 
@@ -299,14 +266,14 @@ def narrated(backend: Backend, level: Any = "DEBUG") -> tuple[Narrator, list[str
 
 def test_a_partly_granted_kill_names_those_that_go() -> None:
     narrator, out = narrated(Backend((ExecutorId("2"),)))
-    narrator.apply(Kill(100, 1, departures("1", "2")), 100)
+    narrator.apply(commands.Kill(100, 1, departures("1", "2")), 100)
     narrator.apply(request(Cause.RESYNC), 100)
     assert out == ["Executors 2 removed due to idle timeout."]
 
 
 def test_a_refused_kill_is_warned_of() -> None:
     narrator, out = narrated(Backend(()))
-    narrator.apply(Kill(100, 1, departures("1", "2")), 100)
+    narrator.apply(commands.Kill(100, 1, departures("1", "2")), 100)
     narrator.apply(request(Cause.RESYNC), 100)
     assert out == ["Unable to reach the cluster manager to kill executor/s 1,2 or no executor eligible to kill!"]
 

@@ -14,8 +14,8 @@ from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol.application import AnyStimulus, EngineConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.pod_commands import CreatePod, DeletePods
-from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Starting
+from podtide.domain.protocol.pod_commands import CreatePod
+from podtide.domain.protocol.pod_stimuli import Starting
 from podtide.domain.protocol.reasons import Bound, Held, Phase
 from tests.support.engine_play import Answers, AppPlay, S, config
 
@@ -87,26 +87,6 @@ def test_a_ramp_is_one_target() -> None:
     assert [(g["at_ms"], g["raised_ms"], g["before"], g["target"], g["steps"]) for g in goals] == [
         (1_000, 3_000, 0, 7, 3), (60_000, 60_000, 7, 9, 1),
     ]  # fmt: skip
-
-
-def test_profiles_have_targets_of_their_own() -> None:
-    play = Told(config(initial=0))
-    play.want(1, 2)
-    play.now = 3_000
-    play.up(1)
-    play.show("Running", 2, 3)
-    play.register(2, 3, profile=1)
-    assert [(g["profile"], g["target"], g["seconds"]) for g in play.document()["targets"]] == [(0, 1, 3.0), (1, 2, 3.0)]
-
-
-def test_a_target_that_is_there_already_takes_no_time() -> None:
-    play = Told(config(initial=2))
-    play.up(1, 2)
-    play.now = 10_000
-    play.want(0)
-    play.now = 20_000
-    play.want(2)
-    assert [goal["seconds"] for goal in play.document()["targets"]] == [0.0, 0.0]
 
 
 def test_only_so_many_targets_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,57 +175,7 @@ def test_an_executor_that_registers_before_its_creation_is_answered() -> None:
     assert (pods["created"], pods["registered"], pods["on_the_way"]) == (1, 1, 0)
 
 
-def test_executor_time_and_waiting_time() -> None:
-    play = Told(config(initial=2))
-    play.now = 10_000
-    play.show("Running", 1, 2)
-    play.now = 20_000
-    play.register(1)
-    play.now = 25_000
-    play.register(2)
-    play.now = 40_000
-    play.kill(1)
-    play.now = 100_000
-    pods = play.document()["pods"]
-    assert pods["executor_seconds"] == 20 + 75
-    assert pods["waiting_seconds"] == 20 + 20 + 5 + 60, "the killed executor's pod still counts as running"
-
-
-def test_the_series_is_the_area_of_what_it_adds_up() -> None:
-    play = Told(config(initial=3))
-    play.now = 4_000
-    play.up(1, 2, 3)
-    play.now = 9_000
-    document = play.document()
-    bins = document["series"]["mean"]
-    width = document["series"]["width_ms"] / 1000
-    assert sum(one[3] for one in bins) * width == pytest.approx(document["pods"]["executor_seconds"])
-    assert bins[0] == [3.0, 3.0, 3.0, 0.0]
-    assert bins[-1] == [3.0, 3.0, 3.0, 3.0]
-    assert document["seconds"] == 9.0
-
-
 # ---------------------------------------------------------------------------------------------------- sets, endings
-
-
-@pytest.mark.parametrize("kind", ["statefulset", "deployment"])
-def test_under_a_set_pods_are_those_that_are_given_an_id(kind: str) -> None:
-    play = Told(config(initial=2, allocator=kind, driver_pod="driver"))
-    play.now = 3_000
-    for number in (1, 2):
-        play.feed(GenerateExecutorId(play.now, f"pod-{number}", f"a{number}"))
-    play.now = 5_000
-    play.register(1, 2)
-    play.now = 20_000
-    play.want(3)
-    play.now = 30_000
-    document = play.document()
-    assert document["pods"]["created"] == document["pods"]["registered"] == 2
-    assert [(g["target"], g["seconds"]) for g in document["targets"]] == [(2, 5.0), (3, None)]
-    assert document["pods"]["executor_seconds"] == 50.0
-    assert document["pods"]["waiting_seconds"] == 2 * 5 + 10
-    assert {"create sets": 1, "scale sets": 1, "patch pods": 2}.items() <= document["calls"].items()
-    assert document["series"]["peak"][-1] == [3, 3, 3, 2]
 
 
 def test_the_exit_code_and_rounds_that_threw() -> None:
@@ -343,44 +273,3 @@ def test_bounds_of_single_executors_are_counted_in_and_out() -> None:
     assert bounds(story, 10_000)["kept"] == [
         ("shuffle data", 0, 9.0, 9.0), ("cached data", 0, 4.0, 2 + 1 + 2 * 2),
     ]  # fmt: skip
-
-
-def test_the_heaviest_bound_comes_first() -> None:
-    story = KubernetesStats(0)
-    said(
-        story, 0, held(0, BEGAN, Bound.BATCH_SIZE, missing=1), held(0, BEGAN, Bound.PENDING_LIMIT, profile=1, missing=9),
-        held(0, BEGAN, Bound.PENDING_LIMIT, missing=9),
-    )  # fmt: skip
-    assert [(name, profile) for name, profile, *_ in bounds(story, 1_000)["held"]] == [
-        ("pending limit", 0), ("pending limit", 1), ("batch size", 0),
-    ]  # fmt: skip
-
-
-def test_an_end_without_a_beginning_counts_nothing() -> None:
-    story = KubernetesStats(0)
-    said(story, 500, held(500, ENDED, Bound.BATCH_SIZE, missing=3))
-    assert bounds(story, 1_000) == {"held": [], "kept": []}
-
-
-def test_a_round_at_once_and_one_in_reports_of_the_past() -> None:
-    """A round reports what held when it began, though it ends later."""
-    play = Told(config(initial=3, allocation={"batch_size": 1}), Answers(silent=(CreatePod,)))
-    play.now = 400
-    play.answers.silent = ()
-    for create in play.all(CreatePod):
-        outcome = play.answers.to(create, play.now)
-        assert outcome is not None
-        play.feed(outcome)
-    play.now = 1_000
-    assert {b["bound"]: (b["seconds"], b["pod_seconds"]) for b in play.document()["held"]} == {
-        "batch size": (0.4, 0.8), "unacknowledged pods": (0.6, 1.2),
-    }  # fmt: skip
-
-
-def test_every_delete_by_label_is_one_call() -> None:
-    play = Told(config(initial=2))
-    play.up(1, 2)
-    play.kill(1, 2)
-    play.wait(6 * S)
-    assert len(play.all(DeletePods)) == 1
-    assert play.document()["calls"]["delete pods"] == 1

@@ -141,8 +141,3 @@ def test_of_many_moments_the_first_and_the_last_are_kept() -> None:
     _, left, tail = played.timeline.rows()
     assert left == 1_000 - HEAD - TAIL
     assert tail[-1].what == "+ pod 999"
-
-
-def test_the_texts_of_a_stranger_are_escaped() -> None:
-    evil = pc.RemoveExecutor(0, ExecutorId("\x1b[1m"), pc.ExitReason("\x1b", "\x1b\n", 1), Why(Cause.POD_FAILED))
-    assert all(line.isprintable() for line in Played().step(0, evil, Threw(0, "\x1b", "\n")).told())

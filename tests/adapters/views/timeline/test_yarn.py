@@ -12,6 +12,7 @@ from podtide.adapters.views.timeline.kubernetes import HEAD, TAIL
 from podtide.adapters.views.timeline.yarn import YarnTimeline
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.cluster_config import NegotiationConfig, YarnConfig
 from podtide.domain.protocol.commands import Step
@@ -20,15 +21,6 @@ from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, Resource
 from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Cause, Threw, Why
-from podtide.domain.protocol.yarn_messages import (
-    LaunchExecutor,
-    MasterRegistered,
-    Match,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TakeRequests,
-)
 
 P0 = ProfileId(0)
 SMALL = Resource(1_408, 1)
@@ -70,9 +62,9 @@ def gone(at: Millis, executor: int, status: int | None, message: str, cause: Cau
 def test_a_ramp_of_requests_is_one_moment_with_its_wishes() -> None:
     told = Told()
     layout = Layout(("h1", "h2"), ("/r", "/r"), (2,), (2,))
-    told.step(1_000, RequestContainers(1_000, P0, 1, layout, 0, SMALL, None, BELOW))
-    told.step(2_000, RequestContainers(2_000, P0, 3, layout, 3, SMALL, None, BELOW))
-    told.step(60_000, RequestContainers(60_000, P0, 8, None, 1, SMALL, None, BELOW))
+    told.step(1_000, ym.RequestContainers(1_000, P0, 1, layout, 0, SMALL, None, BELOW))
+    told.step(2_000, ym.RequestContainers(2_000, P0, 3, layout, 3, SMALL, None, BELOW))
+    told.step(60_000, ym.RequestContainers(60_000, P0, 8, None, 1, SMALL, None, BELOW))
     assert [row for row in told.rows(70_000) if row.startswith("+")] == [
         "+ 7 requests · for 4 in the end · 4 near their data on h1, h2, 3 anywhere · 2 times over 1 s",
         "+ 1 request · 2 missing of 4 · anywhere",
@@ -82,14 +74,18 @@ def test_a_ramp_of_requests_is_one_moment_with_its_wishes() -> None:
 def test_launches_say_how_near_to_their_wishes_they_are() -> None:
     told = Told()
     given = tuple(Container(box(n), host, P0, SMALL) for n, host in ((1, "h1"), (2, "h2"), (3, "h3")))
-    matches = (Match(box(1), 1, "h1"), Match(box(2), 2, "/r"), Match(box(3), 3, "*"))
+    matches = (
+        ym.Match(box(1), 1, "h1"),
+        ym.Match(box(2), 2, "/r"),
+        ym.Match(box(3), 3, "*"),
+    )
     launches = [
-        LaunchExecutor(500, ExecutorId(str(n)), box(n), f"h{n}", P0, 1_024, 1, Why(Cause.BELOW_TARGET))
+        ym.LaunchExecutor(500, ExecutorId(str(n)), box(n), f"h{n}", P0, 1_024, 1, Why(Cause.BELOW_TARGET))
         for n in (1, 2, 3)
     ]
     told.step(
-        500, TakeRequests(500, P0, matches, Why(Cause.MATCHED)), *launches,
-        stimuli=(ResourcesAnswered(500, 1, given),),
+        500, ym.TakeRequests(500, P0, matches, Why(Cause.MATCHED)), *launches,
+        stimuli=(ym.ResourcesAnswered(500, 1, given),),
     )  # fmt: skip
     (row,) = [row for row in told.rows(900) if row.startswith("+")]
     assert row == ("+ 3 executors (1 to 3) · on h1, h2, h3 · 1 on a wished host, 1 on a wished rack, 1 anywhere")
@@ -111,7 +107,7 @@ def test_an_executor_that_is_told_twice_is_gone_once() -> None:
 def test_a_heartbeat_that_failed_is_told_once() -> None:
     told = Told()
     what = "java.io.IOException: no"
-    told.step(10, Threw(10, "YarnAllocator", what), stimuli=(ResourcesRefused(10, 1, what),))
+    told.step(10, Threw(10, "YarnAllocator", what), stimuli=(ym.ResourcesRefused(10, 1, what),))
     told.step(20, Threw(20, "YarnAllocator", "java.lang.AssertionError: assertion failed"))
     assert told.rows(99) == [
         f"heartbeat failed · {what}", "YarnAllocator threw · java.lang.AssertionError: assertion failed",
@@ -120,9 +116,9 @@ def test_a_heartbeat_that_failed_is_told_once() -> None:
 
 def test_only_a_second_application_master_is_news() -> None:
     told = Told()
-    told.step(1, stimuli=(MasterRegistered(1),))
+    told.step(1, stimuli=(ym.MasterRegistered(1),))
     assert told.rows(2) == []
-    told.step(5, stimuli=(MasterRegistered(5),))
+    told.step(5, stimuli=(ym.MasterRegistered(5),))
     assert told.rows(9) == ["a new application master · it registered anew: executors and requests are forgotten"]
 
 
@@ -130,8 +126,8 @@ def test_a_container_that_ends_before_its_executor_registers_is_wasted() -> None
     told = Told()
     given = (Container(box(1), "h1", P0, SMALL),)
     told.step(
-        500, LaunchExecutor(500, ExecutorId("1"), box(1), "h1", P0, 1_024, 1, Why(Cause.BELOW_TARGET)),
-        stimuli=(ResourcesAnswered(500, 1, given, (Completion(box(1), 1),)),),
+        500, ym.LaunchExecutor(500, ExecutorId("1"), box(1), "h1", P0, 1_024, 1, Why(Cause.BELOW_TARGET)),
+        stimuli=(ym.ResourcesAnswered(500, 1, given, (Completion(box(1), 1),)),),
     )  # fmt: skip
     document = told.story.document()
     assert document["wasted_by"] == {"container completed": 1}
@@ -144,7 +140,7 @@ def test_memory_is_bounded_by_the_moments_that_are_kept() -> None:
     layout = Layout(("h1",), ("/r",), (1,), (1,))
     for place in range(2_000):
         at = place * 60_000
-        told.step(at, RequestContainers(at, P0, place + 1, layout, 0, SMALL, None, BELOW))
+        told.step(at, ym.RequestContainers(at, P0, place + 1, layout, 0, SMALL, None, BELOW))
     rows = told.rows(200_000_000)
     assert len(rows) == HEAD + TAIL
     assert len(told.timeline._placed) <= HEAD + TAIL + 1

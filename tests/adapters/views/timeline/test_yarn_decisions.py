@@ -13,29 +13,11 @@ from podtide.adapters.views.explain.yarn_view import entry_rows, standing_words
 from podtide.adapters.views.timeline.decisions import decided_rows, heard
 from podtide.adapters.views.timeline.yarn_decisions import heard_containers, short, shorts
 from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
 from podtide.domain.protocol.pod_commands import ExitReason
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
-from podtide.domain.protocol.yarn_messages import (
-    CallResourceManager,
-    CancelRequests,
-    DecommissionHost,
-    EndApplication,
-    LaunchEnded,
-    LaunchExecutor,
-    MasterLost,
-    MasterRegistered,
-    Match,
-    ReleaseContainers,
-    RequestContainers,
-    ResourcesAnswered,
-    ResourcesRefused,
-    TakeRequests,
-    TellLossReason,
-    UpdateExclusions,
-    YarnCommand,
-)
 from tests.adapters.views.timeline.test_decisions import EVIL, harmless, kinds
 
 AT = 5_000
@@ -56,7 +38,7 @@ def words(command: Any) -> str:
 
 SAID = [
     (
-        RequestContainers(
+        ym.RequestContainers(
             AT, P0, 1, LAYOUT, 2, Resource(1_408, 2), None,
             Why(Cause.BELOW_TARGET, pmap({"target": 9, "pending": 0, "running": 3, "starting": 1, "missing": 5})),
         ),
@@ -64,68 +46,68 @@ SAID = [
         "1,408 MiB, 2 cores",
     ),
     (
-        RequestContainers(AT, P1, 7, None, 1, Resource(4_096, 1, (("yarn.io/gpu", 2),)), "fast", Why(Cause.BELOW_TARGET)),
+        ym.RequestContainers(AT, P1, 7, None, 1, Resource(4_096, 1, (("yarn.io/gpu", 2),)), "fast", Why(Cause.BELOW_TARGET)),
         "request 1 container · below target · anywhere · 4,096 MiB, 1 core, yarn.io/gpu 2 · nodes labelled fast · profile 1",
     ),
     (
-        CancelRequests(AT, P0, (Span(1, 4), Span(9, 9)), Why(Cause.LOCALITY)),
+        ym.CancelRequests(AT, P0, (Span(1, 4), Span(9, 9)), Why(Cause.LOCALITY)),
         "cancel 5 requests · to ask anew where the data is",
     ),
     (
-        CancelRequests(AT, P1, (Span(1, 1),), Why(Cause.ABOVE_TARGET, pmap({"target": 2, "pending": 3, "running": 1}))),
+        ym.CancelRequests(AT, P1, (Span(1, 1),), Why(Cause.ABOVE_TARGET, pmap({"target": 2, "pending": 3, "running": 1}))),
         "cancel 1 request · target 2, 3 waited, 1 run · profile 1",
     ),
-    (CallResourceManager(AT, 4, Why(Cause.HEARTBEAT, pmap({"pending": 12}))), "heartbeat · 12 requests waiting"),
-    (CallResourceManager(AT, 4, Why(Cause.HEARTBEAT, pmap({"pending": 0}))), "heartbeat"),
+    (ym.CallResourceManager(AT, 4, Why(Cause.HEARTBEAT, pmap({"pending": 12}))), "heartbeat · 12 requests waiting"),
+    (ym.CallResourceManager(AT, 4, Why(Cause.HEARTBEAT, pmap({"pending": 0}))), "heartbeat"),
     (
-        TakeRequests(
-            AT, P0, (Match(box(2), 1, "h3"), Match(box(3), 2, "/a"), Match(box(4), 7, "*")), Why(Cause.MATCHED)
+        ym.TakeRequests(
+            AT, P0, (ym.Match(box(2), 1, "h3"), ym.Match(box(3), 2, "/a"), ym.Match(box(4), 7, "*")), Why(Cause.MATCHED)
         ),
         "match 3 containers · container 000002 takes request 1 at h3 · container 000003 takes request 2 at /a · "
         "container 000004 takes request 7 anywhere",
     ),
     (
-        ReleaseContainers(AT, (box(5), box(6)), Why(Cause.SURPLUS, pmap({"received": 9, "used": 7}))),
+        ym.ReleaseContainers(AT, (box(5), box(6)), Why(Cause.SURPLUS, pmap({"received": 9, "used": 7}))),
         "release 2 containers · no request wants them: 7 of 9 were wanted · containers 000005, 000006",
     ),
     (
-        ReleaseContainers(AT, (box(5),), Why(Cause.KILLED, pmap({"executor": "17"}))),
+        ym.ReleaseContainers(AT, (box(5),), Why(Cause.KILLED, pmap({"executor": "17"}))),
         "release 1 container · executor 17 is let go by the driver · container 000005",
     ),
     (
-        ReleaseContainers(AT, (box(5),), Why(Cause.LAUNCH_FAILED, pmap({"what": "java.io.IOException: no"}))),
+        ym.ReleaseContainers(AT, (box(5),), Why(Cause.LAUNCH_FAILED, pmap({"what": "java.io.IOException: no"}))),
         "release 1 container · the launch failed · java.io.IOException: no · container 000005",
     ),
     (
-        ReleaseContainers(AT, (box(5),), Why(Cause.ABOVE_TARGET, pmap({"running": 3, "target": 2}))),
+        ym.ReleaseContainers(AT, (box(5),), Why(Cause.ABOVE_TARGET, pmap({"running": 3, "target": 2}))),
         "release 1 container · not launched: 3 run, the target is 2 · container 000005",
     ),
     (
-        LaunchExecutor(
+        ym.LaunchExecutor(
             AT, ExecutorId("4"), box(9), "h1", P0, 1_024, 1, Why(Cause.BELOW_TARGET, pmap({"running": 3, "target": 8}))
         ),
         "launch executor 4 · on h1 · in container 000009 · 3 of 8 run",
     ),
     (
-        UpdateExclusions(AT, ("h1",), ("h2", "h3"), Why(Cause.EXCLUDED, pmap({"excluded": 4}))),
+        ym.UpdateExclusions(AT, ("h1",), ("h2", "h3"), Why(Cause.EXCLUDED, pmap({"excluded": 4}))),
         "exclude 1 host · h1 · 4 excluded now | include 2 hosts · h2, h3 · 4 excluded now",
     ),
     (
-        DecommissionHost(AT, "h1", Why(Cause.NODE_DECOMMISSIONING)),
+        ym.DecommissionHost(AT, "h1", Why(Cause.NODE_DECOMMISSIONING)),
         "decommission h1 · its node is being decommissioned",
     ),
     (
-        TellLossReason(
+        ym.TellLossReason(
             AT, ExecutorId("4"), ExitReason("ExecutorExited", "Container preempted", -102, False), Why(Cause.LOSS_ASKED)
         ),
         "why executor 4 is gone · preempted (-102): Container preempted",
     ),
     (
-        TellLossReason(AT, ExecutorId("4"), None, Why(Cause.LOSS_ASKED), "no such executor"),
+        ym.TellLossReason(AT, ExecutorId("4"), None, Why(Cause.LOSS_ASKED), "no such executor"),
         "why executor 4 is gone · no such executor",
     ),
     (
-        EndApplication(AT, "FAILED", 11, "Max number of executor failures (3) reached", Why(Cause.TOO_MANY_FAILURES)),
+        ym.EndApplication(AT, "FAILED", 11, "Max number of executor failures (3) reached", Why(Cause.TOO_MANY_FAILURES)),
         "end: FAILED · Max number of executor failures (3) reached · exit code 11 · too many failures",
     ),
 ]  # fmt: skip
@@ -137,13 +119,15 @@ def test_a_command_says_its_numbers(command: Any, said: str) -> None:
 
 
 def test_every_command_is_said() -> None:
-    assert {type(one) for one, _ in SAID} >= set(kinds(YarnCommand)) - {
-        kind for kind in kinds(YarnCommand) if kind.__name__ == "RemoveExecutor"
+    assert {type(one) for one, _ in SAID} >= set(kinds(ym.YarnCommand)) - {
+        kind for kind in kinds(ym.YarnCommand) if kind.__name__ == "RemoveExecutor"
     }
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in kinds(YarnCommand) if kind is not RequestContainers], ids=lambda kind: kind.__name__
+    "kind",
+    [kind for kind in kinds(ym.YarnCommand) if kind is not ym.RequestContainers],
+    ids=lambda kind: kind.__name__,
 )
 def test_nothing_in_a_command_steers_a_terminal(kind: type) -> None:
     @settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
@@ -159,19 +143,19 @@ def test_nothing_in_a_command_steers_a_terminal(kind: type) -> None:
     ("stimulus", "said"),
     [
         (
-            ResourcesAnswered(
+            ym.ResourcesAnswered(
                 AT, 1, (Container(box(2), "h1", P0, Resource(1_408, 1)),), (Completion(box(1), -102),),
                 (NodeReport("h9", "DECOMMISSIONING"),), 12, Resource(2_048, 3),
             ),
             "the resource manager gives 1 container on h1; says ended: container 000001 preempted (-102); reports h9 "
             "DECOMMISSIONING; has 2,048 MiB, 3 cores left for the queue",
         ),
-        (ResourcesAnswered(AT, 1), "the resource manager gives nothing"),
-        (ResourcesRefused(AT, 1, "x.Y: no", fatal=True), "the heartbeat failed, for good: x.Y: no"),
-        (LaunchEnded(AT, ExecutorId("3")), "the launch of executor 3 is through"),
-        (LaunchEnded(AT, ExecutorId("3"), "x: y"), "the launch of executor 3 failed: x: y"),
-        (MasterRegistered(AT), "an application master registers"),
-        (MasterLost(AT, "h1:4040"), "the application master is lost"),
+        (ym.ResourcesAnswered(AT, 1), "the resource manager gives nothing"),
+        (ym.ResourcesRefused(AT, 1, "x.Y: no", fatal=True), "the heartbeat failed, for good: x.Y: no"),
+        (ym.LaunchEnded(AT, ExecutorId("3")), "the launch of executor 3 is through"),
+        (ym.LaunchEnded(AT, ExecutorId("3"), "x: y"), "the launch of executor 3 failed: x: y"),
+        (ym.MasterRegistered(AT), "an application master registers"),
+        (ym.MasterLost(AT, "h1:4040"), "the application master is lost"),
     ],
 )  # fmt: skip
 def test_what_entered_is_told_in_a_line(stimulus: Any, said: str) -> None:
@@ -179,13 +163,13 @@ def test_what_entered_is_told_in_a_line(stimulus: Any, said: str) -> None:
 
 
 def test_strangers_texts_stay_on_their_line() -> None:
-    evil = ResourcesAnswered(
+    evil = ym.ResourcesAnswered(
         AT, 1, (Container(ContainerId(EVIL), EVIL, P0, Resource(1, 1)),), (Completion(ContainerId(EVIL), 1, EVIL),),
         (NodeReport(EVIL, EVIL),),
     )  # fmt: skip
     line = heard(evil)
     assert line.isprintable()
-    assert words(EndApplication(AT, EVIL, 1, EVIL * 500, Why(Cause.HEARTBEAT)))
+    assert words(ym.EndApplication(AT, EVIL, 1, EVIL * 500, Why(Cause.HEARTBEAT)))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 from podtide.adapters.text.page import Page
 from podtide.adapters.views.whatif.model import read
 from podtide.adapters.views.whatif.view import BINS, WhatIfView, binned
-from podtide.domain.rerun.ledger.causes import Limit
 from podtide.domain.rerun.plan import Faults, Variant
 from podtide.domain.whatif.prices import Prices
 from tests.adapters.views.whatif.test_document import answered, made
@@ -100,22 +99,6 @@ def test_why_it_is_refused() -> None:
     assert "! stage 7 is farthest off" in shown(made(refused=("stage 7 is farthest off",)))
 
 
-def test_names_move_no_cursor() -> None:
-    app = application(name="a\x1b[2Jb\nc")
-    bad = answered(app, Variant("n\x1b[31m", {"spark.my\x07.key": "v\x1b[0m\u202e"}))
-    text = shown(made(app, bad))
-    assert all(line.isprintable() for line in text.split("\n"))
-    assert "\\x1b" in text
-
-
-@pytest.mark.parametrize("width", [20, 40, 64, 80, 120, 300])
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_no_line_is_wider_than_the_terminal(width: int, encoding: str) -> None:
-    text = shown(a_document(prices=Prices(0.04)), width, encoding)
-    assert max(map(len, text.split("\n"))) <= min(width, 120)
-    assert all(line == line.rstrip() for line in text.split("\n"))
-
-
 def test_many_variants_stand_in_blocks() -> None:
     app = application()
     many = [answered(app, Variant(f"static {count}", static=count)) for count in range(1, 20)]
@@ -129,13 +112,6 @@ def test_nothing_that_waited_and_nothing_billed() -> None:
     text = shown(made(replay=calm))
     assert "What tasks waited for" not in text
     assert "Where the executor-seconds went" not in text
-
-
-def test_batches_are_named_where_they_bound() -> None:
-    slow = replace(outcome(), waited_ms=250_000, waiting={Limit.BATCH: 182_000.0, Limit.START_UP: 68_000.0})
-    text = shown(made(replay=slow))
-    assert "3m02s of it was batch size and delay" in text
-    assert "spark.kubernetes.allocation.batch.size" in text
 
 
 @settings(max_examples=50)
