@@ -48,9 +48,9 @@ from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.plan import AnyCluster, Plan, Variant
 from podtide.domain.whatif.planning_executors import (
     STATIC_MAX,
-    Change,
-    Executors,
+    PlannedExecutors,
     Scaling,
+    VariantChange,
     executors_of,
     ran_without_keeping,
     scaling_of,
@@ -132,7 +132,7 @@ def plan(
     origin = f"variant {variant.name}"
     after, errors = _changed(conf, variant, origin)
     changed = {**variant.changes} if variant.static is None else {**variant.changes, INSTANCES: str(variant.static)}
-    change = Change(application, conf, after, variant, changed, origin)
+    change = VariantChange(application, conf, after, variant, changed, origin)
     reliable = ran_without_keeping(conf)
     scaling, known = scaling_of(after, reliable=reliable), scaling_of(conf, reliable=reliable)
     dynamic = scaling.settings.config if scaling.settings.enabled else None
@@ -187,9 +187,9 @@ def plan(
 
 
 def _side(
-    change: Change,
+    change: VariantChange,
     scaling: ScalingConfig,
-    executors: Executors,
+    executors: PlannedExecutors,
     cluster: AnyCluster | None,
     behaviour: Behaviour | None,
 ) -> ClusterSide:
@@ -278,7 +278,9 @@ def _among(error: ConfError, errors: Sequence[ConfError]) -> bool:
 # --------------------------------------------------------------------------------------------------- the machines
 
 
-def _scaling_errors(change: Change, scaling: Scaling, known: Scaling, errors: Sequence[ConfError]) -> list[ConfError]:
+def _scaling_errors(
+    change: VariantChange, scaling: Scaling, known: Scaling, errors: Sequence[ConfError]
+) -> list[ConfError]:
     """What dynamic allocation refuses of the variant and not of the log, besides ``errors``."""
     enabled = scaling.settings.enabled
     new = [

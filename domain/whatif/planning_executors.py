@@ -1,6 +1,6 @@
 """The executors of a plan: their shapes, and how many there are without dynamic allocation.
 
-``Change`` is a variant over the conf that was recorded, ``Scaling`` what dynamic allocation makes of a conf. By which rules
+``VariantChange`` is a variant over the conf that was recorded, ``Scaling`` what dynamic allocation makes of a conf. By which rules
 executors are counted, ``whatif.planning`` says.
 """
 
@@ -49,7 +49,7 @@ def ran_without_keeping(conf: SparkConf) -> bool:
     )
 
 
-class Change(NamedTuple):
+class VariantChange(NamedTuple):
     """A variant over the conf that was recorded. ``changed``: its keys, a static count included."""
 
     application: Application
@@ -65,7 +65,7 @@ class Change(NamedTuple):
         return self.after.master.startswith(("k8s://", "yarn"))
 
 
-class Executors(NamedTuple):
+class PlannedExecutors(NamedTuple):
     """The executors of a plan. ``remark``: why a ``static`` count is what it is."""
 
     shapes: dict[ProfileId, ExecutorShape]
@@ -76,7 +76,7 @@ class Executors(NamedTuple):
     remark: str | None
 
 
-def executors_of(change: Change, reads: Reads, scaling: Scaling, known: Scaling) -> Executors:
+def executors_of(change: VariantChange, reads: Reads, scaling: Scaling, known: Scaling) -> PlannedExecutors:
     """Their shapes, and how many there are without dynamic allocation."""
     application, variant, after = change.application, change.variant, change.after
     as_logged = change.after.is_local or not (touches(change.changed, (CORES_KEY,)) or _moves(change.before, after))
@@ -100,7 +100,7 @@ def executors_of(change: Change, reads: Reads, scaling: Scaling, known: Scaling)
         remark = f"A standalone master gives executors until its cores are used up: {room} of {each} cores."
     if remark is not None:
         notes.append(remark)
-    return Executors(made, static, faults, wrong, notes, remark)
+    return PlannedExecutors(made, static, faults, wrong, notes, remark)
 
 
 def _static(
