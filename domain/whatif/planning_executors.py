@@ -1,7 +1,7 @@
 """The executors of a plan: their shapes, and how many there are without dynamic allocation.
 
-``VariantChange`` is a variant over the conf that was recorded, ``Scaling`` what dynamic allocation makes of a conf. By which rules
-executors are counted, ``whatif.planning`` says.
+``VariantChange`` is a variant over the conf that was recorded, ``Scaling`` what dynamic allocation makes of a conf. By which
+rules executors are counted, ``whatif.planning`` says.
 """
 
 from __future__ import annotations
