@@ -333,21 +333,20 @@ def test_a_missing_permission_is_named(api: Leases, a: Party, b: Party, verb: st
     assert f"RBAC: verb {verb}, resource leases" in found.why
 
 
-def test_a_refusal_that_is_no_missing_permission_is_quoted(api: Leases, a: Party) -> None:
-    api.troubles = [
-        None,
-        Leases._status(403, "unable to create new content in namespace spark because it is being terminated"),
-    ]
-    found = a.lease.acquire()
+@pytest.mark.parametrize(
+    ("troubles", "wait_s", "says"),
+    [
+        ([None, Leases._status(403, "no new content: the namespace is being terminated")], 0, "being terminated"),
+        ([None, Leases._status(404, 'namespaces "spark" not found')], 20, 'namespaces "spark" not found'),
+        (["away"], 0, "no route"),
+    ],
+    ids=["no missing permission", "no namespace", "away, and nobody waits"],
+)
+def test_a_refusal_is_quoted(api: Leases, a: Party, troubles: list[object], wait_s: float, says: str) -> None:
+    api.troubles = troubles
+    found = a.lease.acquire(wait_s=wait_s)
     assert isinstance(found, LeaseRefused)
-    assert "being terminated" in found.why
-
-
-def test_a_namespace_that_is_not_there_is_said(api: Leases, a: Party) -> None:
-    api.troubles = [None, Leases._status(404, 'namespaces "spark" not found')]
-    found = a.lease.acquire(wait_s=20)
-    assert isinstance(found, LeaseRefused)
-    assert 'namespaces "spark" not found' in found.why
+    assert says in found.why
 
 
 def test_a_server_that_is_away_is_waited_for(api: Leases, a: Party) -> None:
@@ -370,13 +369,6 @@ def test_a_server_that_stays_broken_is_given_up(api: Leases, a: Party, clock: Mo
     assert isinstance(refused, LeaseRefused)
     assert refused.status == 500
     assert clock.monotonic() - began < 20
-
-
-def test_without_waiting_a_server_that_is_away_is_said(api: Leases, a: Party) -> None:
-    api.troubles = ["away"]
-    found = a.lease.acquire()
-    assert isinstance(found, LeaseRefused)
-    assert "no route" in found.why
 
 
 def test_of_two_that_write_at_once_one_is_in_charge(api: Leases, a: Party, b: Party) -> None:
