@@ -78,7 +78,7 @@ def test_a_kind_cluster_is_a_plain_resource_manager(
 
 
 @given(applications(plain=True, least=1))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_any_application_on_a_kind_cluster(application: Application) -> None:
     """The same within a round of the allocator, 1 s, for each time that executors are asked for.
 
@@ -129,7 +129,7 @@ def lossy(per_hour: float) -> Description:
     return replace(cluster, executors=replace(cluster.executors, stages=(*cluster.executors.stages, taken)))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("conf", [{"executor.instances": "4"}, DYNAMIC | {"dynamicAllocation.maxExecutors": "4"}])
 def test_executors_that_are_taken(conf: dict[str, str], seed: int) -> None:
     """About every two seconds one; all is run again that has to be, and the work that was lost is booked."""

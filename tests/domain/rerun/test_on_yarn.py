@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
@@ -291,6 +291,7 @@ def played(bodies: list[list[int]], plan: Plan, where: Behaviour, faults: Faults
     return rerun(app(*chain(bodies)), where, replace(plan, faults=faults), seed, watch=True, limit_ms=600_000)
 
 
+@settings(max_examples=40)
 @given(BODIES, PLANS, PLACES, FAULTS, st.integers(0, 5))
 def test_sums_hold_and_the_same_seed_gives_the_same(
     bodies: list[list[int]], plan: Plan, where: Behaviour, faults: Faults, seed: int
@@ -301,6 +302,7 @@ def test_sums_hold_and_the_same_seed_gives_the_same(
     assert outcome.unfinished is not None or outcome.tasks_run >= sum(map(len, bodies))
 
 
+@settings(max_examples=40)
 @given(BODIES, PLANS, PLACES, FAULTS, st.integers(0, 5))
 def test_beats_that_are_passed_over_change_nothing(
     bodies: list[list[int]], plan: Plan, where: Behaviour, faults: Faults, seed: int

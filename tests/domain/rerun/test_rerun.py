@@ -538,15 +538,15 @@ def test_executors_that_are_lost_for_good() -> None:
 
 
 def test_a_spot_rate() -> None:
-    """500 executors that live for a minute each, for ten: 5000 losses, more or less; those that come are taken as well."""
-    plan = static(500, faults=Faults(spot_per_hour=60))
+    """100 executors that live for a minute each, for ten: 1000 losses, more or less; those that come are taken as well."""
+    plan = static(100, faults=Faults(spot_per_hour=60))
     application = app(jobs=[job(0, ended_ms=10 * 60 * S)])
     lost = [rerun(application, AT_ONCE, plan, seed).executors_lost for seed in range(4)]
-    assert all(abs(count - 5_000) < 4 * 5_000**0.5 for count in lost)
+    assert all(abs(count - 1_000) < 4 * 1_000**0.5 for count in lost)
     assert len(set(lost)) == 4
     outcome = rerun(application, AT_ONCE, plan)
-    assert outcome.executor_ms == 500 * 10 * 60 * S
-    assert outcome.executors_started == 500 + outcome.executors_lost
+    assert outcome.executor_ms == 100 * 10 * 60 * S
+    assert outcome.executors_started == 100 + outcome.executors_lost
 
 
 def test_losses_are_those_of_the_log() -> None:
