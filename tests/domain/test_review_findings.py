@@ -9,17 +9,10 @@ import pytest
 
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, ProfileId
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.backend_messages import HostsExcluded
 from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_commands import (
-    AwaitDriverReady,
-    CreateClaim,
-    CreatePod,
-    DeletePods,
-    GetDriverPod,
-    ListClaims,
-)
 from podtide.domain.protocol.pod_stimuli import Outcome, Stopping, Wake
 from podtide.domain.protocol.stimuli import ExecutorAdded, StageSubmitted
 from tests.support.engine_play import Answers, AppPlay, S, config
@@ -36,26 +29,26 @@ def standing(play: AppPlay, kind: type[Any]) -> Any:
 
 def at_excess() -> tuple[AppPlay, Any]:
     """A round that stands at the delete of excess pods, with another profile still to serve."""
-    play = AppPlay(config(initial=3), Answers(silent=(DeletePods,)))
+    play = AppPlay(config(initial=3), Answers(silent=(pod_commands.DeletePods,)))
     play.show("Pending", 1, 2, 3)
     play.until(70 * S)
     play.want(1, 5)
     play.until(72 * S)
-    return play, standing(play, DeletePods)
+    return play, standing(play, pod_commands.DeletePods)
 
 
 def at_claim() -> tuple[AppPlay, Any]:
     """A round that stands at a claim of the first of three pods."""
-    play = AppPlay(config(initial=3, allocation=CLAIMS), Answers(silent=(CreateClaim,)))
-    return play, standing(play, CreateClaim)
+    play = AppPlay(config(initial=3, allocation=CLAIMS), Answers(silent=(pod_commands.CreateClaim,)))
+    return play, standing(play, pod_commands.CreateClaim)
 
 
 def at_listing() -> tuple[AppPlay, Any]:
     """A round that stands at the list of reusable claims."""
     reuse = {**CLAIMS, "own_claims": True, "reuse_claims": True}
-    answers = Answers(silent=(ListClaims,))
+    answers = Answers(silent=(pod_commands.ListClaims,))
     play = AppPlay(config(initial=3, allocation=reuse, driver_pod="driver"), answers)
-    return play, standing(play, ListClaims)
+    return play, standing(play, pod_commands.ListClaims)
 
 
 @pytest.mark.parametrize("stand", [at_excess, at_claim, at_listing])
@@ -72,11 +65,11 @@ def test_no_pod_is_asked_for_after_stop_deleted_them_all(stand: Any) -> None:
 
 
 def test_a_round_that_stop_cut_short_ends_when_its_creations_came_back() -> None:
-    play = AppPlay(config(initial=2), Answers(silent=(CreatePod,)))
+    play = AppPlay(config(initial=2), Answers(silent=(pod_commands.CreatePod,)))
     play.feed(Stopping(play.now))
     assert play.side.allocator is not None
     assert play.side.allocator.round is not None
-    for command in play.all(CreatePod):
+    for command in play.all(pod_commands.CreatePod):
         play.feed(Outcome(play.now, command.serial))
     assert play.side.allocator.round is None
     assert play.wait(3600 * S).created == [1, 2]
@@ -85,9 +78,9 @@ def test_a_round_that_stop_cut_short_ends_when_its_creations_came_back() -> None
 def test_recovery_mode_is_warned_of_before_the_driver_pod_is_waited_for() -> None:
     settings = AllocationConfig(driver_pod="driver", task_cpus=Decimal("0.5"), recovery_mode=True, remarks=True)
     play = PodsPlay(settings, Api(silent=True))
-    (looked_up,) = play.said(GetDriverPod)
+    (looked_up,) = play.said(pod_commands.GetDriverPod)
     play.feed(Outcome(0, looked_up.serial))
-    (awaited,) = play.said(AwaitDriverReady)
+    (awaited,) = play.said(pod_commands.AwaitDriverReady)
     assert len(play.remarks("recovery mode")) == 1
     play.feed(Outcome(0, awaited.serial))
     assert len(play.remarks("recovery mode")) == 1

@@ -22,18 +22,9 @@ from podtide.domain.live.driver_snapshot import (
     StageStatus,
     ViewConfig,
 )
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
-from podtide.domain.protocol.stimuli import (
-    ExecutorAdded,
-    ExecutorRemoved,
-    ListenerEvent,
-    ResourceProfileAdded,
-    StageCompleted,
-    StageSubmitted,
-    TaskEnd,
-    TaskStart,
-)
 from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.load import Demand
 
@@ -62,10 +53,10 @@ class Books:
             assert one.at == now
             if isinstance(one, RegisterExecutor):
                 self.ids[one.address] = one.executor
-                events.append(ExecutorAdded(now, one.executor, one.profile))
+                events.append(stimuli.ExecutorAdded(now, one.executor, one.profile))
             elif isinstance(one, ExecutorDisconnected):
-                events.append(ExecutorRemoved(now, self.ids[one.address]))
-            elif isinstance(one, ListenerEvent):
+                events.append(stimuli.ExecutorRemoved(now, self.ids[one.address]))
+            elif isinstance(one, stimuli.ListenerEvent):
                 events.append(one)
         self.load = loads.fold(self.load, events)
         self.idle = executor_monitor.fold(self.idle, events, SCALING)
@@ -113,13 +104,13 @@ def in_order(heard: Sequence[Any]) -> None:
     open_stages: set[tuple[int, int]] = set()
     running: Counter[tuple[int, int, int, str, bool]] = Counter()
     for one in heard:
-        if isinstance(one, StageSubmitted):
+        if isinstance(one, stimuli.StageSubmitted):
             open_stages.add((one.stage, one.attempt))
-        elif isinstance(one, StageCompleted):
+        elif isinstance(one, stimuli.StageCompleted):
             open_stages.discard((one.stage, one.attempt))
-        elif isinstance(one, TaskStart):
+        elif isinstance(one, stimuli.TaskStart):
             running[one.stage, one.attempt, one.task_index, one.executor, one.speculative] += 1
-        elif isinstance(one, TaskEnd):
+        elif isinstance(one, stimuli.TaskEnd):
             running[one.stage, one.attempt, one.task_index, one.executor, one.speculative] -= 1
     assert all(count in {0, 1} for count in running.values()), "a task ends once, after it started"
 
@@ -346,8 +337,8 @@ def test_the_load_is_what_a_look_at_a_world_says(seed: int, all_stages: bool, at
         check(books, snapshot, before, now)
         before = {one.executor: one for one in snapshot.executors if one.active}
     in_order(heard)
-    added = [place for place, one in enumerate(heard) if isinstance(one, ResourceProfileAdded)]
-    used = [place for place, one in enumerate(heard) if isinstance(one, StageSubmitted | RegisterExecutor)]
+    added = [place for place, one in enumerate(heard) if isinstance(one, stimuli.ResourceProfileAdded)]
+    used = [place for place, one in enumerate(heard) if isinstance(one, stimuli.StageSubmitted | RegisterExecutor)]
     assert not used or (added and added[0] < used[0]), "a profile is announced before anything uses it"
 
 

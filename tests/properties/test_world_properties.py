@@ -34,21 +34,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Verb,
     Watch,
 )
-from podtide.domain.protocol.pod_commands import (
-    AnswerRegistration,
-    AssignExecutorId,
-    CreatePod,
-    CreateSet,
-    DecommissionExecutors,
-    DeletePods,
-    ExitReason,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    PodCommand,
-    RemoveExecutor,
-    ScaleSet,
-)
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodStimulus, RegisterExecutor
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
@@ -171,7 +157,7 @@ class Run:
         self.sets: set[str] = set()
         self.moments = 0
 
-    def ask(self, command: PodCommand) -> None:
+    def ask(self, command: pod_commands.PodCommand) -> None:
         if hasattr(command, "serial"):
             self.asked.append(command.serial)
         self.world = worlds.apply(self.world, command, self.now)
@@ -191,11 +177,11 @@ class Run:
             for one in heard:
                 assert one.at == at
                 if isinstance(one, RegisterExecutor):
-                    self.ask(AnswerRegistration(at, one.executor, one.executor != "3", WHY))
+                    self.ask(pod_commands.AnswerRegistration(at, one.executor, one.executor != "3", WHY))
                 elif isinstance(one, GenerateExecutorId):
                     self.named += 1
                     name = ExecutorId(f"{1_000 + self.named}")
-                    self.ask(AssignExecutorId(at, self.serial(), one.pod, name, WHY))
+                    self.ask(pod_commands.AssignExecutorId(at, self.serial(), one.pod, name, WHY))
         self.now = until
 
     def wish(self, what: str, which: int) -> None:
@@ -205,24 +191,24 @@ class Run:
                 for _ in range(which):
                     self.created += 1
                     profile = ProfileId(int(what == "other"))
-                    self.ask(CreatePod(now, self.serial(), PodNumber(self.created), profile, WHY))
+                    self.ask(pod_commands.CreatePod(now, self.serial(), PodNumber(self.created), profile, WHY))
             case "delete":
-                self.ask(DeletePods(now, self.serial(), (number,), None, WHY))
+                self.ask(pod_commands.DeletePods(now, self.serial(), (number,), None, WHY))
             case "delete pending":
-                self.ask(DeletePods(now, self.serial(), None, "Pending", WHY))
+                self.ask(pod_commands.DeletePods(now, self.serial(), None, "Pending", WHY))
             case "kill":
-                self.ask(RemoveExecutor(now, executor, ExitReason("ExecutorKilled", ""), WHY))
+                self.ask(pod_commands.RemoveExecutor(now, executor, pod_commands.ExitReason("ExecutorKilled", ""), WHY))
             case "decommission":
-                self.ask(DecommissionExecutors(now, (executor,), "", True, WHY))
+                self.ask(pod_commands.DecommissionExecutors(now, (executor,), "", True, WHY))
             case "list":
-                self.ask(ListPods(now, self.serial(), WHY))
+                self.ask(pod_commands.ListPods(now, self.serial(), WHY))
             case "inactive":
-                self.ask(MarkInactive(now, self.serial(), number, f"exec-exec-{which}", WHY))
+                self.ask(pod_commands.MarkInactive(now, self.serial(), number, f"exec-exec-{which}", WHY))
             case "mark":
-                self.ask(MarkPods(now, self.serial(), (executor, ExecutorId("1")), "label", "k", "v", WHY))
+                self.ask(pod_commands.MarkPods(now, self.serial(), (executor, ExecutorId("1")), "label", "k", "v", WHY))
             case _:
                 kind = "statefulset" if what == "stateful" else "deployment"
-                made = ScaleSet if what in self.sets else CreateSet
+                made = pod_commands.ScaleSet if what in self.sets else pod_commands.CreateSet
                 self.sets.add(what)
                 self.ask(made(now, self.serial(), kind, what, DEFAULT_PROFILE, which, WHY))  # type: ignore[arg-type]
 
@@ -301,7 +287,7 @@ def test_after_the_storm_it_is_calm(description: Description, plan: list[tuple[M
     assert not {life for (_, life) in worlds.census(run.world).lives} & {Life.HUNG, Life.STUCK}
     run.live(run.now + 3_600 * S)
     failures = {name: n for name, n in worlds.tally(run.world).items() if name.startswith("faults.")}
-    run.ask(DeletePods(run.now, run.serial(), None, None, WHY))
+    run.ask(pod_commands.DeletePods(run.now, run.serial(), None, None, WHY))
     for kind in list(run.sets):
         run.wish(kind, 0)
     run.live(run.now + 3_600 * S)

@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.application import Command, EngineConfig
 from podtide.domain.protocol.cluster_config import (
     BackendConfig,
@@ -29,15 +30,6 @@ from podtide.domain.protocol.pod_stimuli import (
     Wake,
 )
 from podtide.domain.protocol.stimuli import TasksMoved
-from podtide.domain.protocol.yarn_messages import (
-    Beat,
-    CallResourceManager,
-    EndApplication,
-    LaunchEnded,
-    MasterRegistered,
-    ResourcesAnswered,
-    ResourcesRefused,
-)
 from podtide.domain.yarn.reporter import ReporterStage
 from tests.properties.pod_happenings import POD_STIMULI, YARN_STIMULI, anything_once
 
@@ -55,13 +47,13 @@ completions = st.builds(
 )
 serials = st.integers(1, 4)
 likely: st.SearchStrategy[Any] = st.one_of(
-    st.builds(MasterRegistered, st.just(0)),
+    st.builds(yarn_messages.MasterRegistered, st.just(0)),
     st.builds(
-        ResourcesAnswered, st.just(0), serials, st.lists(containers, max_size=3).map(tuple),
+        yarn_messages.ResourcesAnswered, st.just(0), serials, st.lists(containers, max_size=3).map(tuple),
         st.lists(completions, max_size=2).map(tuple), nodes=st.sampled_from([0, 3, 10]),
     ),
-    st.builds(ResourcesRefused, st.just(0), serials, st.just("java.io.IOException: x"), st.booleans()),
-    st.builds(LaunchEnded, st.just(0), ids, st.sampled_from([None, None, "java.io.IOException: x"])),
+    st.builds(yarn_messages.ResourcesRefused, st.just(0), serials, st.just("java.io.IOException: x"), st.booleans()),
+    st.builds(yarn_messages.LaunchEnded, st.just(0), ids, st.sampled_from([None, None, "java.io.IOException: x"])),
     st.builds(RegisterExecutor, st.just(0), ids, profiles, hosts, ids.map(lambda one: f"a{one}")),
     st.builds(ExecutorDisconnected, st.just(0), ids.map(lambda one: f"a{one}")),
     st.builds(KillRequested, st.just(0), st.lists(ids, max_size=3).map(tuple), st.booleans(), st.booleans(), st.booleans()),
@@ -121,11 +113,11 @@ def test_nothing_raises_and_the_books_agree(config: EngineConfig, items: list[An
     by_host = {one for executors in backend.by_host.values() for one in executors}
     assert by_host == set(backend.registry.executors)
     assert {host for host, executors in backend.by_host.items() if not executors} == set()
-    assert not any(isinstance(one, Beat) for one in said)
-    serials_called = [one.serial for one in said if isinstance(one, CallResourceManager)]
+    assert not any(isinstance(one, yarn_messages.Beat) for one in said)
+    serials_called = [one.serial for one in said if isinstance(one, yarn_messages.CallResourceManager)]
     assert serials_called == sorted(set(serials_called)), "no serial twice, whoever is the master"
-    ends = [place for place, one in enumerate(said) if isinstance(one, EndApplication)]
-    masters = sum(isinstance(item, MasterRegistered) for item in items)
+    ends = [place for place, one in enumerate(said) if isinstance(one, yarn_messages.EndApplication)]
+    masters = sum(isinstance(item, yarn_messages.MasterRegistered) for item in items)
     assert len(ends) <= masters
     if side.reporter.stage is ReporterStage.BEATING:
         assert side.allocator.waiting is not None or side.allocator.rest is not None or side.held
@@ -142,9 +134,9 @@ def test_everybody_is_answered_when_the_resource_manager_is(
         assert side is not None
         if side.allocator.rest is not None:
             executor = next(iter(side.allocator.rows.launches))
-            state = engine.advance(state, (LaunchEnded(now, executor),), config, now).state
+            state = engine.advance(state, (yarn_messages.LaunchEnded(now, executor),), config, now).state
         elif side.allocator.waiting is not None and (side.held or side.backend.asks):
-            answer = ResourcesAnswered(now, side.allocator.waiting, nodes=10)
+            answer = yarn_messages.ResourcesAnswered(now, side.allocator.waiting, nodes=10)
             state = engine.advance(state, (answer,), config, now).state
         else:
             break
@@ -180,15 +172,15 @@ def test_after_the_end_nobody_beats(config: EngineConfig, items: list[Any], gaps
         side = step.state.yarn
         assert side is not None
         if side.allocator.rest is not None:
-            word: Any = LaunchEnded(now, next(iter(side.allocator.rows.launches)))
+            word: Any = yarn_messages.LaunchEnded(now, next(iter(side.allocator.rows.launches)))
         elif side.allocator.waiting is not None:
-            word = ResourcesAnswered(now, side.allocator.waiting, nodes=10)
+            word = yarn_messages.ResourcesAnswered(now, side.allocator.waiting, nodes=10)
         else:
             break
         step = engine.advance(step.state, (word,), config, now)
     side = step.state.yarn
     assert side is not None
     assert side.reporter.stage in (ReporterStage.OVER, ReporterStage.ABSENT)
-    assert not any(isinstance(one, CallResourceManager) for one in engine.advance(
+    assert not any(isinstance(one, yarn_messages.CallResourceManager) for one in engine.advance(
         step.state, (Wake(now + 10_000), TargetsSet(now + 10_000, ((ProfileId(0), 9),))), config, now + 10_000
     ).commands)  # fmt: skip

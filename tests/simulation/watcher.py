@@ -32,17 +32,9 @@ from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.router import MACHINES, Machine
 from podtide.domain.kubernetes.side import KubernetesState
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_commands import (
-    AnswerRegistration,
-    AssignExecutorId,
-    CreatePod,
-    DeletePod,
-    DeletePods,
-    RemoveExecutor,
-    StopApplication,
-)
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, INACTIVE_LABEL, TERMINATED, PodManifest, PodNumber, PodState
 from podtide.domain.protocol.reasons import Cause, Fact, Threw
@@ -208,21 +200,21 @@ class Watcher:
 
     def _look(self, command: Command, now: Millis, side: KubernetesState) -> None:
         match command:
-            case CreatePod():
+            case pod_commands.CreatePod():
                 self._asked(command, now)
-            case AssignExecutorId():
+            case pod_commands.AssignExecutorId():
                 self._unless(int(command.executor) > self.last_named, now, "an executor id given out twice")
                 self.last_named = int(command.executor)
-            case DeletePods():
+            case pod_commands.DeletePods():
                 self._deletes(command, now, side)
-            case DeletePod():
+            case pod_commands.DeletePod():
                 self._disposes(command, now)
-            case AnswerRegistration() if command.accepted:
+            case pod_commands.AnswerRegistration() if command.accepted:
                 made = self.made.get(_number(command.executor))
                 if made is not None:
                     made.registered = True
                 self.failed_starts.clear()
-            case RemoveExecutor():
+            case pod_commands.RemoveExecutor():
                 number = _number(command.executor)
                 self.let_go.setdefault(number, now)
                 if number in self.made:
@@ -230,12 +222,12 @@ class Watcher:
                 elif command.why.cause is Cause.POD_MISSING:  # of a StatefulSet or Deployment; perhaps of another name
                     speaking = self.look()._tables.speaking(command.executor)
                     self.unlabelled_lost += any(pod.label != command.executor for pod in speaking)
-            case StopApplication():
+            case pod_commands.StopApplication():
                 self.ended = command.exit_code
             case _:
                 pass
 
-    def _asked(self, command: CreatePod, now: Millis) -> None:
+    def _asked(self, command: pod_commands.CreatePod, now: Millis) -> None:
         number = command.executor
         self._unless(number > self.last_id, now, "an executor id given out twice", executor=number, last=self.last_id)
         self.last_id = number
@@ -252,7 +244,7 @@ class Watcher:
 
     # --------------------------------------------------------------------------------------------- what may be deleted
 
-    def _deletes(self, command: DeletePods, now: Millis, side: KubernetesState) -> None:
+    def _deletes(self, command: pod_commands.DeletePods, now: Millis, side: KubernetesState) -> None:
         numbers = [_number(executor) for executor in command.executors or ()]
         match command.why.cause:
             case Cause.ABOVE_TARGET if side.allocator is not None:
@@ -324,7 +316,7 @@ class Watcher:
         made.given_up = True
         self.failed_starts.append(now)
 
-    def _disposes(self, command: DeletePod, now: Millis) -> None:
+    def _disposes(self, command: pod_commands.DeletePod, now: Millis) -> None:
         """The lifecycle manager deletes what has ended, the allocator what lacks its claim."""
         if command.why.cause is Cause.CLAIM_FAILED:
             self.made[command.executor].undone = True

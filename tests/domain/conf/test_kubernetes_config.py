@@ -12,19 +12,8 @@ from podtide.domain.conf.kubernetes_sections import CLAIM_RESIZE_PLUGIN, RESIZE_
 from podtide.domain.conf.settings import ConfNotice, Refused
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.spark_versions import parse_version
+from podtide.domain.protocol import cluster_config
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
-from podtide.domain.protocol.cluster_config import (
-    INT_MAX,
-    AllocationConfig,
-    BackendConfig,
-    ClaimTemplate,
-    KubernetesConfig,
-    LifecycleConfig,
-    ReplicasConfig,
-    ResizeConfig,
-    RollConfig,
-    SourcesConfig,
-)
 from podtide.domain.protocol.pods import PodRules
 from tests.support.project import SHARED
 
@@ -48,13 +37,13 @@ def refused(settings: dict[str, str]) -> Refused[KubernetesSettings]:
 
 def test_defaults_are_sparks() -> None:
     config = read({}).config
-    assert config == KubernetesConfig(
-        allocation=AllocationConfig(dynamic=False, claims_max=2, pod_name_prefix="my-app-spark-1"),
-        backend=BackendConfig(app_id="spark-1"),
+    assert config == cluster_config.KubernetesConfig(
+        allocation=cluster_config.AllocationConfig(dynamic=False, claims_max=2, pod_name_prefix="my-app-spark-1"),
+        backend=cluster_config.BackendConfig(app_id="spark-1"),
     )
     assert config.pods == PodRules(check_all_containers=True)
-    assert config.lifecycle == LifecycleConfig()
-    assert config.sources == SourcesConfig()
+    assert config.lifecycle == cluster_config.LifecycleConfig()
+    assert config.sources == cluster_config.SourcesConfig()
 
 
 def test_defaults_follow_the_version() -> None:
@@ -69,7 +58,7 @@ def test_defaults_follow_the_version() -> None:
         ({K + "allocation.executor.timeout": "3s"}, "create_timeout_ms", 5_000),
         ({K + "allocation.executor.timeout": "3s", K + "allocation.batch.delay": "200ms"}, "create_timeout_ms", 3_000),
         ({"spark.executor.instances": "7"}, "claims_max", 7),
-        ({**DYNAMIC, "spark.executor.instances": "7"}, "claims_max", INT_MAX),
+        ({**DYNAMIC, "spark.executor.instances": "7"}, "claims_max", cluster_config.INT_MAX),
         ({**DYNAMIC, DA + "maxExecutors": "9"}, "claims_max", 9),
         ({DA + "executorIdleTimeout": "90s"}, "idle_timeout_ms", 90_000),
         ({K + "driver.waitToReusePersistentVolumeClaim": "true"}, "wait_for_claims", True),
@@ -100,9 +89,9 @@ def test_allocation(settings: dict[str, str], field: str, value: object) -> None
         ({"spark.executor.instances": "1"}, 3),
         ({"spark.executor.instances": "10"}, 20),
         ({**DYNAMIC, DA + "maxExecutors": "8", "spark.executor.instances": "1"}, 16),
-        ({**DYNAMIC}, INT_MAX),
+        ({**DYNAMIC}, cluster_config.INT_MAX),
         ({**DYNAMIC, DA + "maxExecutors": "1073741823"}, 2_147_483_646),
-        ({**DYNAMIC, DA + "maxExecutors": "1073741824"}, INT_MAX),
+        ({**DYNAMIC, DA + "maxExecutors": "1073741824"}, cluster_config.INT_MAX),
         (
             {
                 "spark.streaming.dynamicAllocation.enabled": "true",
@@ -153,8 +142,8 @@ def test_lifecycle_and_sources() -> None:
         K + "executorSnapshotsSubscribersShutdownGracePeriod": "1m",
     }
     config = read(settings).config
-    assert config.lifecycle == LifecycleConfig(3_000, 10_000, 7_000, False, spark_container="main")
-    assert config.sources == SourcesConfig(poll=False, poll_interval_ms=5_000, shutdown_grace_ms=60_000)
+    assert config.lifecycle == cluster_config.LifecycleConfig(3_000, 10_000, 7_000, False, spark_container="main")
+    assert config.sources == cluster_config.SourcesConfig(poll=False, poll_interval_ms=5_000, shutdown_grace_ms=60_000)
     assert config.pods == PodRules(spark_container="main")
     assert config.allocation.delete_on_termination is config.backend.delete_on_termination is False
 
@@ -171,8 +160,8 @@ CLAIM_SETTINGS = {
 @pytest.mark.parametrize("kind", ["statefulset", "deployment"])
 def test_scaling_allocators(kind: str) -> None:
     config = read({K + "allocation.pods.allocator": kind, K + "driver.pod.name": "drv", **CLAIM_SETTINGS}).config
-    claims = (ClaimTemplate("data", "OnDemand", 0, "gp", "10Gi"),)
-    assert config.replicas == ReplicasConfig(kind, "spark-1", driver_pod="drv", claims=claims)
+    claims = (cluster_config.ClaimTemplate("data", "OnDemand", 0, "gp", "10Gi"),)
+    assert config.replicas == cluster_config.ReplicasConfig(kind, "spark-1", driver_pod="drv", claims=claims)
     assert config.backend.allocator == kind
     assert config.allocation.claims == claims
 
@@ -285,17 +274,23 @@ ROLL = {"spark.plugins": ROLL_PLUGIN, "spark.decommission.enabled": "true", K + 
     ("settings", "roll"),
     [
         ({}, None),
-        (ROLL, RollConfig(3_600_000)),
-        ({**ROLL, K + "executor.rollPolicy": "add_time"}, RollConfig(3_600_000, "ADD_TIME")),
-        ({**ROLL, K + "executor.minTasksPerExecutorBeforeRolling": "9"}, RollConfig(3_600_000, tasks_min=9)),
-        ({**ROLL, "spark.plugins": f" a.B , {ROLL_PLUGIN} ,"}, RollConfig(3_600_000)),
-        ({**ROLL, "spark.plugins": "a.B", "spark.plugins.defaultList": ROLL_PLUGIN}, RollConfig(3_600_000)),
+        (ROLL, cluster_config.RollConfig(3_600_000)),
+        ({**ROLL, K + "executor.rollPolicy": "add_time"}, cluster_config.RollConfig(3_600_000, "ADD_TIME")),
+        (
+            {**ROLL, K + "executor.minTasksPerExecutorBeforeRolling": "9"},
+            cluster_config.RollConfig(3_600_000, tasks_min=9),
+        ),
+        ({**ROLL, "spark.plugins": f" a.B , {ROLL_PLUGIN} ,"}, cluster_config.RollConfig(3_600_000)),
+        (
+            {**ROLL, "spark.plugins": "a.B", "spark.plugins.defaultList": ROLL_PLUGIN},
+            cluster_config.RollConfig(3_600_000),
+        ),
         ({**ROLL, "spark.plugins": "ExecutorRollPlugin"}, None),
         ({**ROLL, K + "executor.rollInterval": "0"}, None),
         ({**ROLL, "spark.decommission.enabled": "false"}, None),
     ],
 )
-def test_rolling(settings: dict[str, str], roll: RollConfig | None) -> None:
+def test_rolling(settings: dict[str, str], roll: cluster_config.RollConfig | None) -> None:
     assert read(settings).config.roll == roll
 
 
@@ -327,8 +322,8 @@ def test_what_plugins_say_when_they_start(settings: dict[str, str], text: str) -
 
 def test_resizing() -> None:
     config = read({"spark.plugins": f"{RESIZE_PLUGIN},{CLAIM_RESIZE_PLUGIN}"}).config
-    assert config.resize == ResizeConfig(60_000, 0.9, 0.1)
-    assert config.claim_resize == ResizeConfig(300_000, 0.5, 1.0)
+    assert config.resize == cluster_config.ResizeConfig(60_000, 0.9, 0.1)
+    assert config.claim_resize == cluster_config.ResizeConfig(300_000, 0.5, 1.0)
 
 
 @pytest.mark.parametrize("plugin", [RESIZE_PLUGIN, CLAIM_RESIZE_PLUGIN])

@@ -12,6 +12,7 @@ from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.router import MACHINES, Machine
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
+from podtide.domain.protocol import pod_stimuli
 from podtide.domain.protocol.backend_messages import Requested
 from podtide.domain.protocol.cluster_config import KubernetesConfig, LifecycleConfig, RollConfig
 from podtide.domain.protocol.pod_commands import (
@@ -22,22 +23,13 @@ from podtide.domain.protocol.pod_commands import (
     RemoveExecutor,
     StopApplication,
 )
-from podtide.domain.protocol.pod_stimuli import (
-    DecommissionRequested,
-    Outcome,
-    PodsUpdated,
-    RegisterExecutor,
-    Starting,
-    TargetsSet,
-    Wake,
-)
 from podtide.domain.protocol.pods import SPARK_CONTAINER, TERMINATED, Container, ContainerState, PodManifest
 from tests.support.engine_play import Answers, AppPlay, S, config, manifest
 
 
 def started(settings: KubernetesConfig, now: Millis = 0) -> KubernetesState:
     """A side whose start is done and whose targets are 0."""
-    step = router.step(side.begin(settings, now), (Starting(now),), settings, now)
+    step = router.step(side.begin(settings, now), (pod_stimuli.Starting(now),), settings, now)
     assert step.commands == ()
     return step.state
 
@@ -68,11 +60,11 @@ def test_an_outcome_finds_its_machine() -> None:
     play.until(30 * S)
     (create,), (listing,) = play.all(CreatePod), play.all(ListPods)
     assert (create.serial % MACHINES, listing.serial % MACHINES) == (Machine.ALLOCATOR, Machine.POLLING)
-    play.feed(Outcome(play.now, create.serial))
+    play.feed(pod_stimuli.Outcome(play.now, create.serial))
     assert play.side.allocator is not None
     assert play.side.allocator.round is None
     assert play.side.polling.asked is not None
-    play.feed(Outcome(play.now, listing.serial, pods=(manifest(1),)))
+    play.feed(pod_stimuli.Outcome(play.now, listing.serial, pods=(manifest(1),)))
     assert play.side.polling.due == 60 * S
 
 
@@ -91,7 +83,7 @@ def test_what_a_subscriber_hears_before_its_delivery_does_not_end_its_round() ->
     play = AppPlay(settings)
     play.up(1, 2, 3)
     play.wait(S)
-    play.feed(DecommissionRequested(play.now, (ExecutorId("1"),), "bye"))
+    play.feed(pod_stimuli.DecommissionRequested(play.now, (ExecutorId("1"),), "bye"))
     assert play.now % S == 0
     play.answers.silent = (CreatePod,)
     play.until(11 * S - 1)
@@ -104,7 +96,7 @@ def test_what_a_subscriber_hears_before_its_delivery_does_not_end_its_round() ->
     assert subscriber(play.side, ALLOCATOR).busy is not None, "its call is under way, so its round is not over"
     assert subscriber(play.side, ALLOCATOR).due is None
     play.until(13 * S + 500)
-    play.feed(Outcome(play.now, play.all(CreatePod)[-1].serial))
+    play.feed(pod_stimuli.Outcome(play.now, play.all(CreatePod)[-1].serial))
     assert subscriber(play.side, ALLOCATOR).busy is None
     assert subscriber(play.side, ALLOCATOR).due == 14 * S + 500, "a fixed delay after the end of the round"
 
@@ -117,7 +109,7 @@ def test_a_round_that_was_notified_during_another_is_made_up_for() -> None:
     play.want(3)
     assert play.created == [1], "the round is open"
     play.answers.silent = ()
-    play.feed(Outcome(play.now, play.all(CreatePod)[0].serial))
+    play.feed(pod_stimuli.Outcome(play.now, play.all(CreatePod)[0].serial))
     assert play.created == [1, 2, 3], "no need to wait for the timer"
     assert subscriber(play.side, ALLOCATOR).notifications == 0
 
@@ -129,9 +121,9 @@ def test_a_round_that_threw_long_before_its_last_answer_is_remembered() -> None:
     assert [machine for machine, _ in play.threw()] == ["ExecutorPodsAllocator"]
     assert dict(play.side.thrown) == {ALLOCATOR: "org.apache.spark.SparkException: Exceed the pod creation limit: 3"}
     first, second = play.all(CreatePod)
-    play.feed(Outcome(play.now, first.serial))
+    play.feed(pod_stimuli.Outcome(play.now, first.serial))
     assert subscriber(play.side, ALLOCATOR).busy is not None
-    play.feed(Outcome(play.now, second.serial))
+    play.feed(pod_stimuli.Outcome(play.now, second.serial))
     assert play.side.thrown == {}
     assert subscriber(play.side, ALLOCATOR).busy is None
     assert play.all(StopApplication) == [], "a SparkException is logged and forgotten"
@@ -150,7 +142,7 @@ def test_patches_hold_the_lifecycle_managers_round_open() -> None:
     play.wait(10 * S)
     assert len(play.all(MarkInactive)) == 1
     play.answers.silent = ()
-    play.feed(Outcome(play.now, mark.serial))
+    play.feed(pod_stimuli.Outcome(play.now, mark.serial))
     play.wait(S)
     assert [int(command.executor) for command in play.all(MarkInactive)] == [1, 2]
 
@@ -176,7 +168,7 @@ def test_excess_pods_that_were_deleted_may_not_register() -> None:
 def test_executors_of_other_names_are_none_of_the_allocators_business() -> None:
     play = AppPlay(config(initial=0))
     for name in ("x", "", "007x", "９", "9" * 30):
-        play.feed(RegisterExecutor(play.now, ExecutorId(name), ProfileId(0), "h", f"address of {name}"))
+        play.feed(pod_stimuli.RegisterExecutor(play.now, ExecutorId(name), ProfileId(0), "h", f"address of {name}"))
     assert play.registered == {"９"}, "what is no Long is turned away before it is taken in"
     assert play.side.allocator is not None
     assert play.side.allocator.fleet.known_numbers() == frozenset()
@@ -185,7 +177,7 @@ def test_executors_of_other_names_are_none_of_the_allocators_business() -> None:
 def test_an_executor_lost_for_lack_of_memory_turns_recovery_mode_on() -> None:
     play = AppPlay(config(initial=1, failures_max=9))
     play.up(1)
-    play.feed(PodsUpdated(play.now, (_out_of_memory(1),)))
+    play.feed(pod_stimuli.PodsUpdated(play.now, (_out_of_memory(1),)))
     play.wait(S)
     assert play.removed == {"1": "pod failed"}
     assert [command.single_task for command in play.all(CreatePod)] == [False, False], "its replacement came first"
@@ -203,15 +195,15 @@ def _out_of_memory(number: int) -> PodManifest:
 
 
 def test_the_next_round_is_on_the_grid_of_the_rounds_that_were_passed_over() -> None:
-    state = router.step(started(PLAIN, 300), (Wake(300),), PLAIN, 300).state
-    later = router.step(state, (PodsUpdated(7_777, (manifest(1),)),), PLAIN, 7_777).state
+    state = router.step(started(PLAIN, 300), (pod_stimuli.Wake(300),), PLAIN, 300).state
+    later = router.step(state, (pod_stimuli.PodsUpdated(7_777, (manifest(1),)),), PLAIN, 7_777).state
     assert side.due(later, PLAIN) == 8_300
     assert subscriber(state, ALLOCATOR).due == 1_300, "the older state is as it was"
 
 
 def test_targets_make_a_round_due_at_once() -> None:
-    state = router.step(started(PLAIN), (Wake(0),), PLAIN, 0).state
-    step = router.step(state, (TargetsSet(5_432, ((ProfileId(0), 1),)),), PLAIN, 5_432)
+    state = router.step(started(PLAIN), (pod_stimuli.Wake(0),), PLAIN, 0).state
+    step = router.step(state, (pod_stimuli.TargetsSet(5_432, ((ProfileId(0), 1),)),), PLAIN, 5_432)
     assert [type(command) for command in step.commands] == [Requested, CreatePod]
     assert side.due(step.state, PLAIN) == 6_000, "the timer's run, which finds the round open and counts itself"
 
@@ -249,6 +241,6 @@ def test_loss_and_registration_in_one_step_keep_their_order() -> None:
     play = AppPlay(config(initial=2, failures_max=9))
     play.up(1, 2)
     play.now += S
-    said = play.feed(PodsUpdated(play.now, (manifest(1, "Failed"),)), Wake(play.now))
+    said = play.feed(pod_stimuli.PodsUpdated(play.now, (manifest(1, "Failed"),)), pod_stimuli.Wake(play.now))
     assert [type(command).__name__ for command in said[:3]] == ["CreatePod", "DeletePod", "RemoveExecutor"]
     assert [command.executor for command in play.all(RemoveExecutor)] == ["1"]

@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.stimuli import (
-    BlockUpdated,
-    JobStage,
-    SpeculativeTaskSubmitted,
-    StageSubmitted,
-    TaskEnd,
-    UnpersistRDD,
-)
 from podtide.domain.recorded.application import Application, Copy, Failure, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
@@ -358,8 +351,8 @@ def test_a_speculative_copy(speculation: bool) -> None:
         SpendCause.LOST_WORK: wasted,
         SpendCause.LAST_TASK: 300,
     }
-    assert [event.at for event in told(watched.tasks, SpeculativeTaskSubmitted)] == [400]
-    assert sorted(event.outcome.value for event in told(watched.tasks, TaskEnd)) == ["killed", "success"]
+    assert [event.at for event in told(watched.tasks, stimuli.SpeculativeTaskSubmitted)] == [400]
+    assert sorted(event.outcome.value for event in told(watched.tasks, stimuli.TaskEnd)) == ["killed", "success"]
 
 
 def test_a_copy_of_a_task_that_is_about_to_begin_again() -> None:
@@ -443,7 +436,7 @@ def test_a_skipped_stage_reads_what_another_one_wrote() -> None:
     reader = stage(3, [S], job=1, parents=(2,))
     jobs = [
         job(0, [writer, first]),
-        job(1, [reader], after=(0,), needs=(JobStage(2, 7), JobStage(3))),
+        job(1, [reader], after=(0,), needs=(stimuli.JobStage(2, 7), stimuli.JobStage(3))),
     ]
     application = app(writer, first, reader, jobs=jobs)
     assert run(application, static(1)).runtime_ms == 3 * S
@@ -473,7 +466,7 @@ def test_what_is_unpersisted_keeps_nobody() -> None:
     application = replace(application, unpersisted=((200, 5),))
     watched = Watched(application, CACHES, behaviour(removal_ms=(200,)))
     outcome = watched.go()
-    assert [(event.at, event.rdd) for event in told(watched.tasks, UnpersistRDD)] == [(200, 5)]
+    assert [(event.at, event.rdd) for event in told(watched.tasks, stimuli.UnpersistRDD)] == [(200, 5)]
     assert (outcome.runtime_ms, outcome.executor_ms) == (61_200, 10_300 + 100)
     assert causes(outcome) == {SpendCause.RUNNING: 200, SpendCause.IDLE_TIMEOUT: 10 * S, SpendCause.LEAVING: 200}
 
@@ -484,7 +477,7 @@ def test_who_caches_is_told_once_by_executor() -> None:
         dynamic(2, executors_initial=2, profile_rules=ProfileRules(2)),
     )
     watched.go()
-    blocks = [(event.executor, event.block.rdd) for event in told(watched.tasks, BlockUpdated)]
+    blocks = [(event.executor, event.block.rdd) for event in told(watched.tasks, stimuli.BlockUpdated)]
     assert sorted(blocks) == [("0", 5), ("0", 6), ("1", 5), ("1", 6)]
 
 
@@ -492,7 +485,7 @@ def test_tasks_that_never_ended_are_waited_for_but_not_run() -> None:
     """The stage is submitted with all of its tasks, as in the log, and over with the last of those that ended well there."""
     watched = Watched(app(stage(0, [100, -1, 100, -1])), static(1))
     outcome = watched.go()
-    assert [event.tasks for event in told(watched.tasks, StageSubmitted)] == [4]
+    assert [event.tasks for event in told(watched.tasks, stimuli.StageSubmitted)] == [4]
     assert [(one.part, one.began) for one in watched.tasks.ran] == [(0, 0), (2, 100)]
     assert (outcome.runtime_ms, outcome.tasks_run, outcome.tasks_again) == (200, 2, 0)
 

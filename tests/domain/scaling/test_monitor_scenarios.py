@@ -10,24 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from podtide.domain.base.units import NEVER, UNKNOWN_PROFILE, ExecutorId, Millis, ProfileId
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.stimuli import (
-    BlockUpdated,
-    ExecutorAdded,
-    ExecutorRemoved,
-    ExecutorsActive,
-    ExecutorsInactive,
-    JobEnd,
-    JobStage,
-    JobStart,
-    RddBlock,
-    ShuffleCleaned,
-    Stimulus,
-    TaskEnd,
-    TaskOutcome,
-    TaskStart,
-    UnpersistRDD,
-)
 from podtide.domain.scaling import executor_monitor
 from podtide.domain.scaling.executor_trackers import Tracker
 from tests.support.state_contents import idleness_contents
@@ -48,36 +32,36 @@ class Monitor:
         self.now: Millis = 0
         self.idleness = executor_monitor.empty(config)
 
-    def feed(self, *events: Stimulus) -> None:
+    def feed(self, *events: stimuli.Stimulus) -> None:
         self.idleness = executor_monitor.fold(self.idleness, events, self.config)
 
     def added(self, *executors: str, profile: int = 0) -> None:
-        self.feed(*(ExecutorAdded(self.now, ExecutorId(e), ProfileId(profile)) for e in executors))
+        self.feed(*(stimuli.ExecutorAdded(self.now, ExecutorId(e), ProfileId(profile)) for e in executors))
 
     def removed(self, executor: str) -> None:
-        self.feed(ExecutorRemoved(self.now, ExecutorId(executor)))
+        self.feed(stimuli.ExecutorRemoved(self.now, ExecutorId(executor)))
 
     def started(self, executor: str, stage: int = 1) -> None:
-        self.feed(TaskStart(self.now, stage, 0, 1, ExecutorId(executor)))
+        self.feed(stimuli.TaskStart(self.now, stage, 0, 1, ExecutorId(executor)))
 
-    def ended(self, executor: str, stage: int = 1, outcome: TaskOutcome = TaskOutcome.SUCCESS) -> None:
-        self.feed(TaskEnd(self.now, stage, 0, 1, ExecutorId(executor), outcome=outcome))
+    def ended(self, executor: str, stage: int = 1, outcome: stimuli.TaskOutcome = stimuli.TaskOutcome.SUCCESS) -> None:
+        self.feed(stimuli.TaskEnd(self.now, stage, 0, 1, ExecutorId(executor), outcome=outcome))
 
-    def ran(self, executor: str, stage: int, outcome: TaskOutcome = TaskOutcome.SUCCESS) -> None:
+    def ran(self, executor: str, stage: int, outcome: stimuli.TaskOutcome = stimuli.TaskOutcome.SUCCESS) -> None:
         self.started(executor, stage)
         self.ended(executor, stage, outcome)
 
     def block(self, executor: str, rdd: int, split: int, *, valid: bool = True, on_disk: bool = False) -> None:
-        self.feed(BlockUpdated(self.now, ExecutorId(executor), RddBlock(rdd, split), valid, on_disk))
+        self.feed(stimuli.BlockUpdated(self.now, ExecutorId(executor), stimuli.RddBlock(rdd, split), valid, on_disk))
 
     def job(self, job: int, *stages: tuple[int, int | None]) -> None:
-        self.feed(JobStart(self.now, job, tuple(JobStage(stage, shuffle) for stage, shuffle in stages)))
+        self.feed(stimuli.JobStart(self.now, job, tuple(stimuli.JobStage(stage, shuffle) for stage, shuffle in stages)))
 
     def job_ended(self, job: int) -> None:
-        self.feed(JobEnd(self.now, job))
+        self.feed(stimuli.JobEnd(self.now, job))
 
     def cleaned(self, shuffle: int) -> None:
-        self.feed(ShuffleCleaned(self.now, shuffle))
+        self.feed(stimuli.ShuffleCleaned(self.now, shuffle))
 
     def killed(self, *executors: str) -> None:
         self.idleness = executor_monitor.mark(self.idleness, tuple(map(ExecutorId, executors)), decommissioned=False)
@@ -119,7 +103,7 @@ def listed(idleness: executor_monitor.Idleness) -> list[str]:
 def known(config: ScalingConfig, executors: Sequence[str]) -> Monitor:
     """A monitor whose scheduler backend holds these executors for active."""
     monitor = Monitor(config)
-    monitor.feed(ExecutorsActive(0, tuple(map(ExecutorId, executors))))
+    monitor.feed(stimuli.ExecutorsActive(0, tuple(map(ExecutorId, executors))))
     return monitor
 
 
@@ -151,7 +135,7 @@ def test_m2_a_task_may_start_before_its_executor_is_heard_of() -> None:
     monitor.removed("2")
     assert monitor.idleness.total() == 1
     assert monitor.count() == 1
-    monitor.feed(ExecutorsInactive(0, (ExecutorId("2"),)))
+    monitor.feed(stimuli.ExecutorsInactive(0, (ExecutorId("2"),)))
     monitor.started("2")
     assert monitor.idleness.total() == 1
     assert monitor.count() == 1
@@ -203,12 +187,12 @@ def test_m5_blocks_are_counted_by_rdd_and_split() -> None:
     monitor.block("1", 1, 1, valid=False)
     assert monitor.at_idle() == []
     assert monitor.at_cached() == ["1"]
-    monitor.feed(UnpersistRDD(monitor.now, 1))
+    monitor.feed(stimuli.UnpersistRDD(monitor.now, 1))
     assert monitor.at_idle() == []
     assert monitor.at_cached() == ["1"]
     # The last block goes late: the timeout counts from when the executor fell idle.
     monitor.now = IDLE + 1
-    monitor.feed(UnpersistRDD(monitor.now, 2))
+    monitor.feed(stimuli.UnpersistRDD(monitor.now, 2))
     assert monitor.look() == ["1"]
 
 
@@ -292,7 +276,7 @@ def test_m10_shuffle_data_holds_an_executor_while_a_job_may_need_it() -> None:
     monitor.job(2, (3, 1), (4, None))
     monitor.added("1")
     assert monitor.at_idle() == ["1"]
-    monitor.ran("1", 1, TaskOutcome.FAILED)
+    monitor.ran("1", 1, stimuli.TaskOutcome.FAILED)
     assert monitor.at_idle() == ["1"]
     monitor.ran("1", 1)
     assert monitor.at_idle() == []

@@ -9,22 +9,14 @@ from podtide.domain.fakes.driver.dag_scheduler import RESUBMIT_MS
 from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Jobs, Outputs, ScriptJob as Job, ScriptStage as Stage
 from podtide.domain.fakes.driver.task_scheduler import FETCH_FAILS_MS, KILL_MS
+from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.pod_commands import ExitReason
-from podtide.domain.protocol.stimuli import (
-    BlockUpdated,
-    JobEnd,
-    ShuffleDataBlock,
-    StageSubmitted,
-    TaskEnd,
-    TaskOutcome,
-    TaskStart,
-)
 from tests.support.workload_play import CRASHED, DRAINED, KILLED, PREEMPTED, Play, S, map_reduce, one_job, secs
 
 
 def attempts(play: Play) -> list[tuple[int, int, int]]:
     """The stage attempts: stage, attempt, tasks."""
-    return [(stage.stage, stage.attempt, stage.tasks) for stage in play.all(StageSubmitted)]
+    return [(stage.stage, stage.attempt, stage.tasks) for stage in play.all(stimuli.StageSubmitted)]
 
 
 # tasks that fail
@@ -37,7 +29,7 @@ def test_a_task_that_always_fails_ends_its_job(limit: int) -> None:
     play = Play(Jobs((job, after), task_failures_max=limit))
     play.join("1")
     play.finish()
-    assert [end.outcome for end in play.all(TaskEnd) if end.stage == 0] == [TaskOutcome.FAILED] * limit
+    assert [end.outcome for end in play.all(stimuli.TaskEnd) if end.stage == 0] == [stimuli.TaskOutcome.FAILED] * limit
     assert [job.ending for job in play.summary.jobs] == [Ending.FAILED, Ending.SUCCEEDED]
     assert play.story()[-9:-6] == ["failed 0.0.0 on 1", "stage 0.0 over", "JobEnd 0"]
     assert (play.summary.tasks_failed, play.done) == (limit, True)
@@ -51,8 +43,8 @@ def test_the_rest_of_a_failed_job_is_killed() -> None:
     play = Play(Jobs((job,), task_failures_max=1))
     play.join("1", "2")
     play.finish()
-    ended = play.all(JobEnd)[0].at
-    (killed,) = [end for end in play.all(TaskEnd) if end.outcome is TaskOutcome.KILLED]
+    ended = play.all(stimuli.JobEnd)[0].at
+    (killed,) = [end for end in play.all(stimuli.TaskEnd) if end.outcome is stimuli.TaskOutcome.KILLED]
     assert (killed.stage, killed.at) == (1, ended + KILL_MS)
     assert play.story()[-5:] == [
         "failed 0.0.0 on 1",
@@ -124,11 +116,11 @@ def test_lost_output_is_missed_by_the_next_task_that_reads_it() -> None:
     play.lose("1")
     play.finish()
     assert attempts(play) == [(0, 0, 4), (1, 0, 4), (0, 1, 2), (1, 1, 3)]
-    failed = [end for end in play.all(TaskEnd) if end.outcome is TaskOutcome.FAILED]
+    failed = [end for end in play.all(stimuli.TaskEnd) if end.outcome is stimuli.TaskOutcome.FAILED]
     assert [(end.task_index, end.at) for end in failed] == [
         (0, 2_500), (0, 3_000 + FETCH_FAILS_MS), (2, 3_000 + 2 * FETCH_FAILS_MS),
     ]  # fmt: skip
-    assert play.all(StageSubmitted)[2].at == 3_000 + FETCH_FAILS_MS + RESUBMIT_MS
+    assert play.all(stimuli.StageSubmitted)[2].at == 3_000 + FETCH_FAILS_MS + RESUBMIT_MS
     # What ran when the output was lost went on as a zombie, and counts.
     assert ("success 1.0.1 on 2" in play.story(), play.summary.tasks_succeeded) == (True, 4 + 2 + 4)
     assert play.summary.fetch_failures == 2
@@ -186,10 +178,10 @@ def test_what_becomes_of_an_executor_s_output(
     play.finish()
     assert (play.summary.outputs_lost, play.summary.outputs_moved) == (lost, moved)
     assert attempts(play)[1:-1] == ([(1, 0, lost)] if lost else [])
-    blocks = [block for block in play.all(BlockUpdated) if isinstance(block.block, ShuffleDataBlock)]
+    blocks = [block for block in play.all(stimuli.BlockUpdated) if isinstance(block.block, stimuli.ShuffleDataBlock)]
     assert [(block.executor, block.block) for block in blocks] == [
-        ("2", ShuffleDataBlock(0)),
-        ("3", ShuffleDataBlock(0)),
+        ("2", stimuli.ShuffleDataBlock(0)),
+        ("3", stimuli.ShuffleDataBlock(0)),
     ][:moved]
 
 
@@ -276,7 +268,7 @@ def test_what_an_older_attempt_s_tasks_compute_need_not_run_again() -> None:
     play.finish(limit=10**6)
     assert play.done
     assert play.summary.jobs[0].ending is Ending.SUCCEEDED
-    submitted = play.all(StageSubmitted)[-1]
+    submitted = play.all(stimuli.StageSubmitted)[-1]
     assert (submitted.stage, submitted.attempt) == (1, 1)
-    started = {start.task_index for start in play.all(TaskStart) if (start.stage, start.attempt) == (1, 1)}
+    started = {start.task_index for start in play.all(stimuli.TaskStart) if (start.stage, start.attempt) == (1, 1)}
     assert len(started) < submitted.tasks

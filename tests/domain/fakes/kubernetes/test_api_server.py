@@ -8,19 +8,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.description import Fault, Lost, Verb
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.pod_commands import (
-    ClaimSpec,
-    CreateClaim,
-    CreateConfigMap,
-    DeleteOwned,
-    DeletePods,
-    ListClaims,
-    ListPods,
-    MarkInactive,
-    MarkPods,
-    ResizeClaim,
-    ResizePod,
-)
+from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PodNumber
 from tests.support.world_play import WHY, Driver, S, outline, plain, quick
@@ -29,7 +17,7 @@ from tests.support.world_play import WHY, Driver, S, outline, plain, quick
 def test_calls_of_one_thread_come_one_after_the_other() -> None:
     driver = Driver(plain())
     driver.create(1, 2, 3)
-    driver.ask(ListPods(0, 50, WHY))
+    driver.ask(pod_commands.ListPods(0, 50, WHY))
     driver.until(S)
     assert [(o.at, o.serial) for o in driver.all(Outcome)] == [(20, 1), (20, 50), (40, 2), (60, 3)]
 
@@ -88,8 +76,8 @@ def test_what_is_lost_of_a_call(lost: Lost, created: int) -> None:
 def test_which_calls_a_fault_hits(fault: Fault, hit: set[int]) -> None:
     driver = Driver(plain(api=quick(fault)))
     driver.create(1)
-    driver.ask(DeletePods(0, 2, None, None, WHY))
-    driver.ask(CreateConfigMap(0, 3, WHY))
+    driver.ask(pod_commands.DeletePods(0, 2, None, None, WHY))
+    driver.ask(pod_commands.CreateConfigMap(0, 3, WHY))
     driver.until(S)
     assert {o.serial for o in driver.all(Outcome) if o.failure is not None} == hit
 
@@ -147,7 +135,7 @@ def test_the_quota() -> None:
         'pods "exec-exec-3" is forbidden: exceeded quota: executors, requested: pods=1, used: pods=2, limited: pods=2'
         in failure.message
     )
-    driver.ask(DeletePods(driver.now, 9, (PodNumber(1),), None, WHY))
+    driver.ask(pod_commands.DeletePods(driver.now, 9, (PodNumber(1),), None, WHY))
     driver.until(120 * S)
     driver.create(4)
     assert driver.until(180 * S).outcome(4).failure is None
@@ -171,7 +159,7 @@ def test_deleting_by_label_and_phase(
     driver.until(60 * S)
     driver.create(3)
     driver.until(61 * S)
-    driver.ask(DeletePods(driver.now, 9, executors, phase, WHY))  # type: ignore[arg-type]
+    driver.ask(pod_commands.DeletePods(driver.now, 9, executors, phase, WHY))  # type: ignore[arg-type]
     driver.until(61 * S + 15)
     pods = worlds.pods(driver.world)
     assert {p.labels["spark-exec-id"] for p in pods if p.deleted_at is None} == left
@@ -181,15 +169,15 @@ def test_inactive_pods_leave_the_watch_and_the_lists() -> None:
     driver = Driver(plain(), accept=False)
     driver.create(1, 2)
     driver.until(60 * S)
-    driver.ask(MarkInactive(driver.now, 3, PodNumber(1), "exec-exec-1", WHY))
-    driver.ask(MarkInactive(driver.now, 4, PodNumber(9), "exec-exec-9", WHY))
+    driver.ask(pod_commands.MarkInactive(driver.now, 3, PodNumber(1), "exec-exec-1", WHY))
+    driver.ask(pod_commands.MarkInactive(driver.now, 4, PodNumber(9), "exec-exec-9", WHY))
     driver.until(61 * S)
     at, pod = driver.shown("exec-exec-1")[-1]
     # The watcher's selector does not see it any more: it looks deleted, as it was.
     assert (at, outline(pod), "spark-exec-inactive" in pod.labels) == (
         60_020, ("Failed", True, False, "terminated"), False,
     )  # fmt: skip
-    driver.ask(ListPods(driver.now, 5, WHY))
+    driver.ask(pod_commands.ListPods(driver.now, 5, WHY))
     listed = driver.until(62 * S).outcome(5)
     assert [p.name for p in listed.pods] == ["exec-exec-2"]
     assert (listed.found, listed.version) == (1, str(driver.world._tables.versions.last))
@@ -203,7 +191,7 @@ def test_marking_pods_ends_at_the_first_failure() -> None:
     driver.create(1, 2, 3)
     driver.until(60 * S)
     wanted = tuple(map(ExecutorId, ("3", "1", "8")))
-    driver.ask(MarkPods(driver.now, 5, wanted, "label", "going", "soon", WHY))
+    driver.ask(pod_commands.MarkPods(driver.now, 5, wanted, "label", "going", "soon", WHY))
     driver.until(61 * S)
     assert (driver.outcome(5).found, driver.outcome(5).failure) == (2, None)
     assert {p.name for p in worlds.pods(driver.world) if p.labels.get("going") == "soon"} == {
@@ -211,7 +199,7 @@ def test_marking_pods_ends_at_the_first_failure() -> None:
         "exec-exec-3",
     }
     driver.until(120 * S)
-    driver.ask(MarkPods(driver.now, 6, (ExecutorId("2"), ExecutorId("1")), "label", "more", "", WHY))
+    driver.ask(pod_commands.MarkPods(driver.now, 6, (ExecutorId("2"), ExecutorId("1")), "label", "more", "", WHY))
     driver.until(121 * S)
     assert driver.outcome(6).failure is not None
     assert not [p for p in worlds.pods(driver.world) if "more" in p.labels]
@@ -221,30 +209,30 @@ def test_marking_pods_ends_at_the_first_failure() -> None:
 def test_claims_go_with_their_owner(by_driver: bool) -> None:
     driver = Driver(plain())
     driver.create(1, claims=("c1",))
-    claim = ClaimSpec("c1", "fast", "10Gi")
+    claim = pod_commands.ClaimSpec("c1", "fast", "10Gi")
     for serial in (2, 3):
-        driver.ask(CreateClaim(0, serial, PodNumber(1), claim, by_driver, WHY))
-    driver.ask(ResizeClaim(0, 4, ExecutorId("1"), "c1", 2**35, WHY))
-    driver.ask(ResizeClaim(0, 5, ExecutorId("1"), "c2", 2**35, WHY))
+        driver.ask(pod_commands.CreateClaim(0, serial, PodNumber(1), claim, by_driver, WHY))
+    driver.ask(pod_commands.ResizeClaim(0, 4, ExecutorId("1"), "c1", 2**35, WHY))
+    driver.ask(pod_commands.ResizeClaim(0, 5, ExecutorId("1"), "c2", 2**35, WHY))
     driver.until(60 * S)
     assert driver.outcome(2).failure is None
     failure = driver.outcome(3).failure
     assert failure is not None
     assert (failure.status, "already exists" in failure.message) == (409, True)
-    driver.ask(DeletePods(driver.now, 6, None, None, WHY))
+    driver.ask(pod_commands.DeletePods(driver.now, 6, None, None, WHY))
     driver.until(120 * S)
-    driver.ask(ListClaims(driver.now, 7, DEFAULT_PROFILE, WHY))
+    driver.ask(pod_commands.ListClaims(driver.now, 7, DEFAULT_PROFILE, WHY))
     claims = driver.until(121 * S).outcome(7).claims
     expected = [("c1", "fast", "10Gi", "1970-01-01T00:00:00Z")] if by_driver else []
     assert [tuple(c) for c in claims] == expected
-    driver.ask(DeleteOwned(driver.now, 8, "persistentvolumeclaims", WHY))
+    driver.ask(pod_commands.DeleteOwned(driver.now, 8, "persistentvolumeclaims", WHY))
     assert driver.until(122 * S).outcome(8).found == len(expected)
 
 
 def test_a_claim_whose_owner_is_gone_is_collected() -> None:
     driver = Driver(plain())
-    driver.ask(CreateClaim(0, 1, PodNumber(5), ClaimSpec("c", "fast", "1Gi"), False, WHY))
-    driver.ask(ListClaims(0, 2, DEFAULT_PROFILE, WHY))
+    driver.ask(pod_commands.CreateClaim(0, 1, PodNumber(5), pod_commands.ClaimSpec("c", "fast", "1Gi"), False, WHY))
+    driver.ask(pod_commands.ListClaims(0, 2, DEFAULT_PROFILE, WHY))
     driver.until(S)
     assert driver.outcome(1).failure is None
     assert driver.outcome(2).claims == ()
@@ -254,12 +242,12 @@ def test_config_maps_services_and_resizes() -> None:
     driver = Driver(plain())
     driver.create(1)
     driver.until(60 * S)
-    driver.ask(CreateConfigMap(driver.now, 11, WHY))
-    driver.ask(CreateConfigMap(driver.now, 12, WHY))
+    driver.ask(pod_commands.CreateConfigMap(driver.now, 11, WHY))
+    driver.ask(pod_commands.CreateConfigMap(driver.now, 12, WHY))
     for serial, kind in ((13, "configmaps"), (14, "configmaps"), (15, "services"), (16, "services")):
-        driver.ask(DeleteOwned(driver.now, serial, kind, WHY))  # type: ignore[arg-type]
-    driver.ask(ResizePod(driver.now, 17, ExecutorId("1"), "exec-exec-1", "spark", 2**31, WHY))
-    driver.ask(ResizePod(driver.now, 18, ExecutorId("2"), "exec-exec-2", "spark", 2**31, WHY))
+        driver.ask(pod_commands.DeleteOwned(driver.now, serial, kind, WHY))  # type: ignore[arg-type]
+    driver.ask(pod_commands.ResizePod(driver.now, 17, ExecutorId("1"), "exec-exec-1", "spark", 2**31, WHY))
+    driver.ask(pod_commands.ResizePod(driver.now, 18, ExecutorId("2"), "exec-exec-2", "spark", 2**31, WHY))
     driver.until(61 * S)
     assert driver.failures() == [409, 404]
     assert [driver.outcome(serial).found for serial in (13, 14, 15, 16, 17)] == [1, 0, 1, 0, 1]
