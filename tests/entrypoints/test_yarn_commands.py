@@ -260,22 +260,6 @@ def test_a_cluster_of_the_other_kind_is_refused(tmp_path: Path, cluster: str, ma
     assert str(file) in err
 
 
-@pytest.mark.parametrize(
-    ("pair", "said"),
-    [
-        ("spark.yarn.scheduler.heartbeat.interval-ms=soon", "heartbeat.interval-ms"),
-        ("spark.executor.memory=lots", "spark.executor.memory"),
-        ("spark.dynamicAllocation.minExecutors=-1", "minExecutors"),
-    ],
-)
-def test_what_yarn_would_refuse_is_refused(files: dict[str, Path], pair: str, said: str) -> None:
-    arguments = ("simulate", "--cluster", files["calm"], "--workload", files["near"], "--conf", pair)
-    code, out, err = ran(*arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert "Traceback" not in err
-
-
 def test_fixes_about_pods_change_nothing() -> None:
     arguments = ("simulate", *YARN, "--targets", "0:1", "--fix", "SPARK-34519")
     code, out, _ = ran(*arguments)

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from returns.pipeline import is_successful
 
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import Variant
 from podtide.entrypoints.common.output import Misused, ModelRefused
 from podtide.entrypoints.whatif.command import WhatIfOptions, run
 from podtide.entrypoints.whatif.recorded_log import Loaded
-from podtide.entrypoints.whatif.run import answered, ask, evaluate, planned, refusal, study
+from podtide.entrypoints.whatif.run import answered, evaluate, planned, study
 from podtide.entrypoints.whatif.variants import VariantWishes
 from tests.support import commands
 from tests.support.project import PROJECT
@@ -54,6 +52,7 @@ def test_what_can_be_worked_out_by_hand(log: Path) -> None:
     found = document(log, "--static", "4", "--static", "1", "--seeds", "1")
     assert found["recorded"]["runtime_s"] == 24.0
     assert found["self_replay"]["error"] == {"runtime": 0.0, "executor_seconds": 0.0, "peak_executors": 0, "curve": 0.0}
+    assert sum(found["self_replay"]["waiting"].values()) == pytest.approx(found["self_replay"]["waited_s"])
     four, one = found["variants"]
     assert (four["name"], four["runtime_s"], four["executor_seconds"], four["peak_executors"]) == (
         "static 4",
@@ -171,10 +170,6 @@ def test_what_is_no_log_of_an_application(tmp_path: Path, text: str) -> None:
     assert "Traceback" not in answer.err
 
 
-def test_a_log_that_is_missing(tmp_path: Path) -> None:
-    assert asked(tmp_path / "missing").code == 3
-
-
 def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", MOVES)
     answer = asked(log, "--static", "4")
@@ -254,16 +249,6 @@ def test_a_study_and_its_answers_can_be_sent_to_other_processes() -> None:
         ready = planned(again, variant).unwrap()
         answer = answered(again, variant, pickle.loads(pickle.dumps(ready)), watch=False)
         assert pickle.loads(pickle.dumps(answer)) == answer
-
-
-def test_asking_wrongly_is_an_answer() -> None:
-    made = study(application(), behaviour=BEHAVIOUR, seeds=1, rerun=rerun).unwrap()
-    assert refusal(made) == ()
-    assert not is_successful(ask(made, Variant("v", {DA + "maxExecutors": "0"}), rerun=rerun))
-    assert ask(made, Variant("v", static=2), rerun=rerun).unwrap().typical.peak_executors == 2
-    assert is_successful(study(application(), rerun=rerun))
-    app: Application = made.application
-    assert app.tasks == 8
 
 
 # ------------------------------------------------------------------------------------------------------- real logs

@@ -14,7 +14,6 @@ from returns.pipeline import is_successful
 from podtide.adapters.views.whatif.document import CURVE_MAX, DECISIONS_MAX, WhatIfRequest, document
 from podtide.adapters.views.whatif.model import Document, builtins, read
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import CurvePoint, Decision, RerunOutcome
 from podtide.domain.rerun.plan import AS_SIMULATED, Faults, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
@@ -57,35 +56,6 @@ def made(
     return found
 
 
-def test_the_keys_that_everybody_reads() -> None:
-    app = application()
-    wide = answered(
-        app, Variant("wide", {"spark.dynamicAllocation.maxExecutors": "40"}), outcome(10_000), outcome(14_000)
-    )
-    found = made(app, wide, prices=PRICES, seeds=2, notes=("odd",))
-    assert found["recorded"]["runtime_s"] == 20.0
-    assert found["recorded"]["executor_seconds"] == 36.0
-    assert found["recorded"]["billed_seconds"] == 39.0  # from the requests
-    assert found["recorded"]["peak_executors"] == 2
-    assert found["self_replay"]["name"] == "as simulated"
-    assert set(found["self_replay"]["error"]) == {"runtime", "executor_seconds", "peak_executors", "curve"}
-    variant = found["variants"][0]
-    assert variant["conf"] == {"spark.dynamicAllocation.maxExecutors": "40"}
-    assert variant["runtime_s"] == 10.0
-    assert variant["runtime_range_s"][0] <= 10.0
-    assert variant["runtime_range_s"][1] >= 14.0
-    assert set(variant["ledger"]) == {cause.value for cause in SpendCause}
-    assert set(variant["waiting"]) == {limit.value for limit in Limit}
-    assert found["notes"] == ["odd"]
-    assert found["unknowns"][0]["what"] == "block updates"
-
-
-def test_the_ledger_is_the_bill_and_the_limits_are_the_wait() -> None:
-    found = made()["self_replay"]
-    assert sum(found["ledger"].values()) == pytest.approx(found["billed_seconds"])
-    assert sum(found["waiting"].values()) == pytest.approx(found["waited_s"])
-
-
 def test_money_only_where_there_are_prices() -> None:
     app = application()
     found = made(app, answered(app, Variant("v", static=2)))
@@ -124,10 +94,6 @@ def test_the_log_is_shown_without_its_signature() -> None:
     found = document(app, conf, again, own_error(app, again.typical), (), asked)
     assert "secret" not in found.app.log
     assert "abc" not in found.app.log
-
-
-def test_why_it_is_refused() -> None:
-    assert made(refused=("it does not fit",))["refused"] == ["it does not fit"]
 
 
 @settings(max_examples=20)
