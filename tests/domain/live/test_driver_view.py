@@ -112,6 +112,14 @@ def test_attaching_in_the_middle_of_an_application() -> None:
     ]
 
 
+def test_nothing_new_is_nothing_said() -> None:
+    looks, seen = Looks(), shot(executor(1, 1, 3), JobSeen(1, (1,)), stage(1, 5, 1, 2))
+    looks.at(seen)
+    before = looks.state
+    assert looks.at(seen) == []
+    assert looks.state.shuffles is before.shuffles
+
+
 # ---------------------------------------------------------------------------------------------------- tasks and stages
 
 

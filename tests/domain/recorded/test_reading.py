@@ -450,6 +450,15 @@ def words(app: Application, told: Told = TOLD) -> str:
     return " ".join(what for what, _ in unknowns_of(app, told))
 
 
+def test_a_plain_log_leaves_little_unknown() -> None:
+    app = replace(two_stages(1).task(0, 0, "1", 2_000, 2_500).application(), driver_ready_ms=1)
+    stages = tuple(replace(stage, read_bytes=0, gc_ms=0, spilled_bytes=0, shuffle=None) for stage in app.stages)
+    executors = tuple(replace(one, requested_ms=1) for one in app.executors)
+    jobs = tuple(replace(job, ended_ms=3_000) for job in app.jobs)
+    bare = replace(app, stages=stages, executors=executors, jobs=jobs)
+    assert unknowns_of(bare, TOLD) == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
