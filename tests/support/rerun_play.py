@@ -29,7 +29,6 @@ from podtide.domain.rerun.tasks import Tasks
 from podtide.entrypoints.common.app_config import app_settings
 
 CONF: Final = from_mapping({}, "a test")
-SHAPE: Final = ExecutorShape(1, 1, 1024)
 P1: Final = ProfileId(1)
 
 
