@@ -58,16 +58,17 @@ class QueueStage(Enum):
 
 
 class QueuedCommand:
-    """A command on its way. ``serials``: the commands that are answered by it, its own first."""
+    """A command on its way. ``place``: its number in the order asked. ``serials``: whom it answers, its own first."""
 
-    __slots__ = ("blockers", "command", "followers", "keys", "serials", "stage")
+    __slots__ = ("blockers", "command", "followers", "keys", "place", "serials", "stage")
 
-    def __init__(self, command: Called, keys: tuple[str, ...]) -> None:
+    def __init__(self, command: Called, keys: tuple[str, ...], place: int) -> None:
         self.command = command
+        self.place = place
         self.keys = keys
         serial: int | None = getattr(command, "serial", None)
         self.serials = [] if serial is None else [serial]
-        self.blockers = 0
+        self.blockers: set[QueuedCommand] = set()
         self.followers: list[QueuedCommand] = []
         self.stage = QueueStage.WAITING
 
@@ -93,6 +94,7 @@ class Orders:
         self._creating: dict[str, dict[QueuedCommand, None]] = {}
         self._closed: set[str] = set()
         self._open: dict[QueuedCommand, None] = {}
+        self._taken = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -113,26 +115,27 @@ class Orders:
             if serial is not None:
                 twin.serials.append(serial)
             return Queued()
-        job = QueuedCommand(command, keys)
+        self._taken += 1
+        job = QueuedCommand(command, keys, self._taken)
         cancelled: list[QueuedCommand] = []
         ready: list[QueuedCommand] = []
-        before: dict[QueuedCommand, None] = {}
+        before: set[QueuedCommand] = set()
         for resource in swept(command):
             self._closed.add(resource)
             for creation in () if self._in_order else tuple(self._creating.get(resource, ())):
                 if creation.stage in {QueueStage.RUNNING, QueueStage.DONE}:
-                    before[creation] = None
+                    before.add(creation)
                 else:
                     cancelled.append(creation)
-                    ready.extend(self.finish(creation))
+                    ready.extend(self._cancel(creation))
         for key in keys:
             last = self._last.get(key)
             if last is not None:
-                before[last] = None
+                before.add(last)
             self._last[key] = job
         for blocker in before:
             blocker.followers.append(job)
-        job.blockers = len(before)
+        job.blockers = before
         self._open[job] = None
         if made is not None:
             self._creating.setdefault(made, {})[job] = None
@@ -148,7 +151,7 @@ class Orders:
         job.stage = QueueStage.DONE
 
     def finish(self, job: QueuedCommand) -> list[QueuedCommand]:
-        """A job is done, or will never be. Who may begin now."""
+        """A job is done. Who may begin now."""
         job.stage = QueueStage.DONE
         self._open.pop(job, None)
         made = created(job.command)
@@ -159,12 +162,25 @@ class Orders:
                 del self._last[key]
         ready = []
         for follower in job.followers:
-            follower.blockers -= 1
-            if follower.blockers == 0 and follower.stage is QueueStage.WAITING:
+            follower.blockers.discard(job)
+            if not follower.blockers and follower.stage is QueueStage.WAITING:
                 follower.stage = QueueStage.READY
                 ready.append(follower)
         job.followers = []
         return ready
+
+    def _cancel(self, job: QueuedCommand) -> list[QueuedCommand]:
+        """A job will never be. Who waited for it, or would, waits for what it waited for and concerns the same."""
+        for follower in job.followers:
+            inherited = {blocker for blocker in job.blockers if not set(blocker.keys).isdisjoint(follower.keys)}
+            for blocker in inherited - follower.blockers:
+                blocker.followers.append(follower)
+            follower.blockers |= inherited
+        for key in job.keys:
+            before = [blocker for blocker in job.blockers if key in blocker.keys]
+            if before and self._last.get(key) is job:
+                self._last[key] = max(before, key=lambda blocker: blocker.place)
+        return self.finish(job)
 
     def _twin(self, command: Called, keys: tuple[str, ...]) -> QueuedCommand | None:
         """A delete of the same that is not over, with nothing after it that concerns the same."""
