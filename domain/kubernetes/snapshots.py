@@ -154,7 +154,8 @@ class _ViewTables(Tables):
 
     def recount(self) -> None:
         """Derive the resource versions."""
-        self.versions = {pod.manifest.uid: _stamp(pod) for pod in self.pods.values()}
+        manifests = [pod.manifest for pod in self.pods.values()]
+        self.versions = {m.uid: m.version or None if m.uid else None for m in manifests}
 
     def put(self, pod: Pod) -> None:
         """Show a pod, in the place of one with its number."""
@@ -329,8 +330,15 @@ def _sorted(numbers: Iterable[PodNumber]) -> tuple[PodNumber, ...]:
 
 
 def _successor(
-    view: View, changed: Iterable[Pod], gone: Iterable[PodNumber], full_ts: Millis, rules: PodRules | None
+    view: View, changed: Sequence[Pod], gone: Sequence[PodNumber], full_ts: Millis, rules: PodRules | None
 ) -> View:
+    """The next version of a view; where more changes than stays, a view of its own: cheaper than to log every change."""
+    if len(changed) + len(gone) > len(view) // 2:
+        pods = dict(view._tables.pods)
+        for number in gone:
+            del pods[number]
+        pods.update((pod.number, pod) for pod in changed)
+        return View(_ViewTables(pods), full_ts, rules)
     with view.step() as tables:
         for pod in changed:
             tables.put(pod)
