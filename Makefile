@@ -66,14 +66,14 @@ unit: domain outside plain-python
 # Coverage is counted where it is promised: of the domain, by its own tests and the answers of real Spark. Properties and
 # simulations go over the same lines thousands of times; counting them there would double their time and tell nothing new.
 domain: $(STAMP)
-	$(PYTEST) tests/domain tests/conformance --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(PYTEST) tests/domain tests/conformance/test_conform.py --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 outside: $(STAMP)
-	$(PYTEST) tests/adapters tests/entrypoints tests/project tests/oracle tests/support tests/properties tests/simulation --durations=5
+	$(PYTEST) tests/adapters tests/entrypoints tests/project tests/oracle tests/support tests/properties tests/simulation tests/conformance/test_beside.py --durations=5
 
 # Newer Pythons have no wheels of pyrsistent's C extension: the answers of real Spark, and that old versions stay as they were.
 plain-python: $(STAMP)
-	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) --hypothesis-profile=quick tests/conformance tests/domain/base tests/properties/test_purity.py
+	PYRSISTENT_NO_C_EXTENSION=1 $(PYTEST) --hypothesis-profile=quick tests/conformance/test_conform.py tests/domain/base tests/properties/test_purity.py
 
 # Against a real API server, in one process: each worker would start a server of its own. It waits more than it works, so
 # it goes beside the others. Skipped, loudly, where there is none.
