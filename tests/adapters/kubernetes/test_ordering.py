@@ -29,7 +29,7 @@ def test_who_waited_for_a_cancelled_creation_waits_for_what_it_waited_for() -> N
     swept = orders.take(SWEEP)
     assert [job.command for job in swept.cancelled] == [CLAIM]
     assert swept.ready == (), "the pod is still being created: its delete would find nothing"
-    assert {job.command for job in orders.finish(pod)} == {DELETE, SWEEP}
+    assert [job.command for job in orders.finish(pod)] == [DELETE, SWEEP]
 
 
 def test_after_a_cancelled_creation_comes_what_the_one_before_it_lets_come() -> None:
