@@ -27,8 +27,9 @@ from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.executor_stimuli import Starting, TargetsSet
 from podtide.domain.protocol.pod_commands import Deliver
-from podtide.domain.protocol.pod_stimuli import KnownExecutors, Starting, TargetsSet
+from podtide.domain.protocol.pod_stimuli import KnownExecutors
 from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber, PodRules, Snapshot
 from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 

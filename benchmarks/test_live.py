@@ -32,8 +32,9 @@ from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.live.filters import HeadlessFilter
 from podtide.domain.live.headless import HeadlessConfig
 from podtide.domain.protocol.application import Command
+from podtide.domain.protocol.executor_stimuli import TargetsSet
 from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, TargetsSet
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled
 from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import AppSettings, policies_with

@@ -27,8 +27,8 @@ from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.config import ProfileRules, ScalingConfig
-from podtide.domain.protocol.pod_commands import AnswerRegistration
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.executor_commands import AnswerRegistration
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import ExecutorAdded, JobStage, Stimulus
 from podtide.domain.recorded.application import Application, RecordedJob, RecordedStage

@@ -41,14 +41,8 @@ from podtide.domain.protocol.backend_messages import (
 from podtide.domain.protocol.cluster_config import ContainerRules
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScalingCommand, Step
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
-from podtide.domain.protocol.pod_stimuli import (
-    DecommissionRequested,
-    KillRequested,
-    PodStimulus,
-    Starting,
-    Stopping,
-    Wake,
-)
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, KillRequested, Starting, Stopping, Wake
+from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.stimuli import (
     Answer,
     ExecutorAdded,

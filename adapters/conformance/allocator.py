@@ -19,7 +19,7 @@ from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.jvm.instants import format_instant, parse_instant
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation, state as allocation_state
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import executor_stimuli as es, pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pods import PodNumber, PodRules, Snapshot
 
@@ -91,7 +91,7 @@ class _Runner(Scripted):
         self.api = AllocatorApi(created_at, bool(self.options.get("driverPod", True)))
         self.config = constructed(kubernetes_scenario("pods", header["conf"], self.options)).allocation
         self.state: allocation_state.AllocatorState = allocation.begin(self.config)
-        self.take(ps.Starting(self.now))
+        self.take(es.Starting(self.now))
         self._flush()
 
     def step(self, line: Line) -> None:
@@ -101,7 +101,7 @@ class _Runner(Scripted):
             self._know(frozenset(PodNumber(int(number)) for number in line["knownIds"]))
         if "targets" in line:
             before = self.notified
-            self.take(ps.TargetsSet(self.now, tuple((ProfileId(int(p)), n) for p, n in line["targets"].items())))
+            self.take(es.TargetsSet(self.now, tuple((ProfileId(int(p)), n) for p, n in line["targets"].items())))
             if self.notified > before and line.get("deliverOnNotify", True):
                 self.take(pc.Deliver(self.now, "allocator", ()))
         if "snapshots" in line:
@@ -110,7 +110,7 @@ class _Runner(Scripted):
             answers = {str(n): allocation.is_deleted(self.state, PodNumber(int(n))) for n in line["isDeleted"]}
             self.say({"isDeleted": answers})  # the judge says this before the calls
         if line.get("stop"):
-            self.take(ps.Stopping(self.now))
+            self.take(es.Stopping(self.now))
         self._call_line({"state": self._state_line()})
         self._flush()
 

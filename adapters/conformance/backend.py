@@ -21,7 +21,13 @@ from podtide.adapters.conformance.scripted import OK, Line, Scripted, ScriptedAp
 from podtide.domain.backend import scheduler_backend as backend
 from podtide.domain.backend.state import DIRECT, BackendPhase, BackendState, supports_hold
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
-from podtide.domain.protocol import backend_messages as bm, pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import (
+    backend_messages as bm,
+    executor_commands as ec,
+    executor_stimuli as es,
+    pod_commands as pc,
+    pod_stimuli as ps,
+)
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.pods import APP_LABEL, EXECUTOR_ROLE, ROLE_LABEL
 
@@ -82,19 +88,19 @@ class _Runner(Scripted):
             return
         executors = _ids(line, "kill")
         for executor in executors:
-            self.take(ps.RegisterExecutor(self.now, executor, DEFAULT_PROFILE))
-        self.take(ps.KillRequested(self.now, executors, force=True))
+            self.take(es.RegisterExecutor(self.now, executor, DEFAULT_PROFILE))
+        self.take(es.KillRequested(self.now, executors, force=True))
 
     def decommission(self, line: Line) -> None:
         if "decommission" in line:
             by_executor = line.get("byExecutor", False)
             executors = _ids(line, "decommission")
-            self.take(ps.DecommissionRequested(self.now, executors, "scripted", triggered_by_executor=by_executor))
+            self.take(es.DecommissionRequested(self.now, executors, "scripted", triggered_by_executor=by_executor))
 
     def lose(self, line: Line) -> None:
         for loss in line.get("remove", ()):
             executor = ExecutorId(java_text(loss["id"]))
-            reason = pc.ExitReason("ExecutorExited", loss.get("message", "m"), loss.get("exitCode", 1), True)
+            reason = ec.ExitReason("ExecutorExited", loss.get("message", "m"), loss.get("exitCode", 1), True)
             self.take(bm.LossReported(self.now, executor, reason))
 
     def ask(self, line: Line) -> None:
@@ -109,7 +115,7 @@ class _Runner(Scripted):
     def stop(self, line: Line) -> None:
         if not line.get("stop"):
             return
-        self.take(ps.Stopping(self.now))
+        self.take(es.Stopping(self.now))
         while self.state.phase is BackendPhase.DRAINING:  # stop() waits, and moves the clock
             self.advance(backend.due(self.state, self.config))
 
@@ -120,7 +126,7 @@ class _Runner(Scripted):
         self.run_tasks()
         while (due := backend.due(self.state, self.config)) <= until:
             self.now = max(self.now, due)
-            self.take(ps.Wake(self.now))
+            self.take(es.Wake(self.now))
         self.now = max(self.now, until)
 
     def run_tasks(self) -> None:
@@ -141,7 +147,7 @@ class _Runner(Scripted):
 
     def carry_out(self, command: bm.BackendCommand) -> None:
         match command:
-            case pc.RemoveExecutor(executor=executor, reason=reason):
+            case ec.RemoveExecutor(executor=executor, reason=reason):
                 self.say({"call": "removeExecutor", "id": executor, "reason": reason.kind, "message": reason.message})
             case bm.Killed(threw=None):
                 self.say({"killResult": "Some(Success(true))"})
@@ -151,7 +157,7 @@ class _Runner(Scripted):
                 self.tasks.append((self.now, command))
             case pc.DeletePods():
                 self.delete(command)
-            case pc.StopSource(what=what):
+            case ec.StopSource(what=what):
                 if what == "timers":
                     self.run_tasks()
                 elif what in STOPS:

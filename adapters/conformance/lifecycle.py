@@ -28,7 +28,8 @@ from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.lifecycle.exit_reasons import UNKNOWN_EXIT_CODE
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import ActiveExecutors, Delivery, LifecycleInput
 from podtide.domain.kubernetes.snapshots import View
-from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
+from podtide.domain.protocol.executor_commands import RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import INACTIVE_LABEL, Pod, PodManifest, PodNumber, Snapshot
 

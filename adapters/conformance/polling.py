@@ -16,8 +16,9 @@ from podtide.adapters.conformance.store import config
 from podtide.domain.base.units import Millis
 from podtide.domain.kubernetes import polling_source as polling
 from podtide.domain.kubernetes.polling_source import REJECTED, STARTED_TWICE, PollingConfig, PollingInput, PollingState
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import ListPods
-from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, Wake
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced
 from podtide.domain.protocol.pods import INACTIVE_LABEL
 
 LISTS_MAX: Final = 1_000_000

@@ -24,8 +24,9 @@ from podtide.domain.kubernetes.allocator.replicas_allocator import (
     ReplicasInput,
     TargetsServed,
 )
+from podtide.domain.protocol.executor_stimuli import Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import AwaitDriverReady, CreateSet, DeleteSet, GetDriverPod, ScaleSet
-from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 from podtide.domain.protocol.pods import DEPLOYMENT
 
 NOT_FOUND: Final = 404

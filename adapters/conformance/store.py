@@ -22,8 +22,10 @@ from podtide.domain.kubernetes import snapshots_store as store
 from podtide.domain.kubernetes.snapshots_store import StoreCommand, StoreConfig, StoreInput, StoreState
 from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
-from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import Wake
+from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
+from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import Pod, PodNumber, Snapshot
 
 FAULTS: Final = {

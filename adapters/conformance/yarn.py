@@ -32,7 +32,7 @@ from podtide.domain.jvm.values import parse_size, to_int
 from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, NodeReport, Resource
-from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Remark
 from podtide.domain.protocol.resource_profiles import CPUS, ResourceProfile
 from podtide.domain.yarn import allocator as yarn

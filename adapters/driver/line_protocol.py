@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from podtide.adapters.driver.schedule import EXECUTORS_MAX, PROFILE_MAX
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, ProfileId
-from podtide.domain.protocol.pod_stimuli import DecommissionRequested, KillRequested
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, KillRequested
 
 IDS_MAX: Final = 10_000
 

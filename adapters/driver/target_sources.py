@@ -24,7 +24,7 @@ from podtide.adapters.driver.schedule import EXECUTORS_MAX, TargetError
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.fakes.driver.script import Targets
-from podtide.domain.protocol.pod_stimuli import DecommissionRequested, KillRequested, TargetsSet
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, KillRequested, TargetsSet
 
 PROFILES_MAX: Final = 1_000
 """Profiles that lines may give targets to."""

@@ -9,7 +9,7 @@ from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.machine.turn import why
 from podtide.domain.protocol.backend_messages import Decommissioned, Killed, Requested
-from podtide.domain.protocol.pod_commands import AnswerRegistration
+from podtide.domain.protocol.executor_commands import AnswerRegistration
 from podtide.domain.protocol.reasons import Cause
 
 

@@ -22,7 +22,7 @@ from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, REJECTED_EXECUTION, SparkFault
 from podtide.domain.machine.turn import why
 from podtide.domain.protocol.backend_messages import ActiveChanged, ExecutorDisabled, KnownChanged
-from podtide.domain.protocol.pod_commands import DecommissionExecutors, ExitReason
+from podtide.domain.protocol.executor_commands import DecommissionExecutors, ExitReason
 from podtide.domain.protocol.reasons import Cause
 from podtide.domain.protocol.stimuli import ExecutorRemoved
 

@@ -38,7 +38,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis
 from podtide.domain.jvm.exceptions import REJECTED_EXECUTION
 from podtide.domain.jvm.values import parse_long
 from podtide.domain.machine.turn import why
-from podtide.domain.protocol import backend_messages as messages, pod_commands
+from podtide.domain.protocol import backend_messages as messages, executor_commands, pod_commands
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId
 from podtide.domain.protocol.reasons import Cause, Why
 
@@ -90,7 +90,7 @@ class KubernetesManager(ClusterManager[BackendState]):
         turn.state.patience = pdeque()  # super.stop ends the thread of the force kills
         for what in ("scheduler", "store", "watch", "poll"):
             turn.state.serial += 1
-            turn.say(pod_commands.StopSource(now, turn.state.serial, what, reason))
+            turn.say(executor_commands.StopSource(now, turn.state.serial, what, reason))
         if config.delete_services:
             turn.call(lambda serial: pod_commands.DeleteOwned(now, serial, "services", reason))
         if config.own_claims:
@@ -124,8 +124,8 @@ class KubernetesManager(ClusterManager[BackendState]):
         """The maintenance thread is through."""
         reason = why(Cause.STOPPED, deletions_dropped=len(turn.state.graces))
         turn.state.phase, turn.state.stop_by, turn.state.graces = BackendPhase.STOPPED, None, pdeque()
-        turn.call(lambda serial: pod_commands.StopSource(turn.now, serial, "timers", reason))
-        turn.call(lambda serial: pod_commands.StopSource(turn.now, serial, "client", reason))
+        turn.call(lambda serial: executor_commands.StopSource(turn.now, serial, "timers", reason))
+        turn.call(lambda serial: executor_commands.StopSource(turn.now, serial, "client", reason))
 
     def run_timers(self, turn: BackendTurn[BackendState], moment: Millis) -> None:
         """Every timer that is due by then, in order; a deletion before a kill of the same time."""
@@ -173,7 +173,9 @@ class KubernetesManager(ClusterManager[BackendState]):
         if marks and not turn.pool_open:  # Spark hands these over first, and finds out
             answers.reply_killed(turn, reply, (), REJECTED_EXECUTION)
             return
-        turn.commands.extend(pod_commands.RemoveExecutor(turn.now, executor, KILLED, reason) for executor in executors)
+        turn.commands.extend(
+            executor_commands.RemoveExecutor(turn.now, executor, KILLED, reason) for executor in executors
+        )
         if turn.pool_open:
             turn.state.graces = turn.state.graces.append(Grace(turn.now + turn.config.grace_ms, executors))
             answers.reply_killed(turn, reply, executors)
@@ -192,7 +194,9 @@ class KubernetesManager(ClusterManager[BackendState]):
         """doRemoveExecutor."""
         reason = item.why or why(Cause.POD_FAILED, exit_code=item.reason.exit_code)
         turn.say(
-            pod_commands.RemoveExecutor(turn.now, item.executor, item.reason, reason, item.active, item.round_index)
+            executor_commands.RemoveExecutor(
+                turn.now, item.executor, item.reason, reason, item.active, item.round_index
+            )
         )
         if turn.config.allocator == DIRECT and OOM in item.reason.message:
             turn.remark("out of memory", executor=item.executor)
@@ -226,7 +230,9 @@ class KubernetesManager(ClusterManager[BackendState]):
                 turn.remark("nobody there", turn.manager.endpoint, address=address)
         elif executor in turn.state.registry.leaving:
             gone = decommissioned(Leaving(""))
-            turn.say(pod_commands.RemoveExecutor(turn.now, executor, gone, why(Cause.DISCONNECTED, address=address)))
+            turn.say(
+                executor_commands.RemoveExecutor(turn.now, executor, gone, why(Cause.DISCONNECTED, address=address))
+            )
             removals.remove(turn, [(executor, gone)])
         else:
             removals.disable(turn, executor)

@@ -8,7 +8,7 @@ from podtide.domain.backend.state import OVER, Registering
 from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.jvm.values import parse_int
 from podtide.domain.protocol.backend_messages import ActiveChanged, KnownChanged
-from podtide.domain.protocol.pod_stimuli import RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
 from podtide.domain.protocol.reasons import Cause
 from podtide.domain.protocol.stimuli import ExecutorAdded
 

@@ -24,7 +24,7 @@ from pyrsistent import PMap, PSet, pmap, pset
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.jvm.values import string_hash
-from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.executor_commands import ExitReason
 
 KILLED: Final = ExitReason("ExecutorKilled", "Executor killed by driver.")
 """ExecutorKilled, a singleton in Spark."""

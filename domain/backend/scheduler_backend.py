@@ -47,7 +47,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SparkFault
 from podtide.domain.jvm.values import INT_MAX, to_int
 from podtide.domain.machine.turn import thrown
-from podtide.domain.protocol import backend_messages as messages, pod_stimuli
+from podtide.domain.protocol import backend_messages as messages, executor_stimuli, pod_stimuli
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.reasons import Cause
@@ -100,7 +100,7 @@ def take(turn: BackendTurn[S], item: messages.BackendInput) -> None:
             request_totals(turn, item)
         case messages.RequestMore():
             request_more(turn, item)
-        case pod_stimuli.KillRequested():
+        case executor_stimuli.KillRequested():
             removals.kill(
                 turn,
                 item.executors,
@@ -110,28 +110,28 @@ def take(turn: BackendTurn[S], item: messages.BackendInput) -> None:
                 count_failures=item.count_failures,
                 force=item.force,
             )
-        case pod_stimuli.DecommissionRequested():
+        case executor_stimuli.DecommissionRequested():
             decommission_asked(turn, item)
         case messages.LossReported():
             turn.manager.lose(turn, item)
-        case pod_stimuli.RegisterExecutor():
+        case executor_stimuli.RegisterExecutor():
             registration.register(turn, item)
-        case pod_stimuli.ExecutorDisconnected():
+        case executor_stimuli.ExecutorDisconnected():
             turn.manager.disconnect(turn, item.address)
         case pod_stimuli.GenerateExecutorId():
             turn.manager.name_pod(turn, item)
-        case pod_stimuli.ExecutorBusy():
+        case executor_stimuli.ExecutorBusy():
             turn.state.registry = turn.state.registry.with_busy(item.executors, busy=item.busy)
         case messages.Excluded():
             turn.state.registry = turn.state.registry.with_excluded(item.added, item.gone)
         case messages.HostsExcluded():
             turn.state.registry = replace(turn.state.registry, excluded_hosts=item.hosts)
-        case pod_stimuli.Starting():
+        case executor_stimuli.Starting():
             if turn.state.phase is BackendPhase.CREATED:
                 turn.manager.start(turn)
-        case pod_stimuli.Stopping():
+        case executor_stimuli.Stopping():
             turn.manager.stop(turn)
-        case pod_stimuli.Wake():
+        case executor_stimuli.Wake():
             turn.manager.run_timers(turn, turn.now)
         case pod_stimuli.Outcome():
             pass  # taken as they come
@@ -229,7 +229,7 @@ def refuse(turn: BackendTurn[S], serial: int, what: str) -> None:
     answers.answer(turn, serial, str(SparkFault(ILLEGAL_ARGUMENT, message)))
 
 
-def decommission_asked(turn: BackendTurn[S], item: pod_stimuli.DecommissionRequested) -> None:
+def decommission_asked(turn: BackendTurn[S], item: executor_stimuli.DecommissionRequested) -> None:
     """decommissionExecutors, also where the executor itself asks."""
     if item.triggered_by_executor:
         for executor in item.executors:

@@ -17,7 +17,7 @@ from podtide.domain.backend.state import Asked, BackendPhase, BackendState, Rest
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.machine.turn import Turn
-from podtide.domain.protocol import backend_messages as messages, pod_stimuli
+from podtide.domain.protocol import backend_messages as messages, executor_stimuli, pod_stimuli
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.pod_commands import MarkPods
 from podtide.domain.protocol.reasons import Why
@@ -124,7 +124,7 @@ class ClusterManager(ABC, Generic[S]):
         """isExecutorExcluded, besides excluded hosts."""
         return False
 
-    def registered(self, turn: BackendTurn[S], item: pod_stimuli.RegisterExecutor) -> None:
+    def registered(self, turn: BackendTurn[S], item: executor_stimuli.RegisterExecutor) -> None:
         """An executor is among the registered ones."""
 
     def numbered(self, turn: BackendTurn[S], number: int) -> None:

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from podtide.domain.base.units import ExecutorId
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
+from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
 
 WordCommand: TypeAlias = RemoveExecutor | DecommissionExecutors | AnswerRegistration
 """The commands that say something to executors."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from podtide.domain.base.units import NEVER, Millis
-from podtide.domain.protocol.pod_stimuli import Stopping, Wake
+from podtide.domain.protocol.executor_stimuli import Stopping, Wake
 
 S = TypeVar("S")
 

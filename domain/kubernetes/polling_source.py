@@ -20,8 +20,9 @@ from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NULL_POINTER, NUMBER
 from podtide.domain.machine.turn import Turn, thrown, why
 from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import ListPods
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced
 from podtide.domain.protocol.reasons import Cause
 
 POLLING: Final = "ExecutorPodsPollingSnapshotSource"

@@ -32,7 +32,7 @@ from podtide.domain.jvm.hash_order import concurrent_order
 from podtide.domain.jvm.values import LONG_MAX, double_text, string_hash
 from podtide.domain.kubernetes.plugin_timer import Sampler
 from podtide.domain.machine.turn import Turn, why
-from podtide.domain.protocol import pod_stimuli
+from podtide.domain.protocol import executor_stimuli, pod_stimuli
 from podtide.domain.protocol.cluster_config import ResizeConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_commands import ResizeClaim, ResizePod
@@ -50,9 +50,15 @@ TRYING: Final = "trying"
 IN_PROGRESS: Final = "in progress"
 EXPANSION_FAILED: Final = "expansion failed"
 
-MemoryStimulus: TypeAlias = pod_stimuli.MemoryMeasured | pod_stimuli.Wake | pod_stimuli.Outcome | pod_stimuli.Stopping
+MemoryStimulus: TypeAlias = (
+    pod_stimuli.MemoryMeasured | executor_stimuli.Wake | pod_stimuli.Outcome | executor_stimuli.Stopping
+)
 ClaimStimulus: TypeAlias = (
-    pod_stimuli.DiskReport | pod_stimuli.ClaimsMeasured | pod_stimuli.Wake | pod_stimuli.Outcome | pod_stimuli.Stopping
+    pod_stimuli.DiskReport
+    | pod_stimuli.ClaimsMeasured
+    | executor_stimuli.Wake
+    | pod_stimuli.Outcome
+    | executor_stimuli.Stopping
 )
 
 

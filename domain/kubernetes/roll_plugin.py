@@ -38,13 +38,8 @@ from podtide.domain.jvm.values import parse_int
 from podtide.domain.kubernetes.plugin_timer import Sampler
 from podtide.domain.protocol.cluster_config import RollConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.pod_stimuli import (
-    DecommissionRequested,
-    ExecutorsSummarized,
-    ExecutorSummary,
-    Stopping,
-    Wake,
-)
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, Stopping, Wake
+from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized, ExecutorSummary
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
 
 MACHINE: Final = "ExecutorRollDriverPlugin"

@@ -38,7 +38,13 @@ from podtide.domain.kubernetes.side import KubernetesState, SideCommand, SideSti
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
 from podtide.domain.machine.router import Router
 from podtide.domain.machine.turn import why
-from podtide.domain.protocol import backend_messages as messages, pod_commands, pod_stimuli
+from podtide.domain.protocol import (
+    backend_messages as messages,
+    executor_commands,
+    executor_stimuli,
+    pod_commands,
+    pod_stimuli,
+)
 from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.pods import PodNumber, pod_number
@@ -106,7 +112,7 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
         match stimulus:
             case pod_stimuli.PodsUpdated() | pod_stimuli.PodsReplaced():
                 self.post(self._to_store, stimulus)
-            case pod_stimuli.Wake():
+            case executor_stimuli.Wake():
                 self._wake(stimulus)
             case pod_stimuli.Outcome():
                 serial, machine = divmod(stimulus.serial, MACHINES)
@@ -119,30 +125,30 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
                 self.post(self._to_memory, stimulus)
             case pod_stimuli.DiskReport() | pod_stimuli.ClaimsMeasured():
                 self.post(self._to_claims, stimulus)
-            case pod_stimuli.Stopping():
+            case executor_stimuli.Stopping():
                 self.post(self._to_backend, stimulus)
                 self._to_plugins(stimulus)
             case pod_stimuli.Reconciled():
                 self.post(self._to_allocator, stimulus)
-            case pod_stimuli.TargetsSet():
+            case executor_stimuli.TargetsSet():
                 self.post(self._to_backend, messages.RequestTotals(stimulus.at, stimulus.targets))
             case (
                 messages.RequestTotals()
                 | messages.RequestMore()
                 | messages.HostsExcluded()
-                | pod_stimuli.KillRequested()
-                | pod_stimuli.DecommissionRequested()
-                | pod_stimuli.Starting()
-                | pod_stimuli.RegisterExecutor()
-                | pod_stimuli.ExecutorDisconnected()
+                | executor_stimuli.KillRequested()
+                | executor_stimuli.DecommissionRequested()
+                | executor_stimuli.Starting()
+                | executor_stimuli.RegisterExecutor()
+                | executor_stimuli.ExecutorDisconnected()
                 | pod_stimuli.GenerateExecutorId()
-                | pod_stimuli.ExecutorBusy()
+                | executor_stimuli.ExecutorBusy()
             ):
                 self.post(self._to_backend, stimulus)
             case _:
                 assert_never(stimulus)
 
-    def _wake(self, wake: pod_stimuli.Wake) -> None:
+    def _wake(self, wake: executor_stimuli.Wake) -> None:
         now = self.now
         if backend.due(self.backend, self.config.backend) <= now:
             self.post(self._to_backend, wake)
@@ -174,8 +180,8 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
             else:
                 self.post(self._to_lifecycle, lifecycle.Delivery(command.at, command.snapshots))
         # A notification runs its subscribers now; a Wake stops at each delivery.
-        if store.due(self.store) <= self.now and (isinstance(item, pod_stimuli.Wake) or self.store.submitted):
-            self.post(self._to_store, pod_stimuli.Wake(self.now))
+        if store.due(self.store) <= self.now and (isinstance(item, executor_stimuli.Wake) or self.store.submitted):
+            self.post(self._to_store, executor_stimuli.Wake(self.now))
 
     def _looked(self, subscriber: str, reports: Sequence[Report], machine: str, *, busy: bool) -> None:
         """A subscriber was at work: if that ended its round, tell the store so, and what the round threw.
@@ -254,7 +260,7 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
         step = self.decided(lifecycle.reap(self.lifecycle, (item,), self.config.lifecycle, self.now))
         self.lifecycle = step.state
         for command in step.commands:
-            if isinstance(command, pod_commands.RemoveExecutor):
+            if isinstance(command, executor_commands.RemoveExecutor):
                 loss = messages.LossReported(
                     command.at, command.executor, command.reason, command.why, command.active, command.round_index
                 )
@@ -273,14 +279,14 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
             match command:
                 case messages.StartAllocator():
                     self.starting = command.serial
-                    self._to_either_allocator(pod_stimuli.Starting(self.now))
+                    self._to_either_allocator(executor_stimuli.Starting(self.now))
                 case messages.StopAllocator():
-                    self._to_either_allocator(pod_stimuli.Stopping(self.now))
+                    self._to_either_allocator(executor_stimuli.Stopping(self.now))
                     self._returned(command.serial)
                 case messages.TargetsForwarded():
                     if self.allocator is None:
                         self.serving.append(command.serial if command.awaited else None)
-                    self._to_either_allocator(pod_stimuli.TargetsSet(self.now, command.targets))
+                    self._to_either_allocator(executor_stimuli.TargetsSet(self.now, command.targets))
                     if self.allocator is not None and command.awaited:
                         self._returned(command.serial)
                 case messages.SourcesStarted():
@@ -293,10 +299,10 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
                     self._activate(command)
                 case messages.RecoveryMode():
                     self.post(self._to_allocator, RecoveryNeeded(self.now))
-                case pod_commands.StopSource(what="store"):
+                case executor_commands.StopSource(what="store"):
                     self.post(self._to_store, store.StopStore(self.now))
                     self._returned(command.serial)
-                case pod_commands.StopSource(what="poll"):
+                case executor_commands.StopSource(what="poll"):
                     self.post(self._to_polling, polling.StopPolling(self.now))
                     self._returned(command.serial)
                 case (
@@ -311,7 +317,9 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
                 case _:
                     self._out(Machine.BACKEND, command)
 
-    def _to_either_allocator(self, item: pod_stimuli.Starting | pod_stimuli.Stopping | pod_stimuli.TargetsSet) -> None:
+    def _to_either_allocator(
+        self, item: executor_stimuli.Starting | executor_stimuli.Stopping | executor_stimuli.TargetsSet
+    ) -> None:
         if self.allocator is None:
             self.post(self._to_sets, item)
         else:
@@ -326,7 +334,7 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
         for report in reports:
             if isinstance(report, Threw) and report.fatal:
                 reason = why(Cause.STARTED, threw=report.what)
-                self.commands.append(pod_commands.StopApplication(self.now, DRIVER_FAILED, reason))
+                self.commands.append(executor_commands.StopApplication(self.now, DRIVER_FAILED, reason))
 
     def _know(self, news: messages.KnownChanged) -> None:
         added = [(n, since) for e, _, since in news.added if (n := pod_number(e)) is not None]
@@ -350,7 +358,7 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
             else:
                 self._out(Machine.POLLING, command)
 
-    def _to_plugins(self, item: pod_stimuli.Wake | pod_stimuli.Stopping) -> None:
+    def _to_plugins(self, item: executor_stimuli.Wake | executor_stimuli.Stopping) -> None:
         self.post(self._to_roll, item)
         self.post(self._to_memory, item)
         self.post(self._to_claims, item)

@@ -39,8 +39,10 @@ from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, NUMBER_FORMAT, REJEC
 from podtide.domain.kubernetes import snapshots as views
 from podtide.domain.kubernetes.snapshots import View
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
-from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import Wake
+from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
+from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import PodManifest, PodRules, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
 

@@ -29,7 +29,8 @@ from podtide.domain.live.driver_shuffles import ShuffleLook, Shuffles
 from podtide.domain.live.driver_snapshot import DRIVERS, DriverSnapshot, ExecutorSeen, JobSeen, ProfileSeen, ViewConfig
 from podtide.domain.live.driver_tasks import NOBODY, UNSEEN, Attempts, Running, TaskLook
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, PodStimulus, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.pod_stimuli import PodStimulus
 from podtide.domain.protocol.stimuli import BlockUpdated, JobEnd, JobStart, RddBlock, ResourceProfileAdded, Stimulus
 
 __all__ = ["NOBODY", "UNSEEN", "Known", "ViewState", "empty", "look"]

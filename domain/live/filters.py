@@ -20,6 +20,7 @@ from podtide.domain.live.headless import HeadlessConfig, HeadlessState
 from podtide.domain.live.shadow import Difference, Same, ShadowConfig, ShadowState
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Decommission, Kill
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor, Wake
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePod, DeletePods
 from podtide.domain.protocol.pod_stimuli import (
     UNKNOWN_OUTCOME,
@@ -28,8 +29,6 @@ from podtide.domain.protocol.pod_stimuli import (
     PodsReplaced,
     PodsUpdated,
     Reconciled,
-    RegisterExecutor,
-    Wake,
 )
 from podtide.domain.protocol.pods import (
     APP_LABEL,

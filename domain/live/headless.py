@@ -32,17 +32,9 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, Profi
 from podtide.domain.base.versioned import Versioned
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import (
-    GenerateExecutorId,
-    KillRequested,
-    Outcome,
-    PodsReplaced,
-    PodStimulus,
-    PodsUpdated,
-    RegisterExecutor,
-    TargetsSet,
-)
+from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import KillRequested, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodsReplaced, PodStimulus, PodsUpdated
 from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
     PROFILE_LABEL,

@@ -17,7 +17,8 @@ from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.live.headless import labelled_profile
 from podtide.domain.live.shadow import number_of
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import PodManifest, PodNumber
 
 Seen: TypeAlias = PodsUpdated | PodsReplaced | Outcome

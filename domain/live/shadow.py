@@ -26,8 +26,9 @@ from pyrsistent import PMap, pmap
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.protocol.commands import Decommission, Kill, Step
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePod, DeletePods
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest, PodNumber, pod_number
 
 NO_EXECUTOR: Final = PodNumber(0)

@@ -21,30 +21,25 @@ from typing import NamedTuple, TypeAlias
 from pyrsistent import pmap
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.pod_commands import (
+from podtide.domain.protocol.executor_commands import (
     AnswerRegistration,
-    AssignExecutorId,
-    CreateConfigMap,
     DecommissionExecutors,
-    DeleteOwned,
-    DeletePods,
     ExitReason,
-    MarkPods,
     RemoveExecutor,
     StopSource,
 )
-from podtide.domain.protocol.pod_stimuli import (
+from podtide.domain.protocol.executor_stimuli import (
     DecommissionRequested,
     ExecutorBusy,
     ExecutorDisconnected,
-    GenerateExecutorId,
     KillRequested,
-    Outcome,
     RegisterExecutor,
     Starting,
     Stopping,
     Wake,
 )
+from podtide.domain.protocol.pod_commands import AssignExecutorId, CreateConfigMap, DeleteOwned, DeletePods, MarkPods
+from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome
 from podtide.domain.protocol.reasons import Why
 from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved, Reset
 from podtide.domain.protocol.yarn_messages import (

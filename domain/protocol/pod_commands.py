@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeGuard, get_args
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.protocol.executor_commands import ExecutorCommand, StopSource
 from podtide.domain.protocol.pods import PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Why
 
@@ -217,59 +218,6 @@ class ListPods:
     resource_version: str | None = None
 
 
-class ExitReason(NamedTuple):
-    """Why an executor is gone: Spark's ExecutorLossReason.
-
-    ``kind``: the class (ExecutorExited, ExecutorKilled, ExecutorDecommission, ExecutorProcessLost).
-    """
-
-    kind: str
-    message: str
-    exit_code: int | None = None
-    caused_by_app: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveExecutor:
-    """Tell the driver endpoint that an executor is gone (RemoveExecutor).
-
-    ``active``: whether the backend still held it for active when that was asked (succeeded pods only).
-    ``round_index``: which snapshot of the batch said so, from 0; None for executors found missing.
-    """
-
-    at: Millis
-    executor: ExecutorId
-    reason: ExitReason
-    why: Why
-    active: bool | None = None
-    round_index: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DecommissionExecutors:
-    """Tell executors, the scheduler and their block managers to decommission.
-
-    ``notify_executors``: also tell the executors themselves (not when they asked for it).
-    """
-
-    at: Millis
-    executors: tuple[ExecutorId, ...]
-    message: str
-    notify_executors: bool
-    why: Why
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRegistration:
-    """Answer an executor that registers: accepted, or refused with Spark's reason."""
-
-    at: Millis
-    executor: ExecutorId
-    accepted: bool
-    why: Why
-    message: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class AssignExecutorId:
     """Answer GenerateExecID: the pod becomes this executor, and is labelled with it."""
@@ -306,41 +254,10 @@ class ResizeClaim:
     why: Why
 
 
-@dataclass(frozen=True, slots=True)
-class StopSource:
-    """Stop something of the backend's own: "scheduler", "store", "watch", "poll", "timers", "client"."""
-
-    at: Millis
-    serial: int
-    what: Literal["scheduler", "store", "watch", "poll", "timers", "client"]
-    why: Why
-
-
-@dataclass(frozen=True, slots=True)
-class StopApplication:
-    """End the driver with this exit code (11: too many executor failures; 1: an IllegalArgumentException)."""
-
-    at: Millis
-    exit_code: int
-    why: Why
-
-
 Create: TypeAlias = CreatePod | CreateClaim | CreateSet | CreateConfigMap
 Delete: TypeAlias = DeletePods | DeletePod | DeleteSet | DeleteOwned
 Ask: TypeAlias = ListClaims | GetDriverPod | AwaitDriverReady | ListPods
-Notify: TypeAlias = (
-    MarkInactive
-    | MarkPods
-    | ScaleSet
-    | RemoveExecutor
-    | DecommissionExecutors
-    | AnswerRegistration
-    | AssignExecutorId
-    | ResizePod
-    | ResizeClaim
-    | StopSource
-    | StopApplication
-)
+Notify: TypeAlias = MarkInactive | MarkPods | ScaleSet | AssignExecutorId | ResizePod | ResizeClaim | ExecutorCommand
 
 PodCommand: TypeAlias = Create | Delete | Ask | Notify
 """Everything that the Kubernetes side asks of the outside."""

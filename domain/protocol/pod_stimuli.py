@@ -1,13 +1,15 @@
-"""What can happen to the Kubernetes side, as values: pods seen, executors heard of, calls answered, time passing.
+"""What can happen to the Kubernetes side, as values: pods seen, calls answered, and what its plugins look at.
 
-As in ``stimuli``, every one begins with ``at``, the millisecond at which the driver hears of it; ``at`` never falls.
+What every driver hears of its executors stands in ``executor_stimuli``. Every one begins with ``at``, the
+millisecond at which the driver hears of it; ``at`` never falls.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.base.units import ExecutorId, Millis
+from podtide.domain.protocol.executor_stimuli import ExecutorStimulus
 from podtide.domain.protocol.pods import PodManifest, PodNumber
 
 # seen of the cluster
@@ -27,88 +29,12 @@ class PodsReplaced(NamedTuple):
     pods: tuple[PodManifest, ...]
 
 
-# asked for
-
-
-class TargetsSet(NamedTuple):
-    """setTotalExpectedExecutors: executors wanted, by profile, in the order of the request.
-
-    Profiles that are not named keep their targets.
-    """
-
-    at: Millis
-    targets: tuple[tuple[ProfileId, int], ...]
-
-
-class KillRequested(NamedTuple):
-    """killExecutors(ids, adjustTargetNumExecutors, countFailures, force). ``serial``: who asks is answered with it."""
-
-    at: Millis
-    executors: tuple[ExecutorId, ...]
-    adjust_target: bool = False
-    count_failures: bool = False
-    force: bool = False
-    serial: int = 0
-
-
-class DecommissionRequested(NamedTuple):
-    """decommissionExecutors. ``triggered_by_executor``: the executor itself told us (its node goes away)."""
-
-    at: Millis
-    executors: tuple[ExecutorId, ...]
-    message: str = ""
-    host: str | None = None
-    adjust_target: bool = False
-    triggered_by_executor: bool = False
-    serial: int = 0
-
-
-class Starting(NamedTuple):
-    """The scheduler backend starts."""
-
-    at: Millis
-
-
-class Stopping(NamedTuple):
-    """The scheduler backend stops (the application ended)."""
-
-    at: Millis
-
-
-# heard from executors
-
-
-class RegisterExecutor(NamedTuple):
-    """An executor registers with the driver endpoint. ``address``: where it is heard from ("" if nobody said)."""
-
-    at: Millis
-    executor: ExecutorId
-    profile: ProfileId
-    host: str = ""
-    address: str = ""
-
-
-class ExecutorDisconnected(NamedTuple):
-    """The connection to an address is lost (onDisconnected)."""
-
-    at: Millis
-    address: str
-
-
 class GenerateExecutorId(NamedTuple):
     """A pod without an executor id asks for one (GenerateExecID)."""
 
     at: Millis
     pod: str
     address: str = ""
-
-
-class ExecutorBusy(NamedTuple):
-    """The task scheduler holds these executors for busy or no longer (isExecutorBusy), for kills without force."""
-
-    at: Millis
-    executors: tuple[ExecutorId, ...]
-    busy: bool
 
 
 # what the plugins look at
@@ -177,13 +103,7 @@ class ClaimsMeasured(NamedTuple):
     claims: tuple[ClaimUse, ...]
 
 
-# time, and what came of a call
-
-
-class Wake(NamedTuple):
-    """Time passed: every timer that is due by now runs, in order."""
-
-    at: Millis
+# what came of a call
 
 
 class Claim(NamedTuple):
@@ -265,21 +185,13 @@ class CreationFailed(NamedTuple):
 PodStimulus: TypeAlias = (
     PodsUpdated
     | PodsReplaced
-    | TargetsSet
-    | KillRequested
-    | DecommissionRequested
-    | Starting
-    | Stopping
-    | RegisterExecutor
-    | ExecutorDisconnected
     | GenerateExecutorId
-    | ExecutorBusy
     | ExecutorsSummarized
     | MemoryMeasured
     | DiskReport
     | ClaimsMeasured
-    | Wake
     | Outcome
     | Reconciled
+    | ExecutorStimulus
 )
 """All that can arrive at the Kubernetes side from outside."""

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, ContainerSpec, NodeReport, Resource
-from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Why
 
 # what it hears

@@ -16,8 +16,8 @@ from podtide.domain import engine
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, Step
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, Wake
+from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, Wake
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.decisions import NO_END, Core, profiles_of

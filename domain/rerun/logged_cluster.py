@@ -26,8 +26,8 @@ from podtide.domain.fakes.yarn.cluster import Asked, Said
 from podtide.domain.fakes.yarn.description import Manager, Master, Nodes, Queue, YarnDescription, YarnExecutors
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion, ContainerId, Resource
-from podtide.domain.protocol.pod_commands import AnswerRegistration
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_commands import AnswerRegistration
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ReleaseContainers, ResourcesAnswered
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, interrupted_after, sampled

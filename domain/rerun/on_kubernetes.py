@@ -12,11 +12,12 @@ from typing import Final
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.kubernetes import cluster as worlds
-from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Report
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
 from podtide.domain.protocol.pod_commands import PodCommand
-from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome as CallOutcome, PodStimulus, RegisterExecutor
+from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome as CallOutcome, PodStimulus
 from podtide.domain.protocol.reasons import Bound, Held, Phase
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
@@ -28,7 +29,8 @@ from podtide.domain.rerun.rows import RerunExecutor
 
 _PENDING: Final = frozenset({Bound.PENDING_LIMIT, Bound.PENDING_LIMIT_PROFILE})
 _NO_CALLS: Final = (
-    pod_commands.AssignExecutorId, pod_commands.AwaitDriverReady, pod_commands.StopApplication, pod_commands.StopSource,
+    pod_commands.AssignExecutorId, pod_commands.AwaitDriverReady,
+    executor_commands.StopApplication, executor_commands.StopSource,
 )  # fmt: skip
 
 
@@ -86,7 +88,7 @@ class Pods(EngineManager):
             case pod_commands.DeletePods() if command.executors is not None:
                 for one in command.executors:
                     self._cancelled(ExecutorId(str(one)), now)
-            case pod_commands.StopApplication() if command.exit_code is not None:
+            case executor_commands.StopApplication() if command.exit_code is not None:
                 self.stopped = f"Spark ends it with exit code {command.exit_code}"
             case pod_commands.DeletePod():
                 self._cancelled(ExecutorId(str(command.executor)), now)

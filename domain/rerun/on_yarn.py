@@ -23,7 +23,7 @@ from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.containers import ContainerId, Resource
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.engine_manager import EngineManager

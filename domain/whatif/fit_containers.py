@@ -35,8 +35,8 @@ from podtide.domain.protocol.cluster_config import ReporterConfig, YarnConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_commands import AnswerRegistration
-from podtide.domain.protocol.pod_stimuli import RegisterExecutor, TargetsSet
+from podtide.domain.protocol.executor_commands import AnswerRegistration
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor, TargetsSet
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import LaunchExecutor, ProfilesDefined
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, StartUp

@@ -26,7 +26,7 @@ from podtide.domain.protocol.containers import (
     ContainerId,
     resource_text,
 )
-from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Cause, Fact, Threw, Why
 from podtide.domain.yarn import allocator_state
 

@@ -17,7 +17,7 @@ from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import RequestTable
 from podtide.domain.protocol.containers import DEFAULT_RACK, Completion, Container, ContainerId, ContainerSpec
-from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.executor_commands import ExitReason
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.yarn.node_health import ExclusionDifference, Health
 

@@ -32,10 +32,10 @@ from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.machine.holds import held
 from podtide.domain.machine.router import Router
-from podtide.domain.protocol import backend_messages as messages, pod_stimuli, yarn_messages
+from podtide.domain.protocol import backend_messages as messages, executor_stimuli, pod_stimuli, yarn_messages
 from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.pod_commands import RemoveExecutor
+from podtide.domain.protocol.executor_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Threw
 from podtide.domain.yarn import allocator as yarn, reporter, scheduler_backend as yarn_backend
 from podtide.domain.yarn.allocator_state import MACHINE as ALLOCATOR, NegotiationCommand, YarnState
@@ -88,21 +88,21 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
             case yarn_messages.MasterRegistered():
                 self.post(self._to_backend, stimulus)
                 self.post(self._replace_master, stimulus)
-            case pod_stimuli.Wake():
+            case executor_stimuli.Wake():
                 self._wake(stimulus)
-            case pod_stimuli.TargetsSet():
+            case executor_stimuli.TargetsSet():
                 self.post(self._to_backend, messages.RequestTotals(stimulus.at, stimulus.targets))
             case (
                 messages.RequestTotals()
                 | messages.RequestMore()
                 | messages.HostsExcluded()
-                | pod_stimuli.KillRequested()
-                | pod_stimuli.DecommissionRequested()
-                | pod_stimuli.Starting()
-                | pod_stimuli.Stopping()
-                | pod_stimuli.RegisterExecutor()
-                | pod_stimuli.ExecutorDisconnected()
-                | pod_stimuli.ExecutorBusy()
+                | executor_stimuli.KillRequested()
+                | executor_stimuli.DecommissionRequested()
+                | executor_stimuli.Starting()
+                | executor_stimuli.Stopping()
+                | executor_stimuli.RegisterExecutor()
+                | executor_stimuli.ExecutorDisconnected()
+                | executor_stimuli.ExecutorBusy()
             ):
                 self.post(self._to_backend, stimulus)
             case (
@@ -120,7 +120,7 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
             case _:
                 assert_never(stimulus)
 
-    def _wake(self, item: pod_stimuli.Wake) -> None:
+    def _wake(self, item: executor_stimuli.Wake) -> None:
         if yarn_backend.due(self.backend, self.config.backend) <= self.now:
             self.post(self._to_backend, item)
         if reporter.due(self.reporter, self.config.reporter) <= self.now:

@@ -53,8 +53,9 @@ from podtide.domain.machine.turn import thrown, why
 from podtide.domain.protocol import backend_messages, yarn_messages
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor, StopSource
-from podtide.domain.protocol.pod_stimuli import Outcome, RegisterExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor, StopSource
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
+from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import Reset
 

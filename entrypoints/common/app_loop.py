@@ -15,7 +15,7 @@ from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, Step
-from podtide.domain.protocol.pod_stimuli import Starting, Wake
+from podtide.domain.protocol.executor_stimuli import Starting, Wake
 
 STEPS_AT_ONCE_MAX: Final = 100_000
 """Steps at one moment of virtual time before the loop gives up: environment that answer without any delay, for ever."""

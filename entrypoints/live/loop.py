@@ -22,8 +22,9 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from podtide.adapters.clock import Clock
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.protocol.application import AnyStimulus, Command
-from podtide.domain.protocol.pod_commands import PodCommand, StopApplication
-from podtide.domain.protocol.pod_stimuli import Wake
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import Wake
+from podtide.domain.protocol.pod_commands import PodCommand
 
 TURN_MS: Final[Millis] = 1_000
 """The loop turns at least this often, though it may have nothing to decide: that is how others know that it lives."""

@@ -27,7 +27,8 @@ from podtide.domain.live import headless
 from podtide.domain.live.filters import AdoptFilter
 from podtide.domain.protocol.allocation_policies import Policies
 from podtide.domain.protocol.application import AnyStimulus, Command
-from podtide.domain.protocol.pod_commands import CreatePod, DecommissionExecutors
+from podtide.domain.protocol.executor_commands import DecommissionExecutors
+from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_loop import AppLoop, Observer
 from podtide.entrypoints.live.assembly import LiveSystem, Survivors

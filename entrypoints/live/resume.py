@@ -27,8 +27,9 @@ from podtide.domain.base.units import Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
-from podtide.domain.protocol.pod_commands import StopApplication
-from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Stopping
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import Stopping
+from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome
 
 
 class NotTheSame(Exception):

@@ -13,7 +13,7 @@ from podtide.adapters.notices import Level, Topic
 from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import EngineState
-from podtide.domain.protocol.pod_stimuli import Stopping
+from podtide.domain.protocol.executor_stimuli import Stopping
 from podtide.entrypoints.common.app_loop import AppLoop
 from podtide.entrypoints.live.assembly import LiveSystem
 from podtide.entrypoints.live.loop import TURN_MS

@@ -32,8 +32,9 @@ from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, Step
+from podtide.domain.protocol.executor_stimuli import Starting
 from podtide.domain.protocol.pod_commands import CreatePod
-from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome, Starting
+from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.yarn_messages import (
     Beat,
     CallResourceManager,

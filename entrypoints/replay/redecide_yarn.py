@@ -16,7 +16,7 @@ from podtide.adapters.recording.codec import RecordedStimulus
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.containers import Completion, Container, NodeReport
-from podtide.domain.protocol.pod_stimuli import TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.protocol.yarn_messages import (
     CallResourceManager,

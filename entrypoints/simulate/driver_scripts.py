@@ -16,8 +16,8 @@ from podtide.domain.fakes.driver.script import Workload
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.containers import ContainerSpec
-from podtide.domain.protocol.pod_commands import StopApplication
-from podtide.domain.protocol.pod_stimuli import TargetsSet
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import TargetsSet
 from podtide.domain.protocol.yarn_messages import EndApplication, MasterRegistered, ProfilesDefined
 
 

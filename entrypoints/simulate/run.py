@@ -26,7 +26,7 @@ from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.kubernetes import side as kubernetes_side
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_commands import StopApplication
+from podtide.domain.protocol.executor_commands import StopApplication
 from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized, ExecutorSummary
 from podtide.domain.protocol.stimuli import TaskEnd, TaskOutcome, TaskStart
 from podtide.domain.protocol.yarn_messages import EndApplication

@@ -12,11 +12,12 @@ from podtide.domain.kubernetes.side import wants
 from podtide.domain.protocol.cluster_config import ResizeConfig, RollConfig
 from podtide.domain.protocol.commands import Kill, RequestTotal
 from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.executor_commands import DecommissionExecutors, StopApplication, StopSource
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, KillRequested, RegisterExecutor, Stopping
 from podtide.domain.protocol.pod_commands import (
     AssignExecutorId,
     CreatePod,
     CreateSet,
-    DecommissionExecutors,
     DeleteOwned,
     DeletePod,
     DeletePods,
@@ -27,21 +28,15 @@ from podtide.domain.protocol.pod_commands import (
     MarkPods,
     ResizePod,
     ScaleSet,
-    StopApplication,
-    StopSource,
 )
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
-    DecommissionRequested,
     ExecutorsSummarized,
     ExecutorSummary,
     GenerateExecutorId,
-    KillRequested,
     MemoryMeasured,
     MemoryUse,
     Outcome,
-    RegisterExecutor,
-    Stopping,
 )
 from podtide.domain.protocol.reasons import Bound, Held
 from podtide.domain.protocol.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart

@@ -13,7 +13,8 @@ from podtide.domain.protocol import pod_commands
 from podtide.domain.protocol.backend_messages import HostsExcluded
 from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_stimuli import Outcome, Stopping, Wake
+from podtide.domain.protocol.executor_stimuli import Stopping, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.stimuli import ExecutorAdded, StageSubmitted
 from tests.support.engine_play import Answers, AppPlay, S, config
 from tests.support.pods_play import Api, PodsPlay

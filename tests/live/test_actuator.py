@@ -23,7 +23,7 @@ from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.executor_pod.facts import Owner
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome
 from podtide.domain.protocol.pods import PodNumber
@@ -337,7 +337,7 @@ def test_running_pods_survive_the_delete_of_pending_ones_and_drain_with_their_gr
         assert [pod["metadata"]["labels"].get("leaving") for pod in cluster.pods(namespace)].count("yes") == 2
         assert one.one(pc.MarkPods(0, 22, ids(3), "annotation", "cost", "-1", WHY)).found == 1
         assert one.one(pc.AssignExecutorId(0, 23, "live-exec-10", ExecutorId("77"), WHY)).failure is None
-        one.actuator.apply(pc.DecommissionExecutors(0, ids(4, 5), "scale-down", True, WHY))
+        one.actuator.apply(ec.DecommissionExecutors(0, ids(4, 5), "scale-down", True, WHY))
         draining = until(
             lambda: [pod for pod in cluster.pods(namespace) if "deletionTimestamp" in pod["metadata"]],
             what="draining pods",

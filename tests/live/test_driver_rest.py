@@ -30,7 +30,7 @@ from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.live.driver_view import UNSEEN
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.scaling import executor_monitor, load as loads
 from tests.live.spark_driver import spark_python
 

@@ -25,6 +25,8 @@ CLUSTER_MANAGERS = (
     "podtide.domain.protocol.application",
     "podtide.domain.protocol.backend_messages",
     "podtide.domain.protocol.cluster_config",
+    "podtide.domain.protocol.executor_commands",
+    "podtide.domain.protocol.executor_stimuli",
     "podtide.domain.protocol.pod_commands",
     "podtide.domain.protocol.pod_stimuli",
     "podtide.domain.protocol.yarn_messages",

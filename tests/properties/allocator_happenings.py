@@ -35,16 +35,9 @@ from podtide.domain.protocol.allocation_policies import (
 )
 from podtide.domain.protocol.cluster_config import INT_MAX, AllocationConfig, ClaimTemplate
 from podtide.domain.protocol.commands import Report
+from podtide.domain.protocol.executor_stimuli import Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    Claim,
-    KnownExecutors,
-    Outcome,
-    Starting,
-    Stopping,
-    TargetsSet,
-)
+from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import PodManifest, PodNumber, PodRules, Snapshot
 from tests.support.pods_play import Api, manifest
 

@@ -11,17 +11,9 @@ from podtide.domain.base.units import LAST_MS, NEVER, ProfileId
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import AllocatorInput, RecoveryNeeded
 from podtide.domain.protocol.cluster_config import AllocationConfig
+from podtide.domain.protocol.executor_stimuli import Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import CountFailure, CreatePod, DeletePods, Deliver
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    Claim,
-    KnownExecutors,
-    Outcome,
-    Reconciled,
-    Starting,
-    Stopping,
-    TargetsSet,
-)
+from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Reconciled
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PROFILE_LABEL, Pod, PodManifest, PodNumber, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause, Held, Phase, Threw, Why
 from tests.properties.allocator_happenings import (

@@ -27,20 +27,19 @@ from podtide.domain.protocol.backend_messages import (
     TargetsForwarded,
 )
 from podtide.domain.protocol.cluster_config import BackendConfig
-from podtide.domain.protocol.pod_commands import CreateConfigMap, DeletePods, ExitReason, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import (
     DecommissionRequested,
     ExecutorBusy,
     ExecutorDisconnected,
-    GenerateExecutorId,
     KillRequested,
-    Outcome,
     RegisterExecutor,
     Starting,
     Stopping,
     Wake,
 )
+from podtide.domain.protocol.pod_commands import CreateConfigMap, DeletePods
+from podtide.domain.protocol.pod_stimuli import CallFailure, GenerateExecutorId, Outcome
 
 IDS = st.sampled_from([ExecutorId(e) for e in ("1", "2", "3", "4", "x")])
 SOME = st.lists(IDS, max_size=4).map(tuple)

@@ -24,7 +24,7 @@ from podtide.domain.live.driver_snapshot import (
 )
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.load import Demand
 

@@ -24,23 +24,26 @@ from podtide.domain.protocol.application import AnyStimulus, Command, EngineConf
 from podtide.domain.protocol.cluster_config import ClaimTemplate, ResizeConfig, RollConfig
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScheduleThrew
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
-from podtide.domain.protocol.pod_commands import CreatePod, StopApplication
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import (
+    DecommissionRequested,
+    ExecutorDisconnected,
+    KillRequested,
+    RegisterExecutor,
+    TargetsSet,
+    Wake,
+)
+from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     CreationFailed,
-    DecommissionRequested,
-    ExecutorDisconnected,
     ExecutorsSummarized,
     ExecutorSummary,
-    KillRequested,
     KnownExecutors,
     Outcome,
     PodsReplaced,
     PodsUpdated,
     Reconciled,
-    RegisterExecutor,
-    TargetsSet,
-    Wake,
 )
 from podtide.domain.protocol.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskStart, Tick
 from tests.properties.pod_happenings import pod_stimuli, stimuli as listener_stimuli

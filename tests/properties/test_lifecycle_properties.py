@@ -24,7 +24,8 @@ from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
 )
 from podtide.domain.kubernetes.lifecycle.tables import map_order
 from podtide.domain.protocol.cluster_config import LifecycleConfig
-from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
+from podtide.domain.protocol.executor_commands import RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,

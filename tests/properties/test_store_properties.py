@@ -11,8 +11,9 @@ from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots, snapshots_store as store
 from podtide.domain.kubernetes.snapshots import View
 from podtide.domain.kubernetes.snapshots_store import Delivered, StopStore, StoreConfig, StoreState, Subscribe
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
-from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Pod, PodManifest, PodRules, Snapshot
 
 RULES = PodRules()

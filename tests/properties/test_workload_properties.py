@@ -16,8 +16,8 @@ from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.driver import Said
 from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Cached, Jobs, Outputs, Profile, ScriptJob, ScriptStage
-from podtide.domain.protocol.pod_commands import ExitReason
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy
+from podtide.domain.protocol.executor_commands import ExitReason
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy
 from podtide.domain.protocol.stimuli import (
     JobEnd,
     JobStart,

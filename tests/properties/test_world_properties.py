@@ -34,8 +34,9 @@ from podtide.domain.fakes.kubernetes.description import (
     Verb,
     Watch,
 )
-from podtide.domain.protocol import pod_commands
-from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodStimulus, RegisterExecutor
+from podtide.domain.protocol import executor_commands, pod_commands
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
+from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodStimulus
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 from tests.properties.fake_clusters import S, delays, names, rates, windows
@@ -177,7 +178,7 @@ class Run:
             for one in heard:
                 assert one.at == at
                 if isinstance(one, RegisterExecutor):
-                    self.ask(pod_commands.AnswerRegistration(at, one.executor, one.executor != "3", WHY))
+                    self.ask(executor_commands.AnswerRegistration(at, one.executor, one.executor != "3", WHY))
                 elif isinstance(one, GenerateExecutorId):
                     self.named += 1
                     name = ExecutorId(f"{1_000 + self.named}")
@@ -197,9 +198,13 @@ class Run:
             case "delete pending":
                 self.ask(pod_commands.DeletePods(now, self.serial(), None, "Pending", WHY))
             case "kill":
-                self.ask(pod_commands.RemoveExecutor(now, executor, pod_commands.ExitReason("ExecutorKilled", ""), WHY))
+                self.ask(
+                    executor_commands.RemoveExecutor(
+                        now, executor, executor_commands.ExitReason("ExecutorKilled", ""), WHY
+                    )
+                )
             case "decommission":
-                self.ask(pod_commands.DecommissionExecutors(now, (executor,), "", True, WHY))
+                self.ask(executor_commands.DecommissionExecutors(now, (executor,), "", True, WHY))
             case "list":
                 self.ask(pod_commands.ListPods(now, self.serial(), WHY))
             case "inactive":

@@ -17,7 +17,7 @@ from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.cluster_config import ExclusionConfig, NegotiationConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, ContainerSpec, NodeReport, Resource
-from podtide.domain.protocol.pod_commands import RemoveExecutor
+from podtide.domain.protocol.executor_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Cause
 from podtide.domain.protocol.yarn_messages import (
     Beat,

@@ -19,7 +19,7 @@ from podtide.domain.protocol.cluster_config import (
 )
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, Resource
-from podtide.domain.protocol.pod_stimuli import (
+from podtide.domain.protocol.executor_stimuli import (
     DecommissionRequested,
     ExecutorDisconnected,
     KillRequested,

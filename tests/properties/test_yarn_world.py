@@ -43,8 +43,8 @@ from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import ContainerId, ContainerSpec, Resource
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.yarn_messages import (
     Beat,

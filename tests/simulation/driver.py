@@ -14,8 +14,9 @@ from random import Random
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.application import AnyStimulus, Command
-from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, DecommissionExecutors, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorBusy, KillRequested, TargetsSet
+from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, ExecutorBusy, KillRequested, TargetsSet
+from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.stimuli import (
     ResourceProfileAdded,
     StageCompleted,

@@ -32,7 +32,7 @@ from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.router import MACHINES, Machine
 from podtide.domain.kubernetes.side import KubernetesState
-from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
@@ -209,12 +209,12 @@ class Watcher:
                 self._deletes(command, now, side)
             case pod_commands.DeletePod():
                 self._disposes(command, now)
-            case pod_commands.AnswerRegistration() if command.accepted:
+            case executor_commands.AnswerRegistration() if command.accepted:
                 made = self.made.get(_number(command.executor))
                 if made is not None:
                     made.registered = True
                 self.failed_starts.clear()
-            case pod_commands.RemoveExecutor():
+            case executor_commands.RemoveExecutor():
                 number = _number(command.executor)
                 self.let_go.setdefault(number, now)
                 if number in self.made:
@@ -222,7 +222,7 @@ class Watcher:
                 elif command.why.cause is Cause.POD_MISSING:  # of a StatefulSet or Deployment; perhaps of another name
                     speaking = self.look()._tables.speaking(command.executor)
                     self.unlabelled_lost += any(pod.label != command.executor for pod in speaking)
-            case pod_commands.StopApplication():
+            case executor_commands.StopApplication():
                 self.ended = command.exit_code
             case _:
                 pass

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from podtide.adapters.recording.records.commands import command_record
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.protocol.application import AnyStimulus, Command
-from podtide.domain.protocol.pod_commands import StopApplication
+from podtide.domain.protocol.executor_commands import StopApplication
 from podtide.domain.protocol.pod_stimuli import Outcome
 
 

@@ -26,17 +26,10 @@ from podtide.domain.protocol.cluster_config import (
 )
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, Step
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod, DeletePods, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    KillRequested,
-    Outcome,
-    PodsReplaced,
-    PodsUpdated,
-    RegisterExecutor,
-    TargetsSet,
-    Wake,
-)
+from podtide.domain.protocol.executor_commands import AnswerRegistration, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import KillRequested, RegisterExecutor, TargetsSet, Wake
+from podtide.domain.protocol.pod_commands import CreatePod, DeletePods
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import PodManifest
 from podtide.domain.protocol.reasons import Threw
 from tests.support.pods_play import manifest

@@ -15,7 +15,8 @@ from podtide.domain.kubernetes.lifecycle.lifecycle_manager import (
 )
 from podtide.domain.protocol import pods
 from podtide.domain.protocol.cluster_config import LifecycleConfig
-from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive, RemoveExecutor, StopApplication
+from podtide.domain.protocol.executor_commands import RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive
 from podtide.domain.protocol.pod_stimuli import CallFailure, KnownExecutors, Outcome
 from podtide.domain.protocol.reasons import Remark, Threw
 

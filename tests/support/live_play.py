@@ -9,7 +9,7 @@ from podtide.adapters.notices import Level, Notice, Topic
 from podtide.adapters.views.live.status import About
 from podtide.adapters.views.live.tracker import LiveTracker
 from podtide.domain.protocol.application import AnyStimulus, EngineConfig
-from podtide.domain.protocol.pod_stimuli import Starting
+from podtide.domain.protocol.executor_stimuli import Starting
 from tests.support.engine_play import Answers, AppPlay
 
 START = 1_795_255_200_000

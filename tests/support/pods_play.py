@@ -18,7 +18,7 @@ from podtide.domain.jvm.instants import format_instant, java_instant
 from podtide.domain.kubernetes import snapshots
 from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import AllocatorCommand, AllocatorInput, AllocatorState, RecoveryNeeded
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import executor_stimuli as es, pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.commands import Report
 from podtide.domain.protocol.pods import (
@@ -125,7 +125,7 @@ class PodsPlay:
         self.view = snapshots.empty()
         self.queue: list[Snapshot] = []
         self.state: AllocatorState = allocation.begin(self.config)
-        self.feed(ps.Starting(now))
+        self.feed(es.Starting(now))
 
     # What happens.
 
@@ -150,7 +150,7 @@ class PodsPlay:
         self.now += after
         pairs = [(ProfileId(profile), target) for profile, target in enumerate(targets)]
         pairs += [(ProfileId(int(name[1:])), target) for name, target in named.items()]
-        self.feed(ps.TargetsSet(self.now, tuple(pairs)))
+        self.feed(es.TargetsSet(self.now, tuple(pairs)))
 
     def deliver(self, after: Millis = 0) -> list[AllocatorCommand]:
         """Let time pass, then deliver what is queued; returns what was said to it."""
@@ -212,7 +212,7 @@ class PodsPlay:
 
     def stop(self) -> None:
         """The backend stops the allocator."""
-        self.feed(ps.Stopping(self.now))
+        self.feed(es.Stopping(self.now))
 
     def answer(self, command: object, failure: ps.CallFailure | None = None, claims: Iterable[ps.Claim] = ()) -> None:
         """A call comes back, from a silent API server."""

@@ -16,7 +16,7 @@ from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.fakes.kubernetes.description import KIND, Api, Description, Fault, Life, PodStage, Verb
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Policies
 from podtide.domain.protocol.application import AnyStimulus, Command
-from podtide.domain.protocol.pod_stimuli import TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
 from podtide.domain.protocol.stimuli import JobEnd, JobStage, JobStart, StageCompleted, StageSubmitted, UnpersistRDD
 from podtide.entrypoints.common.app_config import app_settings
 from podtide.entrypoints.simulate.run import Setup, Simulation

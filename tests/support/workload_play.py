@@ -16,8 +16,13 @@ from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.driver import Said, Summary
 from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage, Workload
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, ExitReason, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_commands import (
+    AnswerRegistration,
+    DecommissionExecutors,
+    ExitReason,
+    RemoveExecutor,
+)
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskOutcome, TaskStart
 

@@ -21,8 +21,9 @@ from podtide.domain.fakes.kubernetes.description import (
     PodStage,
     Watch,
 )
-from podtide.domain.protocol import pod_stimuli as ps
-from podtide.domain.protocol.pod_commands import AnswerRegistration, AssignExecutorId, CreatePod, PodCommand
+from podtide.domain.protocol import executor_stimuli as es, pod_stimuli as ps
+from podtide.domain.protocol.executor_commands import AnswerRegistration
+from podtide.domain.protocol.pod_commands import AssignExecutorId, CreatePod, PodCommand
 from podtide.domain.protocol.pods import PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 
@@ -122,7 +123,7 @@ class Driver:
         return self
 
     def _answer(self, one: ps.PodStimulus) -> None:
-        if isinstance(one, ps.RegisterExecutor) and self.accept is not None:
+        if isinstance(one, es.RegisterExecutor) and self.accept is not None:
             self.ask(AnswerRegistration(self.now, one.executor, self.accept, WHY))
         elif isinstance(one, ps.GenerateExecutorId) and self.names_given:
             self.names += 1

@@ -16,7 +16,7 @@ from podtide.domain.protocol.application import AnyStimulus, Command, EngineConf
 from podtide.domain.protocol.cluster_config import BackendConfig, NegotiationConfig, ReporterConfig, YarnConfig
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.yarn_messages import (
     CallResourceManager,
     LaunchEnded,

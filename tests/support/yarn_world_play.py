@@ -14,8 +14,8 @@ from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
-from podtide.domain.protocol.pod_commands import AnswerRegistration
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_commands import AnswerRegistration
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.reasons import Cause, Why
 
 WHY = Why(Cause.BELOW_TARGET)

@@ -38,7 +38,7 @@ from podtide.adapters.kubernetes.ratelimit import Jitter, Rate, RateLimiter, Thr
 from podtide.adapters.notices import Level, Notice, Notify, Topic
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
@@ -187,7 +187,7 @@ class KubernetesActuator:
             pod_commands.AssignExecutorId: changes.assign_id,
             pod_commands.ResizePod: changes.resize_pod,
             pod_commands.ResizeClaim: changes.resize_claim,
-            pod_commands.DecommissionExecutors: changes.decommission,
+            executor_commands.DecommissionExecutors: changes.decommission,
         }
         self._lock = threading.Lock()
         self._orders = Orders(in_order=in_order)
@@ -205,13 +205,17 @@ class KubernetesActuator:
         match command:
             case RequestTotal() | Kill() | Decommission():
                 return  # said to the scheduler backend, not to Kubernetes
-            case pod_commands.RemoveExecutor() | pod_commands.AnswerRegistration() | pod_commands.StopApplication():
+            case (
+                executor_commands.RemoveExecutor()
+                | executor_commands.AnswerRegistration()
+                | executor_commands.StopApplication()
+            ):
                 return
-            case pod_commands.StopSource():
+            case executor_commands.StopSource():
                 self._hear(Outcome(0, command.serial))
             case pod_commands.ListPods():
                 self._refuse((command.serial,), "the pods are listed by the sensor")
-            case pod_commands.DecommissionExecutors() if not (command.notify_executors and self._settings.drain):
+            case executor_commands.DecommissionExecutors() if not (command.notify_executors and self._settings.drain):
                 return
             case _:
                 self._take(cast(Called, command))  # of YARN nobody says anything here
@@ -382,7 +386,7 @@ def _name(command: Called) -> str:
             return f"delete {len(command.executors or ())} pods"
         case pod_commands.MarkPods():
             return f"mark {len(command.executors or ())} pods"
-        case pod_commands.DecommissionExecutors():
+        case executor_commands.DecommissionExecutors():
             return f"drain {len(command.executors)} pods"
         case pod_commands.DeletePod():
             return f"delete pod {escaped(command.name)}"

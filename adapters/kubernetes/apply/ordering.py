@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol import executor_commands, pod_commands
 
 Creation: TypeAlias = (
     pod_commands.CreatePod | pod_commands.CreateClaim | pod_commands.CreateSet | pod_commands.CreateConfigMap
@@ -37,7 +37,7 @@ Called: TypeAlias = (
     | pod_commands.MarkInactive
     | pod_commands.MarkPods
     | pod_commands.ScaleSet
-    | pod_commands.DecommissionExecutors
+    | executor_commands.DecommissionExecutors
     | pod_commands.AssignExecutorId
     | pod_commands.ResizePod
     | pod_commands.ResizeClaim
@@ -241,7 +241,7 @@ def keys_of(command: Called) -> Iterator[str]:
             yield f"claim {command.claim.name}"
         case pod_commands.DeletePods(executors=None):
             yield "all pods"
-        case pod_commands.DeletePods() | pod_commands.MarkPods() | pod_commands.DecommissionExecutors():
+        case pod_commands.DeletePods() | pod_commands.MarkPods() | executor_commands.DecommissionExecutors():
             for executor in dict.fromkeys(command.executors or ()):
                 yield f"executor {executor}"
         case pod_commands.CreateSet() | pod_commands.ScaleSet() | pod_commands.DeleteSet():

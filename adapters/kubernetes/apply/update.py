@@ -28,7 +28,7 @@ from podtide.adapters.kubernetes.calls import ABSENT, UNREADABLE, Caller, Named,
 from podtide.adapters.kubernetes.errors import ApiRequest, RefusalSort, RefusedCall
 from podtide.adapters.kubernetes.ratelimit import Backoff
 from podtide.adapters.notices import Level, Notice, Notify, Topic
-from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, Outcome
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, EXECUTOR_ROLE, INACTIVE_LABEL
 
@@ -165,7 +165,7 @@ class Changes:
         failure = None if done.refused is None else done.refused.failure
         return Outcome(0, command.serial, failure, found=done.found)
 
-    def decommission(self, command: pod_commands.DecommissionExecutors) -> Outcome:
+    def decommission(self, command: executor_commands.DecommissionExecutors) -> Outcome:
         """Delete the executors' pods with their own grace period. ``found``: how many there were."""
         found = 0
         for query in self._selectors(command.executors):

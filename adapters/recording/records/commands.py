@@ -17,7 +17,8 @@ from podtide.adapters.recording.records.decisions import SCALING_NAMES, scaling_
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.container_requests import Layout
-from podtide.domain.protocol.pod_commands import DecommissionExecutors, PodCommand
+from podtide.domain.protocol.executor_commands import DecommissionExecutors
+from podtide.domain.protocol.pod_commands import PodCommand
 from podtide.domain.protocol.yarn_messages import YarnCommand
 
 

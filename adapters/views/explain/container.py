@@ -31,7 +31,13 @@ from podtide.adapters.views.explain.executor import (
 from podtide.adapters.views.stats.yarn import nearness
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.engine import EngineState
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps, yarn_messages as ym
+from podtide.domain.protocol import (
+    executor_commands as ec,
+    executor_stimuli as es,
+    pod_commands as pc,
+    pod_stimuli as ps,
+    yarn_messages as ym,
+)
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.container_requests import Layout
@@ -136,9 +142,9 @@ class ContainerHistory(ExecutorHistory):
                 self._tell(at, "launch ended", {"took_ms": took, "failure": failure, "fatal": stimulus.fatal})
             case ym.MasterRegistered() if self._asked and not self._over:
                 self._tell(at, "master registered", {})
-            case ps.Stopping() if self._asked and not self._over:
+            case es.Stopping() if self._asked and not self._over:
                 self._tell(at, "application stops", {})
-            case ps.PodsUpdated() | ps.PodsReplaced() | ps.Outcome() | ps.Stopping():
+            case ps.PodsUpdated() | ps.PodsReplaced() | ps.Outcome() | es.Stopping():
                 pass  # nothing of pods belongs to a container
             case _:
                 super()._hear(at, stimulus)
@@ -179,7 +185,7 @@ class ContainerHistory(ExecutorHistory):
             case ym.TellLossReason(executor=executor) if executor == self.executor:
                 self._said = None if command.reason is None else command.reason.message
                 self._tell(at, "decided", decided_record(command))
-            case pc.RemoveExecutor(executor=executor) if executor == self.executor:
+            case ec.RemoveExecutor(executor=executor) if executor == self.executor:
                 self._removed(at, command)
             case ym.DecommissionHost(host=host) if host == self.host and not self._over:
                 self._tell(at, "decided", decided_record(command))
@@ -231,7 +237,7 @@ class ContainerHistory(ExecutorHistory):
                 record = {k: v for k, v in decided_record(command).items() if k != "containers"}
                 self._tell(at, "decided", {**record, "containers": [container], "others": len(containers) - 1})
 
-    def _removed(self, at: Millis, command: pc.RemoveExecutor) -> None:
+    def _removed(self, at: Millis, command: ec.RemoveExecutor) -> None:
         """The driver removes it; the application master may tell it twice, as an answer and by itself."""
         if not self._registered and self._gone_at == at:
             return

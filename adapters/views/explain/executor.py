@@ -24,7 +24,12 @@ from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import (
+    executor_commands as ec,
+    executor_stimuli as es,
+    pod_commands as pc,
+    pod_stimuli as ps,
+)
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.pods import (
@@ -77,12 +82,12 @@ _ABOUT: Final = (
     pc.ResizePod,
     pc.ResizeClaim,
     pc.AssignExecutorId,
-    pc.RemoveExecutor,
-    pc.AnswerRegistration,
+    ec.RemoveExecutor,
+    ec.AnswerRegistration,
 )
 """Commands about one executor."""
 
-_ABOUT_SOME: Final = (pc.DeletePods, pc.MarkPods, pc.DecommissionExecutors)
+_ABOUT_SOME: Final = (pc.DeletePods, pc.MarkPods, ec.DecommissionExecutors)
 """Commands about several, or all."""
 
 _OVER: Final = (PodState.FAILED, PodState.SUCCEEDED, PodState.DELETED)
@@ -182,20 +187,20 @@ class ExecutorHistory:
                 self._answered(at, stimulus)
                 if pods or (stimulus.version is not None and stimulus.failure is None):
                     self._list(at, pods)
-            case ps.TargetsSet(targets=targets):
+            case es.TargetsSet(targets=targets):
                 for profile, target in targets:
                     self._aim(at, profile, target, "set from outside", {})
-            case ps.RegisterExecutor(executor=executor) if executor == self.executor:
+            case es.RegisterExecutor(executor=executor) if executor == self.executor:
                 self._address = stimulus.address or None
                 self._tell(
                     at, "registers", {"profile": stimulus.profile, "host": stimulus.host, "address": stimulus.address}
                 )
-            case ps.ExecutorDisconnected(address=address) if address and address == self._address:
+            case es.ExecutorDisconnected(address=address) if address and address == self._address:
                 self._tell(at, "disconnected", {"address": address})
-            case ps.KillRequested(executors=executors) if self.executor in executors:
+            case es.KillRequested(executors=executors) if self.executor in executors:
                 asked = {"adjust_target": stimulus.adjust_target, "force": stimulus.force}
                 self._tell(at, "kill asked for", {**asked, "executors": len(executors)})
-            case ps.DecommissionRequested(executors=executors) if self.executor in executors:
+            case es.DecommissionRequested(executors=executors) if self.executor in executors:
                 asked_by = {"message": stimulus.message, "by_executor": stimulus.triggered_by_executor}
                 self._tell(at, "decommission asked for", {**asked_by, "executors": len(executors)})
             case TaskStart(executor=executor) if executor == self.executor:
@@ -205,7 +210,7 @@ class ExecutorHistory:
             case TaskEnd(executor=executor) if executor == self.executor:
                 self.tasks[1] += 1
                 self._last_task = at
-            case ps.Stopping() if self._asked and self._stage is not None and self._stage[0] != GONE:
+            case es.Stopping() if self._asked and self._stage is not None and self._stage[0] != GONE:
                 self._tell(at, "application stops", {})
             case _:
                 pass
@@ -285,13 +290,13 @@ class ExecutorHistory:
                     return
                 self._asked, self._created, self._refused = True, False, False
                 self._creating = self._tell(at, "asked for", self._creation(command, creations, at))
-            case pc.StopApplication() if self._asked:
+            case ec.StopApplication() if self._asked:
                 self._tell(at, "decided", decided_record(command))
                 return
             case _ if isinstance(command, _ABOUT) and str(command.executor) == self.executor:
-                if isinstance(command, pc.AnswerRegistration):
+                if isinstance(command, ec.AnswerRegistration):
                     self._registered = command.accepted or self._registered
-                elif isinstance(command, pc.RemoveExecutor):
+                elif isinstance(command, ec.RemoveExecutor):
                     self._registered = False
                 elif isinstance(command, pc.DeletePod):
                     self._leaving = True
@@ -307,7 +312,7 @@ class ExecutorHistory:
         if serial is not None and len(self._calls) < CALLS_MAX:
             self._calls[serial] = {"call": decided_record(command)["command"], "at_ms": at}
 
-    def _concerns(self, command: pc.DeletePods | pc.MarkPods | pc.DecommissionExecutors) -> bool:
+    def _concerns(self, command: pc.DeletePods | pc.MarkPods | ec.DecommissionExecutors) -> bool:
         if command.executors is None:
             return self._asked and (self._pod is not None or not self._seen_ever)
         return any(str(executor) == self.executor for executor in command.executors)

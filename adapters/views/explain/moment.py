@@ -23,7 +23,8 @@ from podtide.domain.protocol.application import Command, EngineConfig
 from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.container_requests import count_of
-from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
+from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.pods import PROFILE_LABEL
 from podtide.domain.protocol.reasons import Held
 from podtide.domain.yarn.allocator_state import YarnState

@@ -30,10 +30,10 @@ from podtide.adapters.views.timeline.decisions import bound_words, decided_rows,
 from podtide.adapters.views.timeline.reasons import BACKEND, OUTSIDE, profile_words
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import EngineState
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScheduleThrew, Step
-from podtide.domain.protocol.pod_stimuli import TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
 from podtide.domain.protocol.reasons import Cause, Held, Phase, Remark, Threw
 
 RANGES_MAX: Final = 64
@@ -56,7 +56,7 @@ HELD: Final = "held"
 REPORT: Final = "report"
 """What kinds of lines there are."""
 
-_ROUTINE: Final = (pc.ListPods, pc.ListClaims, pc.GetDriverPod, pc.AwaitDriverReady, pc.StopSource)
+_ROUTINE: Final = (pc.ListPods, pc.ListClaims, pc.GetDriverPod, pc.AwaitDriverReady, ec.StopSource)
 _TROUBLES: Final = frozenset(
     {
         Cause.POD_FAILED, Cause.POD_MISSING, Cause.CREATION_TIMEOUT, Cause.CLAIM_FAILED,
@@ -193,9 +193,9 @@ def command_level(command: Command) -> str:
     """How much a command matters."""
     if isinstance(command, _ROUTINE) or (isinstance(command, RequestTotal) and not command.changes):
         return DEBUG
-    if isinstance(command, pc.StopApplication):
+    if isinstance(command, ec.StopApplication):
         return ERROR if command.exit_code else INFO
-    if isinstance(command, pc.AnswerRegistration) and not command.accepted:
+    if isinstance(command, ec.AnswerRegistration) and not command.accepted:
         return WARNING
     return WARNING if cause_of(command) in _TROUBLES else INFO
 
@@ -228,7 +228,7 @@ def lines_of(now: Millis, commands: Sequence[Command], reports: Sequence[Report]
         if known is not None and known.ids is not None:
             for executor in executors:
                 known.ids.add(str(executor))
-            if isinstance(command, pc.AnswerRegistration):  # how many there are now, not how many there were
+            if isinstance(command, ec.AnswerRegistration):  # how many there are now, not how many there were
                 known.why = _reason(command)[1]
             continue
         mark, why = _reason(command)
@@ -269,11 +269,11 @@ _SHAPES: Final[Mapping[type, CommandWords]] = {
     pc.DeletePod: CommandWords("delete pod {}", "delete pods {}"),
     pc.MarkInactive: CommandWords("label pod {} inactive", "label pods {} inactive"),
     pc.MarkPods: CommandWords("mark pod {}", "mark pods {}", attrgetter("key", "value")),
-    pc.RemoveExecutor: CommandWords(
+    ec.RemoveExecutor: CommandWords(
         "executor {} is gone", "executors {} are gone", attrgetter("reason.kind", "reason.exit_code")
     ),
     pc.AssignExecutorId: CommandWords("a pod becomes executor {}", "pods become executors {}"),
-    pc.DecommissionExecutors: CommandWords(
+    ec.DecommissionExecutors: CommandWords(
         "tell executor {} to decommission", "tell executors {} to decommission", attrgetter("message")
     ),
     pc.ResizePod: CommandWords("resize pod {}", "resize pods {}", attrgetter("memory_bytes")),
@@ -285,7 +285,7 @@ _SHAPES: Final[Mapping[type, CommandWords]] = {
 
 def _shape(command: Command) -> tuple[tuple[object, ...], str, str, Sequence[object]] | None:
     """What commands that say the same have in common, their words and their executors; None for what stands alone."""
-    if isinstance(command, pc.AnswerRegistration):
+    if isinstance(command, ec.AnswerRegistration):
         key = (type(command), True) if command.accepted else (type(command), False, command.message)
         verb = "registered" if command.accepted else "refused"
         return key, f"executor {{}} {verb}", f"executors {{}} {verb}", (command.executor,)
@@ -303,10 +303,10 @@ def _reason(command: Command) -> tuple[str, list[str]]:
     """How to colour a command of one executor or more, and why it is given, in parts that hold for each of them."""
     row = decided_rows(command_record(command))[0]
     match command:
-        case pc.AnswerRegistration(accepted=True):
+        case ec.AnswerRegistration(accepted=True):
             there = command.why.facts.get("registered")
             return row.mark, [f"{there:,} in all"] if isinstance(there, int) else []
-        case pc.RemoveExecutor(executor=executor, reason=reason):
+        case ec.RemoveExecutor(executor=executor, reason=reason):
             shortened = reason._replace(message=reason.message.replace(f" with id {executor}", ""))
             return row.mark, [exit_words(shortened._asdict()), command.why.cause.value]
         case Kill() | Decommission():

@@ -20,7 +20,12 @@ from podtide.domain.kubernetes.allocator.executor_index import profile_of
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.kubernetes.snapshots import View
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import (
+    executor_commands as ec,
+    executor_stimuli as es,
+    pod_commands as pc,
+    pod_stimuli as ps,
+)
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Decommission, Kill
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Labels, Pod, PodNumber, PodState
@@ -72,9 +77,9 @@ class PodCounts:
                 case ps.Outcome(serial=serial, pods=pods):
                     whole = whole or bool(pods)
                     self._answered(serial)
-                case ps.KillRequested(executors=executors) | ps.DecommissionRequested(executors=executors):
+                case es.KillRequested(executors=executors) | es.DecommissionRequested(executors=executors):
                     touched.update(executors)
-                case ps.ExecutorDisconnected(address=address):
+                case es.ExecutorDisconnected(address=address):
                     touched.add(registry.addresses.get(address, ""))
                 case _:
                     pass
@@ -94,13 +99,13 @@ class PodCounts:
                     elif number not in self._flying:
                         self._flying[number] = profile
                         self._flying_of[profile] += 1
-                case pc.AnswerRegistration(executor=executor):
+                case ec.AnswerRegistration(executor=executor):
                     touched.add(executor)
-                case pc.RemoveExecutor(executor=executor):
+                case ec.RemoveExecutor(executor=executor):
                     touched.add(executor)
                 case Kill(executors=executors) | Decommission(executors=executors):
                     touched.update(executors)
-                case pc.DecommissionExecutors(executors=executors):
+                case ec.DecommissionExecutors(executors=executors):
                     touched.update(executors)
                 case pc.DeletePods(executors=gone) if gone is not None:
                     touched.update(str(one) for one in gone)

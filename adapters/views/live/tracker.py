@@ -35,10 +35,10 @@ from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.redaction import Redaction
 from podtide.domain.engine import EngineState
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import ScheduleThrew, Step
-from podtide.domain.protocol.pod_stimuli import Stopping
+from podtide.domain.protocol.executor_stimuli import Stopping
 from podtide.domain.protocol.reasons import Held, Threw
 
 DECISIONS_KEPT: Final = 60
@@ -224,7 +224,7 @@ class LiveTracker:
     def _hear(self, now: Millis, taken: Step[EngineState, Command]) -> None:
         for command in taken.commands:
             self._counts[command_name(type(command)), cause_of(command).value] += 1
-            if isinstance(command, pc.StopApplication):
+            if isinstance(command, ec.StopApplication):
                 self._exit_code = command.exit_code
         for report in taken.reports:
             match report:

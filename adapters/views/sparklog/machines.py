@@ -27,7 +27,7 @@ from podtide.domain.kubernetes.allocator.turn import MACHINE as ALLOCATOR
 from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.polling_source import REJECTED, STARTED_TWICE
 from podtide.domain.machine.turn import UTILS
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.pod_stimuli import DiskReport
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw
 from podtide.domain.protocol.yarn_messages import EndApplication
@@ -85,7 +85,7 @@ def lines(item: object) -> Lines:
             return _remark(item)
         case Threw():
             return _threw(item)
-        case pc.RemoveExecutor():
+        case ec.RemoveExecutor():
             removal = {"executor": item.executor, "reason": item.reason.message}
             return _removal(item) + _line(backend.ENDPOINT, "remove", removal)
         case pc.DeletePods() if item.why.cause is Cause.ABOVE_TARGET and item.executors:
@@ -95,15 +95,15 @@ def lines(item: object) -> Lines:
             return _line(ALLOCATOR, "create claim", {"claim": claim.name, "storage_class": claim.storage_class})
         case pc.MarkInactive(name=name):
             return _line(lifecycle.MACHINE, "inactive", {"name": name})
-        case pc.StopApplication(exit_code=lifecycle.TOO_MANY_FAILURES):
+        case ec.StopApplication(exit_code=lifecycle.TOO_MANY_FAILURES):
             return _line(lifecycle.MACHINE, "too many failures", item.why.facts)
         case pc.ListPods() if item.why.cause is Cause.RESYNCHRONIZE:
             return _line(snapshots_store.POLLING, "resynchronize")
-        case pc.DecommissionExecutors():
+        case ec.DecommissionExecutors():
             return _decommission(item)
         case pc.MarkPods(kind="annotation", key=backend_turn.DELETION_COST):
             return _line(backend.MACHINE, "deletion cost", {"executors": ",".join(item.executors), "cost": item.value})
-        case pc.StopSource(what="scheduler"):
+        case ec.StopSource(what="scheduler"):
             return _line(backend.MACHINE, "stop") + _line(backend.ENDPOINT, "stop")
         case Readiness(by="ratio"):
             return _line(backend.MACHINE, "ready by ratio", {"ratio": double_text(item.ratio)})
@@ -147,7 +147,7 @@ def _threw(threw: Threw) -> Lines:
     return _line(threw.machine, "threw")
 
 
-def _removal(command: pc.RemoveExecutor) -> Lines:
+def _removal(command: ec.RemoveExecutor) -> Lines:
     """The line of a removal that a pod led to."""
     topic = _REMOVALS.get(command.why.cause)
     if topic is None:
@@ -158,7 +158,7 @@ def _removal(command: pc.RemoveExecutor) -> Lines:
     return _line(lifecycle.MACHINE, topic, facts)
 
 
-def _decommission(command: pc.DecommissionExecutors) -> Lines:
+def _decommission(command: ec.DecommissionExecutors) -> Lines:
     logged = _line(backend.MACHINE, "decommission", {"executors": ", ".join(command.executors)})
     if command.notify_executors:
         for executor in command.executors:

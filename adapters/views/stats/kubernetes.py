@@ -23,7 +23,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes.allocator.state import AllocatorState
 from podtide.domain.kubernetes.side import KubernetesState
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.pod_stimuli import Outcome
@@ -136,7 +136,7 @@ class KubernetesStats(StatsBase):
             if len(self._asked) < CALLS_MAX:
                 self._asked[command.serial] = command  # type: ignore[union-attr]  # every call has one
         match command:
-            case pc.AnswerRegistration(accepted=True):
+            case ec.AnswerRegistration(accepted=True):
                 self._joined(command.executor, side.backend.registry)
             case pc.AssignExecutorId():
                 self.counts["created"] += 1
@@ -151,9 +151,9 @@ class KubernetesStats(StatsBase):
                 self._lose(map(str, executors), command.why.cause.value)
             case pc.DeletePod():
                 self._lose((str(command.executor),), command.why.cause.value)
-            case pc.RemoveExecutor():
+            case ec.RemoveExecutor():
                 self._left(str(command.executor), command.why.cause.value)
-            case pc.StopApplication():
+            case ec.StopApplication():
                 self.exit_code = command.exit_code
             case _:
                 pass

@@ -28,7 +28,7 @@ from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import count_of
 from podtide.domain.protocol.containers import ANY_HOST
-from podtide.domain.protocol.pod_commands import AnswerRegistration, RemoveExecutor
+from podtide.domain.protocol.executor_commands import AnswerRegistration, RemoveExecutor
 from podtide.domain.protocol.reasons import Cause
 from podtide.domain.yarn.allocator_state import YarnState
 

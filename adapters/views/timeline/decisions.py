@@ -22,7 +22,7 @@ from podtide.adapters.views.timeline.reasons import BOUNDS, one_line, profile_wo
 from podtide.adapters.views.timeline.scaling_rows import Rows, TimelineRow, Words
 from podtide.adapters.views.timeline.yarn_decisions import CONTAINER_BOUNDS, container_words, heard_containers
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol import pod_stimuli as ps, stimuli as st
+from podtide.domain.protocol import executor_stimuli as es, pod_stimuli as ps, stimuli as st
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
 
@@ -211,22 +211,22 @@ def heard(stimulus: RecordedStimulus, calls: Mapping[int, str] | None = None) ->
         case ps.Outcome(serial=serial):
             call = escaped((calls or {}).get(serial, f"call {serial}"), TEXT_MAX)
             return f"{call} {outcome_words(stimulus)}"
-        case ps.TargetsSet(targets=targets):
+        case es.TargetsSet(targets=targets):
             aims = ", ".join(f"{target:,} of profile {profile}" for profile, target in targets[:PODS_SHOWN])
             return f"targets set: {aims}"
-        case ps.RegisterExecutor():
+        case es.RegisterExecutor():
             return f"executor {_text(stimulus.executor)} registers from {_text(stimulus.host) or 'nowhere named'}"
-        case ps.KillRequested():
+        case es.KillRequested():
             return f"kill of {ids(stimulus.executors)} asked for"
-        case ps.DecommissionRequested():
+        case es.DecommissionRequested():
             return f"decommission of {ids(stimulus.executors)} asked for"
-        case ps.ExecutorDisconnected():
+        case es.ExecutorDisconnected():
             return f"the connection to {_text(stimulus.address)} is lost"
-        case ps.Starting():
+        case es.Starting():
             return "the application starts"
-        case ps.Stopping():
+        case es.Stopping():
             return "the application stops"
-        case ps.Wake():
+        case es.Wake():
             return "time passed"
         case st.StageSubmitted():
             return f"stage {stimulus.stage} submitted, {count(stimulus.tasks, 'task')}"

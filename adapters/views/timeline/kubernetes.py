@@ -19,10 +19,11 @@ from podtide.adapters.views.timeline import decisions, reasons
 from podtide.adapters.views.timeline.scaling_rows import TimelineRow, Words
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.engine import EngineState
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal, ScheduleThrew, Step
-from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
+from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.reasons import Fact, Held, Phase, Threw, Why
 
 HEAD: Final = 60
@@ -150,7 +151,7 @@ class PodTimeline:
                 self._merge(now, ("delete", command.why.cause, executors is None), command.why, executors or ())
             case pc.DeletePod(executor=executor):
                 self._merge(now, ("delete", command.why.cause, False), command.why, (executor,))
-            case pc.RemoveExecutor(executor=executor, reason=reason):
+            case ec.RemoveExecutor(executor=executor, reason=reason):
                 key = ("gone", command.why.cause, reason.kind, reason.exit_code)
                 moment = self._merge(now, key, command.why, (executor,))
                 moment.text = moment.text or decisions.exit_words(reason._asdict())
@@ -161,7 +162,7 @@ class PodTimeline:
             case pc.CreateSet(replicas=replicas, kind=kind) | pc.ScaleSet(replicas=replicas, kind=kind):
                 moment = self._run(now, ("set", kind, command.profile))
                 moment.profile, moment.after, moment.text = command.profile, replicas, kind
-            case pc.StopApplication(exit_code=code):
+            case ec.StopApplication(exit_code=code):
                 self._merge(now, ("exit", code), command.why).after = code
             case _:
                 pass

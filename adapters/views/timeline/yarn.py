@@ -23,7 +23,7 @@ from podtide.domain.engine import EngineState
 from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.container_requests import count_of
-from podtide.domain.protocol.pod_commands import RemoveExecutor
+from podtide.domain.protocol.executor_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Cause
 
 LAUNCHES_MAX: Final = 100_000

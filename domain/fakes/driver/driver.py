@@ -38,14 +38,14 @@ from podtide.domain.fakes.driver.tables import DriverTables, ScriptPlan
 from podtide.domain.fakes.tables import AgendaRow
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.pod_commands import (
+from podtide.domain.protocol.executor_commands import (
     AnswerRegistration,
-    CreatePod,
     DecommissionExecutors,
     RemoveExecutor,
     StopApplication,
 )
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.stimuli import ListenerEvent
 
 Said: TypeAlias = ListenerEvent | ExecutorBusy | TargetsSet

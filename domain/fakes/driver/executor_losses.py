@@ -19,7 +19,7 @@ from podtide.domain.fakes.driver.dag_scheduler import index_of, note_try, try_ag
 from podtide.domain.fakes.driver.rows import DagPhase, DriverExecutorRow, Fate, Holder, OfferState, TaskRow, attempt_key
 from podtide.domain.fakes.driver.script import Outputs
 from podtide.domain.fakes.driver.tables import DriverTables
-from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.executor_commands import ExitReason
 from podtide.domain.protocol.stimuli import BlockUpdated, ShuffleDataBlock, TaskEnd, TaskOutcome
 
 _MOVED: Final = -1

@@ -29,7 +29,7 @@ from podtide.domain.fakes.kubernetes.rows import FakeApplication, PodAgenda, Wat
 from podtide.domain.fakes.kubernetes.tables import ClusterTables, KubernetesPlan
 from podtide.domain.fakes.tables import AgendaRow, FakeCluster, due, tally
 from podtide.domain.fakes.words import DriverWord, words
-from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.cluster_config import SourcesConfig
 from podtide.domain.protocol.pod_stimuli import Outcome, PodStimulus
 from podtide.domain.protocol.pods import PodManifest
@@ -104,7 +104,11 @@ def advance(cluster: KubernetesCluster, now: Millis) -> tuple[KubernetesCluster,
 
 def _ask(tables: ClusterTables, command: pod_commands.PodCommand, now: Millis) -> None:
     match command:
-        case pod_commands.RemoveExecutor() | pod_commands.DecommissionExecutors() | pod_commands.AnswerRegistration():
+        case (
+            executor_commands.RemoveExecutor()
+            | executor_commands.DecommissionExecutors()
+            | executor_commands.AnswerRegistration()
+        ):
             for executor, word in words(command):
                 for pod in tables.speaking(executor):
                     executors.say_to(tables, pod, word, now)
@@ -117,13 +121,13 @@ def _ask(tables: ClusterTables, command: pod_commands.PodCommand, now: Millis) -
             api_server.call(tables, command, now)
         case pod_commands.AwaitDriverReady():
             api_server.await_driver(tables, command, now)
-        case pod_commands.StopSource():
+        case executor_commands.StopSource():
             if command.what == "watch":
                 watch.stop_watch(tables)
             elif command.what == "poll":
                 api_server.stop_poll(tables)
             tables.say(Outcome(now, command.serial))
-        case pod_commands.StopApplication():
+        case executor_commands.StopApplication():
             _stop(tables)
         case _:
             api_server.call(tables, command, now)

@@ -16,7 +16,8 @@ from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.words import DriverWord
 from podtide.domain.jvm.instants import format_instant
-from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
+from podtide.domain.protocol.pod_stimuli import GenerateExecutorId
 from podtide.domain.protocol.pods import RUNNING, WAITING, ContainerState
 
 

@@ -44,7 +44,7 @@ from podtide.domain.fakes.kubernetes.description import (
     Verb,
 )
 from podtide.domain.fakes.kubernetes.rows import Call
-from podtide.domain.protocol import pod_commands, pod_stimuli
+from podtide.domain.protocol import executor_commands, executor_stimuli, pod_commands, pod_stimuli
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, SPARK_CONTAINER, TERMINATED, UNNAMED_EXECUTOR, PodManifest
 
 Observation: TypeAlias = pod_stimuli.PodStimulus | pod_commands.PodCommand
@@ -132,20 +132,20 @@ class _Fitter:
                     self._see(manifest, at, False)
             case pod_stimuli.Outcome():
                 self._answered(seen)
-            case pod_stimuli.RegisterExecutor():
+            case executor_stimuli.RegisterExecutor():
                 self._registered(str(seen.executor), seen.at)
-            case pod_stimuli.DecommissionRequested():
+            case executor_stimuli.DecommissionRequested():
                 self.decommission = self.decommission or seen.triggered_by_executor
                 if seen.triggered_by_executor:
                     for executor in seen.executors:
                         self._told(str(executor), seen.at, True)
-            case pod_commands.RemoveExecutor():
+            case executor_commands.RemoveExecutor():
                 self._told(str(seen.executor), seen.at, False)
-            case pod_commands.DecommissionExecutors():
+            case executor_commands.DecommissionExecutors():
                 if seen.notify_executors:
                     for executor in seen.executors:
                         self._told(str(executor), seen.at, True)
-            case pod_commands.StopSource() | pod_commands.AwaitDriverReady():
+            case executor_commands.StopSource() | pod_commands.AwaitDriverReady():
                 pass
             case _:
                 if isinstance(seen, Call):

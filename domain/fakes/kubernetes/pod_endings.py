@@ -20,7 +20,7 @@ from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import gone
 from podtide.domain.jvm.instants import format_instant
-from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorDisconnected
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, ExecutorDisconnected
 from podtide.domain.protocol.pods import RUNNING, TERMINATED, WAITING, ContainerState, PodManifest
 
 SIGTERM_EXIT: Final = 143

@@ -39,7 +39,7 @@ from podtide.domain.fakes.yarn.checks import problems
 from podtide.domain.fakes.yarn.description import YARN, YarnDescription
 from podtide.domain.fakes.yarn.rows import Asked, ContainerRow, ContainerStage, Said, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnPlan, YarnTables
-from podtide.domain.protocol import pod_commands, yarn_messages
+from podtide.domain.protocol import executor_commands, yarn_messages
 from podtide.domain.protocol.containers import Resource
 
 __all__ = [
@@ -108,10 +108,14 @@ def advance(cluster: YarnCluster, now: Millis) -> tuple[YarnCluster, tuple[Said,
 def _ask(tables: YarnTables, command: Asked, now: Millis) -> None:
     """The driver's words reach executors whether or not there is a master; everything else is for the master."""
     match command:
-        case pod_commands.RemoveExecutor() | pod_commands.DecommissionExecutors() | pod_commands.AnswerRegistration():
+        case (
+            executor_commands.RemoveExecutor()
+            | executor_commands.DecommissionExecutors()
+            | executor_commands.AnswerRegistration()
+        ):
             for executor, word in words(command):
                 executors.say_to(tables, executor, word, now)
-        case yarn_messages.EndApplication() | pod_commands.StopSource(what="client"):
+        case yarn_messages.EndApplication() | executor_commands.StopSource(what="client"):
             _stop(tables)
         case _:
             if tables.master:

@@ -20,7 +20,7 @@ from podtide.domain.fakes.yarn.rows import PROCESS, ContainerRow, ContainerStage
 from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected
 
 ABORTED: Final = -100
 MANAGERS: Final = frozenset({ABORTED, PREEMPTED, -105, -106, -107})

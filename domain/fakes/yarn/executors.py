@@ -18,7 +18,7 @@ from podtide.domain.fakes.yarn.description import ContainerPhase, Death, LaunchF
 from podtide.domain.fakes.yarn.rows import ContainerRow, ContainerStage, LaunchRow, NodeState, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
-from podtide.domain.protocol.pod_stimuli import RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
 from podtide.domain.protocol.yarn_messages import LaunchEnded, LaunchExecutor
 
 _LAUNCHES: Final = 3

@@ -40,7 +40,7 @@ from podtide.domain.fakes.yarn.description import (
     YarnExecutors,
 )
 from podtide.domain.protocol.containers import DECOMMISSIONING, DEFAULT_RACK, Completion, Container, Resource
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.yarn_messages import (
     CallResourceManager,
     LaunchEnded,

@@ -12,8 +12,9 @@ from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.container_requests import Layout, RequestTable
 from podtide.domain.protocol.containers import ContainerId, Resource
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, PodCommand
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.pod_commands import PodCommand
 
 Said: TypeAlias = (
     yarn_messages.ResourcesAnswered

@@ -52,8 +52,9 @@ from podtide.domain.kubernetes.allocator.turn import AllocatorTurn
 from podtide.domain.protocol.allocation_policies import size_by_limits
 from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.executor_stimuli import Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import AwaitDriverReady, DeletePods, Deliver, GetDriverPod, NotifySubscribers
-from podtide.domain.protocol.pod_stimuli import KnownExecutors, Outcome, Reconciled, Starting, Stopping, TargetsSet
+from podtide.domain.protocol.pod_stimuli import KnownExecutors, Outcome, Reconciled
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Why
 

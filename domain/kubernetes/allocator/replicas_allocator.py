@@ -32,6 +32,7 @@ from podtide.domain.kubernetes.allocator.state import driver_pod_fault
 from podtide.domain.machine.turn import Turn, thrown, why
 from podtide.domain.protocol.cluster_config import ClaimTemplate, ReplicasConfig, claim_name
 from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.executor_stimuli import Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -40,7 +41,7 @@ from podtide.domain.protocol.pod_commands import (
     GetDriverPod,
     ScaleSet,
 )
-from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 from podtide.domain.protocol.pods import DEPLOYMENT, STATEFULSET, UNNAMED_EXECUTOR
 from podtide.domain.protocol.reasons import Cause, Why
 

@@ -18,6 +18,7 @@ from podtide.domain.kubernetes.allocator.executor_index import ExecutorIndex, Pr
 from podtide.domain.machine.holds import NO_HOLDS, HoldKey, Holds
 from podtide.domain.machine.turn import thrown
 from podtide.domain.protocol.allocation_policies import Consumer
+from podtide.domain.protocol.executor_stimuli import Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -31,16 +32,7 @@ from podtide.domain.protocol.pod_commands import (
     ListClaims,
     NotifySubscribers,
 )
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
-    Claim,
-    KnownExecutors,
-    Outcome,
-    Reconciled,
-    Starting,
-    Stopping,
-    TargetsSet,
-)
+from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Reconciled
 from podtide.domain.protocol.pods import PodNumber, Snapshot
 from podtide.domain.protocol.reasons import Fact
 

@@ -23,7 +23,7 @@ from typing import Final
 
 from podtide.domain.base.units import Millis
 from podtide.domain.jvm.exceptions import NULL_POINTER, SparkFault
-from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.executor_commands import ExitReason
 from podtide.domain.protocol.pods import (
     RUNNING,
     TERMINATED,

@@ -42,7 +42,8 @@ from podtide.domain.kubernetes.lifecycle.tables import LifecycleTables
 from podtide.domain.machine.turn import thrown, why
 from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.commands import Report, Step
-from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInactive, RemoveExecutor, StopApplication
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive
 from podtide.domain.protocol.pod_stimuli import CreationFailed, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import Pod, PodNumber, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw

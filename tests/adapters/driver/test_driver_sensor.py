@@ -21,7 +21,7 @@ from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.live.driver_view import UNSEEN
 from podtide.domain.protocol import stimuli
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
 
 ANSWERS: dict[str, Any] = json.loads((Path(__file__).parent / "driver_rest_answers.json").read_text())
 """Recorded from PySpark 4.3.0 on a local cluster, without stack traces and addresses."""

@@ -23,7 +23,7 @@ from podtide.adapters.driver.target_sources import LineSource, NumberSource, Sch
 from podtide.adapters.notices import Level, Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver.script import Targets
-from podtide.domain.protocol.pod_stimuli import DecommissionRequested, KillRequested, TargetsSet
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, KillRequested, TargetsSet
 
 S = 1_000
 

@@ -20,7 +20,7 @@ from podtide.adapters.kubernetes.calls import CallSettings
 from podtide.adapters.kubernetes.ratelimit import Backoff, Rate, Wait
 from podtide.adapters.notices import Topic
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Claim, Outcome
 from podtide.domain.protocol.pods import PodNumber
@@ -215,7 +215,7 @@ def nothing(api: FakeApi) -> None:
         ),
         (a_ready_driver, pc.GetDriverPod(0, 1, "driver", WHY), ["get pods driver"], Outcome(0, 1, found=1)),
         (a_ready_driver, pc.AwaitDriverReady(0, 1, "driver", 1_000, WHY), ["get pods driver"], Outcome(0, 1, found=1)),
-        (nothing, pc.StopSource(0, 1, "watch", WHY), [], Outcome(0, 1)),
+        (nothing, ec.StopSource(0, 1, "watch", WHY), [], Outcome(0, 1)),
     ],
 )
 def test_what_a_command_becomes(
@@ -254,10 +254,10 @@ def test_what_is_not_there_is_a_failure(command: Command, status: int | None) ->
 @pytest.mark.parametrize(
     "command",
     [
-        pc.RemoveExecutor(0, ExecutorId("1"), pc.ExitReason("ExecutorKilled", "x"), WHY),
-        pc.AnswerRegistration(0, ExecutorId("1"), True, WHY),
-        pc.StopApplication(0, 11, WHY),
-        pc.DecommissionExecutors(0, ids(1), "bye", False, WHY),
+        ec.RemoveExecutor(0, ExecutorId("1"), ec.ExitReason("ExecutorKilled", "x"), WHY),
+        ec.AnswerRegistration(0, ExecutorId("1"), True, WHY),
+        ec.StopApplication(0, 11, WHY),
+        ec.DecommissionExecutors(0, ids(1), "bye", False, WHY),
     ],
 )
 def test_what_is_said_to_the_driver_makes_no_call(command: Command) -> None:
@@ -274,7 +274,7 @@ def test_what_is_said_to_the_driver_makes_no_call(command: Command) -> None:
 def test_executors_drain_by_their_pods_deletion_with_their_own_grace_period(drain: bool, left: list[str]) -> None:
     with acting(drain=drain) as stage:
         pods(stage.api, 1, 2, 3)
-        stage.actuator.apply(pc.DecommissionExecutors(0, ids(1), "bye", True, WHY))
+        stage.actuator.apply(ec.DecommissionExecutors(0, ids(1), "bye", True, WHY))
         assert stage.end().done
         assert stage.api.names() == left
         assert all("gracePeriodSeconds" not in one.body for one in stage.api.calls("delete"))

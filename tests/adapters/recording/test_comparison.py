@@ -15,8 +15,8 @@ from podtide.adapters.recording.records.expectation import ABSENT
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.commands import Report
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import CreatePod
-from podtide.domain.protocol.pod_stimuli import Wake
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Remark, Why
 

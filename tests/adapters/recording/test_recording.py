@@ -25,8 +25,9 @@ from podtide.domain.conf.redaction import REDACTED
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES, Consumer, Policies, split_evenly
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Remark, Why
 from podtide.domain.protocol.stimuli import StageSubmitted, Tick

@@ -17,7 +17,7 @@ from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import NodeReport, Resource
-from podtide.domain.protocol.pod_stimuli import KillRequested, Stopping
+from podtide.domain.protocol.executor_stimuli import KillRequested, Stopping
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import ResourceProfileAdded, StageSubmitted
 from tests.support.yarn_side_play import S, YarnPlay, config

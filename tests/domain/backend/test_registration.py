@@ -22,8 +22,10 @@ from podtide.domain.protocol.backend_messages import (
     TargetsForwarded,
 )
 from podtide.domain.protocol.cluster_config import BackendConfig
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, ExitReason, MarkPods
-from podtide.domain.protocol.pod_stimuli import CallFailure, DecommissionRequested, Outcome, RegisterExecutor
+from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors, ExitReason
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, RegisterExecutor
+from podtide.domain.protocol.pod_commands import MarkPods
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 from podtide.domain.protocol.reasons import Cause
 from podtide.domain.protocol.stimuli import ExecutorAdded
 

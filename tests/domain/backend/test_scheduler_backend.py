@@ -37,31 +37,25 @@ from podtide.domain.protocol.backend_messages import (
 )
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Report
-from podtide.domain.protocol.pod_commands import (
+from podtide.domain.protocol.executor_commands import (
     AnswerRegistration,
-    AssignExecutorId,
-    CreateConfigMap,
     DecommissionExecutors,
-    DeleteOwned,
-    DeletePods,
     ExitReason,
-    MarkPods,
     RemoveExecutor,
     StopSource,
 )
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
+from podtide.domain.protocol.executor_stimuli import (
     DecommissionRequested,
     ExecutorBusy,
     ExecutorDisconnected,
-    GenerateExecutorId,
     KillRequested,
-    Outcome,
     RegisterExecutor,
     Starting,
     Stopping,
     Wake,
 )
+from podtide.domain.protocol.pod_commands import AssignExecutorId, CreateConfigMap, DeleteOwned, DeletePods, MarkPods
+from podtide.domain.protocol.pod_stimuli import CallFailure, GenerateExecutorId, Outcome
 from podtide.domain.protocol.reasons import Cause, Threw
 from podtide.domain.protocol.stimuli import ExecutorRemoved
 

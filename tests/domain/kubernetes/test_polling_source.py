@@ -11,8 +11,9 @@ from podtide.domain.jvm.exceptions import NULL_POINTER, NUMBER_FORMAT, SparkFaul
 from podtide.domain.kubernetes import polling_source as polling
 from podtide.domain.kubernetes.polling_source import PollingConfig, PollingInput, Start, StopPolling
 from podtide.domain.protocol.cluster_config import SourcesConfig
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import ListPods
-from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, Wake
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced
 from podtide.domain.protocol.pods import PodManifest
 from podtide.domain.protocol.reasons import Cause, Remark, Threw
 

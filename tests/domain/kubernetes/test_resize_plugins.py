@@ -24,6 +24,7 @@ from podtide.domain.kubernetes.resize_plugins import (
     start_pods,
 )
 from podtide.domain.protocol.cluster_config import ResizeConfig
+from podtide.domain.protocol.executor_stimuli import Stopping, Wake
 from podtide.domain.protocol.pod_stimuli import (
     CallFailure,
     ClaimsMeasured,
@@ -32,8 +33,6 @@ from podtide.domain.protocol.pod_stimuli import (
     MemoryMeasured,
     MemoryUse,
     Outcome,
-    Stopping,
-    Wake,
 )
 from podtide.domain.protocol.reasons import Cause, Remark
 

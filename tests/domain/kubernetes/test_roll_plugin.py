@@ -25,13 +25,8 @@ from podtide.domain.kubernetes.roll_plugin import (
     start,
 )
 from podtide.domain.protocol.cluster_config import RollConfig
-from podtide.domain.protocol.pod_stimuli import (
-    DecommissionRequested,
-    ExecutorsSummarized,
-    ExecutorSummary,
-    Stopping,
-    Wake,
-)
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, Stopping, Wake
+from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized, ExecutorSummary
 from podtide.domain.protocol.reasons import Cause, Remark, Threw
 
 CHOICES = json.loads((Path(__file__).parent / "roll_choices.json").read_text())

@@ -12,24 +12,18 @@ from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.router import MACHINES, Machine
 from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.kubernetes.snapshots_store import ALLOCATOR, LIFECYCLE
-from podtide.domain.protocol import pod_stimuli
+from podtide.domain.protocol import executor_stimuli, pod_stimuli
 from podtide.domain.protocol.backend_messages import Requested
 from podtide.domain.protocol.cluster_config import KubernetesConfig, LifecycleConfig, RollConfig
-from podtide.domain.protocol.pod_commands import (
-    CreatePod,
-    DeletePods,
-    ListPods,
-    MarkInactive,
-    RemoveExecutor,
-    StopApplication,
-)
+from podtide.domain.protocol.executor_commands import RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_commands import CreatePod, DeletePods, ListPods, MarkInactive
 from podtide.domain.protocol.pods import SPARK_CONTAINER, TERMINATED, Container, ContainerState, PodManifest
 from tests.support.engine_play import Answers, AppPlay, S, config, manifest
 
 
 def started(settings: KubernetesConfig, now: Millis = 0) -> KubernetesState:
     """A side whose start is done and whose targets are 0."""
-    step = router.step(side.begin(settings, now), (pod_stimuli.Starting(now),), settings, now)
+    step = router.step(side.begin(settings, now), (executor_stimuli.Starting(now),), settings, now)
     assert step.commands == ()
     return step.state
 
@@ -83,7 +77,7 @@ def test_what_a_subscriber_hears_before_its_delivery_does_not_end_its_round() ->
     play = AppPlay(settings)
     play.up(1, 2, 3)
     play.wait(S)
-    play.feed(pod_stimuli.DecommissionRequested(play.now, (ExecutorId("1"),), "bye"))
+    play.feed(executor_stimuli.DecommissionRequested(play.now, (ExecutorId("1"),), "bye"))
     assert play.now % S == 0
     play.answers.silent = (CreatePod,)
     play.until(11 * S - 1)
@@ -168,7 +162,9 @@ def test_excess_pods_that_were_deleted_may_not_register() -> None:
 def test_executors_of_other_names_are_none_of_the_allocators_business() -> None:
     play = AppPlay(config(initial=0))
     for name in ("x", "", "007x", "９", "9" * 30):
-        play.feed(pod_stimuli.RegisterExecutor(play.now, ExecutorId(name), ProfileId(0), "h", f"address of {name}"))
+        play.feed(
+            executor_stimuli.RegisterExecutor(play.now, ExecutorId(name), ProfileId(0), "h", f"address of {name}")
+        )
     assert play.registered == {"９"}, "what is no Long is turned away before it is taken in"
     assert play.side.allocator is not None
     assert play.side.allocator.fleet.known_numbers() == frozenset()
@@ -195,15 +191,15 @@ def _out_of_memory(number: int) -> PodManifest:
 
 
 def test_the_next_round_is_on_the_grid_of_the_rounds_that_were_passed_over() -> None:
-    state = router.step(started(PLAIN, 300), (pod_stimuli.Wake(300),), PLAIN, 300).state
+    state = router.step(started(PLAIN, 300), (executor_stimuli.Wake(300),), PLAIN, 300).state
     later = router.step(state, (pod_stimuli.PodsUpdated(7_777, (manifest(1),)),), PLAIN, 7_777).state
     assert side.due(later, PLAIN) == 8_300
     assert subscriber(state, ALLOCATOR).due == 1_300, "the older state is as it was"
 
 
 def test_targets_make_a_round_due_at_once() -> None:
-    state = router.step(started(PLAIN), (pod_stimuli.Wake(0),), PLAIN, 0).state
-    step = router.step(state, (pod_stimuli.TargetsSet(5_432, ((ProfileId(0), 1),)),), PLAIN, 5_432)
+    state = router.step(started(PLAIN), (executor_stimuli.Wake(0),), PLAIN, 0).state
+    step = router.step(state, (executor_stimuli.TargetsSet(5_432, ((ProfileId(0), 1),)),), PLAIN, 5_432)
     assert [type(command) for command in step.commands] == [Requested, CreatePod]
     assert side.due(step.state, PLAIN) == 6_000, "the timer's run, which finds the round open and counts itself"
 
@@ -241,6 +237,6 @@ def test_loss_and_registration_in_one_step_keep_their_order() -> None:
     play = AppPlay(config(initial=2, failures_max=9))
     play.up(1, 2)
     play.now += S
-    said = play.feed(pod_stimuli.PodsUpdated(play.now, (manifest(1, "Failed"),)), pod_stimuli.Wake(play.now))
+    said = play.feed(pod_stimuli.PodsUpdated(play.now, (manifest(1, "Failed"),)), executor_stimuli.Wake(play.now))
     assert [type(command).__name__ for command in said[:3]] == ["CreatePod", "DeletePod", "RemoveExecutor"]
     assert [command.executor for command in play.all(RemoveExecutor)] == ["1"]

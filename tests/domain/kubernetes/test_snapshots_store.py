@@ -18,8 +18,10 @@ from podtide.domain.kubernetes.snapshots_store import (
     StoreInput,
     Subscribe,
 )
-from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers, StopApplication
-from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated, Wake
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import Wake
+from podtide.domain.protocol.pod_commands import Deliver, NotifySubscribers
+from podtide.domain.protocol.pod_stimuli import PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest
 from podtide.domain.protocol.reasons import Cause, Remark, Threw
 

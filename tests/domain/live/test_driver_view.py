@@ -20,7 +20,7 @@ from podtide.domain.live.driver_snapshot import (
 )
 from podtide.domain.live.driver_view import CACHED_BLOCK, NOBODY, UNSEEN, ViewState
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor, Wake
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor, Wake
 from podtide.domain.protocol.stimuli import (
     BlockUpdated,
     JobEnd,

@@ -6,7 +6,8 @@ import pytest
 
 from podtide.domain.base.units import NEVER, ProfileId
 from podtide.domain.live.filters import GoneFilter, ReadableFilter
-from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated, TargetsSet, Wake
+from podtide.domain.protocol.executor_stimuli import TargetsSet, Wake
+from podtide.domain.protocol.pod_stimuli import UNKNOWN_OUTCOME, Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import Pod, PodManifest, PodNumber, PodState
 from podtide.entrypoints.live.config import awake
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment

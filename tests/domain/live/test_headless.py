@@ -17,17 +17,14 @@ from podtide.domain.fakes.kubernetes.description import Life, NodeGroup, PodStag
 from podtide.domain.live import headless
 from podtide.domain.live.headless import HeadlessConfig, HeadlessState
 from podtide.domain.protocol.application import AnyStimulus, Command
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, ExitReason, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import (
-    ExecutorDisconnected,
-    GenerateExecutorId,
-    KillRequested,
-    Outcome,
-    PodsReplaced,
-    PodsUpdated,
-    RegisterExecutor,
-    TargetsSet,
+from podtide.domain.protocol.executor_commands import (
+    AnswerRegistration,
+    DecommissionExecutors,
+    ExitReason,
+    RemoveExecutor,
 )
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, KillRequested, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import Container, ContainerState, PodManifest
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import app_settings

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from podtide.domain.live import observed_targets as following
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import PodManifest
 
 

@@ -12,8 +12,9 @@ from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
 from podtide.domain.live import shadow as shadowing
 from podtide.domain.live.shadow import Deed, Difference, Same, ShadowConfig, ShadowState
 from podtide.domain.protocol.commands import Departure, Kill
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePod, DeletePods
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled
 from podtide.domain.protocol.pods import PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 

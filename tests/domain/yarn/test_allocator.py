@@ -10,7 +10,7 @@ from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ProfileId
 from podtide.domain.protocol.cluster_config import ContainerRules, ExclusionConfig
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.containers import ContainerId, Resource
-from podtide.domain.protocol.pod_commands import RemoveExecutor
+from podtide.domain.protocol.executor_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
 from podtide.domain.protocol.resource_profiles import ResourceProfile
 from podtide.domain.protocol.yarn_messages import (

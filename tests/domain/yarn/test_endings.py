@@ -9,7 +9,7 @@ import pytest
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.protocol.cluster_config import NegotiationConfig
 from podtide.domain.protocol.containers import NodeReport
-from podtide.domain.protocol.pod_commands import RemoveExecutor
+from podtide.domain.protocol.executor_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Threw
 from podtide.domain.protocol.yarn_messages import (
     Beat,

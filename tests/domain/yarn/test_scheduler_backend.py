@@ -27,28 +27,25 @@ from podtide.domain.protocol.backend_messages import (
 )
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.containers import ContainerSpec, Resource
-from podtide.domain.protocol.pod_commands import (
+from podtide.domain.protocol.executor_commands import (
     AnswerRegistration,
     DecommissionExecutors,
-    DeletePods,
     ExitReason,
-    MarkPods,
     RemoveExecutor,
     StopSource,
 )
-from podtide.domain.protocol.pod_stimuli import (
-    CallFailure,
+from podtide.domain.protocol.executor_stimuli import (
     DecommissionRequested,
     ExecutorBusy,
     ExecutorDisconnected,
-    GenerateExecutorId,
     KillRequested,
-    Outcome,
     RegisterExecutor,
     Starting,
     Stopping,
     Wake,
 )
+from podtide.domain.protocol.pod_commands import DeletePods, MarkPods
+from podtide.domain.protocol.pod_stimuli import CallFailure, GenerateExecutorId, Outcome
 from podtide.domain.protocol.reasons import Cause, Remark, Threw, Why
 from podtide.domain.protocol.stimuli import ExecutorRemoved, Reset
 from podtide.domain.protocol.yarn_messages import (

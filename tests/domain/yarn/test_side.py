@@ -6,13 +6,18 @@ import pytest
 
 from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
-from podtide.domain.protocol import pod_stimuli
+from podtide.domain.protocol import executor_stimuli, pod_stimuli
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.backend_messages import HostsExcluded
 from podtide.domain.protocol.cluster_config import ContainerRules, ExclusionConfig
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.containers import ContainerId, NodeReport, Resource
-from podtide.domain.protocol.pod_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor, StopSource
+from podtide.domain.protocol.executor_commands import (
+    AnswerRegistration,
+    DecommissionExecutors,
+    RemoveExecutor,
+    StopSource,
+)
 from podtide.domain.protocol.reasons import Held, Phase, Threw
 from podtide.domain.protocol.stimuli import ResourceProfileAdded, StageSubmitted
 from podtide.domain.protocol.yarn_messages import (
@@ -43,11 +48,11 @@ ONE = ExecutorId("1")
 
 def test_from_a_target_to_an_executor_and_back() -> None:
     play = YarnPlay(config(initial=0))
-    play.offer("h1", "h2").feed(pod_stimuli.TargetsSet(0, ((ProfileId(0), 2),)))
+    play.offer("h1", "h2").feed(executor_stimuli.TargetsSet(0, ((ProfileId(0), 2),)))
     assert [command.executor for command in play.all(LaunchExecutor)] == ["1", "2"]
     assert play.beats == [0, 0, 0], "a changed target wakes the reporter"
     play.registers(1, 2)
-    play.feed(pod_stimuli.TargetsSet(0, ((ProfileId(0), 1),)), pod_stimuli.KillRequested(0, (ONE,)))
+    play.feed(executor_stimuli.TargetsSet(0, ((ProfileId(0), 1),)), executor_stimuli.KillRequested(0, (ONE,)))
     assert [command.containers for command in play.all(ReleaseContainers)] == [("c1",)]
     assert play.registered == ["1", "2"], "the driver keeps it until it is gone"
     said = play.disconnects(1)
@@ -69,7 +74,7 @@ def test_the_reporter_sleeps_as_long_as_something_waits() -> None:
 
 def test_while_the_resource_manager_is_asked_whoever_needs_the_allocator_waits() -> None:
     play = YarnPlay(config(dynamic=True, initial=1), Manager(silent=True))
-    play.feed(pod_stimuli.TargetsSet(0, ((ProfileId(0), 4),)), pod_stimuli.KillRequested(0, (ONE,)))
+    play.feed(executor_stimuli.TargetsSet(0, ((ProfileId(0), 4),)), executor_stimuli.KillRequested(0, (ONE,)))
     assert [type(letter.item).__name__ for letter in play.side.held] == ["ContainersWanted"]
     assert kinds(play.answer()) == ["RequestContainers", "CallResourceManager"], "the reporter's own first round"
     assert play.side.allocator.targets[ProfileId(0)] == 4, "taken between the two rounds"
@@ -82,7 +87,7 @@ def test_what_waited_may_wake_the_reporter_that_just_went_to_sleep() -> None:
     play = YarnPlay(config(initial=0))
     play.manager.silent = True
     play.until(3 * S)
-    play.feed(pod_stimuli.TargetsSet(play.now, ((ProfileId(0), 1),)))
+    play.feed(executor_stimuli.TargetsSet(play.now, ((ProfileId(0), 1),)))
     said = play.answer()
     assert kinds(said) == ["RequestContainers", "CallResourceManager"]
 
@@ -153,7 +158,7 @@ def test_whoever_waited_for_the_master_before_hears_that_it_is_gone() -> None:
 
 def test_the_end() -> None:
     play = YarnPlay(config()).until(S)
-    said = play.feed(pod_stimuli.Stopping(play.now))
+    said = play.feed(executor_stimuli.Stopping(play.now))
     assert kinds(said) == ["CancelRequests", "CallResourceManager", "StopSource", "StopSource"]
     assert play.side.allocator.ending
     assert play.side.allocator.targets == {0: 0}
@@ -163,7 +168,7 @@ def test_the_end() -> None:
 
 def test_the_end_waits_for_the_round_under_way() -> None:
     play = YarnPlay(config(), Manager(silent=True))
-    assert play.feed(pod_stimuli.Stopping(0)) == []
+    assert play.feed(executor_stimuli.Stopping(0)) == []
     assert play.all(StopSource) == []
     play.answer()
     assert [command.what for command in play.all(StopSource)] == ["scheduler", "client"]
@@ -175,7 +180,7 @@ def test_that_the_application_ends_waits_for_no_lock() -> None:
     play.registers(1, 2)
     play.manager.silent = True
     play.wait(3 * S)
-    play.feed(pod_stimuli.Stopping(play.now))
+    play.feed(executor_stimuli.Stopping(play.now))
     play.ends(1).answer()
     (removed,) = play.all(RemoveExecutor)
     assert removed.reason.message == "Executor for container c1 exited after Application shutdown."
@@ -188,7 +193,7 @@ def test_without_a_master_nobody_beats_and_nothing_is_held_back() -> None:
     play.wait(3 * S)
     under_way = play.side.allocator.waiting
     assert under_way is not None
-    play.feed(pod_stimuli.TargetsSet(play.now, ((ProfileId(0), 5),)), MasterLost(play.now))
+    play.feed(executor_stimuli.TargetsSet(play.now, ((ProfileId(0), 5),)), MasterLost(play.now))
     assert (play.side.held, play.side.beating, play.side.reporter.stage) == ((), False, ReporterStage.ABSENT)
     assert [one.phase for one in play.reports if isinstance(one, Held)] == [Phase.BEGAN, Phase.ENDED]
     before = len(play.beats)
@@ -208,7 +213,7 @@ def test_a_profile_that_waits_for_the_lock_is_known_to_the_next_master(lost: boo
     play.feed(*((MasterLost(0),) if lost else ()), MasterRegistered(0))
     play.manager.silent = False
     play.answer()
-    play.feed(pod_stimuli.TargetsSet(0, ((ProfileId(1), 2),)))
+    play.feed(executor_stimuli.TargetsSet(0, ((ProfileId(1), 2),)))
     assert [(command.profile, command.count) for command in play.all(RequestContainers)] == [(1, 2)]
 
 
@@ -220,7 +225,7 @@ def test_what_was_held_back_ends_with_its_master() -> None:
 
 def test_a_profile_that_nobody_defined_is_an_exception_for_whoever_asks() -> None:
     play = YarnPlay(config(initial=0))
-    assert play.feed(pod_stimuli.TargetsSet(0, ((ProfileId(7), 2),))) == []
+    assert play.feed(executor_stimuli.TargetsSet(0, ((ProfileId(7), 2),))) == []
     assert [one.what for one in play.reports if isinstance(one, Threw)] == [
         "org.apache.spark.SparkException: ResourceProfileId 7 not found!"
     ]
@@ -231,7 +236,7 @@ def test_a_resource_manager_that_is_silent_for_long() -> None:
     play.manager.silent = True
     play.wait(3 * S)
     asked = play.now
-    play.feed(pod_stimuli.TargetsSet(play.now, ((ProfileId(0), 2),)))
+    play.feed(executor_stimuli.TargetsSet(play.now, ((ProfileId(0), 2),)))
     assert play.due == asked + 120 * S
     play.until(asked + 120 * S)
     assert [one.what.partition(":")[0] for one in play.reports if isinstance(one, Threw)] == [
@@ -246,7 +251,7 @@ def test_an_end_that_throws_is_the_end_of_the_master_all_the_same() -> None:
     play = YarnPlay(config()).wait(S)
     play.manager.silent = True
     play.wait(3 * S)
-    play.feed(pod_stimuli.Stopping(play.now))
+    play.feed(executor_stimuli.Stopping(play.now))
     play.wait(120 * S)
     assert len([one for one in play.reports if isinstance(one, Threw)]) == 1
     assert play.all(StopSource) == [], "the rest of stop() is left undone"
@@ -267,7 +272,7 @@ def test_that_no_node_is_left_is_reported_when_it_begins_changes_and_ends() -> N
     def exclude(*names: str, target: int) -> None:
         state, items = (
             play.side,
-            (HostsExcluded(0, frozenset(names)), pod_stimuli.TargetsSet(0, ((ProfileId(0), target),))),
+            (HostsExcluded(0, frozenset(names)), executor_stimuli.TargetsSet(0, ((ProfileId(0), target),))),
         )
         assert play.config.yarn is not None
         step = yarn_router.step(state, items, play.config.yarn, play.now)
@@ -317,7 +322,7 @@ def test_a_new_profile_is_defined_before_it_is_asked_for(dynamic: bool) -> None:
 def test_a_decommission_by_request_and_its_end() -> None:
     play = YarnPlay(config(backend={"force_kill_timeout_ms": 5 * S})).offer("h1", "h2").until(S)
     play.registers(1, 2)
-    play.feed(pod_stimuli.DecommissionRequested(play.now, (ONE,), "bye"))
+    play.feed(executor_stimuli.DecommissionRequested(play.now, (ONE,), "bye"))
     play.wait(6 * S)
     assert [command.containers for command in play.all(ReleaseContainers)] == [("c1",)]
 
@@ -325,7 +330,7 @@ def test_a_decommission_by_request_and_its_end() -> None:
 def test_launches_that_are_awaited_hold_the_lock() -> None:
     play = YarnPlay(config(allocator={"launches_awaited": True}), Manager(queued=True)).offer("h1", "h2").until(200)
     assert [command.executor for command in play.all(LaunchExecutor)] == ["1"]
-    play.feed(pod_stimuli.TargetsSet(play.now, ((ProfileId(0), 5),)))
+    play.feed(executor_stimuli.TargetsSet(play.now, ((ProfileId(0), 5),)))
     assert len(play.side.held) == 1
     play.feed(LaunchEnded(play.now, ONE))
     assert [command.executor for command in play.all(LaunchExecutor)] == ["1", "2"]
@@ -338,13 +343,13 @@ def test_the_side_alone_takes_many_at_once_and_an_older_state_still_answers() ->
     settings = config().yarn
     assert settings is not None
     state = yarn_side.begin(settings, 0)
-    begun = yarn_router.step(state, (pod_stimuli.Starting(0), MasterRegistered(0)), settings, 0)
+    begun = yarn_router.step(state, (executor_stimuli.Starting(0), MasterRegistered(0)), settings, 0)
     assert kinds(begun.commands) == ["Reset", "RequestContainers", "CallResourceManager"]
     first = yarn_router.step(begun.state, (ResourcesAnswered(0, 1), ContainersGiven(0)), settings, 0)
     again = yarn_router.step(begun.state, (ResourcesAnswered(0, 1), ContainersGiven(0)), settings, 0)
     assert first == again
     assert yarn_side.due(first.state, settings) == NEVER
-    later = yarn_router.step(first.state, (ResourcesAnswered(0, 2), pod_stimuli.Wake(0)), settings, 0)
+    later = yarn_router.step(first.state, (ResourcesAnswered(0, 2), executor_stimuli.Wake(0)), settings, 0)
     assert yarn_side.due(later.state, settings) == 200
     assert not [one for one in later.commands if isinstance(one, CancelRequests | AnswerRegistration)]
     assert MasterEnding(0).at == 0

@@ -11,8 +11,9 @@ from podtide.domain.engine import EngineState
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Kill, RequestTotal, Step
 from podtide.domain.protocol.config import ScalingConfig
+from podtide.domain.protocol.executor_stimuli import TargetsSet, Wake
 from podtide.domain.protocol.pod_commands import CreatePod
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated, TargetsSet, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated
 from podtide.domain.protocol.stimuli import StageSubmitted
 from podtide.entrypoints.common.app_loop import AppLoop, Stuck
 from tests.support.engine_play import S, config, manifest

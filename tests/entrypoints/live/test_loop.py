@@ -19,7 +19,12 @@ from podtide.domain.live.filters import (
 )
 from podtide.domain.live.headless import HeadlessConfig
 from podtide.domain.live.shadow import Deed, Difference, Same, ShadowConfig
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import (
+    executor_commands as ec,
+    executor_stimuli as es,
+    pod_commands as pc,
+    pod_stimuli as ps,
+)
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Kill
 from podtide.domain.protocol.pods import Container, ContainerState, PodManifest, PodNumber
@@ -28,7 +33,7 @@ from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
 
 WHY = Why(Cause.BELOW_TARGET)
-TARGETS = ps.TargetsSet(0, ((ProfileId(0), 3),))
+TARGETS = es.TargetsSet(0, ((ProfileId(0), 3),))
 
 
 class Clock:
@@ -89,7 +94,7 @@ def test_what_was_heard_comes_out_in_order_and_at_the_moment_it_is_taken() -> No
     inbox.hear(ps.PodsUpdated(0, (pod(1),)))
     now, heard = live.wait(NEVER)
     assert now == 5_000
-    assert [type(one) for one in heard] == [ps.TargetsSet, ps.PodsUpdated]
+    assert [type(one) for one in heard] == [es.TargetsSet, ps.PodsUpdated]
     assert {one.at for one in heard} == {5_000}
 
 
@@ -97,7 +102,7 @@ def test_a_timer_that_is_due_runs_though_the_cluster_never_falls_silent() -> Non
     live, inbox, _ = environment(Clock(5_000))
     inbox.hear(TARGETS)
     _, heard = live.wait(4_000)
-    assert [type(one) for one in heard] == [ps.TargetsSet, ps.Wake]
+    assert [type(one) for one in heard] == [es.TargetsSet, es.Wake]
 
 
 @pytest.mark.parametrize("when", ["before", "while waiting"])
@@ -122,7 +127,7 @@ def test_a_run_of_a_given_length() -> None:
 
 def test_the_application_ended_and_goes_on_to_clean_up() -> None:
     live, inbox, calls = environment(Clock())
-    live.apply(pc.StopApplication(0, 11, WHY), 0)
+    live.apply(ec.StopApplication(0, 11, WHY), 0)
     assert live.ended is not None
     assert calls.commands == []
     assert live.wait(NEVER) == (NEVER, ())
@@ -161,7 +166,7 @@ def test_targets_are_read_off_the_pods_before_the_pods_are_seen() -> None:
     live, inbox, _ = environment(Clock(), FollowFilter())
     inbox.hear(ps.PodsUpdated(0, (pod(1), pod(2))))
     _, heard = live.wait(NEVER)
-    assert heard[0] == ps.TargetsSet(1_000, ((ProfileId(0), 2),))
+    assert heard[0] == es.TargetsSet(1_000, ((ProfileId(0), 2),))
     assert isinstance(heard[1], ps.PodsUpdated)
 
 
@@ -170,7 +175,7 @@ def test_what_is_there_at_first_is_wanted_until_somebody_says_otherwise() -> Non
     inbox.hear(ps.PodsReplaced(0, (pod(1), pod(2))))
     inbox.hear(ps.PodsReplaced(0, (pod(1),)))
     _, heard = live.wait(NEVER)
-    assert [one for one in heard if isinstance(one, ps.TargetsSet)] == [ps.TargetsSet(1_000, ((ProfileId(0), 2),))]
+    assert [one for one in heard if isinstance(one, es.TargetsSet)] == [es.TargetsSet(1_000, ((ProfileId(0), 2),))]
 
 
 def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
@@ -190,19 +195,19 @@ def test_ids_that_are_on_the_cluster_are_not_given_out_again() -> None:
 def test_the_mark_of_an_earlier_run_comes_before_anything_else() -> None:
     live, inbox, _ = environment(Clock(), MarkFilter(PodNumber(40)))
     inbox.hear(TARGETS)
-    assert [type(one) for one in live.wait(NEVER)[1]] == [ps.Reconciled, ps.TargetsSet]
+    assert [type(one) for one in live.wait(NEVER)[1]] == [ps.Reconciled, es.TargetsSet]
 
 
 def test_a_pod_that_runs_is_registered_and_a_lower_target_kills() -> None:
     stimulus_filter = HeadlessFilter(HeadlessConfig())
     live, inbox, _ = environment(Clock(), stimulus_filter)
-    inbox.hear(ps.TargetsSet(0, ((ProfileId(0), 2),)))
+    inbox.hear(es.TargetsSet(0, ((ProfileId(0), 2),)))
     inbox.hear(ps.PodsUpdated(0, (pod(1, "Running"), pod(2, "Running"))))
     _, heard = live.wait(NEVER)
-    assert [one.executor for one in heard if isinstance(one, ps.RegisterExecutor)] == ["1", "2"]
-    inbox.hear(ps.TargetsSet(0, ((ProfileId(0), 1),)))
+    assert [one.executor for one in heard if isinstance(one, es.RegisterExecutor)] == ["1", "2"]
+    inbox.hear(es.TargetsSet(0, ((ProfileId(0), 1),)))
     _, heard = live.wait(NEVER)
-    assert [one.executors for one in heard if isinstance(one, ps.KillRequested)] == [("2",)]
+    assert [one.executors for one in heard if isinstance(one, es.KillRequested)] == [("2",)]
 
 
 def test_what_was_heard_before_is_not_said_again() -> None:
@@ -344,7 +349,7 @@ def test_a_shadow_reads_and_never_writes(command: Any, read: bool) -> None:
 def test_an_executor_whose_pod_has_ended_does_not_register(phase: str, executor: str, registers: bool) -> None:
     stimulus_filter = RegistrationFilter()
     ended = ps.PodsUpdated(0, (PodManifest("p-4", {"spark-exec-id": "4"}, phase=phase),))
-    registration = ps.RegisterExecutor(0, ExecutorId(executor), ProfileId(0), "h", f"{executor}@h")
+    registration = es.RegisterExecutor(0, ExecutorId(executor), ProfileId(0), "h", f"{executor}@h")
     assert stimulus_filter.see([ended], 0) == [ended]
     assert stimulus_filter.see([registration], 0) == [registration] * registers
     assert stimulus_filter.due() == NEVER

@@ -17,8 +17,9 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.conf.spark_conf import from_arguments
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES
 from podtide.domain.protocol.application import AnyStimulus
+from podtide.domain.protocol.executor_stimuli import TargetsSet
 from podtide.domain.protocol.pod_commands import CreatePod
-from podtide.domain.protocol.pod_stimuli import Outcome, TargetsSet
+from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.entrypoints.common.app_config import AppSettings, app_settings
 from podtide.entrypoints.common.app_loop import AppLoop
 from podtide.entrypoints.live.resume import NotTheSame, resume

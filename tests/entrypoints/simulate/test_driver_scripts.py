@@ -8,8 +8,9 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, ProfileId
 from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage, Targets
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.pod_commands import AnswerRegistration, StopApplication
-from podtide.domain.protocol.pod_stimuli import PodsUpdated, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.executor_commands import AnswerRegistration, StopApplication
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor, TargetsSet
+from podtide.domain.protocol.pod_stimuli import PodsUpdated
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import JobStart, StageSubmitted, TaskEnd, TaskStart
 from podtide.entrypoints.simulate.driver_scripts import ScriptError, WorkloadScript

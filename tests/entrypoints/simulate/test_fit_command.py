@@ -12,7 +12,8 @@ import pytest
 
 from podtide.adapters.files import cluster as world_file
 from podtide.adapters.recording.reader import Recording
-from podtide.domain.protocol.pod_commands import AnswerRegistration, CreatePod
+from podtide.domain.protocol.executor_commands import AnswerRegistration
+from podtide.domain.protocol.pod_commands import CreatePod
 from tests.support.commands import Answer, answer as asked
 
 SLOW = """

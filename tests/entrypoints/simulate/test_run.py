@@ -18,8 +18,10 @@ from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Description, Life
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.pod_commands import CreatePod, DecommissionExecutors, StopApplication
-from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.executor_commands import DecommissionExecutors, StopApplication
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor, TargetsSet
+from podtide.domain.protocol.pod_commands import CreatePod
+from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import app_settings

@@ -13,7 +13,7 @@ from pyrsistent import pmap
 from podtide.adapters.recording.records.commands import command_record, pod_command_forms
 from podtide.adapters.recording.records.decisions import report_record
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.commands import Departure, Kill, RequestTotal, TargetChange
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Remark, Threw, Why
@@ -53,16 +53,16 @@ TOLD = {"cause": "above target", "facts": {"pods": 5, "target": 3}}
         ),
         (pc.DeletePods(7, 3, None, None, ABOVE), {"at_ms": 7, "command": "deletePods", "serial": 3, **TOLD}),
         (
-            pc.RemoveExecutor(7, ExecutorId("4"), pc.ExitReason("ExecutorExited", "gone", -1), ABOVE, active=False),
+            ec.RemoveExecutor(7, ExecutorId("4"), ec.ExitReason("ExecutorExited", "gone", -1), ABOVE, active=False),
             {"at_ms": 7, "command": "removeExecutor", "executor": "4",
              "reason": {"kind": "ExecutorExited", "message": "gone", "exit_code": -1}, "active": False, **TOLD},
         ),
         (
-            pc.DecommissionExecutors(7, (ExecutorId("4"),), "bye", False, ABOVE),
+            ec.DecommissionExecutors(7, (ExecutorId("4"),), "bye", False, ABOVE),
             {"at_ms": 7, "command": "announceDecommission", "ids": ["4"], "message": "bye", "notify_executors": False,
              **TOLD},
         ),
-        (pc.StopApplication(7, 11, ABOVE), {"at_ms": 7, "command": "stopApplication", "exit_code": 11, **TOLD}),
+        (ec.StopApplication(7, 11, ABOVE), {"at_ms": 7, "command": "stopApplication", "exit_code": 11, **TOLD}),
     ],
 )  # fmt: skip
 def test_a_command_about_pods_says_all_that_is_not_usual(command: pc.PodCommand, record: dict[str, Any]) -> None:

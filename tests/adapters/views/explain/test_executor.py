@@ -9,7 +9,12 @@ from pyrsistent import pmap
 from podtide.adapters.recording.reader import RecordedStep
 from podtide.adapters.views.explain.executor import HEAD, STAGES_MAX, TAIL, ExecutorHistory
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import (
+    executor_commands as ec,
+    executor_stimuli as es,
+    pod_commands as pc,
+    pod_stimuli as ps,
+)
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, ContainerState, PodManifest, PodNumber, PodRules
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
 from podtide.domain.protocol.stimuli import TaskEnd, TaskStart
@@ -49,7 +54,7 @@ def stages(story: ExecutorHistory) -> list[tuple[str, int]]:
 
 def test_a_life_in_stages() -> None:
     story = told(
-        (0, [ps.TargetsSet(0, ((ProfileId(0), 3),))], []),
+        (0, [es.TargetsSet(0, ((ProfileId(0), 3),))], []),
         (100, [], [create(6), create(7), create(8)]),
         (130, [ps.Outcome(130, 56)], []),
         (200, [ps.PodsUpdated(200, (pod("Pending"), pod("Pending", "8")))], []),
@@ -58,12 +63,12 @@ def test_a_life_in_stages() -> None:
         (900, [ps.PodsUpdated(900, (pod("Running", node="n1"),))], []),
         (
             1_000,
-            [ps.RegisterExecutor(1_000, SEVEN, ProfileId(0), "h", "h:1")],
-            [pc.AnswerRegistration(1_000, SEVEN, True, Why(Cause.REGISTERED))],
+            [es.RegisterExecutor(1_000, SEVEN, ProfileId(0), "h", "h:1")],
+            [ec.AnswerRegistration(1_000, SEVEN, True, Why(Cause.REGISTERED))],
         ),
-        (1_500, [ps.ExecutorDisconnected(1_500, "h:1"), ps.ExecutorDisconnected(1_500, "h:2")], []),
+        (1_500, [es.ExecutorDisconnected(1_500, "h:1"), es.ExecutorDisconnected(1_500, "h:2")], []),
         (1_600, [ps.PodsUpdated(1_600, (pod("Failed", node="n1"),))], []),
-        (1_700, [], [pc.RemoveExecutor(1_700, SEVEN, pc.ExitReason("ExecutorExited", ""), Why(Cause.POD_FAILED))]),
+        (1_700, [], [ec.RemoveExecutor(1_700, SEVEN, ec.ExitReason("ExecutorExited", ""), Why(Cause.POD_FAILED))]),
         (2_000, [ps.PodsReplaced(2_000, (pod("Running", "8"),))], []),
         (2_500, [], []),
     )
@@ -152,5 +157,5 @@ def test_a_pod_that_flaps_for_ever_stays_small() -> None:
 
 def test_ids_of_others_and_ids_that_are_no_numbers() -> None:
     assert not told((0, [ps.PodsUpdated(0, (pod("Running", "77"),))], [create(70)])).found
-    odd = ps.RegisterExecutor(0, ExecutorId("driver"), ProfileId(0))
+    odd = es.RegisterExecutor(0, ExecutorId("driver"), ProfileId(0))
     assert whats(told((0, [odd], []), executor="driver")) == ["registers"]

@@ -11,7 +11,7 @@ from pyrsistent import pmap
 from podtide.adapters.recording.records.commands import command_name, command_record
 from podtide.adapters.views.live import events
 from podtide.domain.base.units import ExecutorId, ProfileId
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.commands import Decommission, Departure, Kill
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Remark, Threw, Why
@@ -70,18 +70,18 @@ def test_profiles_and_targets_are_told_apart() -> None:
     ("command", "what", "why", "level"),
     [
         (
-            pc.RemoveExecutor(
-                1, ExecutorId("4"), pc.ExitReason("ExecutorExited", "The executor with id 4 was deleted.", -1),
+            ec.RemoveExecutor(
+                1, ExecutorId("4"), ec.ExitReason("ExecutorExited", "The executor with id 4 was deleted.", -1),
                 Why(Cause.POD_FAILED),
             ),
             "executor 4 is gone", ["ExecutorExited, exit code -1: The executor was deleted.", "pod failed"], "warning",
         ),
         (
-            pc.AnswerRegistration(1, ExecutorId("4"), True, Why(Cause.REGISTERED, pmap({"registered": 9}))),
+            ec.AnswerRegistration(1, ExecutorId("4"), True, Why(Cause.REGISTERED, pmap({"registered": 9}))),
             "executor 4 registered", ["9 in all"], "info",
         ),
         (
-            pc.AnswerRegistration(1, ExecutorId("4"), False, Why(Cause.DUPLICATE), "Duplicate executor ID: 4"),
+            ec.AnswerRegistration(1, ExecutorId("4"), False, Why(Cause.DUPLICATE), "Duplicate executor ID: 4"),
             "executor 4 refused", ["Duplicate executor ID: 4", "duplicate"], "warning",
         ),
         (
@@ -90,7 +90,7 @@ def test_profiles_and_targets_are_told_apart() -> None:
         ),
         (pc.DeletePods(1, 2, None, None, Why(Cause.STOPPED)), "delete all pods", ["stopped"], "info"),
         (pc.ListPods(1, 2, Why(Cause.RESYNCHRONIZE)), "list pods", ["resynchronize"], "debug"),
-        (pc.StopApplication(1, 11, Why(Cause.TOO_MANY_FAILURES)), "end with exit code 11", ["too many failures"], "error"),
+        (ec.StopApplication(1, 11, Why(Cause.TOO_MANY_FAILURES)), "end with exit code 11", ["too many failures"], "error"),
         (
             Kill(1, 2, (Departure(ExecutorId("1"), ProfileId(0), Why(Cause.IDLE, pmap({"timeout_ms": 60_000}))),)),
             "kill executor 1", ["idle (timeout 1m 00s)"], "info",
@@ -181,7 +181,7 @@ def test_targets_that_others_set_are_told_once_and_by_whom() -> None:
 
 def test_registrations_of_one_step_say_how_many_there_are_now() -> None:
     answers = [
-        pc.AnswerRegistration(1, ExecutorId(str(n)), True, Why(Cause.REGISTERED, pmap({"registered": n})))
+        ec.AnswerRegistration(1, ExecutorId(str(n)), True, Why(Cause.REGISTERED, pmap({"registered": n})))
         for n in (1, 2, 3)
     ]
     (line,) = events.lines_of(1, answers, ())

@@ -18,8 +18,9 @@ from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.kubernetes.allocator.executor_index import profile_of
 from podtide.domain.protocol.application import AnyStimulus
 from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, ExecutorDisconnected, Stopping, Wake
 from podtide.domain.protocol.pod_commands import CreatePod, MarkPods
-from podtide.domain.protocol.pod_stimuli import DecommissionRequested, ExecutorDisconnected, PodsUpdated, Stopping, Wake
+from podtide.domain.protocol.pod_stimuli import PodsUpdated
 from podtide.domain.protocol.pods import Pod, PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 from tests.support.engine_play import S, config

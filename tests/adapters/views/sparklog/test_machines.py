@@ -23,7 +23,12 @@ from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.conf.settings import ConfNotice, NoticeLevel
 from podtide.domain.kubernetes.resize_plugins import resize_claims, resize_pods, start_claims, start_pods
 from podtide.domain.kubernetes.roll_plugin import Roll, roll, start
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import (
+    executor_commands as ec,
+    executor_stimuli as es,
+    pod_commands as pc,
+    pod_stimuli as ps,
+)
 from podtide.domain.protocol.backend_messages import BackendInput, LossReported, RequestMore
 from podtide.domain.protocol.cluster_config import BackendConfig, ResizeConfig, RollConfig
 from podtide.domain.protocol.pods import PodNumber
@@ -48,9 +53,9 @@ def ids(*executors: str) -> tuple[ExecutorId, ...]:
     return tuple(map(ExecutorId, executors))
 
 
-def removal(cause: Cause, *, active: bool | None = None) -> pc.RemoveExecutor:
-    reason = pc.ExitReason("ExecutorExited", "The whole text.", 1)
-    return pc.RemoveExecutor(0, ExecutorId("7"), reason, why(cause, pod="exec-7"), active, 0)
+def removal(cause: Cause, *, active: bool | None = None) -> ec.RemoveExecutor:
+    reason = ec.ExitReason("ExecutorExited", "The whole text.", 1)
+    return ec.RemoveExecutor(0, ExecutorId("7"), reason, why(cause, pod="exec-7"), active, 0)
 
 
 # ----------------------------------------------------------------------------------------------------- the backend
@@ -64,7 +69,7 @@ UNLABELLED = replace(CONFIG, decommission_label=None)
 def backend_items(*inputs: BackendInput, config: BackendConfig = CONFIG) -> list[object]:
     """What the backend reports and decides; two executors are registered before."""
     state = backend.begin(config, 0)
-    known = [ps.RegisterExecutor(0, ExecutorId(e), ProfileId(0), f"h{e}", f"h{e}:1") for e in "12"]
+    known = [es.RegisterExecutor(0, ExecutorId(e), ProfileId(0), f"h{e}", f"h{e}:1") for e in "12"]
     state = backend.manage(state, known, config, 0).state
     items: list[object] = []
     for one in inputs:
@@ -76,9 +81,9 @@ def backend_items(*inputs: BackendInput, config: BackendConfig = CONFIG) -> list
 
 def forced_deletion(pods: int) -> Sequence[object]:
     state = backend.begin(UNLABELLED, 0)
-    known = [ps.RegisterExecutor(0, ExecutorId(e), ProfileId(0)) for e in "12"]
-    state = backend.manage(state, (*known, ps.KillRequested(0, ids("1", "2"))), UNLABELLED, 0).state
-    step = backend.manage(state, (ps.Wake(5_000),), UNLABELLED, 5_000)
+    known = [es.RegisterExecutor(0, ExecutorId(e), ProfileId(0)) for e in "12"]
+    state = backend.manage(state, (*known, es.KillRequested(0, ids("1", "2"))), UNLABELLED, 0).state
+    step = backend.manage(state, (es.Wake(5_000),), UNLABELLED, 5_000)
     (delete,) = step.commands
     assert isinstance(delete, pc.DeletePods)
     step = backend.manage(step.state, (ps.Outcome(5_000, delete.serial, found=pods),), UNLABELLED, 5_000)
@@ -86,7 +91,7 @@ def forced_deletion(pods: int) -> Sequence[object]:
     return step.reports
 
 
-OOM = LossReported(0, ExecutorId("8"), pc.ExitReason("ExecutorExited", "an OOM it was", 137, True))
+OOM = LossReported(0, ExecutorId("8"), ec.ExitReason("ExecutorExited", "an OOM it was", 137, True))
 
 # ----------------------------------------------------------------------------------------------------- the plugins
 
@@ -132,28 +137,28 @@ ITEMS: dict[str, Sequence[object]] = {
     "a pod is missing": [removal(Cause.POD_MISSING)],
     "an executor disconnected": [removal(Cause.DISCONNECTED)],
     "a pod is marked": [pc.MarkInactive(0, 1, NUMBER, "exec-7", why(Cause.POD_FAILED))],
-    "too many failures": [pc.StopApplication(0, 11, why(Cause.TOO_MANY_FAILURES, failures=5, maximum=4))],
+    "too many failures": [ec.StopApplication(0, 11, why(Cause.TOO_MANY_FAILURES, failures=5, maximum=4))],
     "a round of the lifecycle manager threw": [Threw(0, MANAGER, "java.lang.NullPointerException")],
     "a full list of pods": [pc.ListPods(5, 0, Why(Cause.RESYNCHRONIZE))],
     "the polling source threw": [Threw(5, "ExecutorPodsPollingSnapshotSource", "java.lang.NullPointerException: null")],
-    "an executor registers": backend_items(ps.RegisterExecutor(0, ExecutorId("3"), ProfileId(4), "h", "10.0.0.1:99")),
-    "a kill": backend_items(ps.KillRequested(0, ids("1", "9", "2"))),
-    "a kill of nobody": backend_items(ps.KillRequested(0, ids("9"))),
-    "a kill without remarks": backend_items(ps.KillRequested(0, ids("1")), config=replace(CONFIG, remarks=False)),
+    "an executor registers": backend_items(es.RegisterExecutor(0, ExecutorId("3"), ProfileId(4), "h", "10.0.0.1:99")),
+    "a kill": backend_items(es.KillRequested(0, ids("1", "9", "2"))),
+    "a kill of nobody": backend_items(es.KillRequested(0, ids("9"))),
+    "a kill without remarks": backend_items(es.KillRequested(0, ids("1")), config=replace(CONFIG, remarks=False)),
     "a decommission": backend_items(
-        ps.DecommissionRequested(0, ids("1", "2"), "bye"), config=replace(CONFIG, allocator="deployment")
+        es.DecommissionRequested(0, ids("1", "2"), "bye"), config=replace(CONFIG, allocator="deployment")
     ),
     "a decommission that an executor began": backend_items(
-        ps.DecommissionRequested(0, ids("1"), "Executor 1 is decommissioned.", triggered_by_executor=True)
+        es.DecommissionRequested(0, ids("1"), "Executor 1 is decommissioned.", triggered_by_executor=True)
     ),
     "a decommission that does not end": backend_items(
-        ps.DecommissionRequested(0, ids("1", "2"), triggered_by_executor=True), ps.Wake(60_000), config=UNLABELLED
+        es.DecommissionRequested(0, ids("1", "2"), triggered_by_executor=True), es.Wake(60_000), config=UNLABELLED
     ),
     "an executor ran out of memory": backend_items(OOM),
-    "a known address disconnects": backend_items(ps.ExecutorDisconnected(0, "h1:1")),
-    "an unknown address disconnects": backend_items(ps.ExecutorDisconnected(0, "h7:1")),
+    "a known address disconnects": backend_items(es.ExecutorDisconnected(0, "h1:1")),
+    "an unknown address disconnects": backend_items(es.ExecutorDisconnected(0, "h7:1")),
     "more executors": backend_items(RequestMore(0, 3)),
-    "the scheduler stops": backend_items(ps.Stopping(0)),
+    "the scheduler stops": backend_items(es.Stopping(0)),
     "a call of the backend failed": backend_items(ps.Outcome(0, 99, ps.CallFailure(403, "no"))),
     "no pods are left to delete by force": forced_deletion(0),
     "two pods are deleted by force": forced_deletion(2),
@@ -250,8 +255,8 @@ def test_every_template_is_in_a_golden_file() -> None:
         pc.DeletePod(0, 1, NUMBER, "exec-7", why(Cause.POD_FAILED), check=True),
         pc.CreatePod(1, 1, PodNumber(1), ProfileId(0), Why(Cause.BELOW_TARGET)),
         pc.ListClaims(1, 1, ProfileId(0), Why(Cause.REUSABLE_CLAIMS)),
-        pc.StopApplication(0, 1, why(Cause.ILLEGAL_ARGUMENT)),
-        ps.Stopping(0),
+        ec.StopApplication(0, 1, why(Cause.ILLEGAL_ARGUMENT)),
+        es.Stopping(0),
         ConfNotice(NoticeLevel.WARNING, "Disabled due to invalid interval value, '0'"),  # not Spark's words
         ConfNotice(NoticeLevel.INFO, "Using initial executors = 0", spark=True),
     ],

@@ -14,8 +14,8 @@ from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol.application import AnyStimulus, EngineConfig
 from podtide.domain.protocol.commands import Report, Step
+from podtide.domain.protocol.executor_stimuli import Starting
 from podtide.domain.protocol.pod_commands import CreatePod
-from podtide.domain.protocol.pod_stimuli import Starting
 from podtide.domain.protocol.reasons import Bound, Held, Phase
 from tests.support.engine_play import Answers, AppPlay, S, config
 

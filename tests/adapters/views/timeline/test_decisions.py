@@ -10,7 +10,7 @@ from pyrsistent import pmap
 
 from podtide.adapters.recording.codec import RecordedStimulus, decided_record
 from podtide.adapters.views.timeline.decisions import decided_rows, failure_words, heard, outcome_words, pod_words
-from podtide.domain.protocol import pod_commands as pc, pod_stimuli as ps
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, ContainerState, PodManifest
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Remark, Threw, Why
 
@@ -76,8 +76,8 @@ def test_numbers_and_reasons_are_told() -> None:
     (row,) = decided_rows(decided_record(pc.CreatePod(1, 8, 6, 2, why, ("c",), ("c",))))  # type: ignore[arg-type]
     assert (row.mark, row.what) == ("raised", "create pod 6")
     assert row.why == ["7 missing: target 12, 5 counted", "claims c", "reused c", "profile 2"]
-    reason = pc.ExitReason("ExecutorExited", "gone\nfor good", 137)
-    (row,) = decided_rows(decided_record(pc.RemoveExecutor(1, "6", reason, Why(Cause.POD_FAILED))))  # type: ignore[arg-type]
+    reason = ec.ExitReason("ExecutorExited", "gone\nfor good", 137)
+    (row,) = decided_rows(decided_record(ec.RemoveExecutor(1, "6", reason, Why(Cause.POD_FAILED))))  # type: ignore[arg-type]
     assert row.what == "executor 6 is gone"
     assert row.why == ["ExecutorExited, exit code 137: gone for good", "pod failed"]
 

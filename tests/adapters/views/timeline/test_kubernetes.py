@@ -11,12 +11,13 @@ from pyrsistent import pmap
 from podtide.adapters.views.timeline.kubernetes import HEAD, TAIL, PodTimeline
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.engine import launch
-from podtide.domain.protocol import pod_commands as pc
+from podtide.domain.protocol import executor_commands as ec, pod_commands as pc
 from podtide.domain.protocol.application import EngineConfig
 from podtide.domain.protocol.cluster_config import KubernetesConfig, ReplicasConfig
 from podtide.domain.protocol.commands import Departure, Kill, RequestTotal, Step, TargetChange
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, TargetsSet
+from podtide.domain.protocol.executor_stimuli import TargetsSet
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Threw, Why
 
@@ -48,8 +49,8 @@ def create(at: Millis, *numbers: int, target: int = 9) -> list[pc.CreatePod]:
     return [pc.CreatePod(at, 8 * number, PodNumber(number), ZERO, why) for number in numbers]
 
 
-def gone(at: Millis, number: int, code: int = 1, cause: Cause = Cause.POD_FAILED) -> pc.RemoveExecutor:
-    return pc.RemoveExecutor(at, ExecutorId(str(number)), pc.ExitReason("ExecutorExited", "bye", code), Why(cause))
+def gone(at: Millis, number: int, code: int = 1, cause: Cause = Cause.POD_FAILED) -> ec.RemoveExecutor:
+    return ec.RemoveExecutor(at, ExecutorId(str(number)), ec.ExitReason("ExecutorExited", "bye", code), Why(cause))
 
 
 def held(at: Millis, phase: Phase, missing: int = 0, bound: Bound = Bound.BATCH_SIZE) -> Held:
@@ -121,7 +122,7 @@ def test_other_commands_have_their_moments() -> None:
         pc.DeletePods(1, 16, None, None, Why(Cause.STOPPED)),
         pc.ScaleSet(1, 24, "statefulset", "s", ProfileId(2), 6, Why(Cause.TARGET_SET)),
         Threw(1, "ExecutorPodsAllocator", "java.lang.X: y"),
-        pc.StopApplication(1, 11, Why(Cause.TOO_MANY_FAILURES, pmap({"failures": 5}))),
+        ec.StopApplication(1, 11, Why(Cause.TOO_MANY_FAILURES, pmap({"failures": 5}))),
     )
     assert played.told() == [
         "1 killed kill 10 executors: idle (timeout 5 s)",

@@ -19,7 +19,7 @@ from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.container_requests import Layout
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, Resource
-from podtide.domain.protocol.pod_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.reasons import Cause, Threw, Why
 
 P0 = ProfileId(0)

@@ -16,7 +16,7 @@ from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.container_requests import Layout, Span
 from podtide.domain.protocol.containers import Completion, Container, ContainerId, NodeReport, Resource
-from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.executor_commands import ExitReason
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
 from tests.adapters.views.timeline.test_decisions import EVIL, harmless, kinds
 

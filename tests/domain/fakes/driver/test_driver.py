@@ -21,8 +21,8 @@ from podtide.domain.fakes.driver.script import (
     Targets,
 )
 from podtide.domain.protocol.config import ProfileRules
-from podtide.domain.protocol.pod_commands import StopApplication
-from podtide.domain.protocol.pod_stimuli import ExecutorBusy, TargetsSet
+from podtide.domain.protocol.executor_commands import StopApplication
+from podtide.domain.protocol.executor_stimuli import ExecutorBusy, TargetsSet
 from podtide.domain.protocol.stimuli import (
     BlockUpdated,
     JobEnd,

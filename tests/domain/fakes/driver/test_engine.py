@@ -15,12 +15,13 @@ from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver import driver as workloads
 from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Jobs, Outputs, Profile, ScriptJob as Job, ScriptStage as Stage, Workload
-from podtide.domain.protocol import pod_commands
+from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.cluster_config import AllocationConfig, BackendConfig, KubernetesConfig
 from podtide.domain.protocol.commands import Decommission, Kill, RequestTotal
 from podtide.domain.protocol.config import ScalingConfig
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated, RegisterExecutor, Wake
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor, Wake
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated
 from podtide.domain.protocol.pods import (
     APP_LABEL,
     EXECUTOR_LABEL,
@@ -77,9 +78,9 @@ class Cluster:
                 name, at = str(command.executor), now + 3 * S
                 self._show(name, command.profile, "Pending", now)
                 self._later(at, RegisterExecutor(at, ExecutorId(name), command.profile, "host", f"{name}:1"))
-            case pod_commands.RemoveExecutor():
+            case executor_commands.RemoveExecutor():
                 self._end(command.executor, now)
-            case pod_commands.DecommissionExecutors():
+            case executor_commands.DecommissionExecutors():
                 for leaving in command.executors:
                     self._end(leaving, now)
             case pod_commands.DeletePods():
@@ -194,7 +195,9 @@ def test_executors_with_shuffle_data_stay_while_a_job_may_need_it() -> None:
     app = Application(one_job(*stages), settings)
     app.run(500 * S)
     holders = {start.executor for start in app.said if isinstance(start, TaskStart)}
-    gone = [one.at for one in app.commands if isinstance(one, pod_commands.RemoveExecutor) and one.executor in holders]
+    gone = [
+        one.at for one in app.commands if isinstance(one, executor_commands.RemoveExecutor) and one.executor in holders
+    ]
     ended = workloads.summary(app.state).jobs[0].ended
     assert ended is not None
     assert gone
@@ -246,6 +249,6 @@ def test_decommissioned_executors_hand_their_output_on() -> None:
     app = Application(script, config(6, decommission=True, shuffle_tracking=False))
     app.run(300 * S)
     summary = workloads.summary(app.state)
-    assert any(isinstance(command, pod_commands.DecommissionExecutors) for command in app.commands)
+    assert any(isinstance(command, executor_commands.DecommissionExecutors) for command in app.commands)
     assert (summary.outputs_moved > 0, summary.outputs_lost, summary.fetch_failures) == (True, 0, 0)
     assert [job.ending for job in summary.jobs] == [Ending.SUCCEEDED]

@@ -10,7 +10,7 @@ from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Jobs, Outputs, ScriptJob as Job, ScriptStage as Stage
 from podtide.domain.fakes.driver.task_scheduler import FETCH_FAILS_MS, KILL_MS
 from podtide.domain.protocol import stimuli
-from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.executor_commands import ExitReason
 from tests.support.workload_play import CRASHED, DRAINED, KILLED, PREEMPTED, Play, S, map_reduce, one_job, secs
 
 

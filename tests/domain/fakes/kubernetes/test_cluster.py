@@ -13,24 +13,16 @@ from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.cluster import KIND, FakeApplication, KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import FakeDriverPod, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.pod_commands import (
-    AwaitDriverReady,
-    CreatePod,
+from podtide.domain.protocol.executor_commands import (
     DecommissionExecutors,
-    DeletePods,
     ExitReason,
-    GetDriverPod,
     RemoveExecutor,
     StopApplication,
     StopSource,
 )
-from podtide.domain.protocol.pod_stimuli import (
-    DecommissionRequested,
-    ExecutorDisconnected,
-    Outcome,
-    PodsUpdated,
-    RegisterExecutor,
-)
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.pod_commands import AwaitDriverReady, CreatePod, DeletePods, GetDriverPod
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsUpdated
 from podtide.domain.protocol.pods import PodNumber
 from tests.support.world_play import WHY, Driver, S, outline, plain, stage
 

@@ -9,6 +9,7 @@ import pytest
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.description import Life, PodStage
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.pod_commands import (
     ClaimSpec,
     CreateSet,
@@ -18,7 +19,7 @@ from podtide.domain.protocol.pod_commands import (
     MarkPods,
     ScaleSet,
 )
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, GenerateExecutorId, RegisterExecutor
+from podtide.domain.protocol.pod_stimuli import GenerateExecutorId
 from tests.support.world_play import WHY, Driver, S, plain, quick, stage
 
 Kind = Literal["statefulset", "deployment"]

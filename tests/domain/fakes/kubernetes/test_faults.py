@@ -8,8 +8,9 @@ from podtide.domain.base.units import ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.description import Image, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.pod_commands import DeletePods, ExitReason, RemoveExecutor
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.pod_commands import DeletePods
 from tests.support.world_play import WHY, Driver, S, plain, stage
 
 

@@ -26,15 +26,10 @@ from podtide.domain.fakes.kubernetes.description import (
 )
 from podtide.domain.fakes.kubernetes.fit import fit
 from podtide.domain.protocol.cluster_config import SourcesConfig
-from podtide.domain.protocol.pod_commands import (
-    CreatePod,
-    DecommissionExecutors,
-    DeletePods,
-    ExitReason,
-    ListPods,
-    RemoveExecutor,
-)
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, RegisterExecutor
+from podtide.domain.protocol.executor_commands import DecommissionExecutors, ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
+from podtide.domain.protocol.pod_commands import CreatePod, DeletePods, ListPods
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import PodManifest, PodNumber
 from tests.support.world_play import WHY, Driver, S, plain, quick, stage
 

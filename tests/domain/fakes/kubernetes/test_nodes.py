@@ -10,8 +10,8 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.description import Description, Life, NodeEvent, NodeGroup, NodeHappening, PodShape
 from podtide.domain.fakes.windows import Window
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected
 from podtide.domain.protocol.pod_commands import DeletePods
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected
 from podtide.domain.protocol.pods import PodNumber
 from tests.support.world_play import WHY, Driver, S, outline, plain
 

@@ -10,8 +10,9 @@ from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.description import YARN, Nodes, Queue, Tenant, racks
 from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol.containers import Completion, Resource
-from podtide.domain.protocol.pod_commands import DecommissionExecutors, ExitReason, ListPods, RemoveExecutor, StopSource
-from podtide.domain.protocol.pod_stimuli import RegisterExecutor
+from podtide.domain.protocol.executor_commands import DecommissionExecutors, ExitReason, RemoveExecutor, StopSource
+from podtide.domain.protocol.executor_stimuli import RegisterExecutor
+from podtide.domain.protocol.pod_commands import ListPods
 from podtide.domain.protocol.yarn_messages import (
     CallResourceManager,
     EndApplication,

@@ -26,7 +26,7 @@ from podtide.domain.fakes.yarn.description import (
 from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.containers import NodeReport, Resource
-from podtide.domain.protocol.pod_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.yarn_messages import LaunchEnded, MasterRegistered, ResourcesAnswered
 from tests.support.yarn_world_play import App, S, plain
 

@@ -13,6 +13,7 @@ from podtide.domain.kubernetes.allocator import allocator as allocation
 from podtide.domain.kubernetes.allocator.state import DeletionsChanged, Subscribed
 from podtide.domain.protocol.allocation_policies import SPARK_POLICIES, Retired
 from podtide.domain.protocol.cluster_config import AllocationConfig, ClaimTemplate
+from podtide.domain.protocol.executor_stimuli import Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     CountFailure,
@@ -25,7 +26,7 @@ from podtide.domain.protocol.pod_commands import (
     ListClaims,
     NotifySubscribers,
 )
-from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome, Stopping, TargetsSet
+from podtide.domain.protocol.pod_stimuli import CallFailure, Claim, KnownExecutors, Outcome
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Bound, Cause, Phase
 from tests.support.pods_play import FORBIDDEN, IDLE, NOT_FOUND, SECOND, TIMEOUT, Api, PodsPlay, manifest

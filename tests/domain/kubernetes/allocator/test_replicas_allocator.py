@@ -20,6 +20,7 @@ from podtide.domain.kubernetes.allocator.replicas_allocator import (
 )
 from podtide.domain.protocol.cluster_config import ClaimTemplate, ReplicasConfig
 from podtide.domain.protocol.commands import Report
+from podtide.domain.protocol.executor_stimuli import Starting, Stopping, TargetsSet
 from podtide.domain.protocol.pod_commands import (
     AwaitDriverReady,
     ClaimSpec,
@@ -28,7 +29,7 @@ from podtide.domain.protocol.pod_commands import (
     GetDriverPod,
     ScaleSet,
 )
-from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, Starting, Stopping, TargetsSet
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome
 from podtide.domain.protocol.reasons import Cause, Remark, Threw
 
 C = TypeVar("C")

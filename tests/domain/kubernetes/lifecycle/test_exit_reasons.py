@@ -6,7 +6,7 @@ import pytest
 
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.lifecycle.exit_reasons import of_missing, of_pod, strip_margin
-from podtide.domain.protocol.pod_commands import ExitReason
+from podtide.domain.protocol.executor_commands import ExitReason
 from podtide.domain.protocol.pods import Container, Pod, PodManifest, PodNumber, PodState
 from tests.support.lifecycle_play import ended
 

@@ -16,7 +16,8 @@ from podtide.domain.kubernetes.lifecycle import lifecycle_manager as lifecycle
 from podtide.domain.kubernetes.lifecycle.lifecycle_manager import Delivery
 from podtide.domain.kubernetes.lifecycle.tables import map_order
 from podtide.domain.protocol.cluster_config import LifecycleConfig
-from podtide.domain.protocol.pod_commands import MarkInactive, RemoveExecutor, StopApplication
+from podtide.domain.protocol.executor_commands import RemoveExecutor, StopApplication
+from podtide.domain.protocol.pod_commands import MarkInactive
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, Outcome
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, Pod, PodManifest, PodNumber, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from podtide.domain.protocol.cluster_config import LifecycleConfig
-from podtide.domain.protocol.pod_commands import DeletePod, ExitReason, MarkInactive, RemoveExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
+from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive
 from podtide.domain.protocol.pods import Container
 from tests.support.lifecycle_play import Play, ended, pod
 

@@ -1,0 +1,100 @@
+"""What a driver hears of its executors on every cluster manager: how many are wanted, who came, who went, time passing.
+
+As in ``stimuli``, every one begins with ``at``, the millisecond at which the driver hears of it; ``at`` never falls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+
+
+class TargetsSet(NamedTuple):
+    """setTotalExpectedExecutors: executors wanted, by profile, in the order of the request.
+
+    Profiles that are not named keep their targets.
+    """
+
+    at: Millis
+    targets: tuple[tuple[ProfileId, int], ...]
+
+
+class KillRequested(NamedTuple):
+    """killExecutors(ids, adjustTargetNumExecutors, countFailures, force). ``serial``: who asks is answered with it."""
+
+    at: Millis
+    executors: tuple[ExecutorId, ...]
+    adjust_target: bool = False
+    count_failures: bool = False
+    force: bool = False
+    serial: int = 0
+
+
+class DecommissionRequested(NamedTuple):
+    """decommissionExecutors. ``triggered_by_executor``: the executor itself told us (its node goes away)."""
+
+    at: Millis
+    executors: tuple[ExecutorId, ...]
+    message: str = ""
+    host: str | None = None
+    adjust_target: bool = False
+    triggered_by_executor: bool = False
+    serial: int = 0
+
+
+class Starting(NamedTuple):
+    """The scheduler backend starts."""
+
+    at: Millis
+
+
+class Stopping(NamedTuple):
+    """The scheduler backend stops (the application ended)."""
+
+    at: Millis
+
+
+class RegisterExecutor(NamedTuple):
+    """An executor registers with the driver endpoint. ``address``: where it is heard from ("" if nobody said)."""
+
+    at: Millis
+    executor: ExecutorId
+    profile: ProfileId
+    host: str = ""
+    address: str = ""
+
+
+class ExecutorDisconnected(NamedTuple):
+    """The connection to an address is lost (onDisconnected)."""
+
+    at: Millis
+    address: str
+
+
+class ExecutorBusy(NamedTuple):
+    """The task scheduler holds these executors for busy or no longer (isExecutorBusy), for kills without force."""
+
+    at: Millis
+    executors: tuple[ExecutorId, ...]
+    busy: bool
+
+
+class Wake(NamedTuple):
+    """Time passed: every timer that is due by now runs, in order."""
+
+    at: Millis
+
+
+ExecutorStimulus: TypeAlias = (
+    TargetsSet
+    | KillRequested
+    | DecommissionRequested
+    | Starting
+    | Stopping
+    | RegisterExecutor
+    | ExecutorDisconnected
+    | ExecutorBusy
+    | Wake
+)
+"""All that can arrive from outside, whatever runs the executors."""
