@@ -30,7 +30,7 @@ from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.executor_stimuli import Starting, TargetsSet
 from podtide.domain.protocol.pod_commands import Deliver
 from podtide.domain.protocol.pod_stimuli import KnownExecutors
-from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber, PodRules, Snapshot
+from podtide.domain.protocol.pods import SPARK_CONTAINER, PodContainer, PodManifest, PodNumber, PodRules, Snapshot
 from tests.oracle.judge import JudgeUnavailableError, find_jars, find_tool
 
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
@@ -77,7 +77,7 @@ def manifest(number: int, version: int, profiles: int) -> PodManifest:
         "spark-exec-resourceprofile-id": str(number % profiles),
     }  # fmt: skip
     return PodManifest(
-        f"exec-{number}", labels, "2026-01-01T00:00:00Z", phase="Running", containers=(Container(SPARK_CONTAINER),),
+        f"exec-{number}", labels, "2026-01-01T00:00:00Z", phase="Running", containers=(PodContainer(SPARK_CONTAINER),),
         version=str(version), uid=f"uid-{number}",
     )  # fmt: skip
 

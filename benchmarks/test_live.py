@@ -35,7 +35,7 @@ from podtide.domain.protocol.application import Command
 from podtide.domain.protocol.executor_stimuli import TargetsSet
 from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled
-from podtide.domain.protocol.pods import SPARK_CONTAINER, Container, PodManifest, PodNumber
+from podtide.domain.protocol.pods import SPARK_CONTAINER, PodContainer, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import AppSettings, policies_with
 from podtide.entrypoints.common.app_loop import AppLoop, Observer
@@ -200,7 +200,7 @@ class Run:
             "spark-exec-resourceprofile-id": "0",
         }  # fmt: skip
         return PodManifest(
-            f"exec-{number}", labels, "2026-01-01T00:00:00Z", phase="Running", containers=(Container(SPARK_CONTAINER),),
+            f"exec-{number}", labels, "2026-01-01T00:00:00Z", phase="Running", containers=(PodContainer(SPARK_CONTAINER),),
             version=str(self._version), uid=f"uid-{number}",
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from podtide.domain.jvm.instants import java_instant
 from podtide.domain.jvm.values import double_text
 from podtide.domain.protocol import pods
-from podtide.domain.protocol.pods import Container, ContainerState, PodManifest
+from podtide.domain.protocol.pods import ContainerState, PodContainer, PodManifest
 
 _KINDS: Final = frozenset({pods.RUNNING, pods.WAITING, pods.TERMINATED})
 
@@ -72,30 +72,30 @@ def _labels(pod: Mapping[str, Any], number: str | None, app_id: str) -> dict[str
     return labels
 
 
-def _containers(pod: Mapping[str, Any]) -> tuple[Container, ...]:
+def _containers(pod: Mapping[str, Any]) -> tuple[PodContainer, ...]:
     if "containers" not in pod and "exitCode" in pod:  # the allocator's dialect
         ended = ContainerState(pods.TERMINATED, java_int(pod["exitCode"]))
-        return (Container(pods.SPARK_CONTAINER, None, ended),)
+        return (PodContainer(pods.SPARK_CONTAINER, None, ended),)
     return tuple(_container(container) for container in _list(pod, "containers"))
 
 
-def _container(container: Any) -> Container:
+def _container(container: Any) -> PodContainer:
     if not isinstance(container, Mapping):
         raise ShapeError(f"expected an object for a container, got {container!r:.60}")
     name = _text(container, "name") or ""
     image = _text(container, "image")
     if "state" in container and container["state"] is None:
-        return Container(name, image, None)
+        return PodContainer(name, image, None)
     implied = pods.TERMINATED if "exitCode" in container else pods.RUNNING
     kind = java_text(container["state"]) if "state" in container else implied
     if kind not in _KINDS:
-        return Container(name, image, ContainerState())
+        return PodContainer(name, image, ContainerState())
     if kind == pods.RUNNING:
-        return Container(name, image, ContainerState(pods.RUNNING, started_at=_text(container, "startedAt")))
+        return PodContainer(name, image, ContainerState(pods.RUNNING, started_at=_text(container, "startedAt")))
     if kind == pods.WAITING:
-        return Container(name, image, ContainerState(pods.WAITING, reason=_text(container, "reason")))
+        return PodContainer(name, image, ContainerState(pods.WAITING, reason=_text(container, "reason")))
     code = container.get("exitCode")
-    return Container(
+    return PodContainer(
         name,
         image,
         ContainerState(

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from podtide.adapters.kubernetes.status import ApiStatus, StatusWire, UnreadableBody, api_status, decoded
-from podtide.domain.protocol.pods import RUNNING, TERMINATED, WAITING, Container, ContainerState, PodManifest
+from podtide.domain.protocol.pods import RUNNING, TERMINATED, WAITING, ContainerState, PodContainer, PodManifest
 
 _Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
@@ -147,7 +147,7 @@ def _manifest(pod: _Pod) -> PodManifest:
     if spec is not None and spec.volumes:
         sources = [volume.persistent_volume_claim for volume in spec.volumes]
         claims = tuple([source.claim_name for source in sources if source is not None and source.claim_name])
-    containers: tuple[Container, ...] = ()
+    containers: tuple[PodContainer, ...] = ()
     if status is not None and status.container_statuses:
         containers = tuple([_container(container) for container in status.container_statuses])
     return PodManifest(
@@ -170,8 +170,8 @@ def _manifest(pod: _Pod) -> PodManifest:
     )
 
 
-def _container(status: _ContainerStatus) -> Container:
-    return Container(status.name or "", status.image, None if status.state is None else _state(status.state))
+def _container(status: _ContainerStatus) -> PodContainer:
+    return PodContainer(status.name or "", status.image, None if status.state is None else _state(status.state))
 
 
 def _state(state: _State) -> ContainerState:

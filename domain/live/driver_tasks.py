@@ -45,7 +45,7 @@ class Task(NamedTuple):
 
 
 @dataclass(slots=True)
-class Attempt:
+class SeenAttempt:
     """One attempt of a stage as it was last made to look. A look changes copies.
 
     ``tasks``: as the driver says; ``base``: done before it was first seen; ``done``: since. ``proper`` and
@@ -77,7 +77,7 @@ class Attempt:
         """Tasks that it was submitted with."""
         return self.tasks - self.base
 
-    def copy(self) -> Attempt:
+    def copy(self) -> SeenAttempt:
         """An independent one."""
         return replace(self, free=list(self.free))
 
@@ -89,7 +89,7 @@ class Attempt:
         return self.next_index - 1
 
 
-Attempts = Mapping[AttemptKey, Attempt]
+Attempts = Mapping[AttemptKey, SeenAttempt]
 Running = Mapping[ExecutorId, Mapping[Task, None]]
 """Who runs what, in the order of their starts; nobody without tasks is in it."""
 
@@ -108,7 +108,7 @@ class TaskLook:
     """
 
     def __init__(self, attempts: Attempts, running: Running, config: ViewConfig, now: Millis) -> None:
-        self.attempts: dict[AttemptKey, Attempt] = dict(attempts)
+        self.attempts: dict[AttemptKey, SeenAttempt] = dict(attempts)
         self.running: dict[ExecutorId, Mapping[Task, None]] = dict(running)
         self.ended_on: set[ExecutorId] = set()
         self.writing: set[int] = set()
@@ -164,7 +164,7 @@ class TaskLook:
         for key in self.attempts:
             self._wanted.setdefault(key, 0)
 
-    def _goes_on(self, known: Attempt, stage: StageSeen) -> bool:
+    def _goes_on(self, known: SeenAttempt, stage: StageSeen) -> bool:
         if not known.open:
             return stage.status in _OVER and stage.profile == known.profile
         more = _done(stage) - known.base - known.done
@@ -173,7 +173,7 @@ class TaskLook:
 
     def _begin(self, stage: StageSeen, over: bool) -> None:
         tasks, done = max(stage.tasks, 0), _done(stage)
-        book = Attempt(stage.key, stage.profile, tasks, done, shuffle_write=stage.shuffle_write, open=not over)
+        book = SeenAttempt(stage.key, stage.profile, tasks, done, shuffle_write=stage.shuffle_write, open=not over)
         book.failed = stage.failed
         self.attempts[stage.key] = book
         self._own.add(stage.key)
@@ -183,7 +183,7 @@ class TaskLook:
         if over:
             self._again[stage.key] = None
 
-    def _abandon(self, known: Attempt) -> None:
+    def _abandon(self, known: SeenAttempt) -> None:
         """An attempt whose figures went backwards, or jumped: it is over, whatever comes now is another story."""
         for executor, task in self._tasks_of(known.key):
             self._drop(executor, task)
@@ -204,7 +204,7 @@ class TaskLook:
         if excess > 0:
             slots[NOBODY] = excess
         if excess < 0 and UNSEEN not in self.attempts:
-            self.attempts[UNSEEN] = Attempt(UNSEEN, UNKNOWN_PROFILE)
+            self.attempts[UNSEEN] = SeenAttempt(UNSEEN, UNKNOWN_PROFILE)
             self._own.add(UNSEEN)
         if UNSEEN in self.attempts:
             self._wanted[UNSEEN] = max(0, -excess)
@@ -379,7 +379,7 @@ class TaskLook:
         for executor in pool.all():
             if not self.running.get(executor) and executor not in self.ended_on:
                 if UNSEEN not in self.attempts:
-                    self.attempts[UNSEEN] = Attempt(UNSEEN, UNKNOWN_PROFILE)
+                    self.attempts[UNSEEN] = SeenAttempt(UNSEEN, UNKNOWN_PROFILE)
                 book = self._book(UNSEEN)
                 index = book.take_index()
                 self._pass_by(executor, Task(UNSEEN, index), out)
@@ -394,7 +394,7 @@ class TaskLook:
             self._again[UNSEEN] = None
         return [StageCompleted(self._now, *key) for key in self._again]
 
-    def _start(self, book: Attempt, executor: ExecutorId, out: list[Stimulus], *, copy: bool) -> None:
+    def _start(self, book: SeenAttempt, executor: ExecutorId, out: list[Stimulus], *, copy: bool) -> None:
         if copy:
             task = Task(book.key, book.next_copy, copy=True)
             book.next_copy += 1
@@ -426,7 +426,7 @@ class TaskLook:
 
     # ---------------------------------------------------------------------------------------------------------- books
 
-    def _book(self, key: AttemptKey) -> Attempt:
+    def _book(self, key: AttemptKey) -> SeenAttempt:
         """The attempt, to be changed."""
         if key not in self._own:
             self._own.add(key)

@@ -82,7 +82,7 @@ ShadowCommand: TypeAlias = Seen | Reconciled | Difference | Same
 _DECISIONS: Final = (CreatePod, DeletePods, DeletePod, Kill, Decommission)
 
 
-class Held(NamedTuple):
+class UnsettledPod(NamedTuple):
     """A pod that the shadow has not decided to create, or to let go: since when, and what was seen of it, in order."""
 
     since: Millis
@@ -93,15 +93,15 @@ class Held(NamedTuple):
 class ShadowState:
     """``begun``: the first list was taken as it is. ``ours``: creates decided here that Spark has not made, and when.
 
-    ``held``: see ``Held``; ``going``: the same of pods that are known and that Spark let go. ``known``: pods that both have,
-    or that were there before. ``leaving``: deletes decided here that did not happen yet; ``left``: pods that went without a
-    decision here, and when. ``last``: the highest executor number that is settled.
+    ``held``: see ``UnsettledPod``; ``going``: the same of pods that are known and that Spark let go. ``known``: pods that
+    both have, or that were there before. ``leaving``: deletes decided here that did not happen yet; ``left``: pods that
+    went without a decision here, and when. ``last``: the highest executor number that is settled.
     """
 
     begun: bool = False
     ours: PMap[PodNumber, Millis] = field(default_factory=pmap)
-    held: PMap[PodNumber, Held] = field(default_factory=pmap)
-    going: PMap[PodNumber, Held] = field(default_factory=pmap)
+    held: PMap[PodNumber, UnsettledPod] = field(default_factory=pmap)
+    going: PMap[PodNumber, UnsettledPod] = field(default_factory=pmap)
     known: PMap[PodNumber, bool] = field(default_factory=pmap)
     leaving: PMap[PodNumber, Millis] = field(default_factory=pmap)
     left: PMap[PodNumber, Millis] = field(default_factory=pmap)
@@ -177,13 +177,13 @@ def _met(
         going = state.going.get(number)
         if going is None and not (state.known[number] and number not in state.leaving and _was_let_go(pod)):
             return state, True
-        going = Held(now, (pod,)) if going is None else Held(going.since, (*going.seen, pod))
+        going = UnsettledPod(now, (pod,)) if going is None else UnsettledPod(going.since, (*going.seen, pod))
         return replace(state, going=state.going.set(number, going)), False
     if number in state.ours:
         said.append(Same(now, True, number, now - state.ours[number]))
         return _settled(replace(state, ours=state.ours.remove(number)), number), True
     held = state.held.get(number)
-    held = Held(now, (pod,)) if held is None else Held(held.since, (*held.seen, pod))
+    held = UnsettledPod(now, (pod,)) if held is None else UnsettledPod(held.since, (*held.seen, pod))
     return replace(state, held=state.held.set(number, held)), False
 
 

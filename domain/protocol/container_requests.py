@@ -3,8 +3,8 @@
 A request asks for one container, somewhere on a few hosts or anywhere. Spark makes them one by one, each with its own list
 of hosts; but the hosts of one placement are nested: the most wanted host is in all of its requests, the least wanted only in
 the first (``locality``). So a placement is one ``Layout``: hosts in the order in which they drop out, and how many requests
-have how many of them. A ``Batch`` is a run of requests of one layout with numbers in a row; a batch without a layout asks
-for containers anywhere. However many requests there are, what is kept and walked through are batches.
+have how many of them. A ``RequestBatch`` is a run of requests of one layout with numbers in a row; one without a layout
+asks for containers anywhere. However many requests there are, what is kept and walked through are batches.
 
 Which request a container takes is Hadoop's rule: of those listed at its location the oldest. A localized request is listed
 at its hosts, at their racks and at "*". Within a batch the first request has all hosts that any later one has; so if the
@@ -84,7 +84,7 @@ class Layout:
             begun = end
 
 
-class Batch(NamedTuple):
+class RequestBatch(NamedTuple):
     """Requests with numbers in a row. ``base``: the number of the layout's first request, whoever has taken it since."""
 
     first: int
@@ -122,7 +122,7 @@ class Batch(NamedTuple):
 class RequestTable:
     """The requests of one profile that wait, oldest first. ``made``: how many were ever made. ``waiting``: how many wait."""
 
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[RequestBatch, ...] = ()
     made: int = 0
     waiting: int = 0
 
@@ -130,14 +130,14 @@ class RequestTable:
         """The localized requests of a layout, and after them so many without nodes."""
         batches, made = list(self.batches), self.made
         if layout is not None:
-            batches.append(Batch(made + 1, made + layout.size, layout, made + 1))
+            batches.append(RequestBatch(made + 1, made + layout.size, layout, made + 1))
             made += layout.size
         if anywhere > 0:
             before = batches[-1] if batches else None
             if before is not None and before.layout is None and before.last == made:
                 batches[-1] = before._replace(last=made + anywhere)
             else:
-                batches.append(Batch(made + 1, made + anywhere))
+                batches.append(RequestBatch(made + 1, made + anywhere))
             made += anywhere
         return RequestTable(tuple(batches), made, self.waiting + made - self.made)
 
@@ -161,7 +161,7 @@ class RequestTable:
 
     def split(self, hosts: AbstractSet[str]) -> Split:
         """Into those that have one of the hosts, those that have others, and those that have none."""
-        local: list[Batch] = []
+        local: list[RequestBatch] = []
         stale: list[Span] = []
         anywhere: list[Span] = []
         for batch in self.batches:
@@ -200,7 +200,7 @@ class Matching:
                 if first == last:
                     del self._batches[place]
                 else:
-                    self._batches[place] = Batch(first + 1, last, layout, base)
+                    self._batches[place] = RequestBatch(first + 1, last, layout, base)
                 self.waiting -= 1
                 return first
         return None
@@ -213,7 +213,7 @@ class Matching:
 class Split(NamedTuple):
     """Requests by what their hosts are worth now."""
 
-    local: tuple[Batch, ...]
+    local: tuple[RequestBatch, ...]
     stale: tuple[Span, ...]
     anywhere: tuple[Span, ...]
 

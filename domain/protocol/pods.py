@@ -73,7 +73,7 @@ WAITING: Final = "waiting"
 TERMINATED: Final = "terminated"
 
 
-class Container(NamedTuple):
+class PodContainer(NamedTuple):
     """A container status of a pod. ``state`` is None where the status has no state object at all."""
 
     name: str
@@ -97,7 +97,7 @@ class PodManifest(NamedTuple):
     phase: str | None = None
     reason: str | None = None
     message: str | None = None
-    containers: tuple[Container, ...] = ()
+    containers: tuple[PodContainer, ...] = ()
     has_spec: bool = True
     has_status: bool = True
     namespace: str = "default"

@@ -221,7 +221,7 @@ class Move(NamedTuple):
     ended: int
 
 
-class Turn(NamedTuple):
+class ExecutorTurn(NamedTuple):
     """An executor runs ``change`` more tasks than before; ``ended``: when the last of them ended that ended.
 
     With a change of 0 it worked in between and has been idle since ``ended``.
@@ -243,7 +243,7 @@ class TasksMoved(NamedTuple):
 
     at: Millis
     moves: tuple[Move, ...]
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ExecutorTurn, ...] = ()
     outputs: tuple[tuple[ExecutorId, int], ...] = ()
 
 

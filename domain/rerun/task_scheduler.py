@@ -20,7 +20,7 @@ from typing import Final
 
 from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.stimuli import MOVED_MAX, ListenerEvent, Move, TasksMoved, TaskStart, Turn
+from podtide.domain.protocol.stimuli import MOVED_MAX, ExecutorTurn, ListenerEvent, Move, TasksMoved, TaskStart
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
@@ -384,7 +384,7 @@ class TaskScheduler:
         for executor in self.turned:
             executor.turned = False
             if executor.change or not executor.running:
-                turns.append(Turn(executor.id, executor.change, executor.ended))
+                turns.append(ExecutorTurn(executor.id, executor.change, executor.ended))
                 executor.change = 0
         outputs = tuple(self.outputs) if self._tracking else ()
         self.moved.clear()

@@ -51,7 +51,7 @@ from podtide.domain.scaling.executor_trackers import (
     BLOCK,
     RAN,
     RDD,
-    Limits,
+    IdleTimeouts,
     MonitorTables,
     Removals,
     Roster,
@@ -124,9 +124,9 @@ class Idleness(Versioned[MonitorTables]):
         return ALWAYS if tables.kept_touched else min(tables.next_timeout, tables.next_report)
 
 
-def limits_of(config: ScalingConfig) -> Limits:
+def limits_of(config: ScalingConfig) -> IdleTimeouts:
     """The limits that a config sets."""
-    return Limits(
+    return IdleTimeouts(
         config.idle_timeout_ms,
         config.cached_idle_timeout_ms,
         config.shuffle_timeout_ms,

@@ -20,7 +20,7 @@ from podtide.domain.base.versioned import UndoEntry
 from podtide.domain.protocol.reasons import Bound
 
 
-class Limits(NamedTuple):
+class IdleTimeouts(NamedTuple):
     """The part of ScalingConfig that deadlines depend on; milliseconds."""
 
     idle: Millis
@@ -130,11 +130,11 @@ class _Trackers(Table[ExecutorId, Tracker]):
 class MonitorTables(Tables):
     """The inside of an Idleness."""
 
-    limits = Field(Limits(0, 0, 0, tracking=False, rdd_from_service=False))
+    limits = Field(IdleTimeouts(0, 0, 0, tracking=False, rdd_from_service=False))
     next_timeout = Field[Millis](NEVER)
     removals = Field(Removals())
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: IdleTimeouts) -> None:
         self.trackers: Table[ExecutorId, Tracker] = _Trackers()
         self.active: Members[ExecutorId] = Members()
         self.listed: Table[ExecutorId, ProfileId] = Table()  # the cached list, with the profile it had when listed

@@ -52,8 +52,8 @@ from podtide.domain.scaling.load_tables import (
     INDICES,
     RUNNING,
     STARTED,
-    Attempt,
     Hint,
+    LoadAttempt,
     LoadTables,
     Placement,
 )
@@ -242,7 +242,7 @@ def _fold(tables: LoadTables, events: Sequence[Stimulus], repair: bool) -> list[
     return signals
 
 
-def _without_share(tables: LoadTables, key: AttemptKey) -> Attempt | None:
+def _without_share(tables: LoadTables, key: AttemptKey) -> LoadAttempt | None:
     """The attempt with its share taken out of the sums, so that a rule may change it; ``_settle`` it after."""
     attempt = tables.attempts.get(key)
     if attempt is not None:
@@ -250,20 +250,20 @@ def _without_share(tables: LoadTables, key: AttemptKey) -> Attempt | None:
     return attempt
 
 
-def _opened(tables: LoadTables, key: AttemptKey) -> Attempt:
+def _opened(tables: LoadTables, key: AttemptKey) -> LoadAttempt:
     attempt = _without_share(tables, key)
     if attempt is None:
-        attempt = Attempt(key)
+        attempt = LoadAttempt(key)
         tables.attempts.put(key, attempt)
     return attempt
 
 
-def _settle(tables: LoadTables, attempt: Attempt) -> None:
+def _settle(tables: LoadTables, attempt: LoadAttempt) -> None:
     if attempt.key in tables.attempts:
         tables.add_share(attempt)
 
 
-def _forget_if_unused(tables: LoadTables, attempt: Attempt) -> None:
+def _forget_if_unused(tables: LoadTables, attempt: LoadAttempt) -> None:
     """removeStageFromResourceProfileIfUnused; the attempt's share is taken out.
 
     Spark unregisters from exactly one profile and warns otherwise: two registrations stay.
@@ -275,7 +275,7 @@ def _forget_if_unused(tables: LoadTables, attempt: Attempt) -> None:
             tables.attempts.drop(attempt.key)
 
 
-def _late(attempt: Attempt | None) -> bool:
+def _late(attempt: LoadAttempt | None) -> bool:
     """Whether no stage is under way for an attempt: it was completed (or never announced)."""
     return attempt is None or attempt.tasks is None
 

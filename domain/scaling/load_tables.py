@@ -1,6 +1,6 @@
 """What a load knows of stage attempts, and the sums that follow from it.
 
-``Attempt`` holds what ExecutorAllocationListener's maps say of one stage attempt. ``LoadTables`` holds all attempts,
+``LoadAttempt`` holds what ExecutorAllocationListener's maps say of one stage attempt. ``LoadTables`` holds all attempts,
 their locality hints and the announced profiles, and notes how each change is taken back (``base.tables``). The sums per
 profile are kept up to date instead of being recounted: a rule takes an attempt's share out (``remove_share``), changes the
 attempt and puts the share back (``add_share``); the two hot events in ``load.fold`` do both in place.
@@ -47,7 +47,7 @@ class Tally:
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class LoadAttempt:
     """One stage attempt. ``None`` means that Spark's map has no entry for it."""
 
     key: AttemptKey
@@ -75,10 +75,10 @@ class Attempt:
         indices: set[int] = getattr(self, field)
         return indices
 
-    def copy(self) -> Attempt:
+    def copy(self) -> LoadAttempt:
         """Return an independent attempt; what is derived is left to ``add_share``."""
         sets = (_copied(self.started), _copied(self.spec_started), _copied(self.spec_pending))
-        return Attempt(self.key, self.tasks, self.running, *sets, self.profiles, self.unschedulable)
+        return LoadAttempt(self.key, self.tasks, self.running, *sets, self.profiles, self.unschedulable)
 
 
 def _copied(indices: Iterable[int] | None) -> set[int] | None:
@@ -97,12 +97,12 @@ INDICES: Final = "indices"  # old: indices that joined ``started``
 _CHANGES: Final = frozenset(get_args(AttemptChange))
 
 
-class _Attempts(Table[AttemptKey, Attempt]):
+class _Attempts(Table[AttemptKey, LoadAttempt]):
     """The attempts. What is put back is a copy: an undo log may be read again, for another version."""
 
     __slots__ = ()
 
-    def undo(self, key: AttemptKey, old: Attempt) -> None:
+    def undo(self, key: AttemptKey, old: LoadAttempt) -> None:
         super().undo(key, old if old is ABSENT else old.copy())
 
     def twin(self) -> Self:
@@ -115,7 +115,7 @@ class LoadTables(Tables):
     hinted = Field(False)
 
     def __init__(self) -> None:
-        self.attempts: Table[AttemptKey, Attempt] = _Attempts()
+        self.attempts: Table[AttemptKey, LoadAttempt] = _Attempts()
         self.hints: Table[AttemptKey, Hint] = Table()
         self.seen: Members[ProfileId] = Members()  # profiles that a stage was submitted with
         self.profiles: Table[ProfileId, tuple[ResourceProfile, ...]] = Table()  # as announced, under one id
@@ -139,17 +139,17 @@ class LoadTables(Tables):
             else:
                 super().undo((entry,))
 
-    def add_share(self, attempt: Attempt) -> None:
+    def add_share(self, attempt: LoadAttempt) -> None:
         """Add an attempt's share to the sums of its profiles."""
         attempt.pending = (attempt.tasks or 0) - len(attempt.started or ())
         attempt.tallies = tuple(self.tallies.setdefault(p, Tally()) for p in attempt.profiles)
         self._weigh(attempt, 1)
 
-    def remove_share(self, attempt: Attempt) -> None:
+    def remove_share(self, attempt: LoadAttempt) -> None:
         """Take an attempt's share out of the sums, before it is changed by anything but the hot events."""
         self._weigh(attempt, -1)
 
-    def _weigh(self, attempt: Attempt, sign: int) -> None:
+    def _weigh(self, attempt: LoadAttempt, sign: int) -> None:
         speculative = len(attempt.spec_pending or ())
         self.open += sign * attempt.listed()
         for tally in attempt.tallies:
@@ -160,12 +160,12 @@ class LoadTables(Tables):
             self.waiting += sign * (attempt.pending > 0)
             self.spec_waiting += sign * (speculative > 0)
 
-    def assign(self, attempt: Attempt, field: str, value: object) -> None:
+    def assign(self, attempt: LoadAttempt, field: str, value: object) -> None:
         """Change a field of an attempt whose share is taken out."""
         self.undo_log.append((FIELD, attempt.key, (field, getattr(attempt, field))))
         setattr(attempt, field, value)
 
-    def join(self, attempt: Attempt, field: str, index: int) -> None:
+    def join(self, attempt: LoadAttempt, field: str, index: int) -> None:
         """Add a task index to a set of an attempt, which is begun if there is none."""
         if getattr(attempt, field) is None:
             self.assign(attempt, field, set())
@@ -174,7 +174,7 @@ class LoadTables(Tables):
             self.undo_log.append((INDEX, attempt.key, (field, index, False)))
             indices.add(index)
 
-    def leave(self, attempt: Attempt, field: str, index: int) -> None:
+    def leave(self, attempt: LoadAttempt, field: str, index: int) -> None:
         """Take a task index out of a set of an attempt, where it is a member."""
         indices: set[int] | None = getattr(attempt, field)
         if indices is not None and index in indices:
@@ -195,7 +195,7 @@ class LoadTables(Tables):
         return Placement(tasks, hosts)
 
 
-def _undo_change(change: AttemptChange, attempt: Attempt, old: Any) -> None:
+def _undo_change(change: AttemptChange, attempt: LoadAttempt, old: Any) -> None:
     match change:
         case "task started":
             attempt.running -= 1

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from podtide.domain.jvm.values import double_to_int, to_int
-from podtide.domain.protocol.container_requests import Batch, Layout
+from podtide.domain.protocol.container_requests import Layout, RequestBatch
 
 
 class Wish(NamedTuple):
@@ -42,7 +42,7 @@ def place(
     containers: int,
     wish: Wish,
     existing: Callable[[str], int],
-    pending: Iterable[Batch],
+    pending: Iterable[RequestBatch],
     rack_of: Callable[[str], str],
 ) -> ContainerPlacement:
     """localityOfRequestedContainers: how to ask for so many containers.
@@ -61,7 +61,7 @@ def place(
     return ContainerPlacement(anywhere, _layout(localized, shares, rack_of))
 
 
-def _wanted(wish: Wish, existing: Callable[[str], int], pending: Iterable[Batch]) -> dict[str, int]:
+def _wanted(wish: Wish, existing: Callable[[str], int], pending: Iterable[RequestBatch]) -> dict[str, int]:
     """expectedHostToContainerCount: how many more containers each host should have."""
     total = to_int(sum(wish.host_tasks.values()))
     executors = _ceil(_over(float(wish.tasks), wish.per_executor))
@@ -73,7 +73,7 @@ def _wanted(wish: Wish, existing: Callable[[str], int], pending: Iterable[Batch]
     return wanted
 
 
-def _promised(pending: Iterable[Batch]) -> dict[str, float]:
+def _promised(pending: Iterable[RequestBatch]) -> dict[str, float]:
     """pendingHostToContainerCount: requests that name several hosts count in parts at each."""
     mentions: Counter[str] = Counter()
     requests = 0

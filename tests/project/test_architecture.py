@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
+from collections import Counter
 
 import pytest
 
@@ -55,6 +57,12 @@ def test_no_room_is_crowded(top: str) -> None:
     for package in (PROJECT / top).rglob("__init__.py"):
         modules = [module for module in package.parent.glob("*.py") if module.name != "__init__.py"]
         assert len(modules) <= MODULES_MAX, f"{package.parent} holds {len(modules)} modules"
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    modules = [ast.parse(path.read_text(encoding="utf-8")) for top in TOPS for path in (PROJECT / top).rglob("*.py")]
+    classes = Counter(node.name for module in modules for node in module.body if isinstance(node, ast.ClassDef))
+    assert [name for name, count in classes.items() if count > 1 and not name.startswith("_")] == []
 
 
 def test_every_path_that_the_page_names_exists() -> None:

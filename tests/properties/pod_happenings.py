@@ -44,8 +44,8 @@ from podtide.domain.protocol.pods import (
     TERMINATED,
     UNNAMED_EXECUTOR,
     WAITING,
-    Container,
     ContainerState,
+    PodContainer,
     PodManifest,
     PodNumber,
 )
@@ -90,7 +90,10 @@ states = st.one_of(
     st.none(),
 )
 containers = st.builds(
-    Container, st.sampled_from([SPARK_CONTAINER, SPARK_CONTAINER, "sidecar"]), st.sampled_from([None, "spark"]), states
+    PodContainer,
+    st.sampled_from([SPARK_CONTAINER, SPARK_CONTAINER, "sidecar"]),
+    st.sampled_from([None, "spark"]),
+    states,
 )
 
 

@@ -32,9 +32,9 @@ from podtide.domain.protocol.pods import (
     INACTIVE_LABEL,
     SPARK_CONTAINER,
     TERMINATED,
-    Container,
     ContainerState,
     Pod,
+    PodContainer,
     PodManifest,
     PodNumber,
     PodRules,
@@ -68,7 +68,7 @@ def manifest(number: int, phase: str, codes: tuple[int | None, ...], deleted: bo
         labels={EXECUTOR_LABEL: str(number)} | ({INACTIVE_LABEL: "true"} if inactive else {}),
         deleted_at="2024-01-01T00:00:00Z" if deleted else None,
         phase=phase,
-        containers=tuple(Container(SPARK_CONTAINER, None, state) for state in states),
+        containers=tuple(PodContainer(SPARK_CONTAINER, None, state) for state in states),
     )
 
 

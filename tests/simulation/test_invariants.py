@@ -23,7 +23,7 @@ from podtide.domain.protocol.cluster_config import AllocationConfig
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.scaling.dynamic_allocation import State
 from podtide.domain.scaling.load import restored
-from podtide.domain.scaling.load_tables import Attempt
+from podtide.domain.scaling.load_tables import LoadAttempt
 from tests.simulation import invariants
 from tests.simulation.invariants import Truth
 from tests.simulation.play import Play
@@ -96,7 +96,7 @@ def with_lifecycle(state: EngineState, change: Callable[[LifecycleTables], objec
 
 
 def with_negative_pending(state: EngineState) -> EngineState:
-    attempt = Attempt((7, 0))
+    attempt = LoadAttempt((7, 0))
     attempt.profiles, attempt.started = (DEFAULT_PROFILE,), {1}
     tables = state.load.tables()
     tables.attempts.put((7, 0), attempt)

@@ -23,8 +23,8 @@ from podtide.domain.protocol.reasons import Remark, Threw
 FORBIDDEN = CallFailure(403, "Forbidden")
 
 
-def ended(code: int | None, name: str = pods.SPARK_CONTAINER) -> pods.Container:
-    return pods.Container(name, None, pods.ContainerState(pods.TERMINATED, code))
+def ended(code: int | None, name: str = pods.SPARK_CONTAINER) -> pods.PodContainer:
+    return pods.PodContainer(name, None, pods.ContainerState(pods.TERMINATED, code))
 
 
 def pod(
@@ -32,7 +32,7 @@ def pod(
     phase: str | None = "Running",
     *,
     code: int | None = None,
-    containers: tuple[pods.Container, ...] | None = None,
+    containers: tuple[pods.PodContainer, ...] | None = None,
     deleted: bool = False,
     inactive: bool = False,
     has_status: bool = True,

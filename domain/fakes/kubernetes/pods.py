@@ -26,8 +26,8 @@ from podtide.domain.protocol.pods import (
     ROLE_LABEL,
     SPARK_CONTAINER,
     UNNAMED_EXECUTOR,
-    Container,
     ContainerState,
+    PodContainer,
     PodManifest,
 )
 
@@ -137,9 +137,9 @@ def _applies(tables: ClusterTables, pod: PodRow, stage: PodStage, faulty: bool, 
     return stage.image is Image.ANY or present is (stage.image is Image.PRESENT)
 
 
-def container(tables: ClusterTables, state: ContainerState) -> tuple[Container, ...]:
+def container(tables: ClusterTables, state: ContainerState) -> tuple[PodContainer, ...]:
     """The status of the pod's one container."""
-    return (Container(SPARK_CONTAINER, tables.plan.description.executors.image, state),)
+    return (PodContainer(SPARK_CONTAINER, tables.plan.description.executors.image, state),)
 
 
 def sync(tables: ClusterTables, number: int, now: Millis) -> None:

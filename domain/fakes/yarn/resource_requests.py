@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from podtide.domain.fakes.yarn.rows import AskRow, NeedRow
 from podtide.domain.fakes.yarn.tables import YarnTables
-from podtide.domain.protocol.container_requests import Batch, Layout, RequestTable, Span
+from podtide.domain.protocol.container_requests import Layout, RequestBatch, RequestTable, Span
 from podtide.domain.protocol.containers import ANY_HOST, Resource
 from podtide.domain.protocol.yarn_messages import CancelRequests, RequestContainers, TakeRequests
 
@@ -149,7 +149,7 @@ def _is_dirty(location: str, dirty: tuple[tuple[Layout, int], ...]) -> bool:
     return False
 
 
-def _places(batches: tuple[Batch, ...]) -> int:
+def _places(batches: tuple[RequestBatch, ...]) -> int:
     """About how many hosts and racks are named (one that several layouts name is counted with each)."""
     places = 0
     for batch in batches:
@@ -175,7 +175,7 @@ def wanted(need: NeedRow, location: str = ANY_HOST) -> int:
     return max(0, listed - need.given.get(location, 0))
 
 
-def _listed(batch: Batch, location: str) -> int:
+def _listed(batch: RequestBatch, location: str) -> int:
     """How many of a run's requests name a host or rack."""
     layout = batch.layout
     assert layout is not None

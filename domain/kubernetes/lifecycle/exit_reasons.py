@@ -28,9 +28,9 @@ from podtide.domain.protocol.pods import (
     RUNNING,
     TERMINATED,
     WAITING,
-    Container,
     ContainerState,
     Pod,
+    PodContainer,
     PodNumber,
     PodState,
 )
@@ -139,7 +139,7 @@ def _without_margin(line: str) -> str:
     return rest[1:] if rest.startswith("|") else line
 
 
-def _exit_code(containers: Iterable[Container], spark_container: str) -> int | SparkFault:
+def _exit_code(containers: Iterable[PodContainer], spark_container: str) -> int | SparkFault:
     for container in containers:
         if container.name == spark_container:
             if container.state is None:
@@ -149,7 +149,7 @@ def _exit_code(containers: Iterable[Container], spark_container: str) -> int | S
     return UNKNOWN_EXIT_CODE
 
 
-def _describe_containers(containers: Sequence[Container]) -> str | SparkFault:
+def _describe_containers(containers: Sequence[PodContainer]) -> str | SparkFault:
     blocks = []
     for container in containers:
         state = container.state

@@ -19,7 +19,7 @@ from podtide.adapters.kubernetes.status import (
     read_status,
 )
 from podtide.domain.protocol.pod_stimuli import CallFailure
-from podtide.domain.protocol.pods import Container, ContainerState, PodManifest
+from podtide.domain.protocol.pods import ContainerState, PodContainer, PodManifest
 
 POD = {
     "apiVersion": "v1",
@@ -63,7 +63,7 @@ MANIFEST = PodManifest(
     "Running",
     "Why",
     "what",
-    (Container("spark-kubernetes-executor", "i", ContainerState("running", started_at="t1")),),
+    (PodContainer("spark-kubernetes-executor", "i", ContainerState("running", started_at="t1")),),
     True,
     True,
     "spark",
@@ -129,7 +129,7 @@ def test_what_is_not_there_stays_absent(body: bytes, field: str, expected: objec
 def test_states_of_a_container(state: object, expected: ContainerState | None) -> None:
     pod = read_pod(changed(status={"phase": "Running", "containerStatuses": [{"name": "c", "state": state}]}))
     assert isinstance(pod, PodManifest)
-    assert pod.containers == (Container("c", None, expected),)
+    assert pod.containers == (PodContainer("c", None, expected),)
 
 
 def test_a_list_is_read_with_its_version_and_its_token() -> None:

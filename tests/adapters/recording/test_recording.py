@@ -28,7 +28,7 @@ from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_PO
 from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import CreatePod, PodCommand
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
-from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, PodManifest, PodNumber
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodContainer, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Remark, Why
 from podtide.domain.protocol.stimuli import StageSubmitted, Tick
 
@@ -40,7 +40,7 @@ WHY = Why(Cause.BELOW_TARGET, {"missing": 3})
 
 def pod(number: int, phase: str = "Running", **more: Any) -> PodManifest:
     labels = {EXECUTOR_LABEL: str(number), "spark-role": "executor"}
-    return PodManifest(f"exec-{number:05}", labels, phase=phase, containers=(Container("c"),), **more)
+    return PodManifest(f"exec-{number:05}", labels, phase=phase, containers=(PodContainer("c"),), **more)
 
 
 def create(at: int, serial: int) -> PodCommand:

@@ -17,7 +17,7 @@ from podtide.domain.protocol.backend_messages import Requested
 from podtide.domain.protocol.cluster_config import KubernetesConfig, LifecycleConfig, RollConfig
 from podtide.domain.protocol.executor_commands import RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePods, ListPods, MarkInactive
-from podtide.domain.protocol.pods import SPARK_CONTAINER, TERMINATED, Container, ContainerState, PodManifest
+from podtide.domain.protocol.pods import SPARK_CONTAINER, TERMINATED, ContainerState, PodContainer, PodManifest
 from tests.support.engine_play import Answers, AppPlay, S, config, manifest
 
 
@@ -183,7 +183,7 @@ def test_an_executor_lost_for_lack_of_memory_turns_recovery_mode_on() -> None:
 
 
 def _out_of_memory(number: int) -> PodManifest:
-    ended = Container(SPARK_CONTAINER, None, ContainerState(TERMINATED, 52, "OOMKilled"))
+    ended = PodContainer(SPARK_CONTAINER, None, ContainerState(TERMINATED, 52, "OOMKilled"))
     return manifest(number, "Failed")._replace(containers=(ended,))
 
 

@@ -14,9 +14,9 @@ from podtide.domain.protocol.pods import (
     EXECUTOR_LABEL,
     SPARK_CONTAINER,
     TERMINATED,
-    Container,
     ContainerState,
     Pod,
+    PodContainer,
     PodManifest,
     PodNumber,
     PodRules,
@@ -34,15 +34,15 @@ def manifest(number: object = 1, phase: str | None = "Running", **changes: Any) 
     return PodManifest(f"exec-{number}", labels, phase=phase, **changes)
 
 
-def ended(name: str, code: int | None) -> Container:
-    return Container(name, state=ContainerState(TERMINATED, code))
+def ended(name: str, code: int | None) -> PodContainer:
+    return PodContainer(name, state=ContainerState(TERMINATED, code))
 
 
-def spark(code: int | None) -> Container:
+def spark(code: int | None) -> PodContainer:
     return ended(SPARK_CONTAINER, code)
 
 
-SIDE_CAR = Container("side-car")
+SIDE_CAR = PodContainer("side-car")
 
 
 def state(pod: PodManifest, rules: PodRules = ALL) -> PodState | str:
@@ -80,7 +80,7 @@ def test_states_of_the_suite(pod: PodManifest, rules: PodRules, expected: PodSta
     ],
 )
 def test_a_side_car_that_failed(rules: PodRules, policy: str | None, expected: PodState) -> None:
-    pod = manifest(restart_policy=policy, containers=(Container(SPARK_CONTAINER), ended("side-car", 1)))
+    pod = manifest(restart_policy=policy, containers=(PodContainer(SPARK_CONTAINER), ended("side-car", 1)))
     assert state(pod, rules) is expected
 
 

@@ -25,7 +25,7 @@ from podtide.domain.protocol.executor_commands import (
 )
 from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, KillRequested, RegisterExecutor, TargetsSet
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId, Outcome, PodsReplaced, PodsUpdated
-from podtide.domain.protocol.pods import Container, ContainerState, PodManifest
+from podtide.domain.protocol.pods import ContainerState, PodContainer, PodManifest
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.common.app_config import app_settings
 from podtide.entrypoints.common.app_loop import AppLoop
@@ -50,7 +50,7 @@ def pod(
         labels={"spark-exec-id": str(number), "spark-exec-resourceprofile-id": str(profile)},
         deleted_at="2026-11-21T10:00:00Z" if deleted else None,
         phase=phase,
-        containers=(Container(container or "spark-kubernetes-executor", None, ContainerState(kind)),),
+        containers=(PodContainer(container or "spark-kubernetes-executor", None, ContainerState(kind)),),
         node=f"node-{number}",
     )
 
@@ -94,8 +94,8 @@ def registered(said: Sequence[Any]) -> list[ExecutorId]:
         pod(1, "Pending"), pod(1, deleted=True), pod(1, state="waiting"), pod(1, state="terminated"), pod(1, "Failed"),
         pod(1, "Succeeded", state="running"), pod(""), PodManifest(labels={"a": "b"}, phase="Running"), PodManifest(),
         pod(1)._replace(containers=()),
-        pod(1)._replace(containers=(Container("spark-kubernetes-executor", None, None),)),
-        pod(1)._replace(containers=(Container("a"), Container("b"))),
+        pod(1)._replace(containers=(PodContainer("spark-kubernetes-executor", None, None),)),
+        pod(1)._replace(containers=(PodContainer("a"), PodContainer("b"))),
     ],
 )  # fmt: skip
 def test_what_does_not_run_does_not_register(seen: PodManifest) -> None:
@@ -109,7 +109,7 @@ def test_a_profile_that_nobody_can_read_is_the_default_one(label: object, profil
 
 def test_spark_container_by_another_name() -> None:
     assert registered(after(updated(pod(1, container="main")))[1]) == ["1"], "it is the only one"
-    two = pod(1)._replace(containers=(Container("proxy", None, ContainerState("waiting")), Container("mine")))
+    two = pod(1)._replace(containers=(PodContainer("proxy", None, ContainerState("waiting")), PodContainer("mine")))
     step = headless.drive(headless.begin(), (updated(two),), HeadlessConfig("mine"), NOW)
     assert registered(step.commands) == ["1"]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.protocol.container_requests import Batch, Layout, RequestTable, Span, count_of, first_of
+from podtide.domain.protocol.container_requests import Layout, RequestBatch, RequestTable, Span, count_of, first_of
 from podtide.domain.protocol.containers import ANY_HOST
 
 POOL = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -60,7 +60,7 @@ class Naive:
         return local, stale, [request.number for request in self.waiting if not request.hosts]
 
 
-def numbers_of(spans: Iterable[Span | Batch]) -> list[int]:
+def numbers_of(spans: Iterable[Span | RequestBatch]) -> list[int]:
     return [number for span in spans for number in range(span.first, span.last + 1)]
 
 
@@ -207,7 +207,7 @@ def test_requests_without_nodes_in_a_row_are_one_batch() -> None:
     table = RequestTable()
     for _ in range(1_000):
         table = table.added(None, 3)
-    assert table.batches == (Batch(1, 3_000),)
+    assert table.batches == (RequestBatch(1, 3_000),)
 
 
 def test_nothing_asked_for_changes_nothing() -> None:

@@ -13,6 +13,7 @@ from podtide.domain.protocol.config import ScalingConfig
 from podtide.domain.protocol.stimuli import (
     ExecutorAdded,
     ExecutorsInactive,
+    ExecutorTurn,
     JobStage,
     JobStart,
     Move,
@@ -23,7 +24,6 @@ from podtide.domain.protocol.stimuli import (
     TaskEnd,
     TasksMoved,
     TaskStart,
-    Turn,
 )
 from podtide.domain.scaling import executor_monitor, load as loads
 from podtide.domain.scaling.executor_monitor import Idleness
@@ -79,15 +79,15 @@ def one_by_one(some: list[Work], now: Millis) -> list[Stimulus]:
 
 def in_sum(some: list[Work], now: Millis) -> TasksMoved:
     """The same as one."""
-    turns: dict[ExecutorId, Turn] = {}
+    turns: dict[ExecutorId, ExecutorTurn] = {}
     outputs: dict[tuple[ExecutorId, int], None] = {}
     for work in some:
         for executor in work.starts:
-            known = turns.get(executor, Turn(executor, 0, -1))
+            known = turns.get(executor, ExecutorTurn(executor, 0, -1))
             turns[executor] = known._replace(change=known.change + 1)
         for executor, ago in work.ends:
-            known = turns.get(executor, Turn(executor, 0, -1))
-            turns[executor] = Turn(executor, known.change - 1, max(known.ended, now - ago))
+            known = turns.get(executor, ExecutorTurn(executor, 0, -1))
+            turns[executor] = ExecutorTurn(executor, known.change - 1, max(known.ended, now - ago))
             outputs[executor, work.stage] = None
     moves = tuple(
         Move(work.stage, work.attempt, work.first, work.first + len(work.starts), len(work.ends)) for work in some
@@ -229,16 +229,16 @@ def fleet(*events: Stimulus, config: ScalingConfig = CONFIG) -> Idleness:
 @pytest.mark.parametrize(
     ("before", "turn", "running", "idle_start", "timeout_at"),
     [
-        ((), Turn(NAMES[0], 2, 0), 2, -1, None),
-        ((TaskStart(10, 0, 0, 0, NAMES[0]),), Turn(NAMES[0], 1, 40), 2, -1, None),
-        ((TaskStart(10, 0, 0, 0, NAMES[0]),), Turn(NAMES[0], -1, 40), 0, 40, 1_040),
-        ((TaskStart(10, 0, 0, 0, NAMES[0]),), Turn(NAMES[0], 0, 40), 1, -1, None),
-        ((), Turn(NAMES[0], 0, 40), 0, 40, 1_040),  # it has worked and is idle again
-        ((), Turn(NAMES[0], -1, 40), 0, 40, 1_040),
+        ((), ExecutorTurn(NAMES[0], 2, 0), 2, -1, None),
+        ((TaskStart(10, 0, 0, 0, NAMES[0]),), ExecutorTurn(NAMES[0], 1, 40), 2, -1, None),
+        ((TaskStart(10, 0, 0, 0, NAMES[0]),), ExecutorTurn(NAMES[0], -1, 40), 0, 40, 1_040),
+        ((TaskStart(10, 0, 0, 0, NAMES[0]),), ExecutorTurn(NAMES[0], 0, 40), 1, -1, None),
+        ((), ExecutorTurn(NAMES[0], 0, 40), 0, 40, 1_040),  # it has worked and is idle again
+        ((), ExecutorTurn(NAMES[0], -1, 40), 0, 40, 1_040),
     ],
 )
 def test_who_is_idle(
-    before: tuple[Stimulus, ...], turn: Turn, running: int, idle_start: int, timeout_at: int | None
+    before: tuple[Stimulus, ...], turn: ExecutorTurn, running: int, idle_start: int, timeout_at: int | None
 ) -> None:
     earlier = fleet(*before)
     kept = idleness_contents(earlier)
@@ -253,9 +253,9 @@ def test_who_is_idle(
 def test_who_was_forgotten_and_works_is_tracked_again(change: int, running: int) -> None:
     """After ExecutorMonitor.reset() the scheduler backend still holds executors for active."""
     forgotten = executor_monitor.reset(fleet())
-    tracker = executor_monitor.fold(forgotten, [TasksMoved(50, (), (Turn(NAMES[0], change, 40),))], CONFIG).tracker(
-        NAMES[0]
-    )
+    tracker = executor_monitor.fold(
+        forgotten, [TasksMoved(50, (), (ExecutorTurn(NAMES[0], change, 40),))], CONFIG
+    ).tracker(NAMES[0])
     assert tracker is not None
     assert (tracker.profile, tracker.running) == (UNKNOWN_PROFILE, running)
     assert forgotten.tracker(NAMES[0]) is None
@@ -264,7 +264,7 @@ def test_who_was_forgotten_and_works_is_tracked_again(change: int, running: int)
 def test_who_leaves_starts_nothing_but_ends() -> None:
     leaving = fleet(TaskStart(10, 0, 0, 0, NAMES[0]), ExecutorsInactive(20, (NAMES[0],)))
     for change, running in ((1, 1), (0, 1), (-1, 0)):
-        idleness = executor_monitor.fold(leaving, [TasksMoved(50, (), (Turn(NAMES[0], change, 40),))], CONFIG)
+        idleness = executor_monitor.fold(leaving, [TasksMoved(50, (), (ExecutorTurn(NAMES[0], change, 40),))], CONFIG)
         tracker = idleness.tracker(NAMES[0])
         assert tracker is not None
         assert tracker.running == running

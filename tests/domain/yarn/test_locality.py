@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from podtide.domain.protocol.container_requests import Batch, RequestTable
+from podtide.domain.protocol.container_requests import RequestBatch, RequestTable
 from podtide.domain.protocol.containers import ANY_HOST, DEFAULT_RACK
 from podtide.domain.yarn.locality import ContainerPlacement, Wish, place
 
@@ -72,7 +72,7 @@ def ask(
     containers: int,
     wish: Wish,
     existing: Mapping[str, int],
-    pending: Sequence[Batch] = (),
+    pending: Sequence[RequestBatch] = (),
     racks: Mapping[str, str] = {},
 ) -> list[Request]:
     placement = place(

@@ -27,7 +27,7 @@ from podtide.domain.protocol import (
 )
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Kill
-from podtide.domain.protocol.pods import Container, ContainerState, PodManifest, PodNumber
+from podtide.domain.protocol.pods import ContainerState, PodContainer, PodManifest, PodNumber
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.entrypoints.live.command_sinks import ActingSink, ShadowSink
 from podtide.entrypoints.live.loop import Inbox, LiveEnvironment
@@ -75,7 +75,7 @@ class Calls:
 def pod(number: int, phase: str = "Pending") -> PodManifest:
     state = ContainerState("running") if phase == "Running" else ContainerState("waiting")
     labels = {"spark-exec-id": str(number), "spark-exec-resourceprofile-id": "0"}
-    containers = (Container("spark-kubernetes-executor", None, state),)
+    containers = (PodContainer("spark-kubernetes-executor", None, state),)
     return PodManifest(f"p-{number}", labels, phase=phase, containers=containers, restart_policy="Never")
 
 

@@ -15,7 +15,7 @@ from podtide.domain.protocol import (
     pod_commands as pc,
     pod_stimuli as ps,
 )
-from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, ContainerState, PodManifest, PodNumber, PodRules
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, ContainerState, PodContainer, PodManifest, PodNumber, PodRules
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Why
 from podtide.domain.protocol.stimuli import TaskEnd, TaskStart
 
@@ -23,7 +23,7 @@ SEVEN = ExecutorId("7")
 
 
 def pod(phase: str, executor: str = "7", **more: Any) -> PodManifest:
-    running = Container("spark-kubernetes-executor", None, ContainerState("running"))
+    running = PodContainer("spark-kubernetes-executor", None, ContainerState("running"))
     return PodManifest(f"exec-{executor}", {EXECUTOR_LABEL: executor}, phase=phase, containers=(running,), **more)
 
 

@@ -11,7 +11,7 @@ from pyrsistent import pmap
 from podtide.adapters.recording.codec import RecordedStimulus, decided_record
 from podtide.adapters.views.timeline.decisions import decided_rows, failure_words, heard, outcome_words, pod_words
 from podtide.domain.protocol import executor_commands as ec, pod_commands as pc, pod_stimuli as ps
-from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, ContainerState, PodManifest
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, ContainerState, PodContainer, PodManifest
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Remark, Threw, Why
 
 EVIL = "x\x1b[31m\n\u202ey"
@@ -92,8 +92,8 @@ def test_outcomes_say_what_the_api_said() -> None:
 
 
 def test_a_pod_is_told_by_what_is_wrong_with_it() -> None:
-    ended = Container("spark", None, ContainerState("terminated", 137, "OOMKilled"))
-    waits = Container("side", None, ContainerState("waiting", None, "ImagePullBackOff"))
+    ended = PodContainer("spark", None, ContainerState("terminated", 137, "OOMKilled"))
+    waits = PodContainer("side", None, ContainerState("waiting", None, "ImagePullBackOff"))
     pod = PodManifest(
         "p", {EXECUTOR_LABEL: "7"}, phase="Failed", deleted_at="now", containers=(ended, waits), node=EVIL
     )

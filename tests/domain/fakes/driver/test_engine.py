@@ -31,8 +31,8 @@ from podtide.domain.protocol.pods import (
     RUNNING,
     SPARK_CONTAINER,
     TERMINATED,
-    Container,
     ContainerState,
+    PodContainer,
     PodManifest,
 )
 from podtide.domain.protocol.stimuli import TaskEnd, TaskStart
@@ -126,7 +126,7 @@ class Cluster:
         ended = phase == "Succeeded"
         state = ContainerState(TERMINATED, exit_code=0) if ended else ContainerState(RUNNING)
         labels = {APP_LABEL: APP, ROLE_LABEL: EXECUTOR_ROLE, EXECUTOR_LABEL: name, PROFILE_LABEL: str(profile)}
-        containers = (Container(SPARK_CONTAINER, None, state),)
+        containers = (PodContainer(SPARK_CONTAINER, None, state),)
         return PodManifest(f"exec-{name}", labels, "1970-01-01T00:00:00Z", phase=phase, containers=containers)
 
 

@@ -7,14 +7,14 @@ import pytest
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes.lifecycle.exit_reasons import of_missing, of_pod, strip_margin
 from podtide.domain.protocol.executor_commands import ExitReason
-from podtide.domain.protocol.pods import Container, Pod, PodManifest, PodNumber, PodState
+from podtide.domain.protocol.pods import Pod, PodContainer, PodManifest, PodNumber, PodState
 from tests.support.lifecycle_play import ended
 
 SPARK = "spark-kubernetes-executor"
 
 
 def reason(
-    *containers: Container,
+    *containers: PodContainer,
     state: PodState = PodState.FAILED,
     text: str | None = None,
     message: str | None = None,
@@ -49,14 +49,14 @@ def test_margins_are_stripped_as_scala_does(text: str, stripped: str) -> None:
     ("containers", "state", "has_status", "missing"),
     [
         ((), PodState.DELETED, False, "Pod.getStatus()"),
-        ((Container(SPARK, None, None),), PodState.FAILED, True, "ContainerStatus.getState()"),
-        ((Container(SPARK, None, None),), PodState.DELETED, True, "ContainerStatus.getState()"),
-        ((Container("side", None, None),), PodState.SUCCEEDED, True, '"state"'),
+        ((PodContainer(SPARK, None, None),), PodState.FAILED, True, "ContainerStatus.getState()"),
+        ((PodContainer(SPARK, None, None),), PodState.DELETED, True, "ContainerStatus.getState()"),
+        ((PodContainer("side", None, None),), PodState.SUCCEEDED, True, '"state"'),
         ((ended(None),), PodState.FAILED, True, "ContainerStateTerminated.getExitCode()"),
         ((ended(None, "side"),), PodState.FAILED, True, "ContainerStateTerminated.getExitCode()"),
     ],
 )
-def test_what_throws(containers: tuple[Container, ...], state: PodState, has_status: bool, missing: str) -> None:
+def test_what_throws(containers: tuple[PodContainer, ...], state: PodState, has_status: bool, missing: str) -> None:
     found = reason(*containers, state=state, has_status=has_status)
     assert isinstance(found, SparkFault)
     assert found.exception_class == "java.lang.NullPointerException"
@@ -67,11 +67,11 @@ def test_what_throws(containers: tuple[Container, ...], state: PodState, has_sta
     ("containers", "code"),
     [
         ((ended(None),), 0),  # Scala unboxes null to 0
-        ((Container("side", None, None),), -1),
-        ((ended(4), Container(SPARK, None, None)), 4),
+        ((PodContainer("side", None, None),), -1),
+        ((ended(4), PodContainer(SPARK, None, None)), 4),
     ],
 )
-def test_what_does_not_throw_for_a_deleted_pod(containers: tuple[Container, ...], code: int) -> None:
+def test_what_does_not_throw_for_a_deleted_pod(containers: tuple[PodContainer, ...], code: int) -> None:
     found = reason(*containers, state=PodState.DELETED)
     assert isinstance(found, ExitReason)
     assert found.exit_code == code

@@ -19,7 +19,7 @@ from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.executor_commands import RemoveExecutor, StopApplication
 from podtide.domain.protocol.pod_commands import MarkInactive
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, Outcome
-from podtide.domain.protocol.pods import EXECUTOR_LABEL, Container, Pod, PodManifest, PodNumber, PodState, Snapshot
+from podtide.domain.protocol.pods import EXECUTOR_LABEL, Pod, PodContainer, PodManifest, PodNumber, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause
 from tests.support.lifecycle_play import FORBIDDEN, Play, ended, pod
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CONFIG = LifecycleConfig(failures_max=100, remarks=True)
 KEEPING = replace(CONFIG, delete_on_termination=False)
-BROKEN = (Container("spark-kubernetes-executor", None, None),)
+BROKEN = (PodContainer("spark-kubernetes-executor", None, None),)
 """A container without a state object: describing it is a NullPointerException."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtide.domain.protocol.cluster_config import LifecycleConfig
 from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.pod_commands import DeletePod, MarkInactive
-from podtide.domain.protocol.pods import Container
+from podtide.domain.protocol.pods import PodContainer
 from tests.support.lifecycle_play import Play, ended, pod
 
 KEEPING = LifecycleConfig(delete_on_termination=False)
@@ -75,7 +75,7 @@ def test_l6_where_pods_are_kept_a_failed_one_is_labelled() -> None:
 
 def test_l7_a_side_car_listed_first_does_not_lend_its_exit_code() -> None:
     play = Play(LifecycleConfig())
-    side_car: Container = ended(5, "side-car")
+    side_car: PodContainer = ended(5, "side-car")
     play.updates(0, pod(1, "Failed", containers=(side_car, ended(1))))
     assert reason_of(play).exit_code == 1
 
