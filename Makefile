@@ -11,7 +11,7 @@ SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts schemas mutants unit domain outside plain-python live-quick live conformance truth-check accuracy soak bench wheel clean
+.PHONY: help demo test check lint types contracts schemas mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
@@ -21,6 +21,7 @@ help:
 	@echo "make truth-check  replay real runs and compare with what their drivers decided"
 	@echo "make accuracy     predict real runs from other real runs, into benchmarks/ACCURACY.md"
 	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
+	@echo "make search       try every property with 1,500 fresh examples instead of 50"
 	@echo "make mutants      plant small mistakes in the domain, one at a time, and count those that the tests see   (SHARE=)"
 	@echo "make schemas      generate the JSON Schemas in docs/schema from the records that they describe"
 	@echo "make bench        benchmarks against real Spark in the same run          (Java 17)"
@@ -54,6 +55,9 @@ types: $(STAMP)
 
 contracts: $(STAMP)
 	PYTHONPATH=.typing $(BIN)/lint-imports
+
+search: $(STAMP)
+	$(PYTEST) --hypothesis-profile=search tests/properties
 
 mutants: $(STAMP)
 	PYTHONHASHSEED=0 $(BIN)/python scripts/mutants.py --share $(or $(SHARE),40)

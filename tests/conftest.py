@@ -1,7 +1,7 @@
 """How hard the properties are tried: the same examples every time, unless asked for more.
 
-``--hypothesis-profile=search`` draws fresh examples, many of them; ``quick`` looks at a few, where the same properties were
-tried properly already.
+``--hypothesis-profile=search`` draws fresh examples, many of them, for a night (``make search``); ``quick`` looks at a few,
+where the same properties were tried properly already.
 
 Ctrl-C reaches the programs that tests start, although a shell that runs all this in the background ignores it for them.
 """
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile(
-    "steady", derandomize=True, max_examples=120, deadline=None, database=None, suppress_health_check=_SLOW
+    "steady", derandomize=True, max_examples=50, deadline=None, database=None, suppress_health_check=_SLOW
 )
 settings.register_profile(
     "quick", derandomize=True, max_examples=25, deadline=None, database=None, suppress_health_check=_SLOW
