@@ -82,6 +82,14 @@ def test_f3_what_is_asked_for(with_version: bool, version: str | None) -> None:
     assert play.asked[0].resource_version == version
 
 
+def test_why_a_list_is_asked_for_names_the_last_version() -> None:
+    play = started(poll_with_version=True)
+    play.at(30_000)
+    play.answer("7")
+    play.at(60_000)
+    assert [dict(listing.why.facts).get("last_version") for listing in play.asked] == [None, "7"]
+
+
 @pytest.mark.parametrize(
     ("versions", "taken"),
     [
