@@ -12,8 +12,9 @@ cluster manager's side lives at ``now``.
 ``launch`` begins, ``advance`` goes on, ``wake_due`` says when time next matters. A cluster manager's side lies under dynamic
 allocation (``scaling.dynamic_allocation``): Kubernetes (``kubernetes.side``) or, where ``yarn`` is set, YARN
 (``yarn.side``). Requests and kills are answered inside, by the scheduler backend; they still come out as commands, because
-they are decisions, but nobody has to carry them out. The listener events that the backend posts are heard at once. ``Wake``
-runs whatever timer is due, dynamic allocation's 100 ms grid included. What only the other side knows changes nothing.
+they are decisions, but nobody has to carry them out. The listener events that the backend posts are folded in the same
+step. ``Wake`` runs whatever timer is due, dynamic allocation's 100 ms grid included. A stimulus of a cluster manager
+that is not the configured one changes nothing.
 """
 
 from __future__ import annotations

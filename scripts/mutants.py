@@ -183,12 +183,11 @@ class Planter(ast.NodeTransformer):
         return node
 
     def _planted(self, node: ast.expr, mutated: ast.expr | None) -> ast.expr:
-        original = copy.deepcopy(mutated) if mutated is not None else None
-        number = self._number(node, ast.unparse(mutated)) if mutated is not None else None
+        # Both are made of the same parts, and a visit changes them.
+        mistake = copy.deepcopy(mutated)
+        number = self._number(node, ast.unparse(mistake)) if mistake is not None else None
         planted: ast.expr = self.generic_visit(node)  # type: ignore[assignment]
-        if number is None or original is None:
-            return planted
-        return _switched(number, original, planted)
+        return planted if number is None or mistake is None else _switched(number, mistake, planted)
 
     def _number(self, node: ast.expr, change: str) -> int | None:
         """Of a mistake that is drawn; None for the others, and outside functions."""
@@ -207,32 +206,22 @@ class Planter(ast.NodeTransformer):
 
 
 def _switched(number: int, mutated: ast.expr, original: ast.expr) -> ast.expr:
-    asked = ast.Call(ast.Name(SWITCH, ast.Load()), [ast.Constant(number)], [])
-    return ast.IfExp(asked, mutated, original)
+    tried = ast.Call(ast.Name(SWITCH, ast.Load()), [ast.Constant(number)], [])
+    return ast.IfExp(tried, mutated, original)
 
 
 def plant(share: int, mutants: list[Mutant]) -> None:
     """From here on the domain's modules are compiled with their mistakes in them."""
-    compiled = importlib.machinery.SourceFileLoader.source_to_code
-
-    def source_to_code(loader: Any, data: Any, path: Any, **options: Any) -> CodeType:
-        name = loader.name
-        if not name.startswith("podtide.domain.") or not isinstance(data, bytes):
-            return compiled(loader, data, path, **options)
-        tree = Planter(name, share, mutants).visit(ast.parse(data))
-        return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+    loaded = importlib.machinery.SourceFileLoader.get_code
 
     def get_code(loader: Any, fullname: str) -> CodeType | None:
+        if not fullname.startswith("podtide.domain."):
+            return loaded(loader, fullname)
         path = loader.get_filename(fullname)
-        return source_to_code(loader, loader.get_data(path), path)
+        tree = Planter(fullname, share, mutants).visit(ast.parse(loader.get_data(path)))
+        return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
 
-    importlib.machinery.SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign,assignment]
-    uncached = importlib.machinery.SourceFileLoader.get_code
-
-    def get(loader: Any, fullname: str) -> CodeType | None:
-        return get_code(loader, fullname) if fullname.startswith("podtide.domain.") else uncached(loader, fullname)
-
-    importlib.machinery.SourceFileLoader.get_code = get  # type: ignore[method-assign]
+    importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
 
 
 @dataclass(slots=True)
@@ -285,6 +274,7 @@ class Trial:
 
     def _try(self, work: tuple[int, list[pytest.Item], dict[str, float]]) -> tuple[int, str, str | None, int]:
         number, items, durations = work
+        signal.alarm(HANG_S)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         spent = int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (spent + HANG_CPU_S, spent + HANG_CPU_S))
@@ -324,8 +314,6 @@ def _forked(work: Callable[[Any], Any], pieces: Sequence[Any], processes: int) -
             child = os.fork()
             if not child:
                 try:
-                    if work.__name__ == "_try":
-                        signal.alarm(HANG_S)
                     quiet = os.open(os.devnull, os.O_WRONLY)
                     os.dup2(quiet, 1)
                     os.dup2(quiet, 2)

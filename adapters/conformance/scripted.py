@@ -6,6 +6,7 @@ they are read as they are; only ids, which may be numbers, become the text that 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -27,7 +28,7 @@ class ConstructionRefused(Exception):
     """Spark's class cannot be constructed with the conf of the scenario: there is nothing to drive."""
 
 
-class Scripted:
+class Scripted(ABC):
     """Plays one scenario. ``lines``: the answers to the line under way, at first those to the header."""
 
     def __init__(self, header: Line) -> None:
@@ -36,9 +37,9 @@ class Scripted:
         self.options: Line = header.get("options") or {}
         self.lines: list[Line] = []
 
+    @abstractmethod
     def step(self, line: Line) -> None:
         """Take one line of the scenario and answer what Spark would. Raises ShapeError."""
-        raise NotImplementedError
 
     def say(self, line: Line) -> None:
         """Answer a line, now."""

@@ -1,9 +1,9 @@
 """Where the executors of a rerun come from: a plain resource manager, asked by dynamic allocation or for a static count.
 
 ``Plain`` gives what it is asked for, as far as there is room: each executor takes its start-up (``start_up``), stays
-until it is told to go or is taken, and a moment longer. What is on its way is not called back when the target falls; it
-comes, idles and is let go, as on a standalone cluster. The decisions are the production core's (``rerun.decisions``);
-nothing here decides how many executors there should be.
+until it is told to go or is taken, and a moment longer. An executor that is starting stays when the target falls: it
+registers, idles and is let go, as on a standalone cluster. The decisions are the production core's
+(``rerun.decisions``); nothing here decides how many executors there should be.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ def executors_of(change: VariantChange, reads: Reads, scaling: Scaling, known: S
     if not as_logged and after.setting(CORES_KEY) is None and application.executors:
         notes.append(f"{CORES_KEY} is not set: executors have {each} of them, as Spark's default says.")
     dynamic = scaling.settings.enabled
-    static, remark = (0, None) if dynamic else _static(application, change.before, after, variant, change.changed)
+    static, remark = (0, None) if dynamic else _static(change)
     faults = variant.faults
-    room = _standalone_room(application, reads, after.master, each, change.changed, dynamic=dynamic)
+    room = _standalone_room(change, reads, each, dynamic=dynamic)
     if room is not None and dynamic:
         faults = replace(faults, quota=room if faults.quota is None else min(room, faults.quota))
     elif room is not None and variant.static is None:
@@ -103,26 +103,22 @@ def executors_of(change: VariantChange, reads: Reads, scaling: Scaling, known: S
     return PlannedExecutors(made, static, faults, wrong, notes, remark)
 
 
-def _static(
-    application: Application, before: SparkConf, after: SparkConf, variant: Variant, changed: Mapping[str, str | None]
-) -> tuple[int, str | None]:
+def _static(change: VariantChange) -> tuple[int, str | None]:
     """How many executors are asked for without dynamic allocation, and what to say about it."""
-    if variant.static is not None:
-        return min(max(1, variant.static), STATIC_MAX), None
-    reads = Reads(after)
-    asked = reads.value(INSTANCES)
-    count = min(asked, STATIC_MAX) if isinstance(asked, int) and asked > 0 else None
-    if count is not None and INSTANCES in changed:
+    application, counted = change.application, change.counted
+    if change.variant.static is not None:
+        return min(max(1, change.variant.static), STATIC_MAX), None
+    instances = Reads(change.after).value(INSTANCES)
+    count = min(instances, STATIC_MAX) if isinstance(instances, int) and instances > 0 else None
+    if count is not None and INSTANCES in change.changed:
         return count, None
     peak = peaks(application).get(main_profile(application), 1)
-    master = after.master
-    counted = master.startswith(("yarn", "k8s://"))
-    if scaling_of(before).settings.enabled:
+    if scaling_of(change.before).settings.enabled:
         if counted:
             count = DEFAULT_EXECUTORS if count is None else count
             return count, f"Without dynamic allocation Spark asks for spark.executor.instances executors: {count}."
         return peak, f"Without dynamic allocation: {peak} executors from the start, the most that were there at once."
-    if after.is_local:
+    if change.after.is_local:
         return 1, None
     if count is not None and (count == peak or (counted and not application.executors)):
         return count, None
@@ -132,15 +128,14 @@ def _static(
     return peak, f"{said}, and {peak} executors were there at once: so many are asked for at the start."
 
 
-def _standalone_room(
-    application: Application, reads: Reads, master: str, cores: int, changed: Mapping[str, str | None], *, dynamic: bool
-) -> int | None:
+def _standalone_room(change: VariantChange, reads: Reads, cores: int, *, dynamic: bool) -> int | None:
     """How many executors a standalone master gives at the most: spark.cores.max over their cores.
 
     Without that setting, or as long as a variant leaves it and the shape alone, it is what was there: None where that is
     known otherwise (``_static``, the log's own capacity).
     """
-    if not master.startswith("spark://"):
+    application, changed = change.application, change.changed
+    if not change.after.master.startswith("spark://"):
         return None
     most = reads.value(CORES_MAX)
     if isinstance(most, int) and most > 0 and (dynamic or touches(changed, (CORES_MAX,))):

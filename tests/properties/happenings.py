@@ -5,7 +5,7 @@ shuffles and RDDs, profiles that are announced, unknown, or cannot run a task. N
 sensible order: tasks end that never began, executors leave twice, answers come late or for nobody.
 
 ``Run`` lives through such a story with the timer of ExecutorAllocationManager beside it, either at every 100 ms or
-only when ``dynamic_allocation.due`` says so, and writes down what was said.
+only when ``dynamic_allocation.due`` says so, and writes down the commands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A watch as it arrives: bytes into lines, lines into events, and what may be wrong with either.
 
 ``WatchReader`` is fed the chunks of one stream and answers each with a ``WatchReading``: the events in it, in order, up to
-the first thing after which the watch cannot be gone on with, and that thing, a ``WatchEnd``:
+the first that ends the watch, and that end, a ``WatchEnd``:
 
 - an ERROR event (410: the place from which it was to go on is no longer in the history; and any other);
 - a line that is no event, or longer than a line may be;
