@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         ResourceProfileAdded,
         ShuffleCleaned,
         ShuffleDataBlock,
+        ShuffleRegistered,
+        ShuffleUnneeded,
         SpeculativeTaskSubmitted,
         StageCompleted,
         StageSubmitted,
@@ -114,6 +116,8 @@ __all__ = [
     "ScheduleThrew",
     "ShuffleCleaned",
     "ShuffleDataBlock",
+    "ShuffleRegistered",
+    "ShuffleUnneeded",
     "SparkConf",
     "SparkFault",
     "SpeculativeTaskSubmitted",
@@ -160,7 +164,8 @@ _NAMES: Final = {
     "protocol.resource_profiles": "ResourceProfile tasks_per_executor",
     "protocol.stimuli": (
         "Answer BlockUpdated ExecutorAdded ExecutorRemoved ExecutorsActive ExecutorsInactive JobEnd JobStage "
-        "JobStart KillDisproved ListenerEvent RddBlock Reset ResourceProfileAdded ShuffleCleaned "
+        "JobStart KillDisproved ListenerEvent RddBlock Reset ResourceProfileAdded ShuffleCleaned ShuffleRegistered "
+        "ShuffleUnneeded "
         "ShuffleDataBlock SpeculativeTaskSubmitted StageCompleted StageSubmitted Stimulus Stop TaskEnd "
         "TaskOutcome TaskStart Tick UnpersistRDD UnschedulableTaskSetAdded UnschedulableTaskSetRemoved"
     ),

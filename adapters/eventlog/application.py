@@ -5,16 +5,14 @@ properties of jobs, and the beginning and end of SQL executions. An ``EventLogSe
 ``ApplicationLog`` as observer replays the log as ever, while the ``LogReading`` behind it hears every event with its time.
 
 Field history that matters: Partition ID since 3.3, Task Metrics missing for tasks whose executor was lost, Executor Info's
-Request Time since 4.3, spark.sql.execution.root.id since 3.4, Failure Reason only where a stage failed.
+Request Time since 4.3, Failure Reason only where a stage failed.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from podtide.adapters.eventlog import events as wire
 from podtide.domain.base.units import Millis
@@ -23,38 +21,33 @@ from podtide.domain.recorded.job_dependencies import JobTraits
 from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, LogReading
 from podtide.domain.recorded.stages import LoggedStage
 
-Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""Scala's Long."""
-
-_SQL: Final = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
-
 
 class ShuffleRead(Struct, gc=False, frozen=True):
     """Shuffle Read Metrics."""
 
-    remote: Long = field(name="Remote Bytes Read", default=0)
-    local: Long = field(name="Local Bytes Read", default=0)
+    remote: wire.Long = field(name="Remote Bytes Read", default=0)
+    local: wire.Long = field(name="Local Bytes Read", default=0)
 
 
 class ShuffleWrite(Struct, gc=False, frozen=True):
     """Shuffle Write Metrics."""
 
-    written: Long = field(name="Shuffle Bytes Written", default=0)
+    written: wire.Long = field(name="Shuffle Bytes Written", default=0)
 
 
 class Input(Struct, gc=False, frozen=True):
     """Input Metrics."""
 
-    read: Long = field(name="Bytes Read", default=0)
+    read: wire.Long = field(name="Bytes Read", default=0)
 
 
 class Metrics(Struct, frozen=True):
     """Task Metrics. Until Spark 2.0 the inner objects are there only where they say something."""
 
-    run: Long = field(name="Executor Run Time", default=-1)
-    gc: Long = field(name="JVM GC Time", default=0)
-    memory_spilled: Long = field(name="Memory Bytes Spilled", default=0)
-    disk_spilled: Long = field(name="Disk Bytes Spilled", default=0)
+    run: wire.Long = field(name="Executor Run Time", default=-1)
+    gc: wire.Long = field(name="JVM GC Time", default=0)
+    memory_spilled: wire.Long = field(name="Memory Bytes Spilled", default=0)
+    disk_spilled: wire.Long = field(name="Disk Bytes Spilled", default=0)
     shuffle_read: ShuffleRead | None = field(name="Shuffle Read Metrics", default=None)
     shuffle_write: ShuffleWrite | None = field(name="Shuffle Write Metrics", default=None)
     input: Input | None = field(name="Input Metrics", default=None)
@@ -66,21 +59,20 @@ class FullTaskInfo(wire.TaskInfo, gc=False, frozen=True):
     partition: wire.Int = field(name="Partition ID", default=-1)
 
 
-class FullTaskEndLine(wire.TaskEndLine, frozen=True):
+class FullTaskEndLine(wire.TypedTaskEndLine, frozen=True):
     """SparkListenerTaskEnd, with metrics."""
 
     info: FullTaskInfo = field(name="Task Info")
-    kind: str = field(name="Task Type", default="")
     metrics: Metrics | None = field(name="Task Metrics", default=None)
 
 
-class FullRddInfo(wire.RddInfo, frozen=True):
+class FullRddInfo(wire.DependentRddInfo, frozen=True):
     """One RDD of a stage."""
 
     barrier: bool = field(name="Barrier", default=False)
 
 
-class FullStageInfo(wire.StageInfo, frozen=True):
+class FullStageInfo(wire.ListedStageInfo, frozen=True):
     """Stage Info."""
 
     name: str = field(name="Stage Name", default="")
@@ -100,24 +92,22 @@ class FullStageCompletedLine(wire.StageCompletedLine, frozen=True):
     info: FullStageInfo = field(name="Stage Info")
 
 
-class JobProperties(Struct, frozen=True):
+class FullJobProperties(wire.JobProperties, frozen=True):
     """The local properties of a job that tell where it came from."""
 
     pool: str | None = field(name="spark.scheduler.pool", default=None)
     group: str | None = field(name="spark.jobGroup.id", default=None)
     description: str | None = field(name="spark.job.description", default=None)
     callsite: str | None = field(name="callSite.short", default=None)
-    execution: str | None = field(name="spark.sql.execution.id", default=None)
-    root: str | None = field(name="spark.sql.execution.root.id", default=None)
     query: str | None = field(name="sql.streaming.queryId", default=None)
     batch: str | None = field(name="streaming.sql.batchId", default=None)
     batch_time: str | None = field(name="spark.streaming.internal.batchTime", default=None)
 
 
-class FullJobStartLine(wire.JobStartLine, frozen=True):
+class FullJobStartLine(wire.ListingJobStartLine, frozen=True):
     """SparkListenerJobStart. Before 1.2 the ids of its stages are all that is said of them."""
 
-    properties: JobProperties | None = field(name="Properties", default=None)
+    properties: FullJobProperties | None = field(name="Properties", default=None)
     stage_ids: list[wire.Int] = field(name="Stage IDs", default_factory=list)
 
 
@@ -159,37 +149,26 @@ class FullBlockManagerAddedLine(wire.BlockManagerAddedLine, frozen=True):
     manager: FullBlockManagerId = field(name="Block Manager ID", default_factory=FullBlockManagerId)
 
 
-class ExecutionStartLine(Struct, frozen=True, tag=f"{_SQL}Start", tag_field="Event"):
+class ExecutionStartLine(Struct, frozen=True, tag=f"{wire.SQL_EXECUTION}Start", tag_field="Event"):
     """SparkListenerSQLExecutionStart."""
 
-    execution: Long = field(name="executionId")
-    root: Long | None = field(name="rootExecutionId", default=None)
+    execution: wire.Long = field(name="executionId")
+    root: wire.Long | None = field(name="rootExecutionId", default=None)
     time: wire.Time = -1
 
 
-class ExecutionEndLine(Struct, frozen=True, tag=f"{_SQL}End", tag_field="Event"):
-    """SparkListenerSQLExecutionEnd."""
-
-    execution: Long = field(name="executionId")
-    time: wire.Time = -1
-
-
-_RICHER: Final = {
-    shape.__struct_config__.tag: shape
-    for shape in (
-        FullTaskEndLine,
-        FullStageSubmittedLine,
-        FullStageCompletedLine,
-        FullJobStartLine,
-        FullJobEndLine,
-        FullExecutorAddedLine,
-        FullBlockManagerAddedLine,
-    )
-}
-_LINES: Final = [_RICHER.get(shape.__struct_config__.tag, shape) for shape in wire.Line.__args__]
+_RICHER: Final = (
+    FullTaskEndLine,
+    FullStageSubmittedLine,
+    FullStageCompletedLine,
+    FullJobStartLine,
+    FullJobEndLine,
+    FullExecutorAddedLine,
+    FullBlockManagerAddedLine,
+)
 
 SHAPES: Final = wire.Shapes(
-    reduce(or_, [*_LINES, ExecutionStartLine, ExecutionEndLine]), wire.TaskStartLine, FullTaskEndLine
+    wire.richer(_RICHER, ExecutionStartLine, wire.ExecutionEndLine), wire.TaskStartLine, FullTaskEndLine
 )
 """For ``EventLogSensor``."""
 
@@ -202,7 +181,7 @@ _OF_EXECUTORS: Final = (
 """What these claim does not move the clock of the application's work (``recorded.lifetimes``)."""
 
 _NO_METRICS: Final = Metrics()
-_NO_PROPERTIES: Final = JobProperties()
+_NO_PROPERTIES: Final = FullJobProperties()
 
 
 class ApplicationLog:
@@ -253,7 +232,7 @@ class ApplicationLog:
     def _rare(self, line: Any, clock: Millis) -> Millis:
         reading = self.reading
         times = reading.times
-        time = line.time if isinstance(line, ExecutionStartLine | ExecutionEndLine) else wire.time_of(line)
+        time = line.time if isinstance(line, ExecutionStartLine) else wire.time_of(line)
         if isinstance(line, _OF_EXECUTORS) and not _is_drivers(line):
             at = time if time > 0 else clock
         elif isinstance(line, wire.ApplicationEndLine):
@@ -276,7 +255,8 @@ class ApplicationLog:
             case wire.JobStartLine(job, _, stages):
                 properties = line.properties if isinstance(line, FullJobStartLine) else None
                 listed = line.stage_ids if isinstance(line, FullJobStartLine) and not stages else ()
-                reading.job_started(job, at, [_stage_seen(info) for info in stages], _traits(properties), listed)
+                seen = [_stage_seen(info)._replace(readers=wire.listed(info).readers) for info in stages]
+                reading.job_started(job, at, seen, _traits(properties), listed)
                 if time < 0:
                     reading.timeless.add(job)
             case wire.JobEndLine(job):
@@ -309,7 +289,7 @@ class ApplicationLog:
                 times.end(time)
             case ExecutionStartLine(execution, root):
                 reading.execution_began(execution, root, at)
-            case ExecutionEndLine(execution):
+            case wire.ExecutionEndLine(execution):
                 reading.execution_ended(execution, at)
             case _:
                 pass
@@ -341,17 +321,9 @@ def _is_drivers(line: Any) -> bool:
     )
 
 
-def _traits(properties: JobProperties | None) -> JobTraits:
+def _traits(properties: FullJobProperties | None) -> JobTraits:
     given = properties or _NO_PROPERTIES
-    execution = _number(given.root)
-    if execution is None:
-        execution = _number(given.execution)
     stream, batch = given.query, given.batch
     if given.batch_time is not None:  # a DStream's: the jobs of one interval
         stream, batch = "DStreams", given.batch_time
-    return JobTraits(given.pool, given.group, execution, stream, batch, given.description or given.callsite or "")
-
-
-def _number(text: str | None) -> int | None:
-    """An execution's id; None for anything but a plain number that a Long holds."""
-    return int(text) if text is not None and len(text) < 19 and text.isascii() and text.isdecimal() else None
+    return JobTraits(given.pool, given.group, given.outermost, stream, batch, given.description or given.callsite or "")

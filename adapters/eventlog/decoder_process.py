@@ -88,7 +88,6 @@ class SecondProcess:
         self.faults: list[LineFault] = []
         self.fleet = LogExecutors()
         self.clock: Millis = 0
-        self.unneeded: dict[int, tuple[int, ...]] = {}
         self.bytes_read = 0
         # -P: nothing is imported from the working directory.
         command = [sys.executable, "-P", "-c", _CHILD, source.path, "strict" if strict else "lenient"]
@@ -121,8 +120,7 @@ class SecondProcess:
         while True:
             kind, *body = self._receive()
             if kind == "batch":
-                self.clock, self.bytes_read, unneeded, kinds, rows, others = body
-                self.unneeded.update(unneeded)
+                self.clock, self.bytes_read, kinds, rows, others = body
                 yield unpacked(kinds, rows, others)
             else:
                 self._adopt((kind, *body))
@@ -164,9 +162,7 @@ def child() -> None:
                 sensor.prologue()
                 _send(out, ("begun", _state(sensor)))
                 for batch in sensor.batches():
-                    unneeded = dict(sensor.unneeded)
-                    sensor.unneeded.clear()
-                    _send(out, ("batch", sensor.clock, source.bytes_read, unneeded, *packed(batch)))
+                    _send(out, ("batch", sensor.clock, source.bytes_read, *packed(batch)))
                 _send(out, ("ended", _state(sensor)))
         except LogError as refusal:
             _send(out, ("error", refusal.path, refusal.why))

@@ -11,6 +11,9 @@ take the value that Spark itself gives them when it reads an old log.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -38,15 +41,21 @@ from podtide.domain.protocol.stimuli import (
     UnschedulableTaskSetAdded,
     UnschedulableTaskSetRemoved,
 )
+from podtide.domain.recorded.shuffles import ROW_RDD, ListedStage, RddReader
 
 Int: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 """Scala's Int."""
+
+Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Scala's Long."""
 
 Name: TypeAlias = Annotated[str, Meta(max_length=1_000)]
 """An executor id. Spark's are numbers; whatever is longer than this is no id."""
 
 Time: TypeAlias = Annotated[int, Meta(ge=-1, le=LAST_MS)]
 """Milliseconds since the epoch; -1 where Spark had none to write."""
+
+SQL_EXECUTION: Final = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 
 
 class TaskInfo(Struct, gc=False, frozen=True):
@@ -311,8 +320,62 @@ class Shapes(NamedTuple):
     task_end: type[TaskEndLine]
 
 
-PLAIN: Final = Shapes(Line, TaskStartLine, TaskEndLine)
-"""What dynamic allocation reads, and nothing more."""
+class TypedTaskEndLine(TaskEndLine, frozen=True):
+    """SparkListenerTaskEnd. ``kind``: ResultTask or ShuffleMapTask."""
+
+    kind: str = field(name="Task Type", default="")
+
+
+class DependentRddInfo(RddInfo, frozen=True):
+    """One RDD of a stage, with the name of its class and the RDDs that it depends on."""
+
+    name: str = field(name="Name", default="")
+    parents: list[Int] = field(name="Parent IDs", default_factory=list)
+
+
+class ListedStageInfo(StageInfo, frozen=True):
+    """Stage Info in the listing of a job."""
+
+    rdds: list[DependentRddInfo] = field(name="RDD Info", default_factory=list)  # type: ignore[assignment]  # read only
+
+
+class JobProperties(Struct, frozen=True):
+    """The local properties of a job: its SQL execution, and since 3.4 the outermost one that this is part of."""
+
+    execution: str | None = field(name="spark.sql.execution.id", default=None)
+    root: str | None = field(name="spark.sql.execution.root.id", default=None)
+
+    @property
+    def outermost(self) -> int | None:
+        """The outermost SQL execution; None for anything but a plain number that a Long holds."""
+        root = _number(self.root)
+        return _number(self.execution) if root is None else root
+
+
+class ListingJobStartLine(JobStartLine, frozen=True):
+    """SparkListenerJobStart, with what tells shuffles apart and how long they are needed."""
+
+    stages: list[ListedStageInfo] = field(name="Stage Infos", default_factory=list)  # type: ignore[assignment]  # read only
+    properties: JobProperties | None = field(name="Properties", default=None)
+
+
+class ExecutionEndLine(Struct, frozen=True, tag=f"{SQL_EXECUTION}End", tag_field="Event"):
+    """SparkListenerSQLExecutionEnd."""
+
+    execution: Long = field(name="executionId")
+    time: Time = -1
+
+
+def richer(shapes: Iterable[type[Struct]], *more: type[Struct]) -> Any:
+    """The union of ``Line`` in which these take the place of those with their tags, and of ``more``."""
+    by_tag = {shape.__struct_config__.tag: shape for shape in shapes}
+    return reduce(or_, [*(by_tag.get(shape.__struct_config__.tag, shape) for shape in Line.__args__), *more])
+
+
+PLAIN: Final = Shapes(
+    richer([TypedTaskEndLine, ListingJobStartLine], ExecutionEndLine), TaskStartLine, TypedTaskEndLine
+)
+"""What dynamic allocation reads, and what tells of shuffles."""
 
 
 class Skipped(Struct, frozen=True):
@@ -344,7 +407,6 @@ class LineDecoder:
     def __init__(self, shapes: Shapes = PLAIN) -> None:
         self._union: Any = shapes.union
         self._named = frozenset(struct.__struct_config__.tag for struct in shapes.union.__args__)
-        self._richer = shapes.union is not Line
         self._learned: set[str] = set()
         self._decoder = msgspec.json.Decoder(self._union)
 
@@ -364,9 +426,7 @@ class LineDecoder:
         except msgspec.ValidationError:
             event = _any_event.decode(line)
             if event.event in _KNOWN:
-                if self._richer:
-                    return _plain.decode(line)
-                raise
+                return _plain.decode(line)
         if event.event not in self._named:
             self._learn(event.event)
         return event
@@ -408,6 +468,7 @@ def time_of(line: Any) -> Millis:
             | BlockManagerRemovedLine()
             | ApplicationStartLine()
             | ApplicationEndLine()
+            | ExecutionEndLine()
         ):
             return line.time
         case _:
@@ -452,6 +513,19 @@ def stimulus(line: Any, at: Millis) -> Stimulus | None:
             return UnschedulableTaskSetRemoved(at, stage, attempt)
         case _:
             return None
+
+
+def listed(info: StageInfo) -> ListedStage:
+    """A stage of a job's listing, as the shuffles want it."""
+    readers: tuple[RddReader, ...] = ()
+    if info.parents and isinstance(info, ListedStageInfo):
+        readers = tuple(RddReader(rdd.id, tuple(rdd.parents), rdd.name == ROW_RDD) for rdd in info.rdds if rdd.parents)
+    own = info.rdds[0].id if info.rdds else None
+    return ListedStage(info.id, tuple(info.parents), own, readers, info.shuffle)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and len(text) < 19 and text.isascii() and text.isdecimal() else None
 
 
 def _amounts(requests: dict[str, ResourceAmount]) -> tuple[tuple[str, float], ...]:

@@ -3,10 +3,8 @@
 The clock of a log is the running maximum of the times that its events claim: events are not in time order (an
 ExecutorAdded was seen 66 s late), and a manager that reads them hears each when it comes, never earlier.
 
-A log says less than a driver knows. It lacks shuffle ids, so map stages are inferred: within a job, a stage that
-another one names as parent writes a shuffle, and the RDD that the stage computes identifies the shuffle across
-jobs (DAGScheduler builds a ShuffleMapStage on ShuffleDependency.rdd). Logs from before Spark 1.3 lack
-ExecutorAdded: there a block manager's coming and going stands for the executor's.
+A log says less than a driver knows. It lacks shuffle ids: ``recorded.shuffles`` says how shuffles are known all the same.
+Logs from before Spark 1.3 lack ExecutorAdded: there a block manager's coming and going stands for the executor's.
 
 Lines that cannot be used are counted and the first of them kept, with file, line and reason.
 """
@@ -29,14 +27,16 @@ from podtide.domain.protocol.stimuli import (
     ExecutorAdded,
     ExecutorRemoved,
     JobEnd,
-    JobStage,
     JobStart,
+    ShuffleRegistered,
+    ShuffleUnneeded,
     StageSubmitted,
     Stimulus,
     TaskEnd,
     TaskOutcome,
     TaskStart,
 )
+from podtide.domain.recorded.shuffles import MAP_TASK, LoggedShuffles
 
 MALFORMED_KEPT: Final = 20
 """Malformed lines that are named; the rest is counted."""
@@ -128,15 +128,13 @@ class EventLogSensor:
         self.seen = LogContents()
         self.faults: list[LineFault] = []
         self.clock: Millis = 0  # until an event has a time
-        self.unneeded: dict[int, tuple[int, ...]] = {}
         self.fleet = LogExecutors()
         self._pieces = source.pieces()
         self._decoder = wire.LineDecoder(shapes)
         self._task_lines = (shapes.task_start, shapes.task_end)
         self._observer = observer
         self._held: list[Stimulus] = []
-        self._shuffle_jobs: dict[int, set[int]] = {}
-        self._job_shuffles: dict[int, tuple[int, ...]] = {}
+        self._shuffles = LoggedShuffles()
         self._ended = False
 
     def prologue(self) -> LogApplication:
@@ -235,6 +233,7 @@ class EventLogSensor:
         make = tuple.__new__
         (start_line, end_line), start, end = self._task_lines, TaskStart, TaskEnd
         success, outcome_of = TaskOutcome.SUCCESS, wire.outcome
+        unnamed, map_task = self._shuffles.unnamed, MAP_TASK
         tasks = 0
         for line in lines:
             kind = type(line)
@@ -242,6 +241,8 @@ class EventLogSensor:
                 info = line.info
                 if info.finish > clock:
                     clock = info.finish
+                if line.stage in unnamed:
+                    self._told_apart(line.stage, clock, writes=line.kind == map_task)
                 reason = line.reason.reason
                 outcome = success if reason == "Success" else outcome_of(reason)
                 task = (clock, line.stage, line.attempt, info.index, info.executor, info.speculative, outcome)
@@ -273,9 +274,15 @@ class EventLogSensor:
                 seen.persisted_rdds |= any(rdd.level is not None and rdd.level.stores for rdd in line.info.rdds)
             case JobStart():
                 seen.jobs += 1
-                stimulus = self._job_start(line, at)
+                properties = line.properties if isinstance(line, wire.ListingJobStartLine) else None
+                execution = None if properties is None else properties.outermost
+                listing = [wire.listed(info) for info in line.stages]
+                stimulus = JobStart(at, line.job, self._shuffles.job_started(line.job, listing, execution))
+                seen.map_stages, seen.parentless = self._shuffles.map_stages, self._shuffles.parentless
             case JobEnd():
-                self._job_end(stimulus.job)
+                out.append(stimulus)
+                out.extend(ShuffleUnneeded(at, shuffle) for shuffle in self._shuffles.job_ended(stimulus.job))
+                return
             case ExecutorAdded():
                 seen.executors += 1
                 self.fleet.add(stimulus.executor, line.time, at)
@@ -312,39 +319,19 @@ class EventLogSensor:
                 if not seen.executors and manager.executor not in DRIVERS and manager.executor:
                     self.fleet.remove(manager.executor, line.time, at)
                     out.append(ExecutorRemoved(at, ExecutorId(manager.executor), "block manager removed"))
+            case wire.ExecutionEndLine(execution):
+                out.extend(ShuffleUnneeded(at, shuffle) for shuffle in self._shuffles.execution_ended(execution))
             case _:
                 self.counts.skipped += 1
 
-    def _job_start(self, line: wire.JobStartLine, at: Millis) -> JobStart:
-        """JobStart with inferred shuffles (or those that the line carries, if it does)."""
-        parents = {parent for stage in line.stages for parent in stage.parents}
-        self.seen.parentless &= not parents
-        stages = []
-        shuffles = []
-        for stage in line.stages:
-            shuffle = stage.shuffle
-            if shuffle is None and stage.id in parents:
-                shuffle = stage.rdds[0].id if stage.rdds else -1 - stage.id
-            if shuffle is not None:
-                self.seen.map_stages += 1
-                shuffles.append(shuffle)
-                self._shuffle_jobs.setdefault(shuffle, set()).add(line.job)
-            stages.append(JobStage(stage.id, shuffle))
-        if shuffles:
-            self._job_shuffles[line.job] = tuple(dict.fromkeys(shuffles))
-        return JobStart(at, line.job, tuple(stages))
-
-    def _job_end(self, job: int) -> None:
-        """Note which shuffles no running job needs any more."""
-        unneeded = []
-        for shuffle in self._job_shuffles.pop(job, ()):
-            jobs = self._shuffle_jobs[shuffle]
-            jobs.discard(job)
-            if not jobs:
-                del self._shuffle_jobs[shuffle]
-                unneeded.append(shuffle)
-        if unneeded:
-            self.unneeded[job] = (*self.unneeded.get(job, ()), *unneeded)
+    def _told_apart(self, stage: int, at: Millis, *, writes: bool) -> None:
+        """The first task of a job's last stage ended: it says whether the stage writes a shuffle."""
+        if writes:
+            written = self._shuffles.map_task_ended(stage)
+            self._held.extend(ShuffleRegistered(at, job, stage, shuffle) for job, shuffle in written)
+            self.seen.map_stages = self._shuffles.map_stages
+        else:
+            self._shuffles.result_task_ended(stage)
 
 
 def _reason(problem: Exception) -> str:

@@ -5,8 +5,8 @@ backend would have, and is from then on a *proposal*: the log confirms it when t
 disproves it when the executor is seen to start another task. A disproved kill is taken back (the executor lives
 on and counts again); one that the log never mentions stays a proposal.
 
-``LogWorld`` plays that world for one lane. In the lane of the other bound it also cleans shuffles as soon as no
-running job needs them, which is the earliest that Spark's ContextCleaner could.
+``LogWorld`` plays that world for one lane. In the lane of the other bound it also cleans shuffles as soon as nobody
+needs them, which is the earliest that Spark's ContextCleaner could.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from podtide.domain.protocol.commands import Decommission, Kill, Report, Request
 from podtide.domain.protocol.stimuli import (
     Answer,
     ExecutorRemoved,
-    JobEnd,
     KillDisproved,
     ShuffleCleaned,
+    ShuffleUnneeded,
     Stimulus,
     TaskStart,
 )
@@ -50,18 +50,18 @@ class LaneTally:
 
 
 class LogWorld:
-    """One lane's world; ``unneeded`` maps a job to the shuffles that its end leaves without a job."""
+    """One lane's world; ``cleans``: whether shuffles are cleaned as soon as nobody needs them."""
 
-    def __init__(self, sink: Sink, unneeded: dict[int, tuple[int, ...]] | None = None) -> None:
+    def __init__(self, sink: Sink, *, cleans: bool = False) -> None:
         self.tally = LaneTally()
         self.target = 0
         self.proposed: dict[ExecutorId, Millis] = {}
         self._sink = sink
-        self._unneeded = unneeded
+        self._cleans = cleans
 
-    def fork(self, sink: Sink, unneeded: dict[int, tuple[int, ...]]) -> LogWorld:
-        """A world that has seen the same so far and goes on by itself."""
-        twin = LogWorld(sink, unneeded)
+    def cleaning(self, sink: Sink) -> LogWorld:
+        """A world that has seen the same so far, goes on by itself, and cleans shuffles."""
+        twin = LogWorld(sink, cleans=True)
         tally = self.tally
         twin.tally = LaneTally(**{**vars(tally), "by_cause": Counter(tally.by_cause), "held": Counter(tally.held)})
         twin.target = self.target
@@ -70,13 +70,12 @@ class LogWorld:
 
     def watch(self, batch: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """The batch, with disproved kills and cleaned shuffles put in where they follow."""
-        proposed, unneeded = self.proposed, self._unneeded
-        if not proposed and not unneeded:
+        proposed, cleans = self.proposed, self._cleans
+        if not proposed and not cleans:
             return batch
         seen: list[Stimulus] = []
         changed = False
         for event in batch:
-            after: Sequence[Stimulus] = ()
             if type(event) is TaskStart:
                 if event[4] in proposed:
                     seen.append(self._disproved(event[4], event[0]))
@@ -84,11 +83,11 @@ class LogWorld:
             elif isinstance(event, ExecutorRemoved):
                 if proposed.pop(event.executor, None) is not None:
                     self.tally.kills_confirmed += 1
-            elif unneeded and isinstance(event, JobEnd) and event.job in unneeded:
-                after = [ShuffleCleaned(event.at, shuffle) for shuffle in unneeded.pop(event.job)]
+            elif cleans and isinstance(event, ShuffleUnneeded):
+                seen.append(ShuffleCleaned(event.at, event.shuffle))
                 changed = True
+                continue
             seen.append(event)
-            seen.extend(after)
         return seen if changed else batch
 
     def _disproved(self, executor: ExecutorId, at: Millis) -> KillDisproved:

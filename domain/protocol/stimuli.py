@@ -170,6 +170,28 @@ class ShuffleCleaned(NamedTuple):
     shuffle: int
 
 
+class ShuffleRegistered(NamedTuple):
+    """A stage of a running job turned out to write a shuffle: JobStart meant ``JobStage(stage, shuffle)``.
+
+    No event of Spark's, whose JobStart has the id of the shuffle. In an event log the tasks of the stage tell.
+    """
+
+    at: Millis
+    job: int
+    stage: int
+    shuffle: int
+
+
+class ShuffleUnneeded(NamedTuple):
+    """No running job and no SQL execution needs the shuffle: from now on Spark's ContextCleaner may clean it.
+
+    No event of Spark's, and it changes nothing: when the cleaner runs is up to the driver's garbage collector.
+    """
+
+    at: Millis
+    shuffle: int
+
+
 class ResourceProfileAdded(NamedTuple):
     """SparkListenerResourceProfileAdded: what an executor of the profile offers and what its tasks take.
 
@@ -294,6 +316,8 @@ ListenerEvent: TypeAlias = (
     | BlockUpdated
     | UnpersistRDD
     | ShuffleCleaned
+    | ShuffleRegistered
+    | ShuffleUnneeded
     | ResourceProfileAdded
     | ExecutorsActive
     | ExecutorsInactive

@@ -7,8 +7,7 @@ Rules that no event states:
 
 - *Job of a stage*: the active job with the lowest id that lists it, as in Spark's scheduler; stages that no job lists (a log
   that begins in the middle) form jobs of their own, with negative ids.
-- *Shuffles* are known by the RDD that a map stage computes; a stage is a map stage if its tasks say so (Task Type), or if
-  another one names it as parent.
+- *Shuffles*: ``recorded.shuffles`` says which stages write one, and which of them write the same.
 - *Lags*. A stage was ready when its job had been submitted and the parents that it ran in this log were complete; what
   passed until its submission is the driver's. What passed from submission to the first launch is the driver's too, but only
   where a slot was free on an executor that was there; elsewhere the median of those stages is taken.
@@ -39,6 +38,7 @@ from podtide.domain.recorded.application import (
 from podtide.domain.recorded.job_dependencies import JobTraits, LoggedJob, SqlSpan, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
+from podtide.domain.recorded.shuffles import MAP_TASK, LoggedShuffles
 from podtide.domain.recorded.stages import ROOM_PER_TASK, FreshTask, LoggedStage, Room, StageWork
 from podtide.domain.recorded.unknowns import HOLES
 
@@ -95,6 +95,8 @@ class LogReading:
         self._listing: dict[int, list[int]] = {}
         self._infos: dict[int, LoggedStage] = {}
         self._executions: dict[int, SqlSpan] = {}
+        self._shuffles = LoggedShuffles()
+        self._written: dict[int, int] = {}  # the shuffle of each map stage
         self._room = Room()
 
     # tasks: called for nearly every line of a log
@@ -136,7 +138,9 @@ class LogReading:
         self._room.left += ROOM_PER_TASK
         current = work.last if work.last.number == attempt else work.attempt(attempt, launch)
         if work.maps is None and kind:
-            work.maps = kind == "ShuffleMapTask"
+            work.maps = kind == MAP_TASK
+            if work.maps and stage in self._shuffles.unnamed:
+                self._written.update((stage, shuffle) for _, shuffle in self._shuffles.map_task_ended(stage))
             self.partitioned |= partition >= 0
         place = index if partition == index and attempt == work.base else work.place(current, index, partition)
         length = finish - launch
@@ -213,14 +217,17 @@ class LogReading:
         listed = tuple(ids) or tuple(seen.stage for seen in stages)
         self._jobs.setdefault(job, JobWork(job, at, traits, listed))
         self._active.add(job)
+        needs = self._shuffles.job_started(job, [seen.listed for seen in stages], traits.execution)
+        self._written.update((need.stage, need.shuffle) for need in needs if need.shuffle is not None)
         for seen in stages:
-            self._infos[seen.stage] = _clipped(seen)
+            self._infos[seen.stage] = _clipped(seen)._replace(readers=())
         for stage in listed:
             self._listing.setdefault(stage, []).append(job)
 
     def job_ended(self, job: int, at: Millis, *, succeeded: bool) -> None:
         """A job ended."""
         self._active.discard(job)
+        self._shuffles.job_ended(job)
         work = self._jobs.get(job)
         if work is not None and work.ended is None:
             work.ended = max(at, work.submitted)
@@ -367,7 +374,6 @@ class LogReading:
         """The stages, by submission."""
         parents = frozenset(parent for seen in self._infos.values() for parent in seen.parents)
         parents |= frozenset(parent for work in works for parent in work.seen.parents)
-        shuffles = self._shuffles(parents)
         lags = [
             first.first_launch - first.submitted
             for work in works
@@ -385,14 +391,19 @@ class LogReading:
                     ready = max(ready, max((t for t in before.completions() if t <= first.submitted), default=0))
             lag = first.first_launch - first.submitted if first.slot_free and first.first_launch >= 0 else usual
             submit_lag = max(0, first.submitted - ready)
-            stages.append(work.stage(job, work.shuffle(shuffles, parents), submit_lag, max(0, lag)))
+            stages.append(work.stage(job, self._shuffle_written(work, parents), submit_lag, max(0, lag)))
         return stages
 
-    def _shuffles(self, parents: frozenset[int]) -> frozenset[int]:
-        """The RDDs that shuffles are made of, as far as any stage shows it."""
-        found = {seen.rdd for stage, seen in self._infos.items() if stage in parents}
-        found.update(work.seen.rdd for work in self.works.values() if work.maps)
-        return frozenset(rdd for rdd in found if rdd is not None)
+    def _shuffle_written(self, work: StageWork, parents: frozenset[int]) -> int | None:
+        """The shuffle that a stage writes; of a stage that no job lists it is known by its RDD."""
+        seen = work.seen
+        if work.maps is False:
+            return None
+        if seen.stage in self._written or seen.shuffle is not None:
+            return self._written.get(seen.stage, seen.shuffle)
+        if not work.maps and seen.stage not in parents:
+            return None
+        return -1 - seen.stage if seen.rdd is None else seen.rdd
 
     def _jobs_done(
         self, jobs: Mapping[int, JobWork], stages: Sequence[RecordedStage], waits: Mapping[int, Waited]
@@ -402,7 +413,6 @@ class LogReading:
         by_id = {stage.stage: stage for stage in stages}
         for stage in stages:
             by_job.setdefault(stage.job, []).append(stage)
-        parents = {parent for seen in self._infos.values() for parent in seen.parents}
         done: list[RecordedJob] = []
         for job in jobs.values():
             own = by_job.get(job.job, [])
@@ -410,7 +420,9 @@ class LogReading:
                 (one.completed_ms for one in own if job.ended is None or one.completed_ms <= job.ended), default=None
             )
             end_lag = 0 if last is None or job.ended is None else job.ended - last
-            needs = tuple(JobStage(one, self._shuffle_of(one, by_id, parents)) for one in job.listed)
+            needs = tuple(
+                JobStage(one, by_id[one].shuffle if one in by_id else self._written.get(one)) for one in job.listed
+            )
             waited, traits = waits[job.job], job.traits
             pool = None if traits.pool is None else traits.pool[:NAME_MAX]
             record = RecordedJob(
@@ -420,17 +432,6 @@ class LogReading:
             done.append(record)
         self.counts["streamed jobs"] = sum(one.clocked for one in waits.values())
         return tuple(done)
-
-    def _shuffle_of(self, stage: int, by_id: Mapping[int, RecordedStage], parents: set[int]) -> int | None:
-        """What a stage of a job, run or skipped, writes."""
-        if stage in by_id:
-            return by_id[stage].shuffle
-        seen = self._infos.get(stage)
-        if seen is None or seen.shuffle is not None:
-            return None if seen is None else seen.shuffle
-        if stage not in parents:
-            return None
-        return -1 - stage if seen.rdd is None else seen.rdd
 
     def _fresh(self, extras: Sequence[recorded_executors.Extra]) -> tuple[Fresh, ...]:
         lives = self.fleet.lives

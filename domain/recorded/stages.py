@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from podtide.domain.base.samples import Pairs
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.recorded.application import NO_TASK, Copy, Failure, RecordedStage
+from podtide.domain.recorded.shuffles import ListedStage, RddReader
 
 ROOM_TASKS: Final = 1_000_000
 """Tasks that may be claimed in all without having been seen, and ..."""
@@ -33,7 +34,8 @@ RARE_MAX: Final = 100_000
 
 
 class LoggedStage(NamedTuple):
-    """Stage Info, as an event carries it. ``rdd``: the stage's own; ``stores``: those with a storage level."""
+    """Stage Info, as an event carries it. ``rdd``: the stage's own; ``stores``: those with a storage level;
+    ``readers``: its RDDs that depend on others, in the listing of a job."""
 
     stage: int
     attempt: int
@@ -45,6 +47,12 @@ class LoggedStage(NamedTuple):
     stores: tuple[int, ...] = ()
     barrier: bool = False
     shuffle: int | None = None
+    readers: tuple[RddReader, ...] = ()
+
+    @property
+    def listed(self) -> ListedStage:
+        """What matters of it in the listing of a job."""
+        return ListedStage(self.stage, self.parents, self.rdd, self.readers, self.shuffle)
 
 
 @dataclass(slots=True, eq=False)
@@ -248,16 +256,6 @@ class StageWork:
     def completions(self) -> list[Millis]:
         """When its attempts were completed, as far as they were, failed ones left out."""
         return [one.completed for one in self.attempts.values() if one.completed is not None and not one.failed]
-
-    def shuffle(self, shuffles: frozenset[int], parents: frozenset[int]) -> int | None:
-        """What its output is known by: the RDD that it computes, if a shuffle is made of that."""
-        seen = self.seen
-        if seen.shuffle is not None:
-            return seen.shuffle
-        writes = self.maps if self.maps is not None else (seen.stage in parents or seen.rdd in shuffles)
-        if not writes:
-            return None
-        return -1 - seen.stage if seen.rdd is None else seen.rdd
 
     def stage(self, job: int, shuffle: int | None, submit_lag: Millis, launch_lag: Millis) -> RecordedStage:
         """The stage as it is kept."""

@@ -39,6 +39,7 @@ from podtide.domain.protocol.stimuli import (
     KillDisproved,
     ShuffleCleaned,
     ShuffleDataBlock,
+    ShuffleRegistered,
     Stimulus,
     TaskEnd,
     TaskOutcome,
@@ -241,6 +242,9 @@ def _reflect(tables: MonitorTables, event: Stimulus) -> None:
         case JobEnd():
             if tables.limits.tracking:
                 _job_ended(tables, event)
+        case ShuffleRegistered():
+            if tables.limits.tracking:
+                _needed(tables, event.job, [(event.stage, event.shuffle)])
         case BlockUpdated():
             if event.executor in tables.active:
                 _block_updated(tables, event)
@@ -318,14 +322,19 @@ def _removed(tables: MonitorTables, event: ExecutorRemoved) -> None:
 
 def _job_started(tables: MonitorTables, event: JobStart) -> None:
     """onJobStart: the job needs its shuffles; executors that hold re-used ones are needed again."""
-    writers = [(s.stage, s.shuffle) for s in event.stages if s.shuffle is not None]
+    tables.job_stages.put(event.job, ())
+    _needed(tables, event.job, [(s.stage, s.shuffle) for s in event.stages if s.shuffle is not None])
+
+
+def _needed(tables: MonitorTables, job: int, writers: Sequence[tuple[int, int]]) -> None:
+    """A job needs the shuffles that these stages of it write."""
     reused = False
     for _, shuffle in writers:
         jobs = tables.shuffle_jobs.get(shuffle)
         reused |= jobs is not None
         tables.idle_shuffles -= jobs == ()
-        tables.shuffle_jobs.put(shuffle, (*(jobs or ()), event.job))
-        tables.job_shuffles.setdefault(event.job, []).append(shuffle)
+        tables.shuffle_jobs.put(shuffle, (*(jobs or ()), job))
+        tables.job_shuffles.setdefault(job, []).append(shuffle)
     if reused:
         shuffles = [shuffle for _, shuffle in writers]
         woken = False
@@ -337,7 +346,7 @@ def _job_started(tables: MonitorTables, event: JobStart) -> None:
             tables.next_timeout = ALWAYS
     for stage, shuffle in writers:
         tables.stage_shuffle.put(stage, shuffle)
-    tables.job_stages.put(event.job, tuple(stage for stage, _ in writers))
+    tables.job_stages.put(job, (*tables.job_stages.get(job, ()), *(stage for stage, _ in writers)))
 
 
 def _job_ended(tables: MonitorTables, event: JobEnd) -> None:

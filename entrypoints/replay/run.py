@@ -20,7 +20,7 @@ from podtide.adapters.views.sparklog.narrator import Narrator
 from podtide.adapters.views.stats.series import History
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.protocol.stimuli import JobEnd, Stimulus
+from podtide.domain.protocol.stimuli import ShuffleUnneeded, Stimulus
 from podtide.domain.scaling.rules import total_need
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
@@ -82,18 +82,15 @@ class Replay:
 
     def _take(self, batch: list[Stimulus]) -> None:
         """One batch to the loop; the second bound begins with the first shuffle that nobody needs any more."""
-        sensor, loop = self.sensor, self.loop
-        if self.cleaned is None and self.bounds and sensor.unneeded and loop.config.shuffle_tracking:
-            for place, event in enumerate(batch):
-                if isinstance(event, JobEnd) and event.job in sensor.unneeded:
-                    if place:
-                        loop.take(batch[:place])
-                        batch = batch[place:]
-                    self.cleaned = self.world.fork(_nowhere, sensor.unneeded)
-                    loop.fork(loop.lanes[0], self.cleaned)
-                    break
-        elif self.cleaned is None:
-            sensor.unneeded.clear()
+        loop = self.loop
+        if self.cleaned is None and self.bounds and loop.config.shuffle_tracking:
+            place = next((place for place, event in enumerate(batch) if isinstance(event, ShuffleUnneeded)), None)
+            if place is not None:
+                if place:
+                    loop.take(batch[:place])
+                    batch = batch[place:]
+                self.cleaned = self.world.cleaning(_nowhere)
+                loop.fork(loop.lanes[0], self.cleaned)
         loop.take(batch)
 
     def _observe(self, now: Millis) -> None:
@@ -215,7 +212,7 @@ def _limits(sensor: EventLogSensor | SecondProcess, settled: SettledConf, bounde
         notes.append("The log names no executors: targets are replayed, removals cannot be.")
     if config.shuffle_tracking:
         if seen.map_stages:
-            text = "Shuffle ids are not logged: map stages are inferred from stage parents."
+            text = "Shuffle ids are not logged: map stages are told from stage parents and task types."
             if bounded:
                 text += (
                     " When Spark cleaned a shuffle is not logged: shown as if never; the other bound is as if at once."

@@ -104,7 +104,6 @@ def read_application(
     if loop is not None and is_reset_at_start(settled.conf):
         loop.lanes[0].take(loop.load.with_signals((), (Reset(start),)), loop.config, start)
     for batch in sensor.batches():
-        sensor.unneeded.clear()  # the other bound on shuffles is not asked for
         if loop is not None:
             loop.take(batch)
         if progress is not None:

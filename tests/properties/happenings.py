@@ -36,6 +36,8 @@ from podtide.domain.protocol.stimuli import (
     ResourceProfileAdded,
     ShuffleCleaned,
     ShuffleDataBlock,
+    ShuffleRegistered,
+    ShuffleUnneeded,
     SpeculativeTaskSubmitted,
     StageCompleted,
     StageSubmitted,
@@ -111,12 +113,14 @@ uncommon: st.SearchStrategy[Stimulus] = st.one_of(
     st.builds(BlockUpdated, now, executors, blocks, st.booleans(), st.booleans()),
     st.builds(UnpersistRDD, now, rdds),
     st.builds(ShuffleCleaned, now, shuffles),
+    st.builds(ShuffleRegistered, now, jobs, stages, shuffles),
     st.builds(lambda profile, offer: ResourceProfileAdded(0, profile, *offer), profiles, offers),
 )
 rare: st.SearchStrategy[Stimulus] = st.one_of(
     st.builds(ExecutorsActive, now, several),
     st.builds(ExecutorsInactive, now, several),
     st.builds(KillDisproved, now, several),
+    st.builds(ShuffleUnneeded, now, shuffles),
     st.builds(
         Answer,
         now,

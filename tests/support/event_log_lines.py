@@ -52,7 +52,9 @@ def completed(number: int, tasks: int, at: int) -> str:
     return line("StageCompleted", Stage_Info={**stage(number, tasks, 0), "Completion Time": START + at})
 
 
-def task(number: int, index: int, name: str, began: int, ended: int | None = None, reason: str = "Success") -> str:
+def task(
+    number: int, index: int, name: str, began: int, ended: int | None = None, reason: str = "Success", kind: str = ""
+) -> str:
     """A TaskStart, or with ``ended`` a TaskEnd."""
     info = {
         "Task ID": index,
@@ -64,11 +66,20 @@ def task(number: int, index: int, name: str, began: int, ended: int | None = Non
     }
     if ended is None:
         return line("TaskStart", Stage_ID=number, Stage_Attempt_ID=0, Task_Info=info)
-    return line("TaskEnd", Stage_ID=number, Stage_Attempt_ID=0, Task_End_Reason={"Reason": reason}, Task_Info=info)
+    typed = {"Task_Type": kind} if kind else {}
+    return line(
+        "TaskEnd", Stage_ID=number, Stage_Attempt_ID=0, **typed, Task_End_Reason={"Reason": reason}, Task_Info=info
+    )
 
 
-def job(number: int, at: int, *stages: dict[str, Any]) -> str:
-    return line("JobStart", Job_ID=number, Submission_Time=START + at, Stage_Infos=list(stages))
+def job(number: int, at: int, *stages: dict[str, Any], execution: int | None = None) -> str:
+    own = {} if execution is None else {"Properties": {"spark.sql.execution.id": str(execution)}}
+    return line("JobStart", Job_ID=number, Submission_Time=START + at, Stage_Infos=list(stages), **own)
+
+
+def execution_end(number: int, at: int) -> str:
+    event = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd"
+    return json.dumps({"Event": event, "executionId": number, "time": START + at})
 
 
 def job_end(number: int, at: int) -> str:

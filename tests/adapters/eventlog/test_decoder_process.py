@@ -42,7 +42,6 @@ def test_the_demo_reads_the_same_in_two_processes() -> None:
         assert sensor.application == alone.application
         assert sensor.counts == alone.counts
         assert sensor.seen == alone.seen
-        assert sensor.unneeded == alone.unneeded
         assert vars(sensor.fleet) == vars(alone.fleet)
         assert sensor.source.codecs == alone.source.codecs
 

@@ -15,6 +15,8 @@ from podtide.domain.protocol.stimuli import (
     ExecutorRemoved,
     JobStage,
     JobStart,
+    ShuffleRegistered,
+    ShuffleUnneeded,
     StageSubmitted,
     Stimulus,
     TaskEnd,
@@ -65,6 +67,29 @@ def test_how_a_task_ended(tmp_path: Path, reason: str, outcome: TaskOutcome) -> 
     ]
 
 
+def test_an_exchange_of_adaptive_execution_is_registered_before_its_first_task_ends(tmp_path: Path) -> None:
+    """Every exchange is a job of its own; the later job lists it under another stage id, as skipped."""
+    mapping = log.stage(0, 2, 1, rdd=7)
+    lines = [
+        *log.begun(),
+        log.job(0, 1, mapping, execution=3),
+        log.task(0, 0, "1", 2, 5, kind="ShuffleMapTask"),
+        log.task(0, 1, "1", 2, 6, kind="ShuffleMapTask"),
+        log.job_end(0, 7),
+        log.job(1, 8, {**mapping, "Stage ID": 1}, log.stage(2, 1, 8, parents=(1,), rdd=9), execution=3),
+        log.task(2, 0, "1", 9, 10, kind="ResultTask"),
+        log.job_end(1, 11),
+        log.execution_end(3, 12),
+    ]
+    sensor, stimuli = read(tmp_path, lines)
+    ends = [TaskEnd(START + at, 0, 0, at - 5, ExecutorId("1"), False, TaskOutcome.SUCCESS) for at in (5, 6)]
+    assert stimuli[1:4] == [ShuffleRegistered(START + 5, 0, 0, 7), *ends]
+    assert JobStart(START + 8, 1, (JobStage(1, 7), JobStage(2, None))) in stimuli
+    assert stimuli[-1] == ShuffleUnneeded(START + 12, 7)
+    assert [type(one) for one in stimuli].count(ShuffleUnneeded) == 1
+    assert sensor.seen.map_stages == 2
+
+
 def test_a_stage_that_is_a_parent_writes_a_shuffle_known_by_its_rdd(tmp_path: Path) -> None:
     mapping = log.stage(0, 4, 1, rdd=7)
     lines = [
@@ -73,11 +98,11 @@ def test_a_stage_that_is_a_parent_writes_a_shuffle_known_by_its_rdd(tmp_path: Pa
         log.job_end(0, 2),
         log.job(1, 3, {**mapping, "Stage ID": 5}, log.stage(6, 2, 3, parents=(5,), rdd=11)),
     ]
-    sensor, stimuli = read(tmp_path, lines)
+    _, stimuli = read(tmp_path, lines)
     starts = [s for s in stimuli if isinstance(s, JobStart)]
     assert starts[0].stages == (JobStage(0, 7), JobStage(1, None))
     assert starts[1].stages == (JobStage(5, 7), JobStage(6, None))
-    assert sensor.unneeded == {0: (7,)}
+    assert [s for s in stimuli if isinstance(s, ShuffleUnneeded)] == [ShuffleUnneeded(START + 2, 7)]
 
 
 def test_block_managers_stand_for_executors_before_spark_13(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from podtide.domain.protocol.stimuli import (
     RddBlock,
     ShuffleCleaned,
     ShuffleDataBlock,
+    ShuffleRegistered,
+    ShuffleUnneeded,
     StageCompleted,
     Stimulus,
     TaskEnd,
@@ -38,6 +40,7 @@ from tests.support.state_contents import idleness_contents
 CONFIG = ScalingConfig(idle_timeout_ms=100, cached_idle_timeout_ms=500, shuffle_timeout_ms=1_000, shuffle_tracking=True)
 A, B = ExecutorId("a"), ExecutorId("b")
 OTHER = ProfileId(1)
+REGISTERED = ShuffleRegistered(0, 0, 0, 0)
 
 
 def after(*events: Stimulus, config: ScalingConfig = CONFIG) -> Idleness:
@@ -101,6 +104,9 @@ def deadline(idleness: Idleness, executor: ExecutorId = A) -> Millis:
         pytest.param([job(), added(), ended(50)], 1_050, id="a map task leaves shuffle data"),
         pytest.param([job(), added(), ended(50, outcome=TaskOutcome.FAILED)], 150, id="not if it failed"),
         pytest.param([job(), JobEnd(0, 0), added(), ended(50)], 150, id="nor after the job"),
+        pytest.param([job(shuffle=None), added(), REGISTERED, ended(50)], 1_050, id="a stage that turned out to map"),
+        pytest.param([job(shuffle=None), REGISTERED, JobEnd(0, 0), added(), ended(50)], 150, id="until its job ends"),
+        pytest.param([added(), shuffled(), ended(50), ShuffleUnneeded(60, 0)], 1_050, id="unneeded is not cleaned"),
         pytest.param([job(), JobEnd(0, 0), JobEnd(0, 0), added(), ended(50)], 150, id="nor after it ended twice"),
         pytest.param([added(), StageCompleted(0, 0, 0)], 100, id="stages are of no concern"),
     ],
