@@ -72,12 +72,11 @@ class FullRddInfo(wire.DependentRddInfo, frozen=True):
     barrier: bool = field(name="Barrier", default=False)
 
 
-class FullStageInfo(wire.ListedStageInfo, frozen=True):
+class FullStageInfo(wire.DetailedStageInfo, frozen=True):
     """Stage Info."""
 
     name: str = field(name="Stage Name", default="")
     rdds: list[FullRddInfo] = field(name="RDD Info", default_factory=list)  # type: ignore[assignment]  # read only
-    failure: str | None = field(name="Failure Reason", default=None)
 
 
 class FullStageSubmittedLine(wire.StageSubmittedLine, frozen=True):
@@ -86,7 +85,7 @@ class FullStageSubmittedLine(wire.StageSubmittedLine, frozen=True):
     info: FullStageInfo = field(name="Stage Info")
 
 
-class FullStageCompletedLine(wire.StageCompletedLine, frozen=True):
+class FullStageCompletedLine(wire.DetailedStageCompletedLine, frozen=True):
     """SparkListenerStageCompleted."""
 
     info: FullStageInfo = field(name="Stage Info")
@@ -109,18 +108,6 @@ class FullJobStartLine(wire.ListingJobStartLine, frozen=True):
 
     properties: FullJobProperties | None = field(name="Properties", default=None)
     stage_ids: list[wire.Int] = field(name="Stage IDs", default_factory=list)
-
-
-class JobResult(Struct, frozen=True):
-    """Job Result."""
-
-    result: str = field(name="Result", default="")
-
-
-class FullJobEndLine(wire.JobEndLine, frozen=True):
-    """SparkListenerJobEnd."""
-
-    result: JobResult | None = field(name="Job Result", default=None)
 
 
 class FullExecutorInfo(wire.ExecutorInfo, frozen=True):
@@ -162,7 +149,7 @@ _RICHER: Final = (
     FullStageSubmittedLine,
     FullStageCompletedLine,
     FullJobStartLine,
-    FullJobEndLine,
+    wire.ResultJobEndLine,
     FullExecutorAddedLine,
     FullBlockManagerAddedLine,
 )
@@ -260,8 +247,7 @@ class ApplicationLog:
                 if time < 0:
                     reading.timeless.add(job)
             case wire.JobEndLine(job):
-                result = line.result if isinstance(line, FullJobEndLine) else None
-                reading.job_ended(job, at, succeeded=result is None or result.result == "JobSucceeded")
+                reading.job_ended(job, at, succeeded=not isinstance(line, wire.ResultJobEndLine) or line.well)
             case FullExecutorAddedLine(executor, _, info):
                 reading.executor_added(executor, at, info.host, info.cores, info.profile or 0, info.requested)
             case wire.ExecutorAddedLine(executor, _, info):

@@ -80,7 +80,7 @@ def unpacked(kinds: bytes, rows: list[tuple[Any, ...]], others: bytes) -> list[S
 class SecondProcess:
     """A sensor whose work is done by a child process; a context manager, closed when done with."""
 
-    def __init__(self, source: LogSource, *, strict: bool = False) -> None:
+    def __init__(self, source: LogSource, *, strict: bool = False, keep_unended: bool = False) -> None:
         self.source = source
         self.counts = LineCounts()
         self.application = LogApplication()
@@ -90,7 +90,7 @@ class SecondProcess:
         self.clock: Millis = 0
         self.bytes_read = 0
         # -P: nothing is imported from the working directory.
-        command = [sys.executable, "-P", "-c", _CHILD, source.path, "strict" if strict else "lenient"]
+        command = [sys.executable, "-P", "-c", _CHILD, source.path, *("strict",) * strict, *("keep",) * keep_unended]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._child = subprocess.Popen(  # noqa: S603 - this very interpreter
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=1 << 20, env=environment
@@ -153,12 +153,12 @@ def child() -> None:
     from podtide.adapters.eventlog.bytes.source import open_log  # noqa: PLC0415 - only the child opens logs
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    path, strict = sys.argv[1], sys.argv[2] == "strict"
+    path, *how = sys.argv[1:]
     out = sys.stdout.buffer
     with contextlib.suppress(BrokenPipeError):
         try:
             with open_log(path) as source:
-                sensor = EventLogSensor(source, strict=strict)
+                sensor = EventLogSensor(source, strict="strict" in how, keep_unended="keep" in how)
                 sensor.prologue()
                 _send(out, ("begun", _state(sensor)))
                 for batch in sensor.batches():

@@ -333,10 +333,17 @@ class DependentRddInfo(RddInfo, frozen=True):
     parents: list[Int] = field(name="Parent IDs", default_factory=list)
 
 
-class ListedStageInfo(StageInfo, frozen=True):
-    """Stage Info in the listing of a job."""
+class DetailedStageInfo(StageInfo, frozen=True):
+    """Stage Info with the dependencies of its RDDs, and why the attempt failed, if it did."""
 
     rdds: list[DependentRddInfo] = field(name="RDD Info", default_factory=list)  # type: ignore[assignment]  # read only
+    failure: str | None = field(name="Failure Reason", default=None)
+
+
+class DetailedStageCompletedLine(StageCompletedLine, frozen=True):
+    """SparkListenerStageCompleted."""
+
+    info: DetailedStageInfo = field(name="Stage Info")
 
 
 class JobProperties(Struct, frozen=True):
@@ -355,7 +362,7 @@ class JobProperties(Struct, frozen=True):
 class ListingJobStartLine(JobStartLine, frozen=True):
     """SparkListenerJobStart, with what tells shuffles apart and how long they are needed."""
 
-    stages: list[ListedStageInfo] = field(name="Stage Infos", default_factory=list)  # type: ignore[assignment]  # read only
+    stages: list[DetailedStageInfo] = field(name="Stage Infos", default_factory=list)  # type: ignore[assignment]  # read only
     properties: JobProperties | None = field(name="Properties", default=None)
 
 
@@ -366,6 +373,23 @@ class ExecutionEndLine(Struct, frozen=True, tag=f"{SQL_EXECUTION}End", tag_field
     time: Time = -1
 
 
+class JobResult(Struct, frozen=True):
+    """Job Result."""
+
+    result: str = field(name="Result", default="")
+
+
+class ResultJobEndLine(JobEndLine, frozen=True):
+    """SparkListenerJobEnd, with its result."""
+
+    result: JobResult | None = field(name="Job Result", default=None)
+
+    @property
+    def well(self) -> bool:
+        """Whether the job succeeded, as far as is said."""
+        return self.result is None or self.result.result == "JobSucceeded"
+
+
 def richer(shapes: Iterable[type[Struct]], *more: type[Struct]) -> Any:
     """The union of ``Line`` in which these take the place of those with their tags, and of ``more``."""
     by_tag = {shape.__struct_config__.tag: shape for shape in shapes}
@@ -373,7 +397,9 @@ def richer(shapes: Iterable[type[Struct]], *more: type[Struct]) -> Any:
 
 
 PLAIN: Final = Shapes(
-    richer([TypedTaskEndLine, ListingJobStartLine], ExecutionEndLine), TaskStartLine, TypedTaskEndLine
+    richer([TypedTaskEndLine, DetailedStageCompletedLine, ListingJobStartLine, ResultJobEndLine], ExecutionEndLine),
+    TaskStartLine,
+    TypedTaskEndLine,
 )
 """What dynamic allocation reads, and what tells of shuffles."""
 
@@ -518,7 +544,7 @@ def stimulus(line: Any, at: Millis) -> Stimulus | None:
 def listed(info: StageInfo) -> ListedStage:
     """A stage of a job's listing, as the shuffles want it."""
     readers: tuple[RddReader, ...] = ()
-    if info.parents and isinstance(info, ListedStageInfo):
+    if info.parents and isinstance(info, DetailedStageInfo):
         readers = tuple(RddReader(rdd.id, tuple(rdd.parents), rdd.name == ROW_RDD) for rdd in info.rdds if rdd.parents)
     own = info.rdds[0].id if info.rdds else None
     return ListedStage(info.id, tuple(info.parents), own, readers, info.shuffle)

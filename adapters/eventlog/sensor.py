@@ -6,6 +6,9 @@ ExecutorAdded was seen 66 s late), and a manager that reads them hears each when
 A log says less than a driver knows. It lacks shuffle ids: ``recorded.shuffles`` says how shuffles are known all the same.
 Logs from before Spark 1.3 lack ExecutorAdded: there a block manager's coming and going stands for the executor's.
 
+It lacks block updates, unless they were asked for: ``recorded.cached_blocks`` tells them from storage levels. It may lack
+ends of tasks: ``recorded.missing_ends`` says which.
+
 Lines that cannot be used are counted and the first of them kept, with file, line and reason.
 """
 
@@ -30,12 +33,16 @@ from podtide.domain.protocol.stimuli import (
     JobStart,
     ShuffleRegistered,
     ShuffleUnneeded,
+    StageCompleted,
     StageSubmitted,
     Stimulus,
     TaskEnd,
     TaskOutcome,
     TaskStart,
+    UnpersistRDD,
 )
+from podtide.domain.recorded.cached_blocks import CachedBlocks, PersistedRdd
+from podtide.domain.recorded.missing_ends import MissingEnds
 from podtide.domain.recorded.shuffles import MAP_TASK, LoggedShuffles
 
 MALFORMED_KEPT: Final = 20
@@ -43,6 +50,8 @@ MALFORMED_KEPT: Final = 20
 
 PROLOGUE_LINES_MAX: Final = 10_000
 """How far to read for the application and its environment before settling for what was found."""
+
+BLOCK_UPDATES: Final = "spark.eventLog.logBlockUpdates.enabled"
 
 DRIVERS: Final = frozenset({"driver", "<driver>"})
 """Block managers of these ids belong to the driver (the latter until Spark 1.4)."""
@@ -100,6 +109,7 @@ class LogContents:
     block_managers: int = 0
     block_updates: int = 0
     persisted_rdds: bool = False
+    missing_ends: int = 0
     map_stages: int = 0
     parentless: bool = True
     applications: int = 0
@@ -110,7 +120,8 @@ class LogContents:
 class EventLogSensor:
     """Reads a log once. ``prologue()`` first, then ``batches()``; the counts are complete at the end.
 
-    ``observer`` is shown every run of decoded lines, in order, and ``shapes`` may let it see more of them.
+    ``observer`` is shown every run of decoded lines, in order, and ``shapes`` may let it see more of them. With
+    ``keep_unended`` a task whose end is missing runs on for ever.
     """
 
     def __init__(
@@ -120,6 +131,7 @@ class EventLogSensor:
         strict: bool = False,
         shapes: wire.Shapes = wire.PLAIN,
         observer: Callable[[list[Any]], None] | None = None,
+        keep_unended: bool = False,
     ) -> None:
         self.source = source
         self.strict = strict
@@ -135,6 +147,9 @@ class EventLogSensor:
         self._observer = observer
         self._held: list[Stimulus] = []
         self._shuffles = LoggedShuffles()
+        self._blocks = CachedBlocks()
+        self._unended = MissingEnds()
+        self._keep_unended = keep_unended
         self._ended = False
 
     def prologue(self) -> LogApplication:
@@ -233,7 +248,7 @@ class EventLogSensor:
         make = tuple.__new__
         (start_line, end_line), start, end = self._task_lines, TaskStart, TaskEnd
         success, outcome_of = TaskOutcome.SUCCESS, wire.outcome
-        unnamed, map_task = self._shuffles.unnamed, MAP_TASK
+        unnamed, caching, running = self._shuffles.unnamed, self._blocks.stages, self._unended.running
         tasks = 0
         for line in lines:
             kind = type(line)
@@ -242,16 +257,29 @@ class EventLogSensor:
                 if info.finish > clock:
                     clock = info.finish
                 if line.stage in unnamed:
-                    self._told_apart(line.stage, clock, writes=line.kind == map_task)
+                    self._told_apart(line.stage, clock, writes=line.kind == MAP_TASK)
                 reason = line.reason.reason
                 outcome = success if reason == "Success" else outcome_of(reason)
                 task = (clock, line.stage, line.attempt, info.index, info.executor, info.speculative, outcome)
+                of_stage = running.get(line.stage)
+                if of_stage and not line.attempt and not info.speculative and info.index in of_stage:
+                    del of_stage[info.index]
+                elif self._unended.ended(make(end, task)):
+                    self.seen.missing_ends = self._unended.count
+                    continue
+                if line.stage in caching and outcome is success:
+                    out.extend(self._blocks.task_succeeded(line.stage, info.index, info.executor, clock))
                 append(make(end, task))
             elif kind is start_line:
                 info = line.info
                 if info.launch > clock:
                     clock = info.launch
                 tasks += 1
+                of_stage = running.get(line.stage)
+                if of_stage is None or line.attempt or info.speculative:
+                    self._unended.started(line.stage, line.attempt, info.index, info.executor, info.speculative)
+                else:
+                    of_stage[info.index] = info.executor
                 append(make(start, (clock, line.stage, line.attempt, info.index, info.executor, info.speculative)))
             else:
                 time = wire.time_of(line)
@@ -271,7 +299,13 @@ class EventLogSensor:
                 return
             case StageSubmitted():
                 seen.stages += 1
-                seen.persisted_rdds |= any(rdd.level is not None and rdd.level.stores for rdd in line.info.rdds)
+                self._persisted(line.info)
+            case StageCompleted():
+                self._blocks.stage_completed(stimulus.stage)
+                if not self._keep_unended:
+                    well = not (isinstance(line.info, wire.DetailedStageInfo) and line.info.failure)
+                    out.extend(self._unended.stage_completed(stimulus.stage, at, well=well))
+                    seen.missing_ends = self._unended.count
             case JobStart():
                 seen.jobs += 1
                 properties = line.properties if isinstance(line, wire.ListingJobStartLine) else None
@@ -279,7 +313,12 @@ class EventLogSensor:
                 listing = [wire.listed(info) for info in line.stages]
                 stimulus = JobStart(at, line.job, self._shuffles.job_started(line.job, listing, execution))
                 seen.map_stages, seen.parentless = self._shuffles.map_stages, self._shuffles.parentless
+                self._unended.job_started(line.job, (info.id for info in line.stages))
             case JobEnd():
+                if not self._keep_unended:
+                    well = isinstance(line, wire.ResultJobEndLine) and line.well
+                    out.extend(self._unended.job_ended(stimulus.job, at, well=well))
+                    seen.missing_ends = self._unended.count
                 out.append(stimulus)
                 out.extend(ShuffleUnneeded(at, shuffle) for shuffle in self._shuffles.job_ended(stimulus.job))
                 return
@@ -288,8 +327,12 @@ class EventLogSensor:
                 self.fleet.add(stimulus.executor, line.time, at)
             case ExecutorRemoved():
                 self.fleet.remove(stimulus.executor, line.time, at)
+                self._blocks.executor_removed(stimulus.executor)
+            case UnpersistRDD():
+                self._blocks.unpersisted(stimulus.rdd)
             case BlockUpdated():
                 seen.block_updates += 1
+                self._blocks.stages.clear()
             case _:
                 pass
         out.append(stimulus)
@@ -323,6 +366,15 @@ class EventLogSensor:
                 out.extend(ShuffleUnneeded(at, shuffle) for shuffle in self._shuffles.execution_ended(execution))
             case _:
                 self.counts.skipped += 1
+
+    def _persisted(self, info: wire.StageInfo) -> None:
+        """A stage comes: which persisted RDDs its tasks may store, unless the log says it itself."""
+        stored = [(rdd.id, rdd.level) for rdd in info.rdds if rdd.level is not None and rdd.level.stores]
+        self.seen.persisted_rdds |= bool(stored)
+        properties = self.application.properties or {}
+        if not self.seen.block_updates and properties.get(BLOCK_UPDATES, "").lower() != "true":
+            rdds = (PersistedRdd(rdd, level.disk and not level.memory) for rdd, level in stored)
+            self._blocks.stage_submitted(info.id, rdds)
 
     def _told_apart(self, stage: int, at: Millis, *, writes: bool) -> None:
         """The first task of a job's last stage ended: it says whether the stage writes a shuffle."""

@@ -91,6 +91,9 @@ FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "default
     help="Of a recording: with a policy of your own (retire, split or size), or with CHOICE=spark.",
 )
 @click.option("--strict", is_flag=True, help="Stop at the first line that cannot be used.")
+@click.option(
+    "--keep-unended", is_flag=True, help="Let a task run on whose end is missing, although its stage or job ended."
+)
 @click.option("--all", "whole", is_flag=True, help="Show every decision in the timeline, not the weightiest.")
 @click.option(
     "--no-bounds", is_flag=True, help="Do not also replay as if shuffles were cleaned at once (a little faster)."
@@ -143,7 +146,12 @@ def _replay_recording(options: ReplayOptions) -> int:
     """The same for a recording; what only an event log can be asked is refused."""
     from podtide.entrypoints.replay.recording import replay_recording  # noqa: PLC0415 - loads the engine
 
-    for given, wanted in (("--strict", options.strict), ("--no-bounds", not options.bounds)):
+    logs_alone = {
+        "--strict": options.strict,
+        "--keep-unended": options.keep_unended,
+        "--no-bounds": not options.bounds,
+    }
+    for given, wanted in logs_alone.items():
         if wanted:
             raise click.UsageError(f"{given} belongs to event logs; {display(options.log)} is taken for a recording.")
     if options.check and options.expect is not None:
@@ -207,9 +215,10 @@ class _Run:
 
     def _sensor(self, source: LogSource) -> EventLogSensor | SecondProcess:
         """The reader of the log: a process of its own where that pays."""
+        strict, keep_unended = self.options.strict, self.options.keep_unended
         if source.size is not None and source.size >= WORTH_BYTES and not _from_stdin(self.options.log):
-            return self._resources.enter_context(SecondProcess(source, strict=self.options.strict))
-        return EventLogSensor(source, strict=self.options.strict)
+            return self._resources.enter_context(SecondProcess(source, strict=strict, keep_unended=keep_unended))
+        return EventLogSensor(source, strict=strict, keep_unended=keep_unended)
 
     def _answer(self, work: Replay, document: dict[str, Any]) -> None:
         if self.options.as_json:

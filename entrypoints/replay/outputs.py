@@ -43,6 +43,7 @@ class ReplayOptions:
     fixes: tuple[str, ...]
     policies: tuple[str, ...]
     strict: bool
+    keep_unended: bool
     whole: bool
     bounds: bool
 

@@ -151,6 +151,7 @@ class Replay:
                 "skipped": counts.skipped,
                 "malformed": counts.malformed,
                 "cut": counts.cut,
+                "missing_ends": sensor.seen.missing_ends,
                 "malformed_lines": [m._asdict() for m in counts.first_malformed],
                 "faults": [{"file": f.file, "line": f.line, "kind": f.kind.value, "why": f.why} for f in sensor.faults],
             },
@@ -221,8 +222,12 @@ def _limits(sensor: EventLogSensor | SecondProcess, settled: SettledConf, bounde
         elif seen.parentless and seen.stages > seen.jobs > 0:
             notes.append("Stage parents are not logged: shuffle data is not seen, so executors may go earlier here.")
     if seen.persisted_rdds and not seen.block_updates:
+        notes.append("Block updates are not logged: which executors hold cached data is told from storage levels.")
+    if seen.missing_ends:
+        many = "task ends are" if seen.missing_ends > 1 else "task end is"
         notes.append(
-            "RDDs were persisted but block updates are not logged: executors with cached data may go earlier here."
+            f"{seen.missing_ends} {many} missing although the stage or the job ended: Spark's listener queue dropped "
+            "events. These tasks are taken to have ended with it (--keep-unended: they run on)."
         )
     if seen.applications > 1:
         notes.append(f"The log holds {seen.applications} applications: they are replayed as one, named by the first.")

@@ -11,10 +11,12 @@ from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.sensor import EventLogSensor, LogStrict, NotEventLog
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.protocol.stimuli import (
+    BlockUpdated,
     ExecutorAdded,
     ExecutorRemoved,
     JobStage,
     JobStart,
+    RddBlock,
     ShuffleRegistered,
     ShuffleUnneeded,
     StageSubmitted,
@@ -103,6 +105,43 @@ def test_a_stage_that_is_a_parent_writes_a_shuffle_known_by_its_rdd(tmp_path: Pa
     assert starts[0].stages == (JobStage(0, 7), JobStage(1, None))
     assert starts[1].stages == (JobStage(5, 7), JobStage(6, None))
     assert [s for s in stimuli if isinstance(s, ShuffleUnneeded)] == [ShuffleUnneeded(START + 2, 7)]
+
+
+def persisting(stage: int, rdd: int) -> str:
+    info = log.stage(stage, 1, 1, rdd=rdd)
+    level = {"Use Disk": True, "Use Memory": True, "Replication": 1}
+    return line("StageSubmitted", Stage_Info={**info, "RDD Info": [{"RDD ID": rdd, "Storage Level": level}]})
+
+
+def block_update(name: str, block: str) -> str:
+    level = {"Use Disk": False, "Use Memory": True, "Replication": 1}
+    info = {"Block Manager ID": {"Executor ID": name}, "Block ID": block, "Storage Level": level}
+    return line("BlockUpdated", Block_Updated_Info=info)
+
+
+def test_a_task_of_a_persisted_rdd_stores_its_partition_before_it_ends(tmp_path: Path) -> None:
+    lines = [*log.begun(), persisting(0, 7), log.task(0, 3, "1", 2), log.task(0, 3, "1", 2, 5)]
+    sensor, stimuli = read(tmp_path, lines)
+    assert stimuli[2] == BlockUpdated(START + 5, ExecutorId("1"), RddBlock(7, 3), True, False)
+    assert isinstance(stimuli[3], TaskEnd)
+    assert sensor.seen.persisted_rdds
+
+
+def test_block_updates_that_are_logged_are_all_there_is(tmp_path: Path) -> None:
+    logged = block_update("1", "rdd_7_0")
+    lines = [*log.begun(), logged, persisting(0, 7), log.task(0, 3, "1", 2), log.task(0, 3, "1", 2, 5)]
+    _, stimuli = read(tmp_path, lines)
+    assert [one.block for one in stimuli if isinstance(one, BlockUpdated)] == [RddBlock(7, 0)]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_task_without_an_end_ends_with_its_stage_unless_told_otherwise(tmp_path: Path, *, kept: bool) -> None:
+    lines = [*log.begun(), log.job(0, 1, log.stage(0, 2, 1)), log.task(0, 1, "1", 2), log.completed(0, 2, 9)]
+    sensor = EventLogSensor(open_log(log.written(tmp_path, lines)), keep_unended=kept)
+    sensor.prologue()
+    ends = [one for batch in sensor.batches() for one in batch if isinstance(one, TaskEnd)]
+    assert ends == [TaskEnd(START + 9, 0, 0, 1, ExecutorId("1"))] * (not kept)
+    assert sensor.seen.missing_ends == (not kept)
 
 
 def test_block_managers_stand_for_executors_before_spark_13(tmp_path: Path) -> None:
