@@ -44,6 +44,7 @@ SUSTAINED: Final = "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout"
 RATIO: Final = "spark.dynamicAllocation.executorAllocationRatio"
 TRACKING: Final = "spark.dynamicAllocation.shuffleTracking.enabled"
 DECOMMISSION: Final = "spark.decommission.enabled"
+STORAGE_DECOMMISSION: Final = "spark.storage.decommission.enabled"
 SHUFFLE_BLOCKS: Final = "spark.storage.decommission.shuffleBlocks.enabled"
 SERVICE: Final = "spark.shuffle.service.enabled"
 

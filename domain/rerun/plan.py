@@ -71,7 +71,9 @@ class Plan:
     ``registered_ratio``, ``registered_wait_ms``: no task starts before so many of the first executors are there or so long
     has passed (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether
     copies are made as the log made them. ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable
-    shuffle storage).
+    shuffle storage). ``shuffle_migrates``: an executor that is decommissioned hands its map output to others before it goes
+    (spark.storage.decommission.shuffleBlocks.enabled); ``shuffle_fallback``: or to a storage, where there are no others
+    (spark.storage.decommission.fallbackStorage.path).
     """
 
     name: str
@@ -88,5 +90,7 @@ class Plan:
     registered_wait_ms: Millis = 30_000
     speculation: bool = False
     shuffle_kept: bool = False
+    shuffle_migrates: bool = False
+    shuffle_fallback: bool = False
     faults: Faults = NO_FAULTS
     notes: tuple[str, ...] = field(default=())

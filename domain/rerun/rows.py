@@ -13,6 +13,8 @@ from podtide.domain.recorded.application import RecordedJob, RecordedStage
 
 NOBODY: Final = -1
 """In ``RerunStage.holder``: nobody holds the output of this partition."""
+FALLBACK: Final = -2
+"""In ``RerunStage.holder``: the fallback storage holds it."""
 
 
 class Standing(IntEnum):

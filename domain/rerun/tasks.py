@@ -2,9 +2,10 @@
 
 How long a task takes is known (``RecordedStage.body_ms``); when it runs is decided by Spark's rules
 (``rerun.task_scheduler``, ``rerun.dag_scheduler``). A slot that a task leaves is offered again ``turnaround_ms`` later.
-With an executor go its running tasks, which wait again, and its map output unless a shuffle service keeps it. Tasks of a
-running map stage that had ended there run again (Resubmitted). A stage that reads lost output stops giving out tasks; 200
-ms later (DAGScheduler.RESUBMIT_TIMEOUT) what is missing is computed again, and then what is left of it.
+With an executor go its running tasks, which wait again, and its map output, unless a shuffle service keeps it or, being
+decommissioned, the executor hands it to others first (BlockManagerDecommissioner). Tasks of a running map stage that had
+ended there run again (Resubmitted). A stage that reads lost output stops giving out tasks; 200 ms later
+(DAGScheduler.RESUBMIT_TIMEOUT) what is missing is computed again, and then what is left of it.
 
 A long stretch in which every slot that ends a task begins another one is the bulk of every simulation, so it costs little:
 one heap operation a task, and a summary (``TasksMoved``) instead of two events. ``advance`` runs such a stretch through to
@@ -27,6 +28,7 @@ from podtide.domain.rerun.dag_scheduler import DagScheduler
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import (
+    FALLBACK,
     NOBODY,
     Agenda,
     Due,
@@ -381,7 +383,7 @@ class Tasks(TaskScheduler):
         for slot in range(executor.first, executor.first + executor.slots):
             if self.slot_end[slot] >= 0:
                 self._lose_task(slot, executor, at)
-        if not self.plan.shuffle_kept:
+        if not self.plan.shuffle_kept and (lost or not self._migrate_output(executor, at)):
             self._lose_output(executor, at)
         self.by_id.pop(executor.id, None)
         executor.until = at
@@ -416,6 +418,32 @@ class Tasks(TaskScheduler):
         run.again.append(index)
         self.waiting[run.profile] += 1
         self.enqueue(run)
+
+    def _migrate_output(self, executor: RerunExecutor, at: Millis) -> bool:
+        """Others take over the map output of an executor that was told to go, in turn; False if it has nowhere to go."""
+        plan = self.plan
+        peers = [one for one in self.by_id.values() if one.standing is Standing.ACTIVE]
+        if not plan.shuffle_migrates or not (peers or plan.shuffle_fallback):
+            return False
+        turn = 0
+        for row in self.dag.stages.values():
+            holder, shuffle = row.holder, row.recorded.shuffle
+            if holder is None or shuffle is None or executor.row not in row.on:
+                continue
+            row.on.discard(executor.row)
+            for part, who in enumerate(holder):
+                if who != executor.row:
+                    continue
+                if not peers:
+                    holder[part] = FALLBACK
+                    continue
+                peer = peers[turn % len(peers)]
+                turn += 1
+                holder[part] = peer.row
+                if peer.row not in row.on:
+                    row.on.add(peer.row)
+                    self.say(stimuli.BlockUpdated(at, peer.id, stimuli.ShuffleDataBlock(shuffle), True, True))
+        return True
 
     def _lose_output(self, executor: RerunExecutor, at: Millis) -> None:
         """Map output is lost: running map stages repeat theirs, those that read it stop; else it is noticed when read."""

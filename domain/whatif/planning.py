@@ -34,7 +34,16 @@ from returns.result import Failure, Result, Success
 
 from podtide.domain.conf.entries import KEYS, RENAMED, suspect
 from podtide.domain.conf.reader import Reads
-from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, SERVICE, ScalingSettings
+from podtide.domain.conf.scaling_config import (
+    DECOMMISSION,
+    ENABLED,
+    INITIAL,
+    INSTANCES,
+    SERVICE,
+    SHUFFLE_BLOCKS,
+    STORAGE_DECOMMISSION,
+    ScalingSettings,
+)
 from podtide.domain.conf.settings import NoticeLevel
 from podtide.domain.conf.spark_conf import EVENT_LOG, ConfError, Setting, SparkConf, from_mapping, layered, read
 from podtide.domain.conf.spark_versions import parse_version
@@ -67,6 +76,7 @@ _TASK_FAILURES: Final = "spark.task.maxFailures"
 _STAGE_ATTEMPTS: Final = "spark.stage.maxConsecutiveAttempts"
 _RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
 _WAIT: Final = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+_FALLBACK: Final = "spark.storage.decommission.fallbackStorage.path"
 _MANAGER: Final = "spark.shuffle.manager"
 _REMOTE_SHUFFLE: Final = ("celeborn", "uniffle", "rssshuffle")
 
@@ -180,6 +190,8 @@ def plan(
             registered_wait_ms=max(0, reads.int(_WAIT)),
             speculation=reads.flag("spark.speculation"),
             shuffle_kept=reliable or reads.flag(SERVICE) or _remote_shuffle(after),
+            shuffle_migrates=all(map(reads.flag, (DECOMMISSION, STORAGE_DECOMMISSION, SHUFFLE_BLOCKS))),
+            shuffle_fallback=after.setting(_FALLBACK) is not None,
             faults=executors.faults,
             notes=tuple(dict.fromkeys(notes)),
         )

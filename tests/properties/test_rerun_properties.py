@@ -99,6 +99,8 @@ def plans(draw: st.DrawFn, *, only_dynamic: bool = False, losses: bool = True) -
         "fair": draw(st.booleans()),
         "speculation": draw(st.booleans()),
         "shuffle_kept": draw(st.booleans()),
+        "shuffle_migrates": draw(st.booleans()),
+        "shuffle_fallback": draw(st.booleans()),
         "registered_ratio": draw(st.sampled_from([0.0, 0.0, 0.8])),
     }
     if losses and draw(st.integers(0, 3)) == 0:

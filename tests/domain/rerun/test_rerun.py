@@ -577,3 +577,37 @@ def test_shuffle_data_keeps_executors() -> None:
     for_good = run(application, dynamic(executors_initial=1, idle_timeout_ms=10 * S, shuffle_tracking=True))
     assert for_good.ledger[SpendCause.SHUFFLE] == 50 * S
     assert (for_good.runtime_ms, for_good.executor_ms) == (60_300, 60_300)
+
+
+def pause_then_read() -> Application:
+    """Job 0 writes a shuffle on four executors; job 1 reads it half a minute later."""
+    first = stage(0, [S] * 4, job=0, shuffle=0)
+    second = stage(2, [S] * 4, job=1, parents=(1,))
+    needs = (stimuli.JobStage(1, 0), stimuli.JobStage(2))
+    jobs = [
+        job(0, [first], needs=(stimuli.JobStage(0, 0),), ended_ms=S),
+        job(1, [second], needs=needs, after=(0,), think_ms=30 * S, submitted_ms=31 * S, ended_ms=32 * S),
+    ]
+    return app(first, second, jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("least", "plan", "again"),
+    [
+        pytest.param(1, {}, 3, id="what three of four held is computed again"),
+        pytest.param(1, {"shuffle_migrates": True}, 0, id="they hand it to the one that stays"),
+        pytest.param(0, {"shuffle_migrates": True}, 4, id="the last one has nobody to hand it to"),
+        pytest.param(0, {"shuffle_migrates": True, "shuffle_fallback": True}, 0, id="but a storage"),
+        pytest.param(0, {"shuffle_fallback": True}, 4, id="which is for those that migrate"),
+    ],
+)
+def test_map_output_of_executors_that_are_let_go(least: int, plan: dict[str, Any], again: int) -> None:
+    executors = {"executors_initial": 4, "executors_min": least, "executors_max": 4, "idle_timeout_ms": 5 * S}
+    outcome = run(pause_then_read(), dynamic(plan=plan, **executors))
+    assert outcome.tasks_again == again
+
+
+def test_map_output_of_an_executor_that_is_taken_is_lost_however_it_migrates() -> None:
+    plan = static(2, shuffle_migrates=True, shuffle_fallback=True)
+    outcome = run(app(*chain([[S, S], [S, S]])), plan, behaviour(losses=(Loss(0, S + 500),)))
+    assert outcome.tasks_again > 0

@@ -26,6 +26,9 @@ DA = "spark.dynamicAllocation."
 K = "spark.kubernetes."
 LOCAL = {"spark.master": "local[4]"}
 CLUSTER = {"spark.master": "local-cluster[4,1,1024]", "spark.executor.memory": "512m"}
+STORAGE = "spark.storage.decommission.enabled"
+SHUFFLE_BLOCKS = "spark.storage.decommission.shuffleBlocks.enabled"
+FALLBACK = "spark.storage.decommission.fallbackStorage.path"
 
 
 def conf_of(app: Application) -> SparkConf:
@@ -389,3 +392,18 @@ def test_without_dynamic_allocation_the_default_profile_has_its_own_peak() -> No
     app = application({"spark.master": "spark://h:7077"})
     lives = (one, one, replace(one, removed_ms=5), replace(one, added_ms=9), other, other, other, other)
     assert planned(replace(app, executors=lives)).static == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "migrates", "fallback"),
+    [
+        ({}, False, False),
+        ({"spark.decommission.enabled": "true"}, False, False),
+        ({"spark.decommission.enabled": "true", STORAGE: "true"}, True, False),
+        ({"spark.decommission.enabled": "true", STORAGE: "true", SHUFFLE_BLOCKS: "false"}, False, False),
+        ({"spark.decommission.enabled": "true", STORAGE: "true", FALLBACK: "s3://there/"}, True, True),
+    ],
+)
+def test_whether_map_output_migrates(changes: dict[str, str | None], migrates: bool, fallback: bool) -> None:
+    made = planned(application(KUBERNETES), changes)
+    assert (made.shuffle_migrates, made.shuffle_fallback) == (migrates, fallback)
