@@ -6,15 +6,21 @@ of Spark 4.3.0; the times are the driver's wall clock, in UTC unless said otherw
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, NamedTuple
+
+import zstandard
 
 from podtide.domain.base.units import Millis
 
-_LINE: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}) +[A-Z]+ +ExecutorAllocationManager: (.*)")
+_LINE: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}) +[A-Z]+ +(ExecutorAllocationManager|ExecutorMonitor): (.*)"
+)
 _RAISED: Final = re.compile(
     r"Requesting \d+ new executors? because tasks are backlogged "
     r"\(new desired total will be (\d+) for resource profile id: (\d+)\)"
@@ -52,10 +58,19 @@ class Decided:
         return [(removal.at, executor) for removal in self.removals for executor in removal.executors]
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file, which may be compressed (``.zst``, ``.zstd``, in any number of frames)."""
+    if path.suffix not in (".zst", ".zstd"):
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    with path.open("rb") as file:
+        content = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        return io.TextIOWrapper(content, encoding="utf-8", errors="replace").read().splitlines()
+
+
 def driver_decisions(lines: Iterable[str]) -> Decided:
     """Read a driver's log. Lines that say nothing about targets or removals are passed over."""
     decided = Decided()
-    for at, text in _said(lines):
+    for at, text in _said(lines, "ExecutorAllocationManager"):
         if moved := _RAISED.match(text) or _LOWERED.match(text):
             decided.moves.append(TargetMove(at, int(moved[2]), int(moved[1])))
         elif removed := _REMOVED.match(text):
@@ -63,8 +78,13 @@ def driver_decisions(lines: Iterable[str]) -> Decided:
     return decided
 
 
-def _said(lines: Iterable[str]) -> Iterator[tuple[Millis, str]]:
+def monitor_lines(lines: Iterable[str]) -> Iterator[tuple[Millis, str]]:
+    """What the ExecutorMonitor logged, with its times."""
+    return _said(lines, "ExecutorMonitor")
+
+
+def _said(lines: Iterable[str], logger: str) -> Iterator[tuple[Millis, str]]:
     for line in lines:
-        if said := _LINE.match(line):
+        if (said := _LINE.match(line)) and said[2] == logger:
             moment = datetime.strptime(said[1].replace(",", "."), "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=UTC)
-            yield int(moment.timestamp() * 1000), said[2]
+            yield int(moment.timestamp() * 1000), said[3]

@@ -26,15 +26,18 @@ the interpreter that runs this script.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +47,8 @@ import zstandard
 PROJECT: Final = Path(__file__).resolve().parent.parent
 DEMO: Final = PROJECT / "demo"
 SPARK_VERSION: Final = "4.3.0"
+EXIT_S: Final = 15
+"""What the JVMs of an application that has ended get to leave."""
 
 CONF: Final = {
     "spark.app.name": "podtide-demo",
@@ -152,14 +157,27 @@ def spark_home(spark_python: Path, folder: Path) -> Path:
 
 
 def run(
-    spark_python: Path, folder: Path, app: Path = DEMO / "app.py", conf_given: Mapping[str, str] = CONF
+    spark_python: Path,
+    folder: Path,
+    app: Path = DEMO / "app.py",
+    conf_given: Mapping[str, str] = CONF,
+    *,
+    home: Path | None = None,
+    log4j: str = LOG4J,
+    variables: Mapping[str, str] | None = None,
+    priority: int = 0,
+    limit_s: float | None = None,
 ) -> tuple[Path, Path]:
-    """Run the application; return the event log's folder and the raw decisions log."""
-    home = spark_home(spark_python, folder)
+    """Run the application; return the event log's folder and the raw decisions log.
+
+    ``home``: a Spark home that is there already. ``variables``: more of the environment. ``priority``: a negative value
+    asks for more of the processor, where the user may. After ``limit_s`` the run is ended. Ends the program on a failure.
+    """
+    home = home or spark_home(spark_python, folder)
     conf, events, decisions = folder / "conf", folder / "events", folder / "decisions.log"
     conf.mkdir()
     events.mkdir()
-    (conf / "log4j2.properties").write_text(LOG4J)
+    (conf / "log4j2.properties").write_text(log4j)
     settings = {**conf_given, "spark.eventLog.dir": events.as_uri(), "spark.local.dir": str(folder / "local")}
     (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
     environment = {
@@ -178,23 +196,44 @@ def run(
     }
     if java := os.environ.get("JAVA_HOME"):
         environment["JAVA_HOME"] = java
+    environment.update(variables or {})
     console = folder / "console.log"
-    with console.open("w") as said:
-        done = subprocess.run(
+    with console.open("w") as output, app.open() as program:
+        process = subprocess.Popen(
             [spark_python, "-c", RUN_WITHOUT_PATH],
-            stdin=app.open(),
-            stdout=said,
+            stdin=program,
+            stdout=output,
             stderr=subprocess.STDOUT,
             env=environment,
             cwd=folder,
-            check=False,
+            start_new_session=True,
         )
-    if done.returncode:
+        if priority:
+            with contextlib.suppress(PermissionError):
+                os.setpriority(os.PRIO_PROCESS, process.pid, priority)
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = 1
+        finally:
+            end_group(process, 0 if process.returncode is None else EXIT_S)
+    if code:
         sys.exit(f"the application failed:\n{console.read_text()[-4000:]}")
     logs = sorted(events.glob("eventlog_v2_*"))
     if len(logs) != 1:
         sys.exit(f"expected one rolled event log, found {[log.name for log in logs]}")
     return logs[0], decisions
+
+
+def end_group(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """End what the program started and left behind: the driver's JVM leaves a moment after Python, executors after that."""
+    deadline = time.monotonic() + patience_s
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def frames(compressed: bytes) -> Iterator[bytes]:
@@ -274,14 +313,19 @@ def scrub_decisions(source: Path, target: Path) -> list[str]:
 
 
 def traces(lines: list[str], paths: dict[str, str]) -> list[str]:
-    """Return what still names this machine, as ``trace: line`` texts."""
+    """Return what still names this machine, as ``trace: the text around it``."""
     names = [*paths, str(PROJECT)]
     patterns = [re.escape(name) for name in names if name != "/"]
     patterns += [
-        rf"(?<![\w.]){re.escape(word)}(?![\w.])" for word in {getpass.getuser(), socket.gethostname()} - {"demo"}
+        rf"(?<![\w.])(?<!execution-){re.escape(word)}(?![\w.])"  # Spark's job tags: -execution-root-id-
+        for word in {getpass.getuser(), socket.gethostname()} - {"demo"}
     ]
     suspect = re.compile("|".join(patterns))
-    return [f"{hit.group()}: {line[:200]}" for line in lines if (hit := suspect.search(line))]
+    return [
+        f"{hit.group()}: {line[max(0, hit.start() - 100) : hit.end() + 100]}"
+        for line in lines
+        if (hit := suspect.search(line))
+    ]
 
 
 def manifest(lines: list[str]) -> dict[str, Any]:

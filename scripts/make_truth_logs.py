@@ -1,11 +1,15 @@
-"""Record truth of our own: ``python scripts/make_truth_logs.py [--spark-python PYTHON] [--only APPLICATION/CONFIG]``.
+"""Record truth of our own: ``python scripts/make_truth_logs.py --missing [--spark-python PYTHON]``.
 
-Runs the applications of tests/truth on real Spark 4.3.0 under several configs, one after the other (ten minutes), and
-keeps of each run what ``make accuracy`` compares: ``tests/truth/<application>/<config>/run<k>/`` with the log, scrubbed
-as the demo's is (scripts/make_demo_log.py), and ``manifest.json``: conf, run time, executor-seconds, and when each executor
-was granted, registered and removed, in seconds after the application's start.
+Runs the applications of tests/truth (scripts/truth_configs.py says which, and under which conf) on real Spark 4.3.0, one
+after the other, and keeps of each run ``tests/truth/<application>/<config>/run<k>/``:
 
-The model was fitted to other runs; these were recorded afterwards, to be predicted. Let nothing else run meanwhile.
+- ``log/``: the event log, scrubbed as the demo's is (scripts/make_demo_log.py), as one zstd frame;
+- ``driver-decisions.log.zst``: what the driver's ExecutorAllocationManager, ExecutorMonitor and scheduler backend logged;
+- ``manifest.json``: conf, run time, executor-seconds, and when each executor was granted, registered and removed, in seconds
+  after the application's start; where executors start as a cluster's do (scripts/cluster_java.py), how long each waited.
+
+Runs that are there are left alone, so a recording that was broken off goes on where it was. A run that fails is named, and
+the next one begins. Let nothing else run meanwhile.
 """
 
 from __future__ import annotations
@@ -16,65 +20,61 @@ import re
 import shutil
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final
 
+import zstandard
+
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.entrypoints.whatif.recorded_log import read_application
-from scripts.make_demo_log import CONF, PROJECT, neutral_paths, run, scrub, traces
+from scripts import cluster_java
+from scripts.make_demo_log import (
+    LOG4J,
+    PROJECT,
+    lines_per_frame,
+    neutral_paths,
+    replaced,
+    run,
+    scrub_decisions,
+    scrub_environment,
+    spark_home,
+    traces,
+)
+from scripts.truth_configs import APPS, settings_of, whole_set
 
 TRUTH: Final = PROJECT / "tests" / "truth"
+DECISIONS: Final = "driver-decisions.log.zst"
+PRIORITY: Final = -10
+LIMIT_S: Final = 240
+ARCHIVED: Final = ("python_functions", "double3")
+"""The run whose classes are archived: SQL, Python workers, a join of nothing."""
 
-_COMMON: Final = {
-    **{key: text for key, text in CONF.items() if not key.startswith("spark.dynamicAllocation.")},
-    "spark.eventLog.logBlockUpdates.enabled": "false",
-}
-_DYNAMIC: Final = {
-    "spark.dynamicAllocation.enabled": "true",
-    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-    "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
-}
-
-
-def _dynamic(**settings: str) -> dict[str, str]:
-    return {**_DYNAMIC, **{f"spark.dynamicAllocation.{key}": text for key, text in settings.items()}}
-
-
-CONFIGS: Final = {
-    "eager4": (4, {**_dynamic(maxExecutors="4", executorIdleTimeout="3s")}),
-    "patient3": (3, {**_dynamic(maxExecutors="3", executorIdleTimeout="20s", schedulerBacklogTimeout="3s")}),
-    "kept2_5": (5, {**_dynamic(minExecutors="2", initialExecutors="3", maxExecutors="5", executorIdleTimeout="6s")}),
-    "static3": (3, {}),
-    "double2": (2, {**_dynamic(maxExecutors="2", executorIdleTimeout="8s"), "spark.executor.cores": "2"}),
-}
-"""Name to workers (each with room for one executor) and settings."""
-
-APPS: Final = {"reports": "FIFO", "side_by_side": "FAIR"}
+_LOG4J: Final = (
+    LOG4J
+    + """\
+logger.cluster.name = org.apache.spark.scheduler.cluster
+logger.cluster.level = info
+logger.cluster.additivity = false
+logger.cluster.appenderRef.decisions.ref = decisions
+"""
+)
 
 _GRANTED: Final = re.compile(r"^(\S+ \S+) INFO \S+: Granted executor ID \S+/(\d+) on")
 
 
-def settings_of(application: str, config: str) -> dict[str, str]:
-    """The conf of a run."""
-    workers, own = CONFIGS[config]
-    cores = own.get("spark.executor.cores", "1")
-    return {
-        **_COMMON,
-        "spark.app.name": f"truth-{application}",
-        "spark.master": f"local-cluster[{workers},{cores},512]",
-        "spark.scheduler.mode": APPS[application],
-        **own,
-    }
-
-
-def manifest_of(application: str, config: str, log: Path, decisions: Path, settings: dict[str, str]) -> dict[str, Any]:
+def manifest_of(
+    application: str, config: str, log: Path, decisions: Sequence[str], delays: Sequence[float] | None
+) -> dict[str, Any]:
     """What is known of a run besides its log."""
     with open_log(str(log)) as source:
         recorded = read_application(source).application
     start = recorded.started_ms
     granted: dict[str, float] = {}
-    for line in decisions.read_text(encoding="utf-8").splitlines():
+    for line in decisions:
         if hit := _GRANTED.match(line):
             at = datetime.strptime(hit[1], "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=UTC)
             granted[hit[2]] = (round(at.timestamp() * 1000) - start) / 1000
@@ -87,12 +87,12 @@ def manifest_of(application: str, config: str, log: Path, decisions: Path, setti
         "config": config,
         "log": f"log/{log.name}",
         "spark_version": recorded.spark_version,
-        "workers": CONFIGS[config][0],
+        "workers": APPS[application].configs[config].workers,
         "app_s": recorded.runtime_ms / 1000,
         "executor_seconds": recorded.executor_ms / 1000,
         "peak_executors": recorded.peak_executors,
         "tasks": recorded.tasks,
-        "conf": settings,
+        "conf": settings_of(application, config),
         "executors": [
             {
                 "id": one.executor,
@@ -101,51 +101,158 @@ def manifest_of(application: str, config: str, log: Path, decisions: Path, setti
                 "registered": since(one.added_ms),
                 "removed": since(one.removed_ms),
                 "first_task": since(one.first_task_ms),
+                **({} if delays is None else {"start_delay": delays[int(one.executor)]}),
             }
             for one in recorded.executors
         ],
     }
 
 
-def record(spark_python: Path, application: str, config: str) -> str:
-    """Run, scrub, check, install; a line about it."""
-    settings = settings_of(application, config)
-    place = TRUTH / application / config
-    number = 1 + max((int(one.name.removeprefix("run")) for one in place.glob("run*")), default=0)
-    with tempfile.TemporaryDirectory(prefix="truth-") as name:
-        folder = Path(name).resolve()
-        log, decisions = run(spark_python, folder, TRUTH / f"{application}.py", settings)
-        paths = neutral_paths(log, folder, spark_python)
-        out = folder / "out"
-        lines = scrub(log, out / "log" / log.name, paths)
-        manifest = manifest_of(application, config, out / "log" / log.name, decisions, settings)
-        text = json.dumps(manifest, indent=1) + "\n"
-        if left := traces([*lines, *text.splitlines()], paths):
-            sys.exit("the log still names this machine:\n" + "\n".join(left[:20]))
-        (out / "manifest.json").write_text(text, encoding="utf-8")
-        place.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(out, place / f"run{number}")
-    return (
-        f"{application}/{config}/run{number}: {manifest['app_s']:.1f} s, {manifest['executor_seconds']:.1f} "
-        f"executor-seconds, {manifest['peak_executors']} executors at most"
-    )
+def scrub_log(log: Path, target: Path, paths: dict[str, str]) -> list[str]:
+    """Write the events of a rolled log as one file of one frame, without the machine; return its lines."""
+    target.mkdir(parents=True)
+    lines = []
+    for source in sorted(log.glob("events_*.zstd"), key=lambda path: int(path.name.split("_")[1])):
+        for content in lines_per_frame(source.read_bytes()):
+            for line in content:
+                environment = '"SparkListenerEnvironmentUpdate"' in line
+                lines.append(scrub_environment(line, paths) if environment else replaced(line, paths))
+    written = "".join(line + "\n" for line in lines).encode()
+    name = f"events_1_{log.name.removeprefix('eventlog_v2_')}"
+    (target / f"{name}.zstd").write_bytes(zstandard.ZstdCompressor(level=22).compress(written))
+    for status in log.glob("appstatus_*"):
+        shutil.copy(status, target / status.name)
+    return lines
 
 
-def main() -> None:
-    """Record what was asked for."""
+class Recorder:
+    """Starts runs, and keeps what comes of them. ``work`` is scratch, the same for all runs: archives name its paths."""
+
+    def __init__(self, spark_python: Path, work: Path, truth: Path) -> None:
+        self._python = spark_python
+        self._work = work
+        self._truth = truth
+        self._home = work / "spark" if (work / "spark").exists() else spark_home(spark_python, work)
+        self._java: Path | None = None
+
+    def record(self, application: str, config: str, number: int) -> str:
+        """Run, scrub, check, install; a line about it. Ends the program where the run fails."""
+        app = APPS[application]
+        delays = cluster_java.start_delays(f"{application}/{config}/{number}") if app.cluster_start else None
+        begun = time.monotonic()
+        place = self._truth / application / config / f"run{number}"
+        with tempfile.TemporaryDirectory(prefix="run-", dir=self._work) as name:
+            folder = Path(name)
+            log, raw = self._run(folder, application, config, delays)
+            paths = {
+                **neutral_paths(log, folder, self._python),
+                str(self._home): "/opt/spark",
+                str(self._work): "/opt/work",
+            }
+            out = folder / "out"
+            lines = scrub_log(log, out / "log" / log.name, paths)
+            decisions = [replaced(line, paths) for line in scrub_decisions(raw, folder / "decisions.kept")]
+            manifest = manifest_of(application, config, out / "log" / log.name, decisions, delays)
+            text = json.dumps(manifest, indent=1) + "\n"
+            if left := traces([*lines, *decisions, *text.splitlines()], paths):
+                sys.exit("the log still names this machine:\n" + "\n".join(left[:20]))
+            (out / "manifest.json").write_text(text, encoding="utf-8")
+            compressed = zstandard.ZstdCompressor(level=22).compress("".join(f"{one}\n" for one in decisions).encode())
+            (out / DECISIONS).write_bytes(compressed)
+            size = sum(one.stat().st_size for one in out.rglob("*") if one.is_file())
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(out, place)
+        return (
+            f"{application}/{config}/run{number}: {manifest['app_s']:.1f} s, {manifest['executor_seconds']:.1f} "
+            f"executor-seconds, {manifest['peak_executors']} executors at most, {manifest['tasks']} tasks; "
+            f"{time.monotonic() - begun:.0f} s of the clock, {size / 1000:.0f} kB"
+        )
+
+    def _run(self, folder: Path, application: str, config: str, delays: list[float] | None) -> tuple[Path, Path]:
+        variables = None
+        if delays is not None:
+            variables = cluster_java.environment(folder, self._java_home(), delays)
+        try:
+            return self._start(folder, application, config, variables)
+        finally:
+            shutil.rmtree(self._home / "work", ignore_errors=True)
+
+    def _start(
+        self, folder: Path, application: str, config: str, variables: dict[str, str] | None
+    ) -> tuple[Path, Path]:
+        program = TRUTH / f"{APPS[application].program}.py"
+        return run(
+            self._python,
+            folder,
+            program,
+            settings_of(application, config),
+            home=self._home,
+            log4j=_LOG4J,
+            variables=variables,
+            priority=PRIORITY,
+            limit_s=LIMIT_S,
+        )
+
+    def _java_home(self) -> Path:
+        """The Java home with archives, made at the first call."""
+        if self._java is None:
+            home = cluster_java.java_home(self._work / "java", cluster_java.real_java())
+            if not cluster_java.has_archives(home):
+                self._make_archives(home)
+            self._java = home
+        return self._java
+
+    def _make_archives(self, home: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="archives-", dir=self._work) as name:
+            folder = Path(name)
+            variables = cluster_java.environment(folder, home, cluster_java.start_delays(""), classes_listed=True)
+            self._start(folder, *ARCHIVED, variables)
+        cluster_java.make_archives(home, cluster_java.real_java())
+
+
+def wanted_runs(truth: Path, only: Sequence[str]) -> list[tuple[str, str, int]]:
+    """The runs of the set that are not there; with ``only``, one more run of each application and config that fits."""
+    if not only:
+        return [one for one in whole_set() if not (truth / one[0] / one[1] / f"run{one[2]}").exists()]
+    runs = []
+    for pattern in only:
+        fitting = [(name, config) for name, app in APPS.items() for config in app.configs]
+        fitting = [one for one in fitting if fnmatch("/".join(one), pattern)]
+        if not fitting:
+            sys.exit(f"{pattern}: no application/config fits (scripts/truth_configs.py)")
+        for application, config in fitting:
+            there = (int(one.name.removeprefix("run")) for one in (truth / application / config).glob("run*"))
+            runs.append((application, config, 1 + max(there, default=0)))
+    return runs
+
+
+def main() -> int:
+    """Record what is missing or asked for. Exit code 1 if a run failed."""
     parser = argparse.ArgumentParser(description="Record real runs of the applications of tests/truth.")
     default = PROJECT / ".venv-spark" / "bin" / "python"
     parser.add_argument("--spark-python", type=Path, default=default, help="interpreter that has pyspark 4.3.0")
-    parser.add_argument("--only", action="append", help="APPLICATION/CONFIG; may be repeated")
-    arguments = parser.parse_args()
-    spark_python = Path.cwd() / arguments.spark_python
-    wanted = arguments.only or [f"{application}/{config}" for application in APPS for config in CONFIGS]
-    for one in wanted:
-        application, _, config = one.partition("/")
-        if application not in APPS or config not in CONFIGS:
-            sys.exit(f"{one}: expected one of {', '.join(APPS)}, a slash, and one of {', '.join(CONFIGS)}")
-        print(record(spark_python, application, config), flush=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--missing", action="store_true", help="all runs of the set that are not there")
+    what.add_argument("--only", action="append", help="one more run of APPLICATION/CONFIG (wildcards); may be repeated")
+    parser.add_argument("--truth", type=Path, default=TRUTH, help="folder to keep runs in")
+    parser.add_argument("--work", type=Path, help="scratch folder to keep (class-data archives) and use again")
+    given = parser.parse_args()
+    wanted = wanted_runs(given.truth, given.only or ())
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="truth-") as name:
+        work: Path = given.work or Path(name)
+        work.mkdir(exist_ok=True)
+        recorder = Recorder(Path.cwd() / given.spark_python, work.resolve(), given.truth)
+        for count, one in enumerate(wanted, 1):
+            try:
+                line = recorder.record(*one)
+            except SystemExit as fault:
+                failed.append("/".join(map(str, one)))
+                line = f"{failed[-1]} FAILED: {fault}"
+            print(f"{count}/{len(wanted)} {line}", flush=True)
+    print(f"{len(wanted) - len(failed)} runs recorded, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
