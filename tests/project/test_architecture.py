@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import configparser
 import re
 from collections import Counter
@@ -60,9 +59,10 @@ def test_no_room_is_crowded(top: str) -> None:
 
 
 def test_a_public_class_has_a_name_of_its_own() -> None:
-    modules = [ast.parse(path.read_text(encoding="utf-8")) for top in TOPS for path in (PROJECT / top).rglob("*.py")]
-    classes = Counter(node.name for module in modules for node in module.body if isinstance(node, ast.ClassDef))
-    assert [name for name, count in classes.items() if count > 1 and not name.startswith("_")] == []
+    modules = [path.read_text(encoding="utf-8") for top in TOPS for path in (PROJECT / top).rglob("*.py")]
+    classes = Counter(name for module in modules for name in re.findall(r"^class ([A-Za-z]\w*)", module, re.MULTILINE))
+    assert len(classes) > 500
+    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def test_every_path_that_the_page_names_exists() -> None:

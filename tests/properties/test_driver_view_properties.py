@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.live import driver_view as views
@@ -156,7 +156,6 @@ def snapshots() -> st.SearchStrategy[DriverSnapshot]:
     )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(snapshots(), min_size=1, max_size=8))
 def test_whatever_the_driver_says_the_books_say_the_same(seen: list[DriverSnapshot]) -> None:
     books = Books()
@@ -319,7 +318,6 @@ class World:
         )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.integers(0, 60))
 def test_the_load_is_what_a_look_at_a_world_says(seed: int, all_stages: bool, attach_after: int) -> None:
     world, books = World(seed), Books()

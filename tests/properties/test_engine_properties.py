@@ -283,7 +283,6 @@ def test_a_stimulus_of_the_future_is_a_mistake_of_the_caller(
         engine.advance(state, (stimulus._replace(at=now + 1),), config, now)
 
 
-@settings(max_examples=60)
 @given(configs(), applications, LUCK, st.data())
 def test_an_older_state_still_answers_as_before(
     config: EngineConfig, story: list[Happens], luck: Luck, data: st.DataObject
@@ -303,7 +302,6 @@ def test_the_same_inputs_give_the_same_outputs(config: EngineConfig, story: list
     assert departing(Run(config, luck).live(story), Run(config, luck).live(story)) is None
 
 
-@settings(max_examples=80)
 @given(configs(), applications, LUCK)
 def test_passing_over_idle_timers_decides_what_waking_for_each_does(
     config: EngineConfig, story: list[Happens], luck: Luck

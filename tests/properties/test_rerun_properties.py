@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
@@ -280,7 +280,6 @@ def as_it_is(_: Watched) -> None:
 @given(
     application=applications(least=1), plan=plans(only_dynamic=True), b=behaviours(least=1), seed=seeds
 )  # at least 1 ms: what else happens in the millisecond of a tick may as well come before as after it
-@settings(max_examples=60)
 def test_how_it_is_simulated(
     kind: type[Watched],
     otherwise: Callable[[Watched], None],
@@ -422,7 +421,6 @@ def later(application: Application) -> Application:
 
 
 @given(applications(plain=True), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
-@settings(max_examples=200)
 def test_against_the_plodder(application: Application, executors: int, slots: int, seed: int) -> None:
     application = later(application)
     watched = Watched(application, static(executors, slots), AT_ONCE, seed)

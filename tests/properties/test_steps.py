@@ -193,7 +193,6 @@ def test_an_engine_on_yarn(config: EngineConfig, items: list[Any], gaps: list[in
         state = step()
 
 
-@settings(max_examples=60)
 @given(st.lists(st.lists(pod_stimuli, min_size=1, max_size=3), max_size=8), where)
 def test_a_driver_seen_through_its_pods(story: list[list[Any]], place: float) -> None:
     state, config = headless.begin(), headless.HeadlessConfig()

@@ -434,4 +434,4 @@ class Negotiations(RuleBasedStateMachine):
 
 
 TestNegotiations = Negotiations.TestCase
-TestNegotiations.settings = settings(max_examples=60, stateful_step_count=30)
+TestNegotiations.settings = settings(stateful_step_count=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from podtide.domain import engine
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
@@ -103,7 +103,6 @@ def run(config: EngineConfig, items: list[Any], gaps: list[int]) -> tuple[engine
 gap_lists = st.lists(st.sampled_from([0, 0, 1, 200, 3_000, 130_000]), min_size=14, max_size=14)
 
 
-@settings(max_examples=150)
 @given(configs, happenings, gap_lists)
 def test_nothing_raises_and_the_books_agree(config: EngineConfig, items: list[Any], gaps: list[int]) -> None:
     state, said, _ = run(config, items, gaps)
@@ -123,7 +122,6 @@ def test_nothing_raises_and_the_books_agree(config: EngineConfig, items: list[An
         assert side.allocator.waiting is not None or side.allocator.rest is not None or side.held
 
 
-@settings(max_examples=100)
 @given(configs, happenings, gap_lists)
 def test_everybody_is_answered_when_the_resource_manager_is(
     config: EngineConfig, items: list[Any], gaps: list[int]
@@ -148,7 +146,6 @@ def test_everybody_is_answered_when_the_resource_manager_is(
         assert state.scaling.awaiting is None
 
 
-@settings(max_examples=60)
 @given(configs, happenings)
 def test_many_at_once_are_as_one_by_one(config: EngineConfig, items: list[Any]) -> None:
     timed = [item._replace(at=5) for item in items if not isinstance(item, TasksMoved)]
@@ -163,7 +160,6 @@ def test_many_at_once_are_as_one_by_one(config: EngineConfig, items: list[Any]) 
     assert batch.state.yarn == state.yarn
 
 
-@settings(max_examples=60)
 @given(configs, happenings, gap_lists)
 def test_after_the_end_nobody_beats(config: EngineConfig, items: list[Any], gaps: list[int]) -> None:
     state, _, now = run(config, items, gaps)

@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_story(seed: int) -> None:
 def test_a_failure_is_made_small() -> None:
     case = draw(67)
     first = next(broken for broken in play(case, "faithful").broken if broken.name is Name.LATE_TASK_PENDING)
-    small = shrink(67, "faithful", first)
+    small = shrink(67, "faithful", first, tries=8)
     again = play(draw(67, small.without), "faithful", small.until)
     assert len(draw(67, small.without).parts) - len(small.without) < len(case.parts)
     assert again.broken[0] == small.broken

@@ -118,6 +118,7 @@ def test_seeds_lead_to_streams_of_their_own(seeds: set[int]) -> None:
     assert one != other
 
 
+@pytest.mark.uncounted
 def test_streams_are_even_and_independent() -> None:
     """The means of many streams and the correlation between neighbours, within five standard errors."""
     n, first, second, product = 40_000, 0.0, 0.0, 0.0

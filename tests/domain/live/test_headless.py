@@ -189,6 +189,7 @@ def happenings() -> st.SearchStrategy[Any]:
     )
 
 
+@pytest.mark.uncounted
 @settings(max_examples=200, deadline=None)
 @given(st.lists(happenings(), max_size=20))
 def test_nobody_is_asked_twice_and_older_states_answer_as_before(items: list[Any]) -> None:

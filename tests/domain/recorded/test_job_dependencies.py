@@ -130,6 +130,7 @@ def test_a_thousand_jobs_at_once_are_waited_for_by_the_last_of_them() -> None:
     assert found == tuple(range(1_000 - AFTER_MAX, 1_000))
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("count", [20_000])
 def test_many_jobs_that_never_end_cost_no_more_than_others(count: int) -> None:
     assert len(after(*(job(n, n, None) for n in range(count)))) == count

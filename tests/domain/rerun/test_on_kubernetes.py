@@ -77,6 +77,7 @@ def test_a_kind_cluster_is_a_plain_resource_manager(
     assert anonymous(ours) == anonymous(theirs)
 
 
+@pytest.mark.uncounted
 @given(applications(plain=True, least=1))
 @settings(max_examples=20)
 def test_any_application_on_a_kind_cluster(application: Application) -> None:
@@ -129,6 +130,7 @@ def lossy(per_hour: float) -> Description:
     return replace(cluster, executors=replace(cluster.executors, stages=(*cluster.executors.stages, taken)))
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("conf", [{"executor.instances": "4"}, DYNAMIC | {"dynamicAllocation.maxExecutors": "4"}])
 def test_executors_that_are_taken(conf: dict[str, str], seed: int) -> None:

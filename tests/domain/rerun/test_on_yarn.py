@@ -189,6 +189,7 @@ def test_nobody_comes_where_no_node_is_large_enough() -> None:
     assert outcome.unfinished == "its tasks wait for executors that never come"
 
 
+@pytest.mark.uncounted
 def test_an_interruption_is_a_preemption_and_no_failure() -> None:
     """Thirty executors die in a minute; with any other status than -102 the application would end at the third."""
     faults = Faults(spot_per_hour=3_600.0)
@@ -291,6 +292,7 @@ def played(bodies: list[list[int]], plan: Plan, where: Behaviour, faults: Faults
     return rerun(app(*chain(bodies)), where, replace(plan, faults=faults), seed, watch=True, limit_ms=600_000)
 
 
+@pytest.mark.uncounted
 @settings(max_examples=40)
 @given(BODIES, PLANS, PLACES, FAULTS, st.integers(0, 5))
 def test_sums_hold_and_the_same_seed_gives_the_same(
@@ -302,6 +304,7 @@ def test_sums_hold_and_the_same_seed_gives_the_same(
     assert outcome.unfinished is not None or outcome.tasks_run >= sum(map(len, bodies))
 
 
+@pytest.mark.uncounted
 @settings(max_examples=40)
 @given(BODIES, PLANS, PLACES, FAULTS, st.integers(0, 5))
 def test_beats_that_are_passed_over_change_nothing(

@@ -419,6 +419,7 @@ def test_nothing_is_left_of_a_stage_that_is_submitted_again() -> None:
         assert outcome.runtime_ms < 20 * S
 
 
+@pytest.mark.uncounted
 def test_a_lineage_of_thousands_of_stages() -> None:
     """All of their output is lost at once, and all of it is needed again."""
     count = 3_000
@@ -520,6 +521,7 @@ def test_what_cannot_run_ends_unfinished(case: tuple[Application, Plan, Behaviou
     assert outcome.tasks_run == 0
 
 
+@pytest.mark.uncounted
 def test_executors_that_are_lost_for_good() -> None:
     """A task of ten hours on executors that live for a minute comes to no end; the rerun does."""
     plan = static(2, faults=Faults(spot_per_hour=60))
@@ -530,6 +532,7 @@ def test_executors_that_are_lost_for_good() -> None:
     assert again.unfinished == "executors are lost faster than its stages can end"
 
 
+@pytest.mark.uncounted
 def test_a_spot_rate() -> None:
     """100 executors that live for a minute each, for ten: 1000 losses, more or less; those that come are taken as well."""
     plan = static(100, faults=Faults(spot_per_hour=60))

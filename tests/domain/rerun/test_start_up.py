@@ -174,6 +174,7 @@ def test_what_makes_no_sense_is_refused(startup: StartUp) -> None:
         Starts(startup)
 
 
+@pytest.mark.uncounted
 def test_thousands_of_starts_on_one_machine_cost_little_each() -> None:
     found = latencies(StartUp((1000, 1500), 4.0, 1), list(range(20_000)))
     assert len(found) == 20_000

@@ -111,6 +111,7 @@ def has_copies(load: Load, work: Work) -> bool:
     return attempt is not None and attempt.spec_pending is not None
 
 
+@pytest.mark.uncounted
 @given(configs(), happenings, works, st.booleans())
 def test_the_load(config: ScalingConfig, story: list[Happening], some: list[Work], repair: bool) -> None:
     run = Run(replace(config, repair_pending=repair)).live(story)
@@ -168,6 +169,7 @@ def looks(idleness: Idleness, now: Millis) -> list[object]:
     return found
 
 
+@pytest.mark.uncounted
 @given(configs(), happenings, works)
 def test_the_idleness(config: ScalingConfig, story: list[Happening], some: list[Work]) -> None:
     run = Run(config).live(story)

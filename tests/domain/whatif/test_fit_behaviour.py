@@ -284,6 +284,7 @@ def test_the_driver_is_up_when_its_block_manager_is(ready: int | None, requested
     assert fit(app).boot_ms == boot
 
 
+@pytest.mark.uncounted
 def test_thousands_of_starts_on_one_host_are_fitted_in_seconds() -> None:
     seen = [Seen(100 * n, 100 * n + 900 + n % 700) for n in range(20_000)]
     assert len(shared(seen, Driver(0, 1000)).work_ms) == 20_000

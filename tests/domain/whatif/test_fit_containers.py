@@ -63,6 +63,7 @@ def test_a_master_without_heartbeats_is_woken_by_what_comes_next() -> None:
     assert launches(at(0, 1_000, 5_000), never, 0, client=True) == [1_000, 5_000, 5_000]
 
 
+@pytest.mark.uncounted
 def test_a_long_list_takes_the_usual_time() -> None:
     requests = at(*range(0, (REPLAYED_MAX + 100) * 1_000, 1_000))
     heard = launches(requests, CONFIG, 0, client=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from podtide.domain.conf.scaling_config import MAX
-from podtide.entrypoints.whatif import diff_command
+from podtide.entrypoints.whatif import diff, diff_command
 from podtide.entrypoints.whatif.diff_command import DiffOptions, run
 from tests.support import commands
 from tests.support.project import SHARED
@@ -31,6 +31,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command over the small world of ``tune_play``."""
     monkeypatch.setattr(diff_command, "run", played)
     return invoked
+
+
+@pytest.fixture
+def asked_here(asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same, without processes of its own for more than one log."""
+    monkeypatch.setattr(diff, "_rows", lambda differ, logs, _: ((at, differ.row(log)) for at, log in enumerate(logs)))
+    return asked
 
 
 def test_the_row_of_an_application(asked: Any) -> None:
@@ -84,8 +91,8 @@ def test_one_bad_log_never_stops_the_rest(asked: Any) -> None:
         (("good-0", "nowhere"), ("--fail-if", "runtime>+50%"), 1),
     ],
 )
-def test_exit_codes(asked: Any, logs: Sequence[str], options: Sequence[str], code: int) -> None:
-    assert asked(*logs, *NARROW, *options).code == code
+def test_exit_codes(asked_here: Any, logs: Sequence[str], options: Sequence[str], code: int) -> None:
+    assert asked_here(*logs, *NARROW, *options).code == code
 
 
 def test_a_gate_names_what_failed(asked: Any) -> None:

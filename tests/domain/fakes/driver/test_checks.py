@@ -137,6 +137,7 @@ def _chain(length: int) -> Jobs:
     return Jobs((first, *rest))
 
 
+@pytest.mark.uncounted
 def test_how_much_a_job_may_build_on_is_bounded() -> None:
     assert problems(_chain(LINEAGE_MAX)) == ()
     assert problems(_chain(LINEAGE_MAX + 1)) == (
@@ -144,6 +145,7 @@ def test_how_much_a_job_may_build_on_is_bounded() -> None:
     )
 
 
+@pytest.mark.uncounted
 def test_what_all_jobs_build_on_is_bounded_too() -> None:
     base = Job(
         "base",

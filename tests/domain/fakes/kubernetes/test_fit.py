@@ -80,6 +80,7 @@ def test_a_cluster_without_chance_is_found_to_the_millisecond() -> None:
     assert found.description.groups == (replace(KIND.groups[0], count=20),)  # no pod waited: as many nodes as were seen
 
 
+@pytest.mark.uncounted
 def test_distributions_are_found() -> None:
     truth = plain(
         stage("register", Life.RUNNING, Life.REGISTERED), groups=(NodeGroup("worker", 20),),
@@ -96,6 +97,7 @@ def test_distributions_are_found() -> None:
     assert found.description.api.latency.quantile(0.5) == pytest.approx(20, abs=2)
 
 
+@pytest.mark.uncounted
 def test_crashes_and_failures_are_told_apart() -> None:
     driver = played(
         plain(
@@ -134,6 +136,7 @@ def test_who_was_told_to_go_did_not_fail() -> None:
     assert found.description.executors.decommission
 
 
+@pytest.mark.uncounted
 def test_refusals_are_shares_of_their_calls() -> None:
     faults = (
         Fault(429, probability=0.2, verbs=(Verb.CREATE,), retry_after_ms=1_500),
@@ -169,6 +172,7 @@ def test_without_a_watch_lists_must_do() -> None:
     assert stages(found)["register"].delay.quantile(0.5) <= 1_000
 
 
+@pytest.mark.uncounted
 def test_what_is_fitted_plays_like_what_was_seen() -> None:
     """Time to register, of the default cluster and of what is fitted to it."""
 
@@ -224,6 +228,7 @@ anything = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.uncounted
 @given(st.lists(anything, max_size=30))
 def test_whatever_was_recorded_gives_a_cluster(observations: list[object]) -> None:
     assert problems(fit(observations).description) == ()  # type: ignore[arg-type]
