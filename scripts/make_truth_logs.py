@@ -18,19 +18,22 @@ import argparse
 import json
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 import zstandard
 
+from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.entrypoints.whatif.recorded_log import read_application
+from podtide.entrypoints.whatif.recorded_log import NothingToRun, read_application
 from scripts import cluster_java
 from scripts.make_demo_log import (
     LOG4J,
@@ -161,7 +164,10 @@ class Recorder:
             (out / DECISIONS).write_bytes(compressed)
             size = sum(one.stat().st_size for one in out.rglob("*") if one.is_file())
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(out, place)
+            unfinished = place.with_name(f".{place.name}")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.copytree(out, unfinished)
+            unfinished.rename(place)
         return (
             f"{application}/{config}/run{number}: {manifest['app_s']:.1f} s, {manifest['executor_seconds']:.1f} "
             f"executor-seconds, {manifest['peak_executors']} executors at most, {manifest['tasks']} tasks; "
@@ -227,7 +233,7 @@ def wanted_runs(truth: Path, only: Sequence[str]) -> list[tuple[str, str, int]]:
 
 
 def main() -> int:
-    """Record what is missing or asked for. Exit code 1 if a run failed."""
+    """Record what is missing or asked for. Exit code 1 if a run failed or was left out."""
     parser = argparse.ArgumentParser(description="Record real runs of the applications of tests/truth.")
     default = PROJECT / ".venv-spark" / "bin" / "python"
     parser.add_argument("--spark-python", type=Path, default=default, help="interpreter that has pyspark 4.3.0")
@@ -236,22 +242,32 @@ def main() -> int:
     what.add_argument("--only", action="append", help="one more run of APPLICATION/CONFIG (wildcards); may be repeated")
     parser.add_argument("--truth", type=Path, default=TRUTH, help="folder to keep runs in")
     parser.add_argument("--work", type=Path, help="scratch folder to keep (class-data archives) and use again")
+    parser.add_argument("--minutes", type=float, default=inf, help="begin no run after so long")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Spark ends with the recording
     wanted = wanted_runs(given.truth, given.only or ())
     failed = []
+    left = 0
+    deadline = time.monotonic() + 60 * given.minutes
     with tempfile.TemporaryDirectory(prefix="truth-") as name:
         work: Path = given.work or Path(name)
         work.mkdir(exist_ok=True)
         recorder = Recorder(Path.cwd() / given.spark_python, work.resolve(), given.truth)
         for count, one in enumerate(wanted, 1):
+            if time.monotonic() > deadline:
+                left = len(wanted) - count + 1
+                break
             try:
                 line = recorder.record(*one)
-            except SystemExit as fault:
+            except (SystemExit, LogError, NothingToRun, OSError) as fault:
                 failed.append("/".join(map(str, one)))
                 line = f"{failed[-1]} FAILED: {fault}"
             print(f"{count}/{len(wanted)} {line}", flush=True)
-    print(f"{len(wanted) - len(failed)} runs recorded, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}")
-    return 1 if failed else 0
+    recorded = len(wanted) - left - len(failed)
+    print(
+        f"{recorded} runs recorded, {left} left out for want of time, {len(failed)} failed: {', '.join(failed) or 'none'}"
+    )
+    return 1 if failed or left else 0
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ def main() -> None:
         return number % 100
 
     def grade(points: int) -> str:
-        time.sleep(0.06)
+        time.sleep(0.03)
         return "good" if points > 50 else "bad"
 
     scored = udf(score, "int", useArrow=False)
     graded = udf(grade, "string", useArrow=False)
-    texts = spark.range(0, 1000, 1, 20).withColumnRenamed("id", "text")
+    texts = spark.range(0, 800, 1, 20).withColumnRenamed("id", "text")
     scores = texts.withColumn("score", scored("text"))
     scores.write.mode("overwrite").parquet("scores")
     time.sleep(4)
