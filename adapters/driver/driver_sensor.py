@@ -2,8 +2,9 @@
 
 A look is three small requests on one kept connection: the running jobs, the stages that are active or pending, all
 executors. Beyond that it asks for the resource profiles at the beginning and when one turns up that is not described yet,
-for a stage that has just left the list (how its tasks ended; a few at most), and now and then whether the application
-is over. What the answers mean is the domain's (``driver_view``); this module brings them there, in one thread.
+for a stage that has just left the list (how its tasks ended; a few at most), where executors wrote shuffle data for stages
+that came and went since the last look (ids follow one another; a few at most), and now and then whether the application is
+over. What the answers mean is the domain's (``driver_view``); this module brings them there, in one thread.
 
 A driver that does not answer is said to be unreachable once, and back once; meanwhile nothing is heard, so that what
 ran goes on running as far as the engine knows, and no executor is removed. The driver is gone (``ended``) when the
@@ -16,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -40,6 +42,8 @@ ENDED_STAGES_MAX: Final = 8
 """Stages that left the list of active ones and are asked for by themselves, in one look."""
 LEFT_MAX: Final = 64
 """Attempts of one such stage that are looked at."""
+UNSEEN_STAGES_MAX: Final = 16
+"""Stages that were in no list and are asked for by themselves, in one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,9 @@ class DriverSensor:
         stages = shapes.stages(self._ask(list[shapes.RestStage], "/stages?status=active&status=pending"))
         stages += self._left(stages)
         executors = shapes.executors(self._ask(list[shapes.RestExecutor], "/allexecutors"))
-        snapshot = DriverSnapshot(jobs, stages, executors, self._profiles or ())
+        first = self._view.unseen_stages(executors)
+        unseen, missed = ((), False) if first is None else self._unseen(first, stages)
+        snapshot = DriverSnapshot(jobs, stages + unseen, executors, self._profiles or (), missed)
         stale = self._profiles is None or now - self._profiles_at >= PROFILES_EVERY_S
         unknown = self._view.unknown_profiles(snapshot)
         if self._profiles is None or (unknown and (stale or self._news_of(unknown))):
@@ -228,14 +234,34 @@ class DriverSensor:
         left = [key for key in self._view.attempts if key not in there and key != UNSEEN]
         found: list[StageSeen] = []
         for stage in list(dict.fromkeys(stage for stage, _ in left))[:ENDED_STAGES_MAX]:
-            reply = self._reply(f"/stages/{stage}?details=false")
-            if reply.status == 404:  # forgotten already (spark.ui.retainedStages)
-                continue
-            attempts = shapes.stages(
-                _decoded(list[shapes.RestStage], reply, self.app_id, f"/stages/{stage}")[-LEFT_MAX:]
-            )
+            attempts = self._attempts(stage) or ()  # None: forgotten already (spark.ui.retainedStages)
             found.extend(one for one in attempts if one.key in left and one.key not in there)
         return tuple(found)
+
+    def _unseen(self, first: int, listed: tuple[StageSeen, ...]) -> tuple[tuple[StageSeen, ...], bool]:
+        """Stages from an id on that no list showed, up to the first that Spark does not know yet; whether there are more."""
+        numbers = {stage.stage for stage in listed}
+        top = max(numbers, default=-1)
+        found: list[StageSeen] = []
+        asked = 0
+        for stage in count(first):
+            if stage in numbers:
+                continue
+            if asked == UNSEEN_STAGES_MAX:
+                return tuple(found), True
+            asked += 1
+            attempts = self._attempts(stage)
+            if attempts is None and stage > top:
+                break
+            found.extend(attempts or ())
+        return tuple(found), False
+
+    def _attempts(self, stage: int) -> tuple[StageSeen, ...] | None:
+        """The attempts of a stage; None for one that Spark does not know."""
+        reply = self._reply(f"/stages/{stage}?details=false")
+        if reply.status == 404:
+            return None
+        return shapes.stages(_decoded(list[shapes.RestStage], reply, self.app_id, f"/stages/{stage}")[-LEFT_MAX:])
 
     def _discover(self) -> str:
         """The one application that the driver's API knows."""

@@ -107,13 +107,15 @@ class ProfileSeen(NamedTuple):
 class DriverSnapshot(NamedTuple):
     """One look at the driver. ``jobs``: those that run; ``stages``: at least the active ones; ``executors``: all.
 
-    ``profiles``: all, or as many as were asked for so far.
+    ``profiles``: all, or as many as were asked for so far. ``missed_stages``: more stages came and went since the last look
+    than were asked for.
     """
 
     jobs: tuple[JobSeen, ...] = ()
     stages: tuple[StageSeen, ...] = ()
     executors: tuple[ExecutorSeen, ...] = ()
     profiles: tuple[ProfileSeen, ...] = ()
+    missed_stages: bool = False
 
 
 @dataclass(frozen=True, slots=True)

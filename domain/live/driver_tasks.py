@@ -64,7 +64,6 @@ class SeenAttempt:
     next_copy: int = 0
     free: list[int] = field(default_factory=list)
     failed: int = 0
-    shuffle_write: int = 0
     open: bool = True
 
     @property
@@ -104,14 +103,13 @@ class TaskLook:
     """The tasks within one look: ``plan``, then what ends (``ends``), what begins (``starts``), what is over
     (``closes``).
 
-    ``ended_on``: executors on which something ended; ``writing``: stages that wrote shuffle data, or may have.
+    ``ended_on``: executors on which something ended.
     """
 
     def __init__(self, attempts: Attempts, running: Running, config: ViewConfig, now: Millis) -> None:
         self.attempts: dict[AttemptKey, SeenAttempt] = dict(attempts)
         self.running: dict[ExecutorId, Mapping[Task, None]] = dict(running)
         self.ended_on: set[ExecutorId] = set()
-        self.writing: set[int] = set()
         self._config, self._now = config, now
         self._own: set[AttemptKey] = set()
         self._closed: set[AttemptKey] = set()  # completed before this look
@@ -155,9 +153,6 @@ class TaskLook:
                 self._begin(stage, over)
             elif not known.open:
                 self._closed.add(key)
-            elif stage.shuffle_write > known.shuffle_write:
-                self.writing.add(stage.stage)
-                self._book(key).shuffle_write = stage.shuffle_write
             self._wanted[key] = min(max(stage.active, 0), room)
             room -= self._wanted[key]
             self._seen[key] = stage
@@ -173,12 +168,10 @@ class TaskLook:
 
     def _begin(self, stage: StageSeen, over: bool) -> None:
         tasks, done = max(stage.tasks, 0), _done(stage)
-        book = SeenAttempt(stage.key, stage.profile, tasks, done, shuffle_write=stage.shuffle_write, open=not over)
+        book = SeenAttempt(stage.key, stage.profile, tasks, done, open=not over)
         book.failed = stage.failed
         self.attempts[stage.key] = book
         self._own.add(stage.key)
-        if stage.shuffle_write > 0:
-            self.writing.add(stage.stage)
         self._submitted.append(StageSubmitted(self._now, *stage.key, tasks - done, stage.profile))
         if over:
             self._again[stage.key] = None
@@ -291,8 +284,6 @@ class TaskLook:
         book = self._book(key)
         succeeded = len(leaving) if stage is None else _done(stage) - book.base - book.done
         failed = 0 if stage is None else stage.failed - book.failed
-        if stage is None or succeeded > 0:
-            self.writing.add(key[0])
         for executor, task in sorted(leaving, key=lambda one: one[1].copy):
             if succeeded > 0:
                 outcome, succeeded = TaskOutcome.SUCCESS, succeeded - 1
@@ -315,8 +306,6 @@ class TaskLook:
         book = self._book(key)
         more, failed = done - book.done, stage.failed - book.failed
         book.failed = stage.failed
-        if more:
-            self.writing.add(key[0])
         cap = book.size - done
         unfinished: list[tuple[ExecutorId, Task]] = []
         for executor, task in leaving:

@@ -68,6 +68,16 @@ class ViewState:
     running: Running = field(default_factory=dict)
     shuffles: Shuffles = field(default_factory=Shuffles)
 
+    def unseen_stages(self, executors: Iterable[ExecutorSeen]) -> int | None:
+        """The first stage id that may have come and gone since the last look; None where no shuffle data grew."""
+        highest, known = self.shuffles.highest, self.executors
+        if highest is None:
+            return None
+        for executor, one in _live(executors).items():
+            if one.shuffle_write > (known[executor].shuffle_write if executor in known else 0):
+                return highest + 1
+        return None
+
     def unknown_profiles(self, snapshot: DriverSnapshot) -> frozenset[ProfileId]:
         """Profiles that a look uses and that nobody described: ask for them, and look again."""
         used = {stage.profile for stage in snapshot.stages} | {one.profile for one in snapshot.executors}
@@ -112,24 +122,24 @@ class _Look:
         tasks = TaskLook(before.attempts, before.running, self.config, now)
         who = {executor: known.profile for executor, known in self.executors.items()}
         tasks.plan(snapshot.stages, {one.executor: one.active_tasks for one in live.values()}, who)
-        self.out += tasks.ends()
-        shuffles = ShuffleLook(before.shuffles, snapshot.stages, self.config, now)
         jobs = {job.job: job for job in snapshot.jobs}
+        shuffles = ShuffleLook(before.shuffles, snapshot, jobs.values(), self.config, now)
+        self.out += shuffles.settle(before.jobs.values())
+        self.out += tasks.ends()
         self.out += [JobEnd(now, job) for job in before.jobs if job not in jobs]
         self.out += [
             JobStart(now, number, shuffles.job_stages(job))
             for number, job in sorted(jobs.items())
             if number not in before.jobs
         ]
+        self.out += shuffles.begun(jobs.keys() - before.jobs.keys())
         self.out += tasks.starts(self.finished, who)
         self._blocks()
-        both = [*jobs.values(), *(job for number, job in before.jobs.items() if number not in jobs)]
-        writing = tasks.writing if before.executors else ()  # at first sight it may be anything written before
-        self.out += shuffles.held(self.wrote, writing, both)
+        self.out += shuffles.held(self.wrote)
         self.out += tasks.closes()
         if self.idle:
             self.out.append(ExecutorBusy(now, tuple(self.idle), busy=False))
-        left, cleaned = shuffles.close(jobs.values())
+        left, cleaned = shuffles.close()
         self.out += cleaned
         self.state = ViewState(profiles, jobs, self.executors, tasks.attempts, tasks.running, left)
         return self.out

@@ -36,10 +36,11 @@ PROFILES = (ProfileId(0), ProfileId(1))
 class Books:
     """The view, and the two folds of the engine behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, scaling: ScalingConfig = SCALING) -> None:
+        self.scaling = scaling
         self.view = views.empty()
         self.load = loads.empty()
-        self.idle = executor_monitor.empty(SCALING)
+        self.idle = executor_monitor.empty(scaling)
         self.ids: dict[str, ExecutorId] = {}
         self.heard: list[Any] = []
 
@@ -59,7 +60,7 @@ class Books:
             elif isinstance(one, stimuli.ListenerEvent):
                 events.append(one)
         self.load = loads.fold(self.load, events)
-        self.idle = executor_monitor.fold(self.idle, events, SCALING)
+        self.idle = executor_monitor.fold(self.idle, events, self.scaling)
         self.heard = list(step.commands)
         return self.heard
 
@@ -357,3 +358,122 @@ def test_an_older_view_answers_as_before(seed: int) -> None:
         assert views.look(state, (snapshot,), CONFIG, place) == steps[place]
     whole = views.look(views.empty(), looks, CONFIG, 7)
     assert whole.state.running == states[-1].running
+
+
+# ------------------------------------------------------------------------------- short map jobs, as under adaptive execution
+
+
+class Exchanges:
+    """A driver whose map jobs begin and end between two looks; later jobs read them, under new stage ids, as skipped stages.
+
+    ``written``: by RDD that a shuffle is made of, the executors that hold some of it. A look shows what runs; ``asked``
+    stages that ended since the last one besides, as a sensor asks for them.
+    """
+
+    def __init__(self, seed: int, asked: int) -> None:
+        self.random = Random(seed)
+        self.asked = asked
+        self.executors = {
+            ExecutorId(str(number)): ExecutorSeen(ExecutorId(str(number)), True, f"h{number}:7079", added_at=number)
+            for number in range(1, 5)
+        }
+        self.written: dict[int, set[ExecutorId]] = {}
+        self.running: dict[int, tuple[JobSeen, tuple[StageSeen, ...], int | None]] = {}
+        self.ended: list[StageSeen] = []
+        self.stage_ids = self.jobs = 0
+        self.rdds = 100
+
+    def turn(self) -> None:
+        roll = self.random.random()
+        if roll < 0.3:
+            self._map_job()
+        elif roll < 0.5:
+            self._job_that_reads()
+        elif roll < 0.6 and len(self.running) < 6:
+            self.rdds += 1
+            self._begin((), self.rdds, None)
+        elif roll < 0.75:
+            self._write()
+        elif self.running:
+            self._end(self.random.choice(list(self.running)))
+
+    def _map_job(self) -> None:
+        self.rdds += 1
+        job = self._begin((), self.rdds, self.rdds)
+        for _ in range(self.random.randrange(1, 3)):
+            self._write(job)
+        if self.random.random() < 0.7:
+            self._end(job)
+
+    def _job_that_reads(self) -> None:
+        if not self.written:
+            return
+        read = self.random.sample(sorted(self.written), min(len(self.written), 2))
+        job = self._begin(tuple(read), self.rdds + 1, None)
+        self.rdds += 1
+        if self.random.random() < 0.3:
+            self._end(job)
+
+    def _begin(self, read: tuple[int, ...], rdd: int, writes: int | None) -> int:
+        """A job over one stage, and those that are skipped. ``writes``: the shuffle, where it is a map stage."""
+        skipped = [
+            StageSeen(self.stage_ids + place, 0, StageStatus.PENDING, 3, rdds=(one,)) for place, one in enumerate(read)
+        ]
+        own = StageSeen(self.stage_ids + len(read), 0, StageStatus.ACTIVE, 3, rdds=(rdd,))
+        stages = (*skipped, own)
+        self.stage_ids += len(stages)
+        self.jobs += 1
+        self.running[self.jobs] = (JobSeen(self.jobs, tuple(one.stage for one in stages)), stages, writes)
+        return self.jobs
+
+    def _write(self, job: int | None = None) -> None:
+        maps = [number for number, (_, _, writes) in self.running.items() if writes is not None]
+        if not maps:
+            return
+        job = self.random.choice(maps) if job is None else job
+        seen, (*skipped, own), writes = self.running[job]
+        assert writes is not None
+        one = self.random.choice(list(self.executors.values()))
+        self.executors[one.executor] = one._replace(
+            total_tasks=one.total_tasks + 1, shuffle_write=one.shuffle_write + 5
+        )
+        self.running[job] = (seen, (*skipped, own._replace(shuffle_write=own.shuffle_write + 5)), writes)
+        self.written.setdefault(writes, set()).add(one.executor)
+
+    def _end(self, job: int) -> None:
+        _, stages, _ = self.running.pop(job)
+        self.ended.append(stages[-1]._replace(status=StageStatus.COMPLETE, complete=3))
+
+    def look(self) -> DriverSnapshot:
+        ended, missed, self.ended = self.ended[: self.asked], len(self.ended) > self.asked, []
+        stages = [one for _, listed, _ in self.running.values() for one in listed]
+        jobs = tuple(job for job, _, _ in self.running.values())
+        return DriverSnapshot(
+            jobs, (*stages, *ended), tuple(self.executors.values()), (ProfileSeen(ProfileId(0)),), missed
+        )
+
+    def needed(self) -> set[ExecutorId]:
+        """The executors with output that a running job reads or has written."""
+        read = {one.rdds[0] for _, stages, _ in self.running.values() for one in stages}
+        return {executor for shuffle in read & self.written.keys() for executor in self.written[shuffle]}
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0, 2, 100]), st.integers(0, 20))
+def test_who_holds_map_output_is_kept_however_short_its_stage_was(seed: int, asked: int, attach_after: int) -> None:
+    world = Exchanges(seed, asked)
+    tracking = ScalingConfig(idle_timeout_ms=60_000, shuffle_tracking=True, shuffle_timeout_ms=100_000)
+    books = Books(tracking)
+    for _ in range(attach_after):
+        world.turn()
+    world.ended.clear()
+    now = 1_000
+    for _ in range(20):
+        for _ in range(world.random.randrange(8)):
+            world.turn()
+        now += 500
+        books.look(world.look(), now)
+        for executor, one in world.executors.items():
+            tracker = books.idle.tracker(executor)
+            assert tracker is not None
+            assert bool(tracker.shuffles) == (one.shuffle_write > 0), "as Spark, until its ContextCleaner acts"
+            assert tracker.active_shuffle or executor not in world.needed(), "a running job reads its output"

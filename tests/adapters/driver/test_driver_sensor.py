@@ -16,9 +16,16 @@ import pytest
 from podtide.adapters.driver import driver_client as http
 from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused, DriverReply, NoAnswer
 from podtide.adapters.driver.driver_models import RestJob, UnreadableReply, decode, moment
-from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, DriverSilent, ask_conf
+from podtide.adapters.driver.driver_sensor import (
+    UNSEEN_STAGES_MAX,
+    DriverSensor,
+    DriverSettings,
+    DriverSilent,
+    ask_conf,
+)
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
+from podtide.domain.live.driver_shuffles import UNEXPLAINED, UNSEEN_JOB
 from podtide.domain.live.driver_view import UNSEEN
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
@@ -88,10 +95,10 @@ class Listening:
         return [one.topic for one in self.notices]
 
 
-def executor(number: int, **changes: Any) -> dict[str, Any]:
+def executor(number: int | str, **changes: Any) -> dict[str, Any]:
     return {
         "id": str(number), "hostPort": f"h{number}:7079", "isActive": True, "totalCores": 1,
-        "addTime": f"2026-11-21T15:00:0{number}.000GMT", **changes,
+        "addTime": f"2026-11-21T15:00:0{number if isinstance(number, int) else 9}.000GMT", **changes,
     }  # fmt: skip
 
 
@@ -117,7 +124,8 @@ def test_what_spark_said_at_a_moment() -> None:
     )
     submitted = {one.stage: one.tasks for one in heard if isinstance(one, stimuli.StageSubmitted)}
     assert submitted == {3: 4, 2: 5}, "stage 2 had one of its six tasks done"
-    assert {one.job for one in heard if isinstance(one, stimuli.JobStart)} == {1, 2}
+    started = {one.job for one in heard if isinstance(one, stimuli.JobStart)}
+    assert started == {1, 2, UNSEEN_JOB}, "what executors wrote before is of jobs that nobody saw"
     running = [one for one in heard if isinstance(one, stimuli.TaskStart)]
     assert [one.executor for one in running] == ["0", "0"], "the stages know of one task, its executor of two"
     assert {(one.stage, one.attempt) for one in running} == {(2, 0), UNSEEN}
@@ -212,6 +220,48 @@ def test_a_stage_that_spark_has_forgotten_is_over() -> None:
     heard = listening.turn()
     assert [one.outcome for one in heard if isinstance(one, stimuli.TaskEnd)] == [stimuli.TaskOutcome.SUCCESS]
     assert [one.stage for one in heard if isinstance(one, stimuli.StageCompleted)] == [5]
+
+
+def test_a_map_job_that_came_and_went_is_asked_for_where_shuffle_data_grew() -> None:
+    listening = Listening()
+    answers = listening.driver.answers
+    answers.update({JOBS: [], STAGES: [stage(5, status="PENDING")], "allexecutors": [executor(1), executor("driver")]})
+    listening.turn()
+    answers["stages/6?details=false"] = [stage(6, status="COMPLETE", shuffleWriteBytes=9, rddIds=[70])]
+    listening.driver.asked.clear()
+    assert listening.turn() == []
+    assert listening.driver.asked == [JOBS, STAGES, "allexecutors"], "nobody wrote anything"
+    answers["allexecutors"] = [executor(1, totalShuffleWrite=9), executor("driver", totalShuffleWrite=9)]
+    listening.driver.asked.clear()
+    heard = listening.turn()
+    assert listening.driver.asked[3:] == ["stages/6?details=false", "stages/7?details=false"]
+    assert [one.block for one in heard if isinstance(one, stimuli.BlockUpdated)] == [stimuli.ShuffleDataBlock(70)]
+    answers["allexecutors"] = [executor(1, totalShuffleWrite=9), executor("driver", totalShuffleWrite=18)]
+    listening.driver.asked.clear()
+    assert listening.turn() == []
+    assert len(listening.driver.asked) == 3, "the driver is no executor"
+
+
+def test_stages_that_came_and_went_are_asked_for_as_far_as_there_is_room() -> None:
+    listening = Listening()
+    answers = listening.driver.answers
+    answers.update({JOBS: [], STAGES: [], "allexecutors": [executor(1)]})
+    listening.turn()
+    gone = [number for number in range(60) if number != 3]
+    for number in gone:
+        answers[f"stages/{number}?details=false"] = [
+            stage(number, status="COMPLETE", shuffleWriteBytes=1, rddIds=[number])
+        ]
+    answers["allexecutors"] = [executor(1, totalShuffleWrite=9)]
+    answers[STAGES] = [stage(40, status="PENDING")]
+    listening.driver.asked.clear()
+    heard = listening.turn()
+    assert len(listening.driver.asked) == 3 + UNSEEN_STAGES_MAX
+    held = {
+        one.block.shuffle for one in heard
+        if isinstance(one, stimuli.BlockUpdated) and isinstance(one.block, stimuli.ShuffleDataBlock)
+    }  # fmt: skip
+    assert held == {number for number in range(UNSEEN_STAGES_MAX) if number != 3} | {UNEXPLAINED}, "3 was forgotten"
 
 
 def test_a_new_profile_is_asked_for_before_it_is_used() -> None:
