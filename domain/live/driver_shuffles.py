@@ -15,8 +15,8 @@ turn out to be a map stage, which ends when that is known, or ``UNEXPLAINED``, w
 The latter happens where stages were not seen: before the first look, or more of them between two looks than are asked for
 one by one.
 
-When Spark's ContextCleaner drops a shuffle is not shown either: it counts as cleaned when no running job has named it for a
-while.
+When Spark's ContextCleaner drops a shuffle is not shown either. By default a shuffle is never cleaned; with a bound
+(``ViewConfig.shuffle_linger_ms``) it counts as cleaned when no running job has named it for so long.
 """
 
 from __future__ import annotations

@@ -124,12 +124,13 @@ class ViewConfig:
 
     ``tasks_max``: bound on running tasks that are told apart, and on tasks of one stage that ended unseen between two
     looks; beyond it a stage is begun anew. ``shuffles``: guess who holds shuffle data that running jobs may read;
-    ``shuffle_linger_ms``: how long after the last such job (None: for ever).
+    ``shuffle_linger_ms``: how long after the last such job (None: for ever, as in Spark
+    until its ContextCleaner acts).
     """
 
     tasks_max: int = 200_000
     shuffles: bool = True
-    shuffle_linger_ms: Millis | None = 60_000
+    shuffle_linger_ms: Millis | None = None
 
 
 def summary(snapshot: DriverSnapshot, now: Millis) -> ExecutorsSummarized:

@@ -79,6 +79,10 @@ def namespace_of(context: click.Context, option: click.Parameter, value: str | N
 @click.option("--driver", metavar="URL", help="The driver's web interface; dynamic allocation is decided here.")
 @click.option("--driver-auth", metavar="ENV", help="Environment variable with a bearer token or user:password for it.")
 @click.option(
+    "--clean-shuffles-after", "shuffle_linger_ms", callback=_duration, metavar="TIME",
+    help="With --driver: when a shuffle that no running job names counts as cleaned (never). A later job may read it.",
+)  # fmt: skip
+@click.option(
     "--fix", "fixes", multiple=True, metavar="NAME", help=f"A fix that Spark lacks: {', '.join(FIXES)}, or all."
 )
 @click.option(
@@ -150,6 +154,8 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, **given: Any) -
         raise click.UsageError("--mode act needs a target: --target, --schedule, --lines or --driver.")
     if not options.acting and options.delete_on_exit:
         raise click.UsageError("--on-exit delete: a shadow deletes nothing; --mode act does.")
+    if options.driver is None and options.shuffle_linger_ms is not None:
+        raise click.UsageError("--clean-shuffles-after: only --driver knows of shuffles.")
     if options.lease_ms < 2_000:
         raise click.UsageError("--lease: expected at least 2s, or every hiccup would end the lease.")
     if options.record == "-":

@@ -19,6 +19,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes import side as kubernetes_side
+from podtide.domain.live.driver_snapshot import ViewConfig
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.cluster_config import KubernetesConfig
 from podtide.domain.protocol.commands import Step
@@ -56,9 +57,8 @@ class DriverLink:
             get = DriverHttp(url, _access(options, ANSWER_TIMEOUT_S), clock, os.environ)
             patient = DriverHttp(url, _access(options, CONF_TIMEOUT_S), clock, os.environ)
             self.conf = self._ask_conf(patient, options.app_id, clock, audience)
-        self.sensor = DriverSensor(
-            get, options.app_id, self._heard, clock, audience.notify, DriverSettings(), random.random
-        )
+        settings = DriverSettings(view=ViewConfig(shuffle_linger_ms=options.shuffle_linger_ms))
+        self.sensor = DriverSensor(get, options.app_id, self._heard, clock, audience.notify, settings, random.random)
 
     def _ask_conf(self, get: DriverHttp, app_id: str, clock: SystemClock, audience: Audience) -> dict[str, str]:
         until, pause, warned = clock.monotonic() + DRIVER_WITHIN_S, threading.Event(), False

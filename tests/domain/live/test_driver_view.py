@@ -436,7 +436,7 @@ def test_what_is_not_explained_is_cleaned_when_no_job_has_run_for_a_while() -> N
     assert not said(looks.at(shot(grown, JobSeen(10, (10,)))), ShuffleRegistered)
 
 
-@pytest.mark.parametrize("config", [ViewConfig(shuffles=False), ViewConfig(shuffle_linger_ms=None)])
+@pytest.mark.parametrize("config", [ViewConfig(shuffles=False), ViewConfig()])
 def test_shuffles_can_be_left_alone(config: ViewConfig) -> None:
     looks = Looks(config)
     looks.at(shot(executor(1), JobSeen(0, (0, 1)), writes(0, 9, 70)))

@@ -32,6 +32,8 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
         ((*BASE, "--target", "-1"), "-1"),
         ((*BASE, "--on-exit", "delete"), "a shadow deletes nothing"),
         ((*BASE, "--mode", "act", "--target", "1", "--lease", "1s"), "at least 2s"),
+        ((*BASE, "--target", "1", "--clean-shuffles-after", "60s"), "only --driver knows of shuffles"),
+        ((*BASE, "--driver", "http://d:1", "--clean-shuffles-after", "never"), "'never' is no duration"),
         ((*BASE, "--lease", "soon"), "'soon' is no duration"),
         ((*BASE, "--record", "-"), "--record writes to a file"),
         ((*BASE, "--workers", "0"), "--workers"),
