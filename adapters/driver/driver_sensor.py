@@ -8,8 +8,8 @@ over. What the answers mean is the domain's (``driver_view``); this module bring
 
 A driver that does not answer is said to be unreachable once, and back once; meanwhile nothing is heard, so that what
 ran goes on running as far as the engine knows, and no executor is removed. The driver is gone (``ended``) when the
-application says that it has completed, or when it was there and for ``gone_s`` nobody has listened at its address any
-more, or an application of another name has.
+application says that it has completed, or when it was there and nobody has listened at its address for ``refused_s``, or
+an application of another name for ``gone_s``.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from podtide.adapters.clock import SystemClock
-from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused
+from podtide.adapters.clock import Clock, SystemClock
+from podtide.adapters.driver.driver_client import Access, DriverHttp, DriverRefused, Get
 from podtide.adapters.driver.driver_sensor import DriverSensor, DriverSettings, DriverSilent, ask_conf
 from podtide.adapters.notices import Level, Topic
 from podtide.domain.base.units import Millis
@@ -56,23 +56,9 @@ class DriverLink:
         with refused_as(Misused, DriverRefused, prefix=prefix), refused_as(ClusterRefused, DriverSilent, prefix=prefix):
             get = DriverHttp(url, _access(options, ANSWER_TIMEOUT_S), clock, os.environ)
             patient = DriverHttp(url, _access(options, CONF_TIMEOUT_S), clock, os.environ)
-            self.conf = self._ask_conf(patient, options.app_id, clock, audience)
+            self.conf = conf_of(patient, options.app_id, self.hidden, clock, audience, threading.Event().wait)
         settings = DriverSettings(view=ViewConfig(shuffle_linger_ms=options.shuffle_linger_ms))
         self.sensor = DriverSensor(get, options.app_id, self._heard, clock, audience.notify, settings, random.random)
-
-    def _ask_conf(self, get: DriverHttp, app_id: str, clock: SystemClock, audience: Audience) -> dict[str, str]:
-        until, pause, warned = clock.monotonic() + DRIVER_WITHIN_S, threading.Event(), False
-        while True:
-            try:
-                return ask_conf(get, app_id, self.hidden)
-            except DriverSilent as problem:
-                if clock.monotonic() >= until:
-                    raise
-                if not warned:
-                    text = f"{problem}; waiting {DRIVER_WITHIN_S:.0f} s for it"
-                    audience.say(Level.WARNING, Topic.DRIVER_UNREACHABLE, text)
-                warned = True
-                pause.wait(1.0)
 
     @property
     def ended(self) -> bool:
@@ -131,6 +117,33 @@ class SummaryObserver:
                 return
             self._hear(summary)
         self._waits = waits
+
+
+def conf_of(
+    get: Get, app_id: str, hidden: list[str], clock: Clock, audience: Audience, pause: Callable[[float], object]
+) -> dict[str, str]:
+    """The driver's own conf, waiting for a driver that is not ready. ``hidden``: gets the keys whose values Spark hides.
+
+    ``pause``: waits so many seconds. Raises DriverSilent.
+    """
+    began = clock.monotonic()
+    silent = False
+    while True:
+        try:
+            conf = ask_conf(get, app_id, hidden)
+        except DriverSilent as problem:
+            if clock.monotonic() - began >= DRIVER_WITHIN_S:
+                raise
+            if not silent:
+                text = f"{problem}; waiting {DRIVER_WITHIN_S:.0f} s for it"
+                audience.say(Level.WARNING, Topic.DRIVER_UNREACHABLE, text)
+            silent = True
+            pause(1.0)
+            continue
+        if silent:
+            text = f"the driver answers, after {clock.monotonic() - began:.1f} s"
+            audience.say(Level.INFO, Topic.DRIVER_BACK, text)
+        return conf
 
 
 def _access(options: RunOptions, timeout_s: float) -> Access:
