@@ -75,7 +75,7 @@ class App:
 
 _SQL: Final = {"spark.sql.shuffle.partitions": "12"}
 _NO_BROADCAST: Final = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
-_CACHED: Final = {"spark.dynamicAllocation.cachedExecutorIdleTimeout": "7s"}
+_CACHED: Final = {"spark.dynamicAllocation.cachedExecutorIdleTimeout": "6s"}
 _BLOCK_UPDATES: Final = {"spark.eventLog.logBlockUpdates.enabled": "true"}
 _KEEP_ONE: Final = {"spark.dynamicAllocation.minExecutors": "1"}
 
@@ -125,6 +125,7 @@ APPS: Final = {
             },
             "eager4": _KEEP_ONE,
             "patient4": _KEEP_ONE,
+            "kept2_6": _BLOCK_UPDATES,
             "double3": _KEEP_ONE,
             "half6": _KEEP_ONE,
         },

@@ -15,12 +15,12 @@ NAP = "java_method('java.lang.Thread', 'sleep', {}L) is not null"
 def main() -> None:
     """Make the table, then ask it three times."""
     spark = SparkSession.builder.getOrCreate()
-    stock = spark.range(0, 480, 1, 12).where(NAP.format(50)).selectExpr("id", "id % 7 as shelf", "id * 3 as amount")
+    stock = spark.range(0, 480, 1, 12).where(NAP.format(40)).selectExpr("id", "id % 7 as shelf", "id * 3 as amount")
     stock.cache()
     stock.createOrReplaceTempView("stock")
     spark.sql("select id, amount from stock where shelf = 3").collect()
-    time.sleep(11)
-    spark.sql(f"select shelf, max(amount) from stock where {NAP.format(15)} group by shelf").collect()
+    time.sleep(9)
+    spark.sql(f"select shelf, max(amount) from stock where {NAP.format(10)} group by shelf").collect()
     time.sleep(4)
     spark.sql(f"select count(*) from stock where shelf = 3 and {NAP.format(20)}").collect()
     spark.stop()

@@ -29,8 +29,8 @@ def main() -> None:
             time.sleep(pause)
 
     threads = [
-        threading.Thread(target=tiles, args=([0.5, 0.2, 1.5, 0.3, 4.5, 0.3, 0.2, 1.0, 0.4, 0.6], 4)),
-        threading.Thread(target=tiles, args=([1.0, 2.0, 0.1, 0.1, 5.0, 0.5, 1.0, 0.2], 7)),
+        threading.Thread(target=tiles, args=([0.5, 0.2, 1.5, 0.3, 4.5, 0.3, 0.2, 1.0, 0.4], 4)),
+        threading.Thread(target=tiles, args=([1.0, 2.0, 0.1, 0.1, 5.0, 0.5, 0.2], 7)),
     ]
     for thread in threads:
         thread.start()

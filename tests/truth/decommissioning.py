@@ -16,7 +16,7 @@ def main() -> None:
     """Join two sides, one ready long before the other; then ask one grouped data set twice."""
     spark = SparkSession.builder.getOrCreate()
     first = spark.range(0, 400, 1, 16).where(NAP.format(40)).selectExpr("id", "id % 20 as branch")
-    second = spark.range(0, 300, 1, 1).where(NAP.format(40)).selectExpr("id as other", "id % 20 as branch")
+    second = spark.range(0, 250, 1, 1).where(NAP.format(40)).selectExpr("id as other", "id % 20 as branch")
     first.join(second, "branch").groupBy("branch").count().collect()
 
     def nap(value: int) -> tuple[int, int]:
@@ -31,7 +31,7 @@ def main() -> None:
             time.sleep(seconds)
             return sum(values)
 
-        time.sleep(6)
+        time.sleep(5)
         groups.mapValues(sum_up).count()
     spark.stop()
 

@@ -48,7 +48,7 @@ def main() -> None:
 
     watching = threading.Thread(target=watch, args=({0: 3.2, 1: 2.0, 3: 2.0},))
     watching.start()
-    for rows in (560, 320):
+    for rows in (480, 320):
         numbers = spark.range(0, rows, 1, 16).where(NAP.format(40)).selectExpr("id", "randstr(200, 1) as text")
         numbers.repartition(8, "id").where(NAP.format(40)).write.format("noop").mode("overwrite").save()
         time.sleep(1)
