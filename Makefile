@@ -100,7 +100,7 @@ conformance: $(STAMP)
 	$(BIN)/python scripts/conformance.py
 
 truth-check: $(STAMP)
-	$(BIN)/python scripts/truth_check.py
+	$(BIN)/python -m scripts.truth_check
 
 accuracy: $(STAMP)
 	$(BIN)/python scripts/accuracy.py --truth tests/truth --public tests/truth --out benchmarks/ACCURACY_UNSEEN.md

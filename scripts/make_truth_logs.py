@@ -1,4 +1,4 @@
-"""Record truth of our own: ``python scripts/make_truth_logs.py --missing [--spark-python PYTHON]``.
+"""Record truth of our own: ``python -m scripts.make_truth_logs --missing [--spark-python PYTHON]``.
 
 Runs the applications of tests/truth (scripts/truth_configs.py says which, and under which conf) on real Spark 4.3.0, one
 after the other, and keeps of each run ``tests/truth/<application>/<config>/run<k>/``:
