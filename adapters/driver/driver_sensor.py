@@ -48,13 +48,26 @@ UNSEEN_STAGES_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
-    """How often to look and when to give up, in seconds; and how looks are folded."""
+    """How often to look at most and when to give up, in seconds; and how looks are folded."""
 
     interval_s: float = 0.5
     gone_s: float = 10.0
     refused_s: float = 120.0
     silent_s: float = 10.0
     view: ViewConfig = field(default_factory=ViewConfig)
+
+
+SHARE: Final = 0.5
+"""The part of the time that looks may take."""
+BYTES_PER_S: Final = 4 * 1024**2
+"""What answers may amount to, unpacked: 5,000 executors are 7.5 MB, so they are looked at every two seconds."""
+INTERVAL_MAX_S: Final = 10.0
+"""Longer than this looks are apart only where that is asked for."""
+
+
+def interval_s(least_s: float, size: int, took_s: float) -> float:
+    """Seconds from one look to the next. ``least_s``: as asked for; ``size``, ``took_s``: of the last look, in bytes."""
+    return max(least_s, min(INTERVAL_MAX_S, max(took_s / SHARE, size / BYTES_PER_S)))
 
 
 class _NoSuchApp(Exception):
@@ -135,6 +148,8 @@ class DriverSensor:
         self._failing_since: float | None = None
         self._gone_since: float | None = None
         self._failures = 0
+        self._size = 0  # bytes of the answers of a look
+        self._pause = 0.0  # from the last look to the next
         self._stopped: Final = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -170,13 +185,14 @@ class DriverSensor:
     def silent(self) -> bool:
         """Whether what is known of the driver is too old to decide by: an idle executor may have work by now."""
         looked_at = self.looked_at
-        return looked_at is None or self._clock.monotonic() - looked_at > self._settings.silent_s
+        return looked_at is None or self._clock.monotonic() - looked_at > self._settings.silent_s + self._pause
 
     # ------------------------------------------------------------------------------------------------------- one look
 
     def turn(self) -> float:
         """Look once and pass on what has changed; returns the seconds to wait before the next time."""
         began = self._clock.monotonic()
+        self._size = 0
         try:
             snapshot = self._look()
         except NoAnswer as problem:
@@ -195,8 +211,10 @@ class DriverSensor:
             self._hear(stimulus)
         self.looks += 1
         now = self.looked_at = self._clock.monotonic()
-        interval, took = self._settings.interval_s, now - began
-        return max(interval - took, min(took, interval), 0.0)  # a slow driver is not asked all the time
+        least, took = self._settings.interval_s, now - began
+        self._pause = interval_s(least, self._size, took) - took
+        self._pause = max(self._pause, min(took, least))  # a driver that is slower than that is not asked all the time
+        return self._pause
 
     def _look(self) -> DriverSnapshot | None:
         """One look; None when the application is over."""
@@ -278,7 +296,9 @@ class DriverSensor:
         return _decoded(kind, self._reply(path), self.app_id, path)
 
     def _reply(self, path: str) -> DriverReply:
-        return _reply(self._get, self.app_id or "", path)
+        reply = _reply(self._get, self.app_id or "", path)
+        self._size += len(reply.body)
+        return reply
 
     # ------------------------------------------------------------------------------------------------- there and gone
 

@@ -79,6 +79,10 @@ def namespace_of(context: click.Context, option: click.Parameter, value: str | N
 @click.option("--driver", metavar="URL", help="The driver's web interface; dynamic allocation is decided here.")
 @click.option("--driver-auth", metavar="ENV", help="Environment variable with a bearer token or user:password for it.")
 @click.option(
+    "--driver-interval", "driver_interval_ms", callback=_duration, metavar="TIME", default="500ms", show_default=True,
+    help="How often to look at the driver; less often by itself where its answers are large or slow.",
+)  # fmt: skip
+@click.option(
     "--clean-shuffles-after", "shuffle_linger_ms", callback=_duration, metavar="TIME",
     help="With --driver: when a shuffle that no running job names counts as cleaned (never). A later job may read it.",
 )  # fmt: skip
@@ -156,6 +160,8 @@ def run(mode: str, on_exit: str, on_eof: str, view: bool | None, **given: Any) -
         raise click.UsageError("--on-exit delete: a shadow deletes nothing; --mode act does.")
     if options.driver is None and options.shuffle_linger_ms is not None:
         raise click.UsageError("--clean-shuffles-after: only --driver knows of shuffles.")
+    if not 100 <= options.driver_interval_ms <= 60_000:
+        raise click.UsageError("--driver-interval: expected 100ms to 60s.")
     if options.lease_ms < 2_000:
         raise click.UsageError("--lease: expected at least 2s, or every hiccup would end the lease.")
     if options.record == "-":

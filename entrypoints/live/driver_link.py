@@ -57,7 +57,8 @@ class DriverLink:
             get = DriverHttp(url, _access(options, ANSWER_TIMEOUT_S), clock, os.environ)
             patient = DriverHttp(url, _access(options, CONF_TIMEOUT_S), clock, os.environ)
             self.conf = conf_of(patient, options.app_id, self.hidden, clock, audience, threading.Event().wait)
-        settings = DriverSettings(view=ViewConfig(shuffle_linger_ms=options.shuffle_linger_ms))
+        view = ViewConfig(shuffle_linger_ms=options.shuffle_linger_ms)
+        settings = DriverSettings(options.driver_interval_ms / 1000, view=view)
         self.sensor = DriverSensor(get, options.app_id, self._heard, clock, audience.notify, settings, random.random)
 
     @property

@@ -27,6 +27,7 @@ class RunOptions:
     lines: bool
     driver: str | None
     driver_auth: str | None
+    driver_interval_ms: Millis
     shuffle_linger_ms: Millis | None
     fixes: tuple[str, ...]
     record: str | None

@@ -22,6 +22,7 @@ from podtide.adapters.driver.driver_sensor import (
     DriverSettings,
     DriverSilent,
     ask_conf,
+    interval_s,
 )
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
@@ -98,7 +99,7 @@ class Listening:
 def executor(number: int | str, **changes: Any) -> dict[str, Any]:
     return {
         "id": str(number), "hostPort": f"h{number}:7079", "isActive": True, "totalCores": 1,
-        "addTime": f"2026-11-21T15:00:0{number if isinstance(number, int) else 9}.000GMT", **changes,
+        "addTime": f"2026-11-21T15:00:0{number if isinstance(number, int) and number < 10 else 9}.000GMT", **changes,
     }  # fmt: skip
 
 
@@ -431,6 +432,32 @@ def test_a_slow_driver_is_not_asked_all_the_time() -> None:
     )
     assert sensor.turn() == pytest.approx(0.5), "five requests of 100 ms each"
     assert sensor.turn() == pytest.approx(0.3), "three of them: the next look begins 600 ms after this one"
+
+
+@pytest.mark.parametrize(
+    ("size", "took_s", "seconds"),
+    [
+        (20_000, 0.02, 0.5), (2 * 1024**2, 0.1, 0.5), (4 * 1024**2, 0.1, 1.0), (20 * 1024**2, 1.0, 5.0),
+        (128 * 1024**2, 3.0, 10.0), (0, 1.5, 3.0), (0, 60.0, 10.0),
+    ],
+)  # fmt: skip
+def test_looks_that_cost_much_are_further_apart(size: int, took_s: float, seconds: float) -> None:
+    assert interval_s(0.5, size, took_s) == pytest.approx(seconds)
+    assert interval_s(30.0, size, took_s) == 30.0, "as asked for"
+
+
+def test_a_driver_with_thousands_of_executors_is_asked_less_often_and_is_not_silent_meanwhile() -> None:
+    listening = Listening()
+    listening.driver.answers["allexecutors"] = [executor(number, padding="x" * 1_400) for number in range(5_000)]
+    listening.turn(0.0)
+    assert 1.5 < listening.pause < 2.5
+    listening.driver.answers["allexecutors"] = [executor(number, padding="x" * 9_000) for number in range(5_000)]
+    listening.turn(0.0)
+    assert listening.pause == 10.0
+    listening.clock.seconds += 15
+    assert not listening.sensor.silent
+    listening.clock.seconds += 6
+    assert listening.sensor.silent
 
 
 def test_the_thread_looks_and_ends() -> None:

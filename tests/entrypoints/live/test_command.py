@@ -34,6 +34,7 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
         ((*BASE, "--mode", "act", "--target", "1", "--lease", "1s"), "at least 2s"),
         ((*BASE, "--target", "1", "--clean-shuffles-after", "60s"), "only --driver knows of shuffles"),
         ((*BASE, "--driver", "http://d:1", "--clean-shuffles-after", "never"), "'never' is no duration"),
+        ((*BASE, "--driver", "http://d:1", "--driver-interval", "50ms"), "expected 100ms to 60s"),
         ((*BASE, "--lease", "soon"), "'soon' is no duration"),
         ((*BASE, "--record", "-"), "--record writes to a file"),
         ((*BASE, "--workers", "0"), "--workers"),
