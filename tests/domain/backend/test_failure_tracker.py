@@ -38,12 +38,6 @@ def test_failures_of_one_moment_share_an_entry() -> None:
     assert tracked.registered(8, 5).count == 9
 
 
-def test_an_older_tracker_answers_as_before() -> None:
-    before = failures(0, 10)
-    before.registered(20).within(5, 30)
-    assert (before.count, list(before.moments)) == (2, [(0, 1), (10, 1)])
-
-
 @pytest.mark.parametrize(
     ("moments", "window", "change"), [((), 10, NEVER), ((5, 6), None, NEVER), ((5, 6), 10, 16), ((5,), 0, NEVER)]
 )

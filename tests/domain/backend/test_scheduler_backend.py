@@ -588,16 +588,3 @@ def test_readiness(registered: int, now: Millis, by: str | None) -> None:
 @pytest.mark.parametrize(("allocator", "holds"), [("direct", True), ("statefulset", False), ("x.Y", False)])
 def test_hold_is_for_the_direct_allocator(allocator: str, holds: bool) -> None:
     assert supports_hold(replace(CONFIG, allocator=allocator)) == holds
-
-
-def test_an_older_state_answers_as_before() -> None:
-    play = Play()
-    play.register("1", "2")
-    before = play.state
-    play.kill("1")
-    play.decommission("2")
-    assert before.is_active(ExecutorId("1"))
-    assert before.is_active(ExecutorId("2"))
-    fork = backend.manage(before, (KillRequested(0, ids("1"), serial=5),), CONFIG, 0)
-    again = backend.manage(before, (KillRequested(0, ids("1"), serial=5),), CONFIG, 0)
-    assert fork == again

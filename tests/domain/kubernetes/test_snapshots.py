@@ -226,17 +226,6 @@ def test_a_uid_that_two_pods_share_is_no_longer_trusted() -> None:
     assert seen(taken.view) == {2: PodState.RUNNING}
 
 
-def test_views_go_back_and_forth() -> None:
-    first = listed(snapshots.empty(), known(1, "5"), known(2, "6")).view
-    second = updated(first, known(1, "7", "Failed"), known(3, "8"))
-    third = listed(second, known(3, "8"), now=300).view
-    for _ in range(2):
-        assert seen(first) == {1: PodState.RUNNING, 2: PodState.RUNNING}
-        assert seen(third) == {3: PodState.RUNNING}
-        assert seen(second) == {1: PodState.FAILED, 2: PodState.RUNNING, 3: PodState.RUNNING}
-        assert listed(first, known(1, "5"), known(2, "6")).snapshot == Snapshot(100)
-
-
 def test_a_view_can_be_made_from_what_was_stored() -> None:
     view = listed(snapshots.empty(), known(1, "5"), known(2, "6"), now=40).view
     stored = snapshots.of(view.pods(), view.full_ts, view.rules)

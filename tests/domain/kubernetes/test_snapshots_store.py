@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -332,23 +332,3 @@ def test_without_being_asked_nothing_is_remarked() -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- purity
-
-
-def test_an_older_store_still_answers_as_before() -> None:
-    first = subscribed("a", "b")
-    first.update(pod(1))
-    state = first.state
-
-    def story() -> tuple[Sequence[Any], Any]:
-        play = Play()
-        play.state = state
-        play.update(pod(2), pod(1, "Failed"))
-        play.take(PodsReplaced(0, (pod(2),)))
-        play.until(1_000)
-        return play.deliveries + play.batches["a"], play.state
-
-    once, ended = story()
-    again, ended_again = story()
-    assert once == again
-    assert ended == ended_again
-    assert [p.number for p in state.view.pods()] == [1]

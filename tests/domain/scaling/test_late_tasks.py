@@ -153,20 +153,6 @@ def test_repaired_or_not_the_running_tasks_are_the_same(events: list[Stimulus]) 
         assert (one.running if one else 0) == (other.running if other else 0)
 
 
-def sorted_attempts(load: Load) -> dict[str, object]:
-    """All there is in a load; in which order attempts are kept decides nothing."""
-    plain = load_contents(load)
-    return {**plain, "attempts": sorted(plain["attempts"], key=lambda row: row[:2])}
-
-
-@given(st.lists(EVENTS, max_size=40), st.integers(0, 40))
-def test_an_older_load_still_answers_as_before(events: list[Stimulus], cut: int) -> None:
-    early = loads.fold(loads.empty(), events[:cut], repair_pending=True)
-    before = sorted_attempts(early)
-    loads.fold(early, events[cut:], repair_pending=True)
-    assert sorted_attempts(early) == before
-
-
 @given(st.lists(EVENTS, max_size=40))
 def test_repaired_nothing_is_pending_beyond_the_stages_under_way(events: list[Stimulus]) -> None:
     load = loads.fold(loads.empty(), events, repair_pending=True)

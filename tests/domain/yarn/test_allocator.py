@@ -373,15 +373,3 @@ def test_the_reporter_has_the_clock() -> None:
     assert yarn.missing(play.state, DEFAULT_PROFILE) == 0
     play.want(1)
     assert yarn.missing(play.state, DEFAULT_PROFILE) == -2
-
-
-def test_an_older_state_answers_as_before() -> None:
-    play = ready("h1", "h2", target=4)
-    then = play.state
-    play.kill("1")
-    first = play.heartbeat("h3", completed=ended("c2"))
-    end = play.state
-    play.state, play.containers = then, 2
-    play.kill("1")
-    assert play.heartbeat("h3", completed=ended("c2")) == first
-    assert play.state == end
