@@ -12,19 +12,21 @@ import threading
 import time
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 NAP = "java_method('java.lang.Thread', 'sleep', {}L) is not null"
 PROCESSES = Path(os.environ["EXECUTOR_PROCESSES"])
 
 
-def kill_one() -> None:
-    """Kill the process of the executor that has been there longest."""
-    for each in sorted(PROCESSES.iterdir(), key=lambda path: int(path.name)):
+def kill_one(sc: SparkContext) -> None:
+    """Kill the process of the first executor that is registered."""
+    registered = sc._jsc.sc().getExecutorIds().mkString(" ").split()
+    for executor in sorted(registered, key=int):
         try:
-            os.kill(int(each.read_text()), signal.SIGKILL)
+            os.kill(int((PROCESSES / executor).read_text()), signal.SIGKILL)
         except ProcessLookupError:
-            continue
+            continue  # the driver has not noticed yet
         return
 
 
@@ -44,7 +46,7 @@ def main() -> None:
             for order, stage in enumerate(sorted(started)):
                 if order in deaths and time.monotonic() > started[stage] + deaths[order]:
                     del deaths[order]
-                    kill_one()
+                    kill_one(spark.sparkContext)
 
     watching = threading.Thread(target=watch, args=({0: 3.2, 1: 2.0, 3: 2.0},))
     watching.start()
