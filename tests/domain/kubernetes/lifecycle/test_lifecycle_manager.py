@@ -21,7 +21,7 @@ from podtide.domain.protocol.pod_commands import MarkInactive
 from podtide.domain.protocol.pod_stimuli import CallFailure, CreationFailed, Outcome
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, Pod, PodContainer, PodManifest, PodNumber, PodState, Snapshot
 from podtide.domain.protocol.reasons import Cause
-from tests.support.lifecycle_play import FORBIDDEN, Play, pod
+from tests.support.lifecycle_play import FORBIDDEN, Play, ended, pod
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -350,3 +350,39 @@ def test_running_pods_cost_nothing(keep: bool) -> None:
         looks.append(CountedLabels.looks)
     assert looks == [1, 1]
     assert work[0] == work[1]
+
+
+def test_an_older_state_goes_on_as_if_nothing_had_been_asked_of_it() -> None:
+    play = Play(KEEPING)
+    play.updates(0, pod(1), pod(2), pod(3))
+    before = play.state
+    snapshot = play.updated(pod(1, "Failed", code=1), pod(2, "Failed", containers=(ended(0),)))
+    play.round(1, snapshot)
+    first = play.commands
+    play.round(2, play.listed(9))
+    again = lifecycle.reap(before, [Delivery(1, (snapshot,))], KEEPING, 1)
+    assert again.commands == first
+    assert before.failed() == before.inactivated() == before.removed(KEEPING, 0) == ()
+    assert play.state.failed() == (1, 2)
+
+
+def test_an_older_state_knows_who_has_no_pod() -> None:
+    play = Play(CONFIG)
+    play.know((1, 0))
+    before = play.state
+    play.updates(1, pod(1))
+    again = lifecycle.reap(before, [Delivery(50_000, (Snapshot(50_000),))], CONFIG, 50_000)
+    assert [c.executor for c in again.commands if isinstance(c, RemoveExecutor)] == ["1"]
+
+
+def test_an_older_state_forgets_removals_in_their_order() -> None:
+    config = replace(CONFIG, removed_cache_ms=5_000)
+    play = Play(config)
+    play.updates(0, pod(1, "Failed"))
+    play.updates(3_000, pod(2, "Failed"))
+    before = play.state
+    play.round(5_000, play.updated())
+    assert play.removed == [1]
+    again = lifecycle.reap(before, [Delivery(5_000, (Snapshot(0),))], config, 5_000)
+    assert again.commands == play.commands
+    assert before.removed(config, 4_999) == (1, 2)
