@@ -28,9 +28,10 @@ Span = tuple[Millis, Millis]
 
 @dataclass
 class _Executor:
-    """``shuffles``: what it holds. ``idle_at``: since when it has no task, if so."""
+    """``shuffles``: what it holds. ``idle_at``: since when it has no task, if so. ``gone``: ends of its tasks may follow."""
 
     idle_at: Millis | None
+    gone: bool = False
     running: int = 0
     shuffles: set[int] = field(default_factory=set)
     spans: list[Span] = field(default_factory=list)
@@ -64,9 +65,7 @@ class _Keeping:
             case "SparkListenerExecutorAdded":
                 self.executors.setdefault(event["Executor ID"], _Executor(at))
             case "SparkListenerExecutorRemoved":
-                if (gone := self.executors.get(event["Executor ID"])) is not None:
-                    self._settle(gone, at)
-                    gone.idle_at = None
+                self.left(at, event["Executor ID"])
             case "SparkListenerTaskStart":
                 one = self.executors.setdefault(event["Task Info"]["Executor ID"], _Executor(at))
                 self._settle(one, at)
@@ -76,7 +75,7 @@ class _Keeping:
                 if event["Task Type"] == "ShuffleMapTask" and event["Task End Reason"]["Reason"] == "Success":
                     one.shuffles |= self._shuffles_of(event["Stage ID"])
                 one.running -= 1
-                if one.running <= 0:
+                if one.running <= 0 and not one.gone:
                     one.idle_at = at
             case _:
                 pass
@@ -88,10 +87,10 @@ class _Keeping:
         }
 
     def left(self, at: Millis, executor: str) -> None:
-        """The driver let an executor go."""
+        """The driver let an executor go, or it went by itself."""
         if (one := self.executors.get(executor)) is not None:
             self._settle(one, at)
-            one.idle_at = None
+            one.gone, one.idle_at = True, None
 
     def end(self, at: Millis) -> dict[str, list[Span]]:
         """The application has ended; the spans by executor."""

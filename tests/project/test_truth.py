@@ -65,6 +65,19 @@ def test_a_map_stage_that_a_later_job_repeats_writes_the_same_shuffle() -> None:
     assert kept == {"1": [(START + 12000, START + 15000)]}
 
 
+def test_nobody_is_kept_who_has_died() -> None:
+    log = [
+        event(0, "ExecutorAdded", **{"Executor ID": "1"}),
+        job(0.5, {0: 7}),
+        *(task(at, end, "1", 0) for at, end in ((1, "Start"), (2, "End"), (3, "Start"))),
+        event(4, "ExecutorRemoved", **{"Executor ID": "1"}),
+        task(4.001, "End", "1", 0),
+        event(20, "ApplicationEnd"),
+    ]
+    driver = [f"{DAY}00.600 DEBUG ExecutorMonitor: Registered new shuffle 0 (from stage 0)."]
+    assert kept_by_driver(log, driver, [], 3000) == {}
+
+
 def test_what_replay_and_driver_agree_on_is_counted_once() -> None:
     records = [
         {"at_ms": 1000, "report": "held", "phase": "began", "bound": "shuffle data", "ids": ["1", "2"]},
