@@ -80,7 +80,6 @@ def test_a_cluster_without_chance_is_found_to_the_millisecond() -> None:
     assert found.description.groups == (replace(KIND.groups[0], count=20),)  # no pod waited: as many nodes as were seen
 
 
-@pytest.mark.uncounted
 def test_distributions_are_found() -> None:
     truth = plain(
         stage("register", Life.RUNNING, Life.REGISTERED), groups=(NodeGroup("worker", 20),),
@@ -97,7 +96,6 @@ def test_distributions_are_found() -> None:
     assert found.description.api.latency.quantile(0.5) == pytest.approx(20, abs=2)
 
 
-@pytest.mark.uncounted
 def test_crashes_and_failures_are_told_apart() -> None:
     driver = played(
         plain(
@@ -136,7 +134,6 @@ def test_who_was_told_to_go_did_not_fail() -> None:
     assert found.description.executors.decommission
 
 
-@pytest.mark.uncounted
 def test_refusals_are_shares_of_their_calls() -> None:
     faults = (
         Fault(429, probability=0.2, verbs=(Verb.CREATE,), retry_after_ms=1_500),

@@ -212,7 +212,6 @@ acts: st.SearchStrategy[Act] = st.one_of(
 )
 
 
-@pytest.mark.uncounted
 @steady
 @given(st.lists(st.lists(acts, min_size=1, max_size=3), max_size=12), st.data())
 def test_an_older_fleet_answers_as_before(story: list[list[Act]], data: st.DataObject) -> None:
