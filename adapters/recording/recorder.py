@@ -7,13 +7,14 @@ again, so half of it is of no use to anybody. A live recording is written in its
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from podtide.adapters.recording.header import RecordingError, RecordingHeader
-from podtide.adapters.recording.writer import RecordingWriter
+from podtide.adapters.recording.writer import PRIVATE, RecordingWriter
 from podtide.adapters.text.safe import cause
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import EngineState
@@ -62,9 +63,7 @@ def _beside(path: str, place: Path, *, overwrite: bool) -> Iterator[Path]:
     os.close(handle)
     part = Path(name)
     try:
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(place.stat().st_mode if place.exists() else 0o666 & ~mask)
+        part.chmod(stat.S_IMODE(place.stat().st_mode) if place.exists() else PRIVATE)
         yield part
     finally:
         part.unlink(missing_ok=True)

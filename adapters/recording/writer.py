@@ -40,6 +40,9 @@ from podtide.domain.protocol.pods import PodManifest
 
 STDOUT: Final = "-"
 
+PRIVATE: Final = 0o600
+"""The mode of a new recording."""
+
 LINE_MAX: Final = 32 * 1024 * 1024
 """Bytes of the longest line; only a single stimulus or command can come near it."""
 
@@ -258,7 +261,7 @@ class RecordingWriter:
                 special = not stat.S_ISREG(Path(path).stat().st_mode)
             except FileNotFoundError:
                 special = False
-            return Path(path).open("wb" if overwrite or special else "xb", buffering=0)
+            return open(path, "wb" if overwrite or special else "xb", buffering=0, opener=_private)
         except FileExistsError:
             raise RecordingError(path, "exists already; choose another name, or say that it may be replaced") from None
         except (OSError, ValueError) as problem:  # ValueError: a NUL byte in the path
@@ -310,6 +313,11 @@ class RecordingWriter:
         self._problem = problem
         self._pending = bytearray()
         return problem
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that others may not read if it is new: it holds an application's conf. One that exists keeps its mode."""
+    return os.open(path, flags, PRIVATE)
 
 
 class _Frames:

@@ -17,18 +17,18 @@ class Redactor:
 
     Spark redacts configuration, where any value may be a secret. Records of decisions hold none of it but numbers, and the
     labels and annotations that the configuration names. So a text is hidden for its key (``spark.redaction.regex``), and
-    what ``spark.redaction.string.regex`` finds is hidden inside every text. A number is shown under any name: an error that
-    names the resource ``secrets`` must stay readable, or nobody could correct it.
+    what ``spark.redaction.string.regex`` finds is hidden inside every text, as are credentials. A number is shown under any
+    name: an error that names the resource ``secrets`` must stay readable, or nobody could correct it.
     """
 
     def __init__(self, redaction: Redaction | None = None) -> None:
         redaction = redaction or Redaction()
         self._keys = Redaction(redaction.pattern)
-        self._pattern = redaction.text_pattern
+        self._texts = redaction
 
     def text(self, text: str) -> str:
         """A text without what must not be in it."""
-        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+        return self._texts.text(text)
 
     def value(self, key: str, value: Fact) -> Fact:
         """A value under a key."""

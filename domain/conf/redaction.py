@@ -5,6 +5,10 @@ spark.redaction.string.regex finds inside texts. The pattern comes with a log, t
 matcher can be sent on an endless search by a pattern that nests repetitions or options. So a pattern is used only when it
 repeats nothing and has few options; with any other, every value is hidden but those of keys known to hold a number or a
 switch. Spark's default pattern is searched for besides whatever a conf sets.
+
+Spark's patterns miss secrets that are common: keys of Azure accounts, shared access signatures, passwords inside of URLs. So
+some more names of keys hide a value, and inside of any text the credentials are hidden that can be told by their form
+(``without_credentials``); what is around them stays. These patterns are ours; each takes time proportional to the text.
 """
 
 from __future__ import annotations
@@ -29,6 +33,29 @@ _UNBOUNDED: Final = re.compile(r"[*+{]|\(\?[^:i)]|\\[1-9]")
 _OPTIONS: Final = re.compile(r"(?<!\()\?")
 _OPTIONS_MAX: Final = 4
 _DEFAULT: Final = re.compile(KEYS[PATTERN_KEY].default(NEWEST) or "(?!)")
+_SECRET_KEY: Final = re.compile(
+    r"(?i)account[._-]?key(?!provider)|api[._-]?key|shared[._-]?key|(?:private|encryption)[._-]key$|[._-]sas[._-]|_pwd$"
+    r"|passwd|passphrase"
+)
+"""Names of keys whose values are secrets besides those of Spark's default pattern."""
+
+_CREDENTIALS: Final = (
+    # The password of a URL: scheme://user:password@host, and of Oracle's and Go's ways to write one.
+    re.compile(r"(?P<kept>://[^\s/:@?#]*+:)(?:[^\s/@]++@)*[^\s/@]++(?=@)"),
+    re.compile(r"(?P<kept>\bjdbc:oracle:[a-z0-9]{1,9}:[^\s/@:]{0,128}+/)[^\s/@]++(?=@)"),
+    re.compile(r"(?P<kept>(?<![\w.-])[\w.-]{1,128}+:)[^\s/@:]++(?=@(?:tcp|unix)\()"),
+    # Named in the text: password=..., ;AccountKey=..., &sig=..., "password": "...".
+    re.compile(
+        r"(?i)(?P<kept>(?:password|passwd|passphrase|(?<![a-z])pwd(?!=/)|account_?key|shared_?access_?key|shared_?access_?signature"
+        r"|api_?key|client_?secret|secret_?key|(?:access|auth|refresh|session|sas|bearer)_?token|(?<![a-z0-9_])sig"
+        r"|x-amz-signature)\s*+(?:=|[\"']\s*+:)\s*+)(?:\"[^\"]*+\"?|'[^']*+'?|[^\s&;,\"']++)"
+    ),
+    # Told by their form: the key of an Azure account, a private key, a JSON web token.
+    re.compile(r"(?P<kept>(?<![A-Za-z0-9+/]))[A-Za-z0-9+/]{86}==(?![A-Za-z0-9+/=])"),
+    re.compile(r"(?P<kept>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[^-]++"),
+    re.compile(r"(?P<kept>\b)eyJ[\w-]{10,}+\.eyJ[\w-]++\.[\w-]++"),
+)
+
 _HARMLESS: Final = frozenset({"boolean", "int", "long", "double", "decimal", "time", "size", "bytes"})
 
 
@@ -43,11 +70,27 @@ class Redaction:
     def shown(self, key: str, value: str) -> str:
         """The value, or what is shown in its place."""
         patterns = (_DEFAULT,) if self.pattern is None else (_DEFAULT, self.pattern)
-        if any(pattern.search(key) or pattern.search(value) for pattern in patterns):
+        if any(pattern.search(key) or pattern.search(value) for pattern in patterns) or _SECRET_KEY.search(key):
             return REDACTED
         if self.cautious and not (key in KEYS and _harmless(KEYS[key].type.name)):
             return REDACTED
-        return value if self.text_pattern is None else self.text_pattern.sub(REDACTED, value)
+        return self.text(value)
+
+    def text(self, text: str) -> str:
+        """A text without what the pattern for texts finds, and without credentials."""
+        shown = text if self.text_pattern is None else self.text_pattern.sub(REDACTED, text)
+        return without_credentials(shown)
+
+
+def without_credentials(text: str) -> str:
+    """The text with the credentials hidden that it names or that can be told by their form."""
+    for pattern in _CREDENTIALS:
+        text = pattern.sub(_hide, text)
+    return text
+
+
+def _hide(found: re.Match[str]) -> str:
+    return found["kept"] + REDACTED
 
 
 def _harmless(type_name: str) -> bool:

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from podtide.adapters.recording.codec import RecordedStimulus
 from podtide.adapters.recording.header import RecordingError, RecordingHeader, UnknownPolicy, header_of, policy_words
 from podtide.adapters.recording.opening import begins_recording, is_recording
 from podtide.adapters.recording.reader import RecordedEnd, RecordedPods, RecordedStep, Recording
+from podtide.adapters.recording.recorder import whole_recording
 from podtide.adapters.recording.writer import RecordingWriter
 from podtide.domain.base.units import ProfileId
 from podtide.domain.conf.redaction import REDACTED
@@ -573,6 +575,39 @@ def test_secrets_stay_out(tmp_path: Path) -> None:
     RecordingWriter(str(path), again, overwrite=True).close()
     with Recording(str(path)) as recording:
         assert recording.header == again
+
+
+def test_credentials_inside_of_values_are_hidden_and_the_rest_of_them_stays(tmp_path: Path) -> None:
+    settings = {
+        "spark.executorEnv.DATABASE_URL": "postgres://bob:hunter2@db:5432/x",
+        "spark.hadoop.fs.azure.account.key.a.blob": "hush",
+    }
+    path = tmp_path / "r"
+    RecordingWriter(str(path), header_of("app", from_mapping(settings, "a test"), 0, "live")).close()
+    assert "hunter2" not in path.read_text()
+    assert "hush" not in path.read_text()
+    with Recording(str(path)) as recording:
+        assert recording.header.conf["spark.executorEnv.DATABASE_URL"] == f"postgres://bob:{REDACTED}@db:5432/x"
+        assert recording.header.redacted == ("spark.hadoop.fs.azure.account.key.a.blob",)
+        again = recording.header
+    RecordingWriter(str(path), again, overwrite=True).close()
+    with Recording(str(path)) as recording:
+        assert recording.header == again
+
+
+def test_a_new_recording_is_its_owners_alone_and_one_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    live, whole = tmp_path / "live", tmp_path / "whole"
+    mask = os.umask(0o022)
+    try:
+        for mode in (0o600, 0o644):
+            RecordingWriter(str(live), HEADER, overwrite=True).close()
+            with whole_recording(str(whole), HEADER, overwrite=True):
+                pass
+            assert [stat.S_IMODE(path.stat().st_mode) for path in (live, whole)] == [mode, mode]
+            live.chmod(0o644)
+            whole.chmod(0o644)
+    finally:
+        os.umask(mask)
 
 
 def test_the_conf_comes_back_under_the_recorded_defaults(tmp_path: Path) -> None:
