@@ -234,7 +234,7 @@ class _Run:
         self.reports.extend(reports)
         for command in commands:
             self.commands.append(command)
-            self.queue.append(_ToSide(_asked(command)))
+            self.queue.append(_ToSide(_backend_request(command)))
         self._settle()
 
     def _tick(self) -> None:
@@ -259,9 +259,9 @@ class _Run:
         router.reports = []
         for command in commands:
             if isinstance(command, _NEWS):
-                heard = _heard(command)
-                if heard and self.config.dynamic:
-                    self.queue.append(_ToScaling(heard))
+                stimuli = _scaling_stimuli(command)
+                if stimuli and self.config.dynamic:
+                    self.queue.append(_ToScaling(stimuli))
             else:
                 self.commands.append(_outward(command))
 
@@ -273,7 +273,7 @@ class _Run:
         self.reports.extend(decided.reports)
         for command in decided.commands:
             self.commands.append(command)
-            self.queue.append(_ToSide(_asked(command)))
+            self.queue.append(_ToSide(_backend_request(command)))
 
 
 def _router(state: EngineState, config: EngineConfig, now: Millis) -> KubernetesRouter | YarnRouter:
@@ -300,7 +300,7 @@ def _unasked(stimulus: _Stimulus) -> _Stimulus:
     return stimulus
 
 
-def _asked(command: ScalingCommand) -> _Stimulus:
+def _backend_request(command: ScalingCommand) -> _Stimulus:
     """What the scheduler backend is asked for."""
     match command:
         case RequestTotal():
@@ -316,7 +316,7 @@ def _asked(command: ScalingCommand) -> _Stimulus:
             assert_never(command)
 
 
-def _heard(news: News) -> tuple[Stimulus, ...]:
+def _scaling_stimuli(news: News) -> tuple[Stimulus, ...]:
     """What the driver's other half hears of it."""
     match news:
         case Requested():

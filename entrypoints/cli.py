@@ -95,8 +95,8 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
 
 
-def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
-    if not asked or context.resilient_parsing:
+def _show_version(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if not value or context.resilient_parsing:
         return
     click.echo(f"podtide {__version__}, decides as Spark 4.3.0")
     context.exit()

@@ -30,7 +30,7 @@ from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.redaction import REDACTED
 from podtide.domain.live import driver_view
 from podtide.domain.live.driver_snapshot import DriverSnapshot, ProfileSeen, StageSeen, StageStatus, ViewConfig, summary
-from podtide.domain.live.driver_view import UNSEEN, Heard, ViewState
+from podtide.domain.live.driver_view import UNSEEN, ViewState, ViewStimulus
 from podtide.domain.protocol.pod_stimuli import ExecutorsSummarized
 
 S = TypeVar("S")
@@ -127,7 +127,7 @@ class DriverSensor:
         self,
         get: Get,
         app_id: str | None,
-        hear: Callable[[Heard], None],
+        hear: Callable[[ViewStimulus], None],
         clock: Clock,
         notify: Notify,
         settings: DriverSettings,

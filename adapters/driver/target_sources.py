@@ -33,8 +33,8 @@ LINE_MAX: Final = 64 * 1024
 PIECE: Final = 64 * 1024
 WAIT_MAX_S: Final = 60.0
 
-Said: TypeAlias = TargetsSet | KillRequested | DecommissionRequested
-Hear: TypeAlias = Callable[[Said], None]
+TargetStimulus: TypeAlias = TargetsSet | KillRequested | DecommissionRequested
+Hear: TypeAlias = Callable[[TargetStimulus], None]
 
 
 class TargetSource(Protocol):

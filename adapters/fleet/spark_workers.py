@@ -117,8 +117,8 @@ class SparkWorkers:
                 half = len(wave) // 2
                 waves.extendleft((part, self._send(part)) for part in (wave[half:], wave[:half]))
                 continue
-            for number, said in answered:
-                yield wave[number][0], said
+            for number, reply in answered:
+                yield wave[number][0], reply
 
     def close(self) -> None:
         """End what is under way, and the session if it is this engine's own."""

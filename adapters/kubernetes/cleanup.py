@@ -61,7 +61,7 @@ SKEW_MS: Final = 300_000
 LAST_MOMENT_S: Final = 1.0
 """How long a controller may take to notice that its set is going, where nobody waits until it is gone."""
 
-Told: TypeAlias = Callable[[str, int], None]
+DeletionProgress: TypeAlias = Callable[[str, int], None]
 """Hears of which kind how many are deleted so far."""
 
 
@@ -148,7 +148,7 @@ class Leftovers:
         return tuple(self._left(kind, self._counted(kind)) for kind in KINDS if kind in kinds)
 
     def delete(
-        self, kinds: Sequence[str], told: Told, *, gone: bool = True, executors_only: bool = False
+        self, kinds: Sequence[str], show: DeletionProgress, *, gone: bool = True, executors_only: bool = False
     ) -> tuple[Left, ...]:
         """Delete these kinds and say what came of each, in the order of ``KINDS``.
 
@@ -158,7 +158,7 @@ class Leftovers:
         """
         self._roles = {**_ROLES, "configmaps": EXECUTOR_ROLE} if executors_only else _ROLES
         chosen = [kind for kind in KINDS if kind in kinds]
-        swept = {kind: self._swept(kind, told, gone=False) for kind in chosen}
+        swept = {kind: self._swept(kind, show, gone=False) for kind in chosen}
         sets = any(swept[kind].deleted for kind in chosen if kind in SETS)
         for kind in chosen:
             first = swept[kind]
@@ -166,7 +166,7 @@ class Leftovers:
             if more and not gone:
                 self._caller.wait(LAST_MOMENT_S)
             if first.refused is None and (more or (gone and first.terminating + first.deleted)):
-                swept[kind] = _joined(first, self._swept(kind, told, gone=gone))
+                swept[kind] = _joined(first, self._swept(kind, show, gone=gone))
         return tuple(self._left(kind, swept[kind]) for kind in chosen)
 
     def _left(self, kind: str, swept: Swept) -> Left:
@@ -175,9 +175,9 @@ class Leftovers:
             return Left(kind, swept)  # a server that does not know the kind has none of it
         return Left(kind, swept, refused.text)
 
-    def _swept(self, kind: str, told: Told, *, gone: bool) -> Swept:
+    def _swept(self, kind: str, show: DeletionProgress, *, gone: bool) -> Swept:
         def progress(deleted: int) -> None:
-            told(kind, deleted)
+            show(kind, deleted)
 
         if kind in SETS:
             return self._cleaner.sweep(

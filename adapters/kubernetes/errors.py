@@ -110,7 +110,7 @@ _BY_STATUS: Final = {
 
 def refused(request: ApiRequest, answer: ApiAnswer) -> RefusedCall:
     """What a refusal says. ``answer.ok`` is False."""
-    message, reason = _said(answer)
+    message, reason = _message_and_reason(answer)
     sort = _BY_STATUS.get(answer.status, RefusalSort.SERVER if answer.status >= 500 else RefusalSort.REFUSED)
     if sort is RefusalSort.FORBIDDEN:
         if "exceeded quota" in message:
@@ -153,7 +153,7 @@ def _failed(request: ApiRequest, why: str) -> CallFailure:
     return no_answer(why, request.verb, KINDS.get(base, base), request.name, request.namespace)
 
 
-def _said(answer: ApiAnswer) -> tuple[str, str]:
+def _message_and_reason(answer: ApiAnswer) -> tuple[str, str]:
     """The message and the reason of a Status; the status in words where a proxy put something else in its place."""
     status = read_status(answer.body) if answer.body else None
     return escaped(message_of(answer), MESSAGE_MAX), status.reason if isinstance(status, ApiStatus) else ""

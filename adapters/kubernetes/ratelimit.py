@@ -153,8 +153,8 @@ class RateLimiter:
             if retry_after_s is None:
                 pause = 0.0 if known else self._throttle.backoff.after(self._in_a_row, self._jitter)
             else:
-                asked = min(retry_after_s, RETRY_AFTER_MAX_S)
-                pause = asked + self._jitter() * min(asked, 1.0)
+                delay_s = min(retry_after_s, RETRY_AFTER_MAX_S)
+                pause = delay_s + self._jitter() * min(delay_s, 1.0)
             begins = self._began is None
             if begins:
                 self._began, self._told = now, self._refusals

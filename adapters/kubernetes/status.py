@@ -129,8 +129,8 @@ def api_status(wire: StatusWire) -> ApiStatus:
 def message_of(answer: ApiAnswer) -> str:
     """What a refusal says, in one line: the message of its Status, or the HTTP status in words."""
     status = read_status(answer.body) if answer.body else UnreadableBody("")
-    said = "" if isinstance(status, UnreadableBody) else status.message
-    return said or f"{answer.status} {responses.get(answer.status, 'without a word')}"
+    message = "" if isinstance(status, UnreadableBody) else status.message
+    return message or f"{answer.status} {responses.get(answer.status, 'without a word')}"
 
 
 def call_failure(answer: ApiAnswer, verb: str, path: str, query: Query = (), host: str = "") -> CallFailure:

@@ -19,7 +19,7 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.expectation import print_departures, print_sides
 from podtide.adapters.views.simulation import SimulationView
-from podtide.adapters.views.timeline.decisions import call_words, decided_rows, heard, hold_words
+from podtide.adapters.views.timeline.decisions import call_words, decided_rows, hold_words, stimulus_words
 from podtide.adapters.views.timeline.kubernetes import PodTimeline
 from podtide.adapters.views.timeline.scaling_rows import SIGNS, TimelineRow
 from podtide.domain.base.units import Millis
@@ -213,7 +213,7 @@ def _difference(page: Page, divergence: Divergence, agreement: Agreement, name: 
     page.title("What entered the step")
     calls = {serial: call_words(command) for serial, command in divergence.calls.items()}
     for stimulus in step.stimuli[:STIMULI_SHOWN]:
-        page.bullet("·", heard(stimulus, calls), "dim")
+        page.bullet("·", stimulus_words(stimulus, calls), "dim")
     if (more := len(step.stimuli) - STIMULI_SHOWN) > 0:
         page.say(f"    and {count(more, 'more stimulus', 'more stimuli')}", "dim")
     if divergence.agreed:

@@ -148,14 +148,14 @@ class KubernetesManager(ClusterManager[BackendState]):
 
     def delete_running(self, turn: BackendTurn[BackendState], grace: Grace) -> None:
         """The grace period is over."""
-        asked = len(grace.executors)
-        reason = why(Cause.STILL_RUNNING, executors=asked, grace_ms=turn.config.grace_ms)
+        count = len(grace.executors)
+        reason = why(Cause.STILL_RUNNING, executors=count, grace_ms=turn.config.grace_ms)
         turn.state.serial += 1
         turn.say(
             pod_commands.DeletePods(turn.now, turn.state.serial, grace.executors, "Running", reason, list_first=True)
         )
         if turn.config.remarks and len(turn.state.forced) < FORCED_MAX:
-            turn.state.forced = turn.state.forced.set(turn.state.serial, asked)
+            turn.state.forced = turn.state.forced.set(turn.state.serial, count)
 
     def forward(self, turn: BackendTurn[BackendState], targets: messages.Targets, rest: Rest) -> bool:
         """Tell the allocator its targets; returns whether that has to be waited for."""

@@ -177,11 +177,11 @@ def resume(turn: BackendTurn[S], rest: Rest, threw: str | None) -> None:
 
 def noted(turn: BackendTurn[S], outcome: pod_stimuli.Outcome) -> None:
     """A call came back that nothing waits for: the log may have something to say."""
-    asked = turn.state.forced.get(outcome.serial)
-    if asked is not None:
+    count = turn.state.forced.get(outcome.serial)
+    if count is not None:
         turn.state.forced = turn.state.forced.remove(outcome.serial)
         if outcome.found:
-            turn.remark("deleted by force", found=outcome.found, asked=asked)
+            turn.remark("deleted by force", found=outcome.found, asked=count)
     threw = _thrown(outcome)
     if threw is not None:
         of_stop = turn.state.stop_serial is not None and outcome.serial > turn.state.stop_serial

@@ -263,10 +263,10 @@ def _cpu_texts(reads: Reads, sizes: Sizes) -> tuple[str | None, str | None]:
     """The requested cpus of the default profile as they were written, and their limit."""
     request, limit = reads.text(REQUEST_KEY), reads.text(LIMIT_KEY)
     usable = [_quantity(reads, key, text, "2 or 1500m") for key, text in ((REQUEST_KEY, request), (LIMIT_KEY, limit))]
-    asked = str(sizes.cores) if request is None else request
-    if limit is not None and all(usable) and (compare(limit, asked) or 0) < 0:
-        text = f"The executor cpu request ({asked}) should be less than or equal to cpu limit ({limit})"
-        reads.refuse_setting(LIMIT_KEY, f"at least the requested cpus ({asked})", illegal(text))
+    request_cpus = str(sizes.cores) if request is None else request
+    if limit is not None and all(usable) and (compare(limit, request_cpus) or 0) < 0:
+        text = f"The executor cpu request ({request_cpus}) should be less than or equal to cpu limit ({limit})"
+        reads.refuse_setting(LIMIT_KEY, f"at least the requested cpus ({request_cpus})", illegal(text))
     return request, limit
 
 

@@ -28,7 +28,7 @@ def words(command: WordCommand) -> tuple[tuple[ExecutorId, DriverWord], ...]:
         case RemoveExecutor():
             return ((command.executor, DriverWord.STOP),)
         case DecommissionExecutors():
-            told = command.executors if command.notify_executors else ()
-            return tuple((executor, DriverWord.DECOMMISSION) for executor in told)
+            executors = command.executors if command.notify_executors else ()
+            return tuple((executor, DriverWord.DECOMMISSION) for executor in executors)
         case AnswerRegistration():
             return ((command.executor, DriverWord.ACCEPTED if command.accepted else DriverWord.REFUSED),)

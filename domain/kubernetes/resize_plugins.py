@@ -197,14 +197,14 @@ class _ClaimTurn(Turn[ClaimSizes, ResizeConfig, ResizeClaim]):
         order = report_order(reports)
         self.remark(REPORTS, reports=_reports_text(reports, order) if self.config.remarks else None)
         pending: dict[int, AskedResize] = {}
-        asked: set[str] = set()
+        expansions: set[str] = set()
         for executor in order:
             ratio = reports[executor]
             for use in mounted[executor]:
                 if not use.claim or use.claim in state.failed:
                     continue
                 self.remark(TRYING, executor=executor, claim=use.claim, ratio=ratio, threshold=threshold)
-                if ratio <= threshold or use.claim in asked:
+                if ratio <= threshold or use.claim in expansions:
                     continue
                 capacity = use.requested if use.capacity is None else use.capacity
                 if use.requested > capacity:
@@ -217,21 +217,21 @@ class _ClaimTurn(Turn[ClaimSizes, ResizeConfig, ResizeClaim]):
                 cause = why(Cause.DISK_USED, ratio=ratio, threshold=threshold, requested=use.requested, factor=factor)
                 self.commands.append(ResizeClaim(self.now, state.serial, executor, use.claim, size, cause))
                 pending[state.serial] = AskedResize(use.claim, size)
-                asked.add(use.claim)
+                expansions.add(use.claim)
         if len(reports) != len(state.reports):
             state.reports = pmap(reports)
         state.pending = pmap(pending)
 
     def answered(self, outcome: pod_stimuli.Outcome) -> None:
-        asked = self.state.pending.get(outcome.serial)
-        if asked is None:
+        expansion = self.state.pending.get(outcome.serial)
+        if expansion is None:
             return
         self.state.pending = self.state.pending.remove(outcome.serial)
         if outcome.failure is None:
-            self.state.requested = self.state.requested.set(asked.claim, asked.size)
+            self.state.requested = self.state.requested.set(expansion.claim, expansion.size)
         else:
-            self.remark(EXPANSION_FAILED, claim=asked.claim, message=outcome.failure.message)
-            self.state.failed = self.state.failed.add(asked.claim)
+            self.remark(EXPANSION_FAILED, claim=expansion.claim, message=outcome.failure.message)
+            self.state.failed = self.state.failed.add(expansion.claim)
 
 
 def report_order(executors: Iterable[ExecutorId]) -> list[ExecutorId]:

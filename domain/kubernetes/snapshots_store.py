@@ -271,14 +271,14 @@ class _Folding:
 
     # who wants to know
 
-    def subscribe(self, asked: Subscribe) -> None:
-        if asked.subscriber in self.subscribers:
+    def subscribe(self, subscription: Subscribe) -> None:
+        if subscription.subscriber in self.subscribers:
             return
         self.queue()
         # In Spark a subscriber is in the list by the time that a pool which was shut down refuses its timer.
-        self.subscribers[asked.subscriber] = Subscriber(
-            asked.subscriber,
-            max(1, asked.interval_ms),
+        self.subscribers[subscription.subscriber] = Subscriber(
+            subscription.subscriber,
+            max(1, subscription.interval_ms),
             self.order(),
             None if self.stopped else self.now,
             pvector((self.view.whole(),)),

@@ -35,7 +35,7 @@ from podtide.domain.protocol.stimuli import BlockUpdated, JobEnd, JobStart, RddB
 
 __all__ = ["NOBODY", "UNSEEN", "Known", "ViewState", "empty", "look"]
 
-Heard: TypeAlias = Stimulus | PodStimulus
+ViewStimulus: TypeAlias = Stimulus | PodStimulus
 """What the engine takes."""
 
 CACHED_BLOCK: Final = RddBlock(-1, 0)
@@ -91,14 +91,14 @@ def empty() -> ViewState:
 
 def look(
     state: ViewState, snapshots: Sequence[DriverSnapshot], config: ViewConfig, now: Millis
-) -> Step[ViewState, Heard]:
+) -> Step[ViewState, ViewStimulus]:
     """Fold looks in order; the commands are the stimuli that lead from one to the next, all at ``now``."""
-    heard: list[Heard] = []
+    stimuli: list[ViewStimulus] = []
     for snapshot in snapshots:
         one = _Look(state, snapshot, config, now)
-        heard.extend(one.take())
+        stimuli.extend(one.take())
         state = one.state
-    return Step(state, tuple(heard))
+    return Step(state, tuple(stimuli))
 
 
 class _Look:
@@ -107,13 +107,13 @@ class _Look:
     def __init__(self, before: ViewState, snapshot: DriverSnapshot, config: ViewConfig, now: Millis) -> None:
         self.before, self.snapshot, self.config, self.now = before, snapshot, config, now
         self.state = before
-        self.out: list[Heard] = []
+        self.out: list[ViewStimulus] = []
         self.executors: dict[ExecutorId, Known] = {}
         self.finished: dict[ExecutorId, int] = {}
         self.wrote: list[ExecutorId] = []
         self.idle: list[ExecutorId] = []
 
-    def take(self) -> Sequence[Heard]:
+    def take(self) -> Sequence[ViewStimulus]:
         """Everything that this look says, in order."""
         before, snapshot, now = self.before, self.snapshot, self.now
         profiles = self._profiles()

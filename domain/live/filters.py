@@ -91,12 +91,12 @@ class HeadlessFilter(InputFilter):
         self._config = config
         self.state = headless.begin() if state is None else state
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, and what follows from it."""
         # Live is Kubernetes alone.
-        step = headless.drive(self.state, cast(Sequence[headless.Heard], heard), self._config, now)
+        step = headless.drive(self.state, cast(Sequence[headless.HeadlessInput], stimuli), self._config, now)
         self.state = step.state
-        return [*heard, *step.commands]
+        return [*stimuli, *step.commands]
 
     def decided(self, command: Command, now: Millis) -> list[AnyStimulus]:
         """Take note of a decision."""
@@ -104,9 +104,9 @@ class HeadlessFilter(InputFilter):
         self.state = step.state
         return list(step.commands)
 
-    def recall(self, told: Sequence[object], now: Millis) -> None:
+    def recall(self, inputs: Sequence[object], now: Millis) -> None:
         """Go through what was heard and decided before; what follows from it was heard then."""
-        self.state = headless.drive(self.state, cast(Any, told), self._config, now).state
+        self.state = headless.drive(self.state, cast(Any, inputs), self._config, now).state
 
     def leaving(self) -> tuple[ExecutorId, ...]:
         """Executors that were told to go, and whose pods are there as far as is known."""
@@ -125,10 +125,10 @@ class MarkFilter(CountingFilter):
         self._saw = saw
         self._told = False
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, after the mark that it amounts to."""
         seen: list[AnyStimulus] = []
-        for stimulus in heard:
+        for stimulus in stimuli:
             highest = max(map(_number, getattr(stimulus, "pods", ())), default=PodNumber(0))
             if highest > self._last:
                 self._saw(highest)
@@ -157,10 +157,10 @@ class ReadableFilter(CountingFilter):
         self._tell = tell
         self._told: set[str] = set()
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, without pods that cannot be read."""
         del now
-        return [self._readable(stimulus) for stimulus in heard]
+        return [self._readable(stimulus) for stimulus in stimuli]
 
     def _readable(self, stimulus: AnyStimulus) -> AnyStimulus:
         pods: tuple[PodManifest, ...] = getattr(stimulus, "pods", ())
@@ -206,11 +206,11 @@ class RegistrationFilter(InputFilter):
     def __init__(self) -> None:
         self._ended: OrderedDict[PodNumber, None] = OrderedDict()
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, without such registrations."""
         del now
         shown: list[AnyStimulus] = []
-        for stimulus in heard:
+        for stimulus in stimuli:
             if isinstance(stimulus, PodsUpdated | PodsReplaced | Outcome):
                 for pod in stimulus.pods:
                     number = shadowing.number_of(pod)
@@ -250,10 +250,10 @@ class GoneFilter(InputFilter):
         self._known = {number: self._manifest(number, profile) for number, profile in unseen.items()}
         self._known |= {pod.number: pod.manifest for pod in seen}
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, the first list after the ends of those that it lacks."""
         seen: list[AnyStimulus] = []
-        for stimulus in heard:
+        for stimulus in stimuli:
             if isinstance(stimulus, PodsReplaced) and (self._known or self._open):
                 there = {pod.labels.get(EXECUTOR_LABEL) for pod in stimulus.pods}
                 gone = [
@@ -294,12 +294,12 @@ class AdoptFilter(InputFilter):
         """Somebody said it already: this run goes on with an earlier one."""
         self._listed = True
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, the first list after the targets that it amounts to."""
         if self._listed:
-            return list(heard)
+            return list(stimuli)
         seen: list[AnyStimulus] = []
-        for stimulus in heard:
+        for stimulus in stimuli:
             if isinstance(stimulus, PodsReplaced) and not self._listed:
                 self._listed = True
                 seen.extend(following.follow(following.begin(), (stimulus,), now).commands)
@@ -313,10 +313,10 @@ class FollowFilter(InputFilter):
     def __init__(self) -> None:
         self._state = following.begin()
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, each thing after the target that it tells of."""
         seen: list[AnyStimulus] = []
-        for stimulus in heard:
+        for stimulus in stimuli:
             if isinstance(stimulus, PodsUpdated | PodsReplaced | Outcome):
                 step = following.follow(self._state, (stimulus,), now)
                 self._state = step.state
@@ -333,10 +333,10 @@ class ShadowFilter:
         self._tell = tell
         self.state: ShadowState = shadowing.begin()
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What may be seen of what was heard."""
         shown: list[AnyStimulus] = []
-        for stimulus in heard:
+        for stimulus in stimuli:
             if isinstance(stimulus, PodsUpdated | PodsReplaced | Outcome):
                 shown.extend(self._follow(stimulus, now))
             else:
@@ -359,9 +359,9 @@ class ShadowFilter:
         step = shadowing.follow(self.state, (item,), self._config, now)
         self.state = step.state
         shown: list[AnyStimulus] = []
-        for said in step.commands:
-            if isinstance(said, Difference | Same):
-                self._tell(said)
+        for command in step.commands:
+            if isinstance(command, Difference | Same):
+                self._tell(command)
             else:
-                shown.append(said)
+                shown.append(command)
         return shown

@@ -47,7 +47,7 @@ from podtide.domain.protocol.pods import (
 )
 from podtide.domain.protocol.stimuli import Stimulus
 
-Heard: TypeAlias = Stimulus | PodStimulus | Command
+HeadlessInput: TypeAlias = Stimulus | PodStimulus | Command
 """Whatever comes by; what does not matter here is passed over."""
 
 HeadlessStimulus: TypeAlias = RegisterExecutor | KillRequested | GenerateExecutorId
@@ -131,7 +131,7 @@ def begin() -> HeadlessState:
 
 
 def drive(
-    state: HeadlessState, snapshots: Sequence[Heard], config: HeadlessConfig, now: Millis
+    state: HeadlessState, snapshots: Sequence[HeadlessInput], config: HeadlessConfig, now: Millis
 ) -> Step[HeadlessState, HeadlessStimulus]:
     """Take what came, in order; registrations come as pods are seen, kills at the end, when all of it is known."""
     with state.step() as tables:
@@ -152,7 +152,7 @@ class _Turn:
         self.stimuli: list[HeadlessStimulus] = []
         self.touched: dict[ProfileId, None] = {}
 
-    def take(self, item: Heard) -> None:
+    def take(self, item: HeadlessInput) -> None:
         match item:
             case PodsUpdated(_, pods):
                 self._see(pods)

@@ -125,52 +125,52 @@ def follow(
     state: ShadowState, snapshots: Sequence[ShadowInput], config: ShadowConfig, now: Millis
 ) -> Step[ShadowState, ShadowCommand]:
     """Take what was seen and decided, in order; say what the engine may see, and where the two part. Never raises."""
-    said: list[ShadowCommand] = []
+    commands: list[ShadowCommand] = []
     for item in snapshots:
         if isinstance(item, _DECISIONS):
-            state = _decided(state, item, now, said)
+            state = _decided(state, item, now, commands)
             continue
         match item:
             case PodsUpdated():
-                state = _updated(state, item, now, said)
+                state = _updated(state, item, now, commands)
             case PodsReplaced():
-                state = _shown(state, sorted(state.going), now, said)
-                state = _listed(state, item.pods, now, said)
-                said.append(item._replace(pods=_without_held(state, item.pods)))
+                state = _shown(state, sorted(state.going), now, commands)
+                state = _listed(state, item.pods, now, commands)
+                commands.append(item._replace(pods=_without_held(state, item.pods)))
             case Outcome():
                 if item.pods:
-                    state = _shown(state, sorted(state.going), now, said)
-                    state = _listed(state, item.pods, now, said)
-                said.append(item._replace(pods=_without_held(state, item.pods)) if item.pods else item)
+                    state = _shown(state, sorted(state.going), now, commands)
+                    state = _listed(state, item.pods, now, commands)
+                commands.append(item._replace(pods=_without_held(state, item.pods)) if item.pods else item)
             case Wake():
-                state = _impatient(state, config, now, said)
+                state = _impatient(state, config, now, commands)
             case _:
                 assert_never(item)
-    return Step(state, tuple(said))
+    return Step(state, tuple(commands))
 
 
 # ------------------------------------------------------------------------------------------------------- what was seen
 
 
-def _updated(state: ShadowState, item: PodsUpdated, now: Millis, said: list[ShadowCommand]) -> ShadowState:
+def _updated(state: ShadowState, item: PodsUpdated, now: Millis, commands: list[ShadowCommand]) -> ShadowState:
     shown: list[PodManifest] = []
     for pod in item.pods:
         number = number_of(pod)
         if number is None:
             shown.append(pod)
             continue
-        state, visible = _met(state, number, pod, now, said)
+        state, visible = _met(state, number, pod, now, commands)
         if visible:
             shown.append(pod)
             if pod.deleted_at is not None:
-                state = _went(state, number, now, said)
+                state = _went(state, number, now, commands)
     if shown:
-        said.append(item._replace(pods=tuple(shown)))
+        commands.append(item._replace(pods=tuple(shown)))
     return state
 
 
 def _met(
-    state: ShadowState, number: PodNumber, pod: PodManifest, now: Millis, said: list[ShadowCommand]
+    state: ShadowState, number: PodNumber, pod: PodManifest, now: Millis, commands: list[ShadowCommand]
 ) -> tuple[ShadowState, bool]:
     """A pod was seen. Whether the engine may see it."""
     if number in state.known:
@@ -180,25 +180,27 @@ def _met(
         going = UnsettledPod(now, (pod,)) if going is None else UnsettledPod(going.since, (*going.seen, pod))
         return replace(state, going=state.going.set(number, going)), False
     if number in state.ours:
-        said.append(Same(now, True, number, now - state.ours[number]))
+        commands.append(Same(now, True, number, now - state.ours[number]))
         return _settled(replace(state, ours=state.ours.remove(number)), number), True
     held = state.held.get(number)
     held = UnsettledPod(now, (pod,)) if held is None else UnsettledPod(held.since, (*held.seen, pod))
     return replace(state, held=state.held.set(number, held)), False
 
 
-def _listed(state: ShadowState, pods: tuple[PodManifest, ...], now: Millis, said: list[ShadowCommand]) -> ShadowState:
+def _listed(
+    state: ShadowState, pods: tuple[PodManifest, ...], now: Millis, commands: list[ShadowCommand]
+) -> ShadowState:
     numbered = {number: pod for pod in pods if (number := number_of(pod)) is not None}
     if not state.begun:
         known = pmap(dict.fromkeys(numbered, True))
         last = max(numbered, default=NO_EXECUTOR)
-        said.append(Reconciled(now, last))
+        commands.append(Reconciled(now, last))
         return replace(state, begun=True, known=known, last=max(state.last, last))
     for number, pod in numbered.items():
         if number not in state.known and number not in state.held:
-            state, _ = _met(state, number, pod, now, said)
+            state, _ = _met(state, number, pod, now, commands)
     for number in [n for n in state.known if n not in numbered]:
-        state = _went(state, number, now, said)
+        state = _went(state, number, now, commands)
         state = replace(state, known=state.known.remove(number))
     return state
 
@@ -207,11 +209,11 @@ def _without_held(state: ShadowState, pods: tuple[PodManifest, ...]) -> tuple[Po
     return tuple(pod for pod in pods if number_of(pod) not in state.held) if state.held else pods
 
 
-def _went(state: ShadowState, number: PodNumber, now: Millis, said: list[ShadowCommand]) -> ShadowState:
+def _went(state: ShadowState, number: PodNumber, now: Millis, commands: list[ShadowCommand]) -> ShadowState:
     """A pod is going, or gone."""
     since = state.leaving.get(number)
     if since is not None:
-        said.append(Same(now, False, number, now - since))
+        commands.append(Same(now, False, number, now - since))
         return replace(state, leaving=state.leaving.remove(number), known=state.known.set(number, False))
     if state.known.get(number, False):
         return replace(state, left=state.left.set(number, now), known=state.known.set(number, False))
@@ -221,34 +223,34 @@ def _went(state: ShadowState, number: PodNumber, now: Millis, said: list[ShadowC
 # ---------------------------------------------------------------------------------------------------- what was decided
 
 
-def _decided(state: ShadowState, decision: Decided, now: Millis, said: list[ShadowCommand]) -> ShadowState:
+def _decided(state: ShadowState, decision: Decided, now: Millis, commands: list[ShadowCommand]) -> ShadowState:
     match decision:
         case CreatePod():
-            return _create(state, decision.executor, now, said)
+            return _create(state, decision.executor, now, commands)
         case DeletePod():
-            return _delete(state, (decision.executor,), now, said)
+            return _delete(state, (decision.executor,), now, commands)
         case DeletePods():
             named = decision.executors
             numbers = tuple(state.known) if named is None else tuple(pod_number(str(one)) for one in named)
-            return _delete(state, numbers, now, said)
+            return _delete(state, numbers, now, commands)
         case Kill() | Decommission():
-            return _delete(state, tuple(pod_number(executor) for executor in decision.executors), now, said)
+            return _delete(state, tuple(pod_number(executor) for executor in decision.executors), now, commands)
         case _:
             assert_never(decision)
 
 
-def _create(state: ShadowState, number: PodNumber, now: Millis, said: list[ShadowCommand]) -> ShadowState:
+def _create(state: ShadowState, number: PodNumber, now: Millis, commands: list[ShadowCommand]) -> ShadowState:
     held = state.held.get(number)
     if held is None:
         return replace(state, ours=state.ours.set(number, now))
-    said.append(Same(now, True, number, held.since - now))
-    said.append(PodsUpdated(now, held.seen))
+    commands.append(Same(now, True, number, held.since - now))
+    commands.append(PodsUpdated(now, held.seen))
     state = _settled(replace(state, held=state.held.remove(number)), number)
-    return _went(state, number, now, said) if held.seen[-1].deleted_at is not None else state
+    return _went(state, number, now, commands) if held.seen[-1].deleted_at is not None else state
 
 
 def _delete(
-    state: ShadowState, numbers: tuple[PodNumber | None, ...], now: Millis, said: list[ShadowCommand]
+    state: ShadowState, numbers: tuple[PodNumber | None, ...], now: Millis, commands: list[ShadowCommand]
 ) -> ShadowState:
     for number in numbers:
         if number is None or number in state.leaving:
@@ -256,11 +258,11 @@ def _delete(
         going = state.going.get(number)
         since = state.left.get(number)
         if going is not None:
-            said.append(Same(now, False, number, going.since - now))
-            said.append(PodsUpdated(now, going.seen))
+            commands.append(Same(now, False, number, going.since - now))
+            commands.append(PodsUpdated(now, going.seen))
             state = replace(state, going=state.going.remove(number), known=state.known.set(number, False))
         elif since is not None:
-            said.append(Same(now, False, number, since - now))
+            commands.append(Same(now, False, number, since - now))
             state = replace(state, left=state.left.remove(number))
         elif state.known.get(number, False):
             state = replace(state, leaving=state.leaving.set(number, now))
@@ -270,43 +272,43 @@ def _delete(
 # -------------------------------------------------------------------------------------------------- where the two part
 
 
-def _impatient(state: ShadowState, config: ShadowConfig, now: Millis, said: list[ShadowCommand]) -> ShadowState:
+def _impatient(state: ShadowState, config: ShadowConfig, now: Millis, commands: list[ShadowCommand]) -> ShadowState:
     gone = sorted(number for number, held in state.going.items() if held.since <= now - config.leave_ms)
-    state = _shown(state, gone, now, said)
+    state = _shown(state, gone, now, commands)
     limit = now - config.patience_ms
     late = sorted(number for number, since in state.ours.items() if since <= limit)
     alone = sorted(number for number, held in state.held.items() if held.since <= limit)
     for number in late:
-        said.append(Difference(now, Deed.CREATED_HERE, number, state.ours[number]))
+        commands.append(Difference(now, Deed.CREATED_HERE, number, state.ours[number]))
         state = replace(state, ours=state.ours.remove(number))
     released: list[PodManifest] = []
     for number in alone:
         held = state.held[number]
-        said.append(Difference(now, Deed.CREATED_BY_SPARK, number, held.since))
+        commands.append(Difference(now, Deed.CREATED_BY_SPARK, number, held.since))
         released.extend(held.seen)
         state = _settled(replace(state, held=state.held.remove(number)), number)
     if late or alone:
         # The next number is the one after the highest that is settled or still expected of either side.
         last = max((state.last, *state.ours), default=NO_EXECUTOR)
-        said.append(Reconciled(now, last, tuple(late), exact=True))
+        commands.append(Reconciled(now, last, tuple(late), exact=True))
     if released:
-        said.append(PodsUpdated(now, tuple(released)))
+        commands.append(PodsUpdated(now, tuple(released)))
     for number, since in sorted(state.leaving.items()):
         if since <= limit:
-            said.append(Difference(now, Deed.DELETED_HERE, number, since))
+            commands.append(Difference(now, Deed.DELETED_HERE, number, since))
             state = replace(state, leaving=state.leaving.remove(number))
     for number, since in sorted(state.left.items()):
         if since <= limit:
-            said.append(Difference(now, Deed.DELETED_BY_OTHERS, number, since))
+            commands.append(Difference(now, Deed.DELETED_BY_OTHERS, number, since))
             state = replace(state, left=state.left.remove(number))
     return state
 
 
-def _shown(state: ShadowState, numbers: Sequence[PodNumber], now: Millis, said: list[ShadowCommand]) -> ShadowState:
+def _shown(state: ShadowState, numbers: Sequence[PodNumber], now: Millis, commands: list[ShadowCommand]) -> ShadowState:
     """Show what became of pods that Spark let go without a decision here."""
     for number in numbers:
         held = state.going[number]
-        said.append(PodsUpdated(now, held.seen))
+        commands.append(PodsUpdated(now, held.seen))
         left = state.left.set(number, held.since)
         state = replace(state, going=state.going.remove(number), left=left, known=state.known.set(number, False))
     return state

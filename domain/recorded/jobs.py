@@ -28,7 +28,7 @@ class JobWork:
 
 
 def complete(
-    heard: Mapping[int, JobWork],
+    logged_jobs: Mapping[int, JobWork],
     works: Sequence[StageWork],
     job_of: Callable[[int], int | None],
     timeless: Collection[int],
@@ -38,7 +38,7 @@ def complete(
     ``works``: the stages by submission; each is given its job. ``job_of``: the job that lists a stage; ``timeless``: jobs
     that do not say when they were submitted.
     """
-    jobs = dict(heard)
+    jobs = dict(logged_jobs)
     made_up: dict[int, int] = {}
     for work in works:
         if work.job is None:
@@ -63,4 +63,4 @@ def complete(
     for number, first in firsts.items():
         job = jobs[number]
         job.submitted = max(job.submitted, first if job.ended is None else min(first, job.ended))
-    return dict(sorted(jobs.items(), key=lambda item: (item[1].submitted, item[0]))), len(jobs) - len(heard)
+    return dict(sorted(jobs.items(), key=lambda item: (item[1].submitted, item[0]))), len(jobs) - len(logged_jobs)

@@ -100,11 +100,11 @@ def place(lives: Iterable[ExecutorRecord], started: Millis, ended: Millis) -> fr
     return frozenset(strays)
 
 
-def came_unasked(executors: Sequence[Registration], asked: Sequence[Millis | None]) -> tuple[int, ...]:
+def came_unasked(executors: Sequence[Registration], requested_ms: Sequence[Millis | None]) -> tuple[int, ...]:
     """The executors (places in both sequences) that were there from the start, if most of them came unasked; else ()."""
     if not executors:
         return ()
     first = min(one.added_ms for one in executors)
     began = [place for place, one in enumerate(executors) if one.added_ms <= first + TOGETHER_MS]
-    unasked = sum(asked[place] is None for place in began)
+    unasked = sum(requested_ms[place] is None for place in began)
     return tuple(began) if unasked >= UNASKED_MIN and 2 * unasked >= len(began) else ()

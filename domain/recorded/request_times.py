@@ -125,7 +125,7 @@ def request_times(
             happened.append((max(one.removed_ms, one.added_ms + 1), _REMOVED, place))
     happened.sort()
     books: dict[ProfileId, _Open] = {}
-    asked: list[Millis | None] = [None] * len(executors)
+    requested_ms: list[Millis | None] = [None] * len(executors)
     for at, kind, place in happened:
         if kind == _TARGET:
             for profile, wanted in wishes[place].executors.items():
@@ -141,8 +141,8 @@ def request_times(
             if one.lost:
                 book.settle(at)
         else:
-            asked[place] = believed(book.answer(), one.hint, one.added_ms, ready_ms)
-    return asked
+            requested_ms[place] = believed(book.answer(), one.hint, one.added_ms, ready_ms)
+    return requested_ms
 
 
 def believed(inferred: Millis | None, hint: Millis | None, added_ms: Millis, ready_ms: Millis) -> Millis | None:

@@ -26,7 +26,7 @@ NOTABLE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LogTraits:
     """What there is to know of the log besides the application. ``stages_parentless``: no stage names a parent;
     ``metered``: tasks have metrics; ``partitions``: tasks have partition ids; ``platform``: whose own scaler may have acted;
     ``unread``: lines that could not be used; ``gaps``: places where the log has holes; ``oversized``: stages that claim more
@@ -45,28 +45,30 @@ class Told:
     dynamic: bool
 
 
-def unknowns_of(app: Application, told: Told) -> tuple[Unknown, ...]:
+def unknowns_of(app: Application, traits: LogTraits) -> tuple[Unknown, ...]:
     """What is not known of the application, the weightiest first."""
     return tuple(
         Unknown(what, effect)
-        for part in (_log(app, told), _program(app, told), _tasks(app, told), _executors(app, told))
+        for part in (_log(app, traits), _program(app, traits), _tasks(app, traits), _executors(app, traits))
         for what, effect in part
     )
 
 
-def _log(app: Application, told: Told) -> Iterator[tuple[str, str]]:
-    if told.applications > 1:
+def _log(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
+    if traits.applications > 1:
         yield (
-            f"The log holds {told.applications} applications.",
+            f"The log holds {traits.applications} applications.",
             "They are taken for one; ids that occur twice are mixed up.",
         )
-    if told.compacted:
+    if traits.compacted:
         yield (
             "The log was compacted: the stages and tasks of finished jobs are missing.",
             "The run again lacks their work; run time and executor-seconds are those of the rest.",
         )
-    if told.unread or told.gaps:
-        places = f"{told.unread} lines could not be read" + (f", {told.gaps} places have holes" if told.gaps else "")
+    if traits.unread or traits.gaps:
+        places = f"{traits.unread} lines could not be read" + (
+            f", {traits.gaps} places have holes" if traits.gaps else ""
+        )
         yield f"The log is incomplete: {places}.", "Tasks and executors in them are missing."
     if not app.end_known:
         yield (
@@ -83,7 +85,7 @@ def _log(app: Application, told: Told) -> Iterator[tuple[str, str]]:
         )
 
 
-def _program(app: Application, told: Told) -> Iterator[tuple[str, str]]:
+def _program(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
     thinking = sum(job.think_ms for job in app.jobs if job.after)
     if thinking > NOTABLE * max(1, app.runtime_ms):
         yield (
@@ -108,14 +110,14 @@ def _program(app: Application, told: Told) -> Iterator[tuple[str, str]]:
             f"{app.counts['streamed jobs']} jobs are micro-batches of a stream, started by the clock.",
             "They begin when they did; how much data they would have found at another time is not known.",
         )
-    if told.stages_parentless and len(app.stages) > len(app.jobs):
+    if traits.stages_parentless and len(app.stages) > len(app.jobs):
         yield (
             "Stage parents are not logged.",
             "Which stages wait for which is not known; each job's stages run one after another or at once as submitted.",
         )
 
 
-def _tasks(app: Application, told: Told) -> Iterator[tuple[str, str]]:
+def _tasks(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
     missing = app.counts.get(HOLES, 0)
     if missing:
         yield (
@@ -125,15 +127,15 @@ def _tasks(app: Application, told: Told) -> Iterator[tuple[str, str]]:
     lost = sum(stage.body_ms.count(NO_TASK) for stage in app.stages) - missing
     if lost > 0:
         yield f"{lost} tasks never succeeded in the log.", "How long they would take is not known."
-    if told.oversized:
-        yield f"{told.oversized} stages claim far more tasks than ran.", "Only those that ran are run again."
-    if not told.metered:
+    if traits.oversized:
+        yield f"{traits.oversized} stages claim far more tasks than ran.", "Only those that ran are run again."
+    if not traits.metered:
         yield (
             "Tasks have no metrics.",
             "What a fresh executor adds cannot be told from the tasks' own work, and sizes are not known.",
         )
     retried = sum(stage.attempts > 1 for stage in app.stages)
-    if retried and not told.partitions:
+    if retried and not traits.partitions:
         yield (
             f"{retried} stages were tried again, and partition ids are not logged.",
             "Which tasks those were is guessed by their order.",
@@ -145,12 +147,12 @@ def _tasks(app: Application, told: Told) -> Iterator[tuple[str, str]]:
             "Such a task is taken to end when its copy did.",
         )
     stored = {rdd for stage in app.stages for rdd in stage.stores}
-    if stored and not told.block_updates:
+    if stored and not traits.block_updates:
         yield (
             f"{len(stored)} RDDs were cached; which executors held them, and when they were dropped, is not logged.",
             "Every executor that computed one of them is taken to hold it until it is unpersisted.",
         )
-    if any(stage.shuffle is not None for stage in app.stages) and told.dynamic:
+    if any(stage.shuffle is not None for stage in app.stages) and traits.dynamic:
         yield (
             "When Spark cleaned a shuffle is not logged.",
             "Executors with shuffle data may be kept longer, or let go earlier, than they would be.",
@@ -170,7 +172,7 @@ def _tasks(app: Application, told: Told) -> Iterator[tuple[str, str]]:
         )
 
 
-def _executors(app: Application, told: Told) -> Iterator[tuple[str, str]]:
+def _executors(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
     if _is_local(app):
         yield (
             "The application ran inside its driver (a local master): nothing is known of executors and how they start.",
@@ -207,9 +209,9 @@ def _executors(app: Application, told: Told) -> Iterator[tuple[str, str]]:
             f"{unannounced} resource profiles are used and not in the log.",
             "Their executors have the cores that were logged; what their tasks ask for is taken from the conf.",
         )
-    if told.platform is not None:
+    if traits.platform is not None:
         yield (
-            f"{told.platform} may have scaled the cluster by rules of its own.",
+            f"{traits.platform} may have scaled the cluster by rules of its own.",
             "They are not simulated: executors come and go as Spark's dynamic allocation, or a static count, has it.",
         )
     unasked = sum(one.requested_ms is None for one in app.executors)

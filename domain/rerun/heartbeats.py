@@ -20,7 +20,7 @@ from podtide.domain import engine
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, next_on_grid
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn import cluster as worlds
-from podtide.domain.fakes.yarn.cluster import Asked, Said
+from podtide.domain.fakes.yarn.cluster import ClusterCommand, ClusterStimulus
 from podtide.domain.fakes.yarn.description import YarnDescription
 from podtide.domain.fakes.yarn.outlook import Outlook, idle, outlook
 from podtide.domain.protocol.application import Command, EngineConfig
@@ -70,14 +70,14 @@ class DescribedCluster:
         """What keeps containers away."""
         return outlook(self.world)
 
-    def apply(self, command: Asked, now: Millis) -> None:
+    def apply(self, command: ClusterCommand, now: Millis) -> None:
         """The application asks for something."""
         self.world = worlds.apply(self.world, command, now)
 
-    def advance(self, now: Millis) -> Iterable[Said]:
+    def advance(self, now: Millis) -> Iterable[ClusterStimulus]:
         """Let time pass; returns what reaches the application."""
-        self.world, said = worlds.advance(self.world, now)
-        return said
+        self.world, stimuli = worlds.advance(self.world, now)
+        return stimuli
 
     def registered(self, executor: ExecutorId, now: Millis) -> None:  # noqa: ARG002 - others know more
         """The driver took an executor in."""

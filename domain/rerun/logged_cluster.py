@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from podtide.domain.base.randomness import Constant, split, stream
 from podtide.domain.base.units import LAST_MS, ExecutorId, Millis
 from podtide.domain.fakes.yarn import cluster as worlds
-from podtide.domain.fakes.yarn.cluster import Asked, Said
+from podtide.domain.fakes.yarn.cluster import ClusterCommand, ClusterStimulus
 from podtide.domain.fakes.yarn.description import Manager, Master, Nodes, Queue, YarnDescription, YarnExecutors
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion, ContainerId, Resource
@@ -127,7 +127,7 @@ class LoggedCluster(DescribedCluster):
         first = min(worlds.due(self.world), self._starts.due())
         return min(first, self._agenda[0].at) if self._agenda else first
 
-    def apply(self, command: Asked, now: Millis) -> None:
+    def apply(self, command: ClusterCommand, now: Millis) -> None:
         """The application asks for something; that an executor is taken in, its world knows already."""
         if isinstance(command, AnswerRegistration):
             if command.accepted:
@@ -140,21 +140,21 @@ class LoggedCluster(DescribedCluster):
             self._starts.request(now, ordinal)
         super().apply(command, now)
 
-    def advance(self, now: Millis) -> Iterable[Said]:
+    def advance(self, now: Millis) -> Iterable[ClusterStimulus]:
         """Let time pass; returns what reaches the application."""
-        said: list[Said] = []
+        stimuli: list[ClusterStimulus] = []
         while worlds.due(self.world) <= now:
             for one in super().advance(now):
-                self._hear(one, now, said)
+                self._hear(one, now, stimuli)
         for ordinal in self._starts.advance(now):
             guest = self._outside.pop(self._by_ordinal[ordinal], None)
             if guest is not None:
-                said.append(guest._replace(at=now))
+                stimuli.append(guest._replace(at=now))
         while self._agenda and self._agenda[0].at <= now:
-            self._befalls(heappop(self._agenda), now, said)
-        return said
+            self._befalls(heappop(self._agenda), now, stimuli)
+        return stimuli
 
-    def _hear(self, one: Said, now: Millis, said: list[Said]) -> None:
+    def _hear(self, one: ClusterStimulus, now: Millis, stimuli: list[ClusterStimulus]) -> None:
         match one:
             case RegisterExecutor():
                 if one.executor in self._guests:
@@ -165,9 +165,9 @@ class LoggedCluster(DescribedCluster):
             case ExecutorDisconnected():
                 self._ends(one, now)
             case ResourcesAnswered() if one.completed and self._taken:
-                said.append(one._replace(completed=tuple(map(self._judged, one.completed))))
+                stimuli.append(one._replace(completed=tuple(map(self._judged, one.completed))))
             case _:
-                said.append(one)
+                stimuli.append(one)
 
     def _ends(self, one: ExecutorDisconnected, now: Millis) -> None:
         """The world ended an executor: whoever is registered is seen to go when stopping it is over."""
@@ -198,16 +198,16 @@ class LoggedCluster(DescribedCluster):
         if after is not None and now + after < LAST_MS:
             self._later(now + max(1, after), executor, status=status)
 
-    def _befalls(self, what: _Later, now: Millis, said: list[Said]) -> None:
+    def _befalls(self, what: _Later, now: Millis, stimuli: list[ClusterStimulus]) -> None:
         if what.status is None:
-            said.append(ExecutorDisconnected(now, what.address))
+            stimuli.append(ExecutorDisconnected(now, what.address))
             return
         guest = self._guests.get(what.executor)
         if guest is None:
             return
         self._taken[guest.container] = what.status
         super().apply(ReleaseContainers(now, (guest.container,), _TAKEN), now)
-        said.append(ExecutorDisconnected(now, self._address_of[what.executor]))
+        stimuli.append(ExecutorDisconnected(now, self._address_of[what.executor]))
 
     def _later(self, at: Millis, executor: ExecutorId, *, address: str = "", status: int | None = None) -> None:
         self._numbers += 1

@@ -55,8 +55,8 @@ class _PodCluster:
 
     def advance(self, now: Millis) -> Iterable[PodStimulus]:
         """Let time pass; returns what reaches the application."""
-        self.world, heard = worlds.advance(self.world, now)
-        return heard
+        self.world, stimuli = worlds.advance(self.world, now)
+        return stimuli
 
 
 class Pods(EngineManager):

@@ -130,8 +130,8 @@ def _boot(application: Application) -> Millis:
     if application.driver_ready_ms is not None:
         ready = application.driver_ready_ms
     else:
-        asked = (one.requested_ms for one in application.executors if one.requested_ms is not None)
-        ready = min(asked, default=application.started_ms)
+        requests_ms = (one.requested_ms for one in application.executors if one.requested_ms is not None)
+        ready = min(requests_ms, default=application.started_ms)
     return max(0, min(ready, first_job) - application.started_ms)
 
 

@@ -72,9 +72,9 @@ def launches(requests: Sequence[Request], config: YarnConfig, began: Millis, *, 
     """
     if not requests:
         return []
-    told = requests[:REPLAYED_MAX]
-    held = _replayed(told, without_nodes(config)[0], began, client=client)
-    usual = sorted(at - one.at for at, one in zip(held, told, strict=True))[len(held) // 2]
+    replayed = requests[:REPLAYED_MAX]
+    held = _replayed(replayed, without_nodes(config)[0], began, client=client)
+    usual = sorted(at - one.at for at, one in zip(held, replayed, strict=True))[len(held) // 2]
     return [*held, *(one.at + usual for one in requests[REPLAYED_MAX:])]
 
 

@@ -49,7 +49,7 @@ def misfit(application: Application, outcome: RerunOutcome, error: OwnError, max
         return (f"run again under its own config, the application does not end: {outcome.unfinished}",)
     if error.worst <= max_error:
         return ()
-    said = [
+    lines = [
         f"the model does not fit: {_percent(error.runtime)} in run time and {_percent(error.executor_seconds)} in "
         f"executor-seconds against the log, and {max_error:.0%} is allowed (--max-error)",
         f"run time {_seconds(application.runtime_ms)} in the log, {_seconds(outcome.runtime_ms)} simulated; "
@@ -58,22 +58,22 @@ def misfit(application: Application, outcome: RerunOutcome, error: OwnError, max
     ]
     worst = deviations(application, outcome)
     if worst and abs(error.runtime) > max_error:
-        said.append(_told(worst[0], outcome.runtime_ms - application.runtime_ms))
-        said.append(f"likely: {_likely(worst[0])}")
+        lines.append(_deviation_line(worst[0], outcome.runtime_ms - application.runtime_ms))
+        lines.append(f"likely: {_likely(worst[0])}")
     elif abs(error.executor_seconds) > max_error:
-        said.append(f"likely: {_executors_likely(application, outcome, error)}")
+        lines.append(f"likely: {_executors_likely(application, outcome, error)}")
     first, simulated = _first_executor(application), _first_running(outcome)
     if (
         first is not None
         and simulated is not None
         and abs(first - simulated) >= max(LATE_MS, application.runtime_ms // 10)
     ):
-        said.append(
+        lines.append(
             f"the first executor came after {_seconds(first)} in the log, after {_seconds(simulated)} simulated"
         )
     if not application.end_known:
-        said.append("the log has no end: its last event is taken for it")
-    return tuple(said)
+        lines.append("the log has no end: its last event is taken for it")
+    return tuple(lines)
 
 
 def deviations(application: Application, outcome: RerunOutcome) -> list[Deviation]:
@@ -102,7 +102,7 @@ def deviations(application: Application, outcome: RerunOutcome) -> list[Deviatio
     ]
 
 
-def _told(worst: Deviation, total_ms: Millis) -> str:
+def _deviation_line(worst: Deviation, total_ms: Millis) -> str:
     name = worst.stage.name[:NAME_CHARS_MAX]
     share = f", {min(1.0, worst.ms / total_ms):.0%} of the difference" if total_ms and worst.ms / total_ms > 0 else ""
     return (

@@ -108,12 +108,12 @@ def recorded_conf(
     scaling = scaling_of(changed, reliable=ran_without_keeping(changed))
     came = application.counts.get(CAME_UNASKED, 0)
     if scaling.settings.enabled and INITIAL not in given:
-        asked, most = scaling.settings.config.executors_initial, scaling.settings.config.executors_max
+        initial, most = scaling.settings.config.executors_initial, scaling.settings.config.executors_max
         first = min(came, most)
-        if first > asked:
+        if first > initial:
             changed = layered(changed, from_mapping({INITIAL: str(first)}, CAME, version))
             notes.append(
-                f"{came} executors came at the start where the config asks for {asked}: the platform's own, taken for "
+                f"{came} executors came at the start where the config asks for {initial}: the platform's own, taken for "
                 f"{INITIAL}={first}."
             )
     if scaling.settings.enabled:

@@ -124,8 +124,8 @@ def _static(change: VariantChange) -> tuple[int, str | None]:
         return count, None
     if count is not None and counted and peak < count:
         return peak, f"{INSTANCES} is {count}, and no more than {peak} executors came: so many are asked for."
-    said = f"{INSTANCES} is not set" if count is None else f"{INSTANCES} is {count}"
-    return peak, f"{said}, and {peak} executors were there at once: so many are asked for at the start."
+    setting = f"{INSTANCES} is not set" if count is None else f"{INSTANCES} is {count}"
+    return peak, f"{setting}, and {peak} executors were there at once: so many are asked for at the start."
 
 
 def _standalone_room(change: VariantChange, reads: Reads, cores: int, *, dynamic: bool) -> int | None:

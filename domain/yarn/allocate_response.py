@@ -245,10 +245,10 @@ def end(turn: allocator_state.NegotiationTurn, one: Completion) -> None:
     tables.container_of.drop(executor)
     facts: dict[str, Fact] = {"container": container, "host": host, "status": one.status, "released": int(released)}
     why = Why(Cause.CONTAINER_COMPLETED, facts)  # one for each container: a pmap would be most of the cost
-    asked = tables.loss_asked.get(executor, 0)
-    if asked:
+    count = tables.loss_asked.get(executor, 0)
+    if count:
         tables.loss_asked.drop(executor)
-        for _ in range(asked):
+        for _ in range(count):
             turn.say(yarn_messages.TellLossReason(turn.now, executor, reason, why))
     else:
         tables.loss_stored.put(executor, reason)
@@ -278,9 +278,9 @@ def exit_reason(
     verdict = judge(one.container, host, one.status, one.diagnostics, ending=turn.state.ending)
     if verdict.counted:
         before = turn.state.health.own
-        turn.state.health, told = turn.state.health.failed(host, turn.config.exclusion, turn.now)
+        turn.state.health, difference = turn.state.health.failed(host, turn.config.exclusion, turn.now)
         if host is not None and turn.state.health.own is not before:
             turn.remark("excluding", allocator_state.TRACKER, host=host, count=turn.state.health.by_host[host].count)
-        turn.tell(told)
+        turn.tell(difference)
     turn.remark("blamed" if verdict.blamed else "not blamed", text=verdict.text)
     return ExitReason(allocator_state.EXECUTOR_EXITED, verdict.text, one.status, verdict.blamed)

@@ -244,15 +244,15 @@ class NegotiationTurn(Turn[YarnState, NegotiationConfig, NegotiationCommand]):
 
     def refresh(self) -> None:
         """refreshExcludedNodes."""
-        self.state.health, told = self.state.health.refreshed(self.config.exclusion, self.now)
-        self.tell(told)
+        self.state.health, difference = self.state.health.refreshed(self.config.exclusion, self.now)
+        self.tell(difference)
 
-    def tell(self, told: ExclusionDifference) -> None:
+    def tell(self, difference: ExclusionDifference) -> None:
         """synchronizeExcludedNodesWithYarn."""
-        if not (told.added or told.removed):
+        if not (difference.added or difference.removed):
             return
-        for topic, names in (("exclude", told.added), ("include", told.removed)):
+        for topic, names in (("exclude", difference.added), ("include", difference.removed)):
             if names:
                 self.remark(topic, TRACKER, hosts=", ".join(names))
         why = Why(Cause.EXCLUDED, pmap({"excluded": len(self.state.health.sent)}))
-        self.say(yarn_messages.UpdateExclusions(self.now, told.added, told.removed, why))
+        self.say(yarn_messages.UpdateExclusions(self.now, difference.added, difference.removed, why))

@@ -52,8 +52,8 @@ class Health:
             if until <= now:
                 own = own.remove(host)
         wanted = config.always | self.scheduler | frozenset(own)
-        told = ExclusionDifference(tuple(sorted(wanted - self.sent)), tuple(sorted(self.sent - wanted)))
-        return replace(self, own=own, sent=wanted), told
+        difference = ExclusionDifference(tuple(sorted(wanted - self.sent)), tuple(sorted(self.sent - wanted)))
+        return replace(self, own=own, sent=wanted), difference
 
     def failed(self, host: str | None, config: ExclusionConfig, now: Millis) -> tuple[Health, ExclusionDifference]:
         """handleResourceAllocationFailure: a container failed, on this host (None: nobody knows where)."""

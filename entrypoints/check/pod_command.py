@@ -193,7 +193,7 @@ def _conf(file: Path | None, pairs: Sequence[str]) -> SparkConf:
             _warn(remark)
     given = from_arguments(pairs)
     if not is_successful(given):
-        raise Misused(*(_told(error, layers[0]) for error in given.failure()))
+        raise Misused(*(_error_line(error, layers[0]) for error in given.failure()))
     return layered(*layers, given.unwrap())
 
 
@@ -257,10 +257,10 @@ def _pods(conf: SparkConf, facts: PodFacts, profiles: Mapping[ProfileId, Resourc
     made = executor_pods(conf, facts, profiles)
     if is_successful(made):
         return made.unwrap()
-    raise Misused(*(_told(error, conf) for error in made.failure()))
+    raise Misused(*(_error_line(error, conf) for error in made.failure()))
 
 
-def _told(error: ConfError, conf: SparkConf) -> str:
+def _error_line(error: ConfError, conf: SparkConf) -> str:
     """An error without the secret that its value may be."""
     value = redaction_of(conf).shown(error.key, error.value)
     setting = f"{error.key} = {value}" if error.value else error.key

@@ -96,16 +96,16 @@ class AppLoop:
         at_once = 0
         while True:
             due = max(engine.wake_due(self.state, self.config), self.now)
-            now, heard = self._surroundings.wait(min(due, end))
-            if not heard and (now == NEVER or now >= end):
+            now, stimuli = self._surroundings.wait(min(due, end))
+            if not stimuli and (now == NEVER or now >= end):
                 if end != NEVER:
                     self.now = max(self.now, end)
                 return
             at_once = at_once + 1 if now <= self.now else 0
             if at_once > STEPS_AT_ONCE_MAX:
                 raise Stuck(f"{at_once} steps at {now} ms: the environment answer without ever letting time pass")
-            if heard:
-                self.take(heard, now)
+            if stimuli:
+                self.take(stimuli, now)
             elif due <= now:
                 self.take((Wake(now),), now)
             else:

@@ -56,7 +56,7 @@ class Lane:
     def __init__(self, state: ScalingState, world: LaneWorld) -> None:
         self.state = state
         self.world = world
-        self.said = 0  # commands and reports so far
+        self.outputs = 0  # commands and reports so far
 
     def take(self, load: Load, config: ScalingConfig, now: Millis) -> None:
         """Decide on what ``load`` signals, carry the commands out and go on with their answers."""
@@ -66,9 +66,9 @@ class Lane:
         """Adopt a step: reports out, commands out, answers back in, until nothing more is asked."""
         self.state = step.state
         for report in step.reports:
-            self.said += not (isinstance(report, ScheduleThrew) and report.repeated)
+            self.outputs += not (isinstance(report, ScheduleThrew) and report.repeated)
             self.world.report(report)
-        self.said += len(step.commands)
+        self.outputs += len(step.commands)
         for command in step.commands:
             for answer in self.world.apply(command, now):
                 signals = (answer,) if isinstance(answer, Answer) else ()
@@ -138,10 +138,10 @@ class Loop:
                     break
                 if lane is self.lanes[0]:
                     self._observe(at)
-                said = lane.said
+                outputs = lane.outputs
                 lane.take(self.load.with_signals((), (Tick(at),)), config, at)
                 at += TICK_INTERVAL_MS
-                if lane.said == said:
+                if lane.outputs == outputs:
                     self._silent_left -= 1
                     if self._silent_left <= 0:
                         self.cut_short += 1

@@ -42,20 +42,20 @@ def assess(path: str, options: FleetOptions) -> FleetRow:
     except NothingToRun as nothing:
         return FleetRow(log=path, status=RowStatus.REFUSED, reason=shortened(clean(str(nothing))))
     if not application.tasks:
-        return _told(
+        return _row_of(
             path, application, RowStatus.REFUSED, "no task of the application is in the log: there is nothing to run"
         )
     made = study(application, seeds=options.seeds)
     if not is_successful(made):  # only what a user lays over the log's conf can be wrong, and here nobody does
-        return _told(path, application, RowStatus.REFUSED, "; ".join(map(str, made.failure())))
+        return _row_of(path, application, RowStatus.REFUSED, "; ".join(map(str, made.failure())))
     found = made.unwrap()
     if reasons := refusal(found, options.max_error):
-        return _told(path, application, RowStatus.REFUSED, reasons[0], found)
-    answers, compared = _tuned(path, found, options) if options.tune else _asked(found, options)
+        return _row_of(path, application, RowStatus.REFUSED, reasons[0], found)
+    answers, compared = _tuned(path, found, options) if options.tune else _default_answers(found, options)
     return _answered(path, found, answers, compared, options)
 
 
-def _asked(found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], int]:
+def _default_answers(found: Study, options: FleetOptions) -> tuple[list[VariantAnswer], int]:
     """The answers to the settings, and how many; a setting that a log's conf refuses is left out, as it would not start."""
     wishes = default_settings(found) if options.variants is None else options.variants
     results = [ask(found, wish, watch=False) for wish in wishes]
@@ -79,7 +79,7 @@ def _tuned(path: str, found: Study, options: FleetOptions) -> tuple[list[Variant
     return list(tuned.answers.get(recommended.candidate, ())), looked
 
 
-def _told(
+def _row_of(
     path: str, application: Application, status: RowStatus, reason: str | None, found: Study | None = None
 ) -> FleetRow:
     """What the log itself says, and how far the simulation is from it."""
@@ -109,7 +109,7 @@ def _answered(
     usage = usage_of(outcome, base.plan.shapes)
     cost = None if options.prices is None else usage.cost(options.prices)
     row = msgspec.structs.replace(
-        _told(path, found.application, RowStatus.OK, None, found),
+        _row_of(path, found.application, RowStatus.OK, None, found),
         billed_seconds=_seconds(outcome.billed_ms),
         core_hours=round(usage.core_hours, 6),
         gb_hours=round(usage.gb_hours, 6),

@@ -128,24 +128,24 @@ def fleet(logs: tuple[str, ...], out: str, listed: str | None, **given: Any) -> 
     """
     options = _options(given)
     engine, limits = _engine(given)
-    asked = FleetRequest(
+    request = FleetRequest(
         logs, listed, SurveyTerms(out, limits, given["fresh"], given["again"]), given["plain"], given["as_json"]
     )
-    return run_fleet(asked, options, engine)
+    return run_fleet(request, options, engine)
 
 
-def run_fleet(asked: FleetRequest, options: FleetOptions, engine: Engine, assess: Assess | None = None) -> int:
+def run_fleet(request: FleetRequest, options: FleetOptions, engine: Engine, assess: Assess | None = None) -> int:
     """The command once its options are understood. Raises Refusal.
 
     ``assess``: what is done for a log (``fleet.assess.assess``), found by workers by its name in its module.
     """
     work = _assess() if assess is None else assess
     check_streams()
-    if not asked.logs and asked.listed is None:
+    if not request.logs and request.listed is None:
         raise click.UsageError("no LOG is given: expected files, folders, patterns or URLs, or --from FILE")
-    if asked.listed == LIST and LIST in asked.logs:
+    if request.listed == LIST and LIST in request.logs:
         raise click.UsageError("--from - and LOG - both read standard input; choose one")
-    out = asked.terms.out
+    out = request.terms.out
     tally = SurveyTally()
     try:
         with (
@@ -154,9 +154,9 @@ def run_fleet(asked: FleetRequest, options: FleetOptions, engine: Engine, assess
             refused_as(UnreadableInput, LogError, ListError),
         ):
             check_table(out)
-            with FleetProgress(sys.stderr, plain=asked.plain) as progress, _goes_on(tally, out):
+            with FleetProgress(sys.stderr, plain=request.plain) as progress, _goes_on(tally, out):
                 document = survey(
-                    lambda finder: _find(asked, finder), options, asked.terms, engine, progress, tally, work
+                    lambda finder: _find(request, finder), options, request.terms, engine, progress, tally, work
                 )
     except sqlite3.Error as refused:
         raise Misused(f"temporary files cannot be written: {cause(refused)}") from None
@@ -165,7 +165,7 @@ def run_fleet(asked: FleetRequest, options: FleetOptions, engine: Engine, assess
         raise UnreadableInput(f"no log was found{looked}")
     _remarks(tally)
     with printed():
-        if asked.as_json:
+        if request.as_json:
             print_object(document)
         else:
             from podtide.adapters.fleet.view import show_fleet  # noqa: PLC0415 - rich costs a tenth of a second
@@ -203,15 +203,15 @@ def _remarks(tally: SurveyTally) -> None:
         click.echo(f"podtide: {count(tally.links, 'link')} to folders not followed", err=True)
 
 
-def _find(asked: FleetRequest, finder: Finder) -> Iterator[tuple[int, FoundLog]]:
+def _find(request: FleetRequest, finder: Finder) -> Iterator[tuple[int, FoundLog]]:
     """Everything that was given: each argument by its number, a list as the argument that it stands for."""
-    for number, given in enumerate(asked.logs):
+    for number, given in enumerate(request.logs):
         found: Iterable[FoundLog] = _listed(LIST, finder) if given == LIST else finder.argument(given)
         for one in found:
             yield number, one
-    if asked.listed is not None:
-        for one in _listed(asked.listed, finder):
-            yield len(asked.logs), one
+    if request.listed is not None:
+        for one in _listed(request.listed, finder):
+            yield len(request.logs), one
 
 
 def _listed(name: str, finder: Finder) -> Iterator[FoundLog]:

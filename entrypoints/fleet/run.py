@@ -115,8 +115,8 @@ def survey(
 
         progress.begin()
         with engine(partial(answer, assess, options)) as answers:
-            for log, said in answers.run(_requests(journal, keep)):
-                keep(log, _row(log, said))
+            for log, reply in answers.run(_requests(journal, keep)):
+                keep(log, _row(log, reply))
         return _written(terms.out, journal, options, tally)
 
 
@@ -132,11 +132,11 @@ def _requests(journal: Journal, keep: Callable[[Log, FleetRow], None]) -> Iterat
             yield log, request(log.found, place)
 
 
-def _row(log: Log, said: bytes | Ended) -> FleetRow:
-    if isinstance(said, Ended):
-        return failed(log.found, said.why)
+def _row(log: Log, reply: bytes | Ended) -> FleetRow:
+    if isinstance(reply, Ended):
+        return failed(log.found, reply.why)
     try:
-        row = row_of(said)
+        row = row_of(reply)
     except msgspec.DecodeError as problem:  # a figure that is no number, or a worker of another podtide
         return failed(log.found, f"its worker's answer cannot be understood: {problem}")
     # A worker knows the log by another name, and perhaps not the version of what it was sent.

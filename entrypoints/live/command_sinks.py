@@ -71,8 +71,8 @@ class ActingSink:
     """The actuator, behind the mark of executor ids: no pod is asked for before its id is on the cluster.
 
     Ids are marked in blocks, so most creations go straight on. Those whose block is not marked yet wait in a queue that a
-    thread of its own works off (``start``, ``stop``); the loop never waits. ``asked``: told the number of every executor
-    whose pod is asked for.
+    thread of its own works off (``start``, ``stop``); the loop never waits. ``on_request``: gets the number of every
+    executor whose pod is asked for.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ActingSink:
         lister: Callable[[int, str | None], None],
         ids: ExecutorIds,
         hear: Hear,
-        asked: Callable[[PodNumber], None],
+        on_request: Callable[[PodNumber], None],
         pause: Callable[[float], object] | None = None,
     ) -> None:
         """``pause``: lets seconds pass between attempts; without one real ones, cut short by ``stop``."""
@@ -89,7 +89,7 @@ class ActingSink:
         self._lister = lister
         self._ids = ids
         self._hear = hear
-        self._asked = asked
+        self._asked = on_request
         self._lock = threading.Lock()
         self._waiting: deque[CreatePod] = deque()
         self._news = threading.Event()

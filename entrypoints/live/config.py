@@ -27,7 +27,7 @@ from podtide.entrypoints.common.output import Misused, refused_as
 from podtide.entrypoints.common.platform import kubernetes_only
 
 ASSUMED: Final = "assumed: a live run"
-ASKED: Final = "the command line"
+COMMAND_LINE: Final = "the command line"
 DRIVER: Final = "the driver"
 
 PREFIX_KEY: Final = "spark.kubernetes.executor.podNamePrefix"
@@ -128,8 +128,8 @@ def live_settings(
     Raises Misused.
     """
     driven = {key: value for key, value in (driver_conf or {}).items() if not (acting and key in PARKED)}
-    said = layered(from_mapping(driven, DRIVER), *layers)
-    name = said.setting("spark.app.name")
+    driver_layers = layered(from_mapping(driven, DRIVER), *layers)
+    name = driver_layers.setting("spark.app.name")
     assumed = {
         "spark.app.name": app_id,
         PREFIX_KEY: prefix or derived_prefix(app_id if name is None else name.value, app_id),
@@ -142,12 +142,12 @@ def live_settings(
         if not dynamic:
             assumed[GRACE_KEY] = "0ms"
             assumed[FAILURES_KEY] = str(2**31 - 1)
-    asked = {"spark.app.id": app_id, "spark.kubernetes.namespace": namespace}
+    arguments = {"spark.app.id": app_id, "spark.kubernetes.namespace": namespace}
     if dynamic is not None:
-        asked[DYNAMIC_KEY] = "true" if dynamic else "false"
+        arguments[DYNAMIC_KEY] = "true" if dynamic else "false"
         if not dynamic:
-            asked[INSTANCES_KEY] = str(target or 0)
-    conf = layered(from_mapping(assumed, ASSUMED), said, from_mapping(asked, ASKED))
+            arguments[INSTANCES_KEY] = str(target or 0)
+    conf = layered(from_mapping(assumed, ASSUMED), driver_layers, from_mapping(arguments, COMMAND_LINE))
     kubernetes_only(conf, NO_LIVE_YARN)
     with refused_as(Misused, SettingsError):
         return app_settings(conf, policies)

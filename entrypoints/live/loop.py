@@ -52,17 +52,17 @@ class Inbox:
 
     def drain(self, timeout_s: float) -> list[AnyStimulus]:
         """All that was left, in order; waits for the first at most this long."""
-        heard: list[AnyStimulus] = []
+        stimuli: list[AnyStimulus] = []
         try:
             first = self._queue.get(timeout=timeout_s) if timeout_s > 0 else self._queue.get_nowait()
             if timeout_s > GATHER_S and first is not None:
                 time.sleep(GATHER_S)
             while True:
                 if first is not None:
-                    heard.append(first)
+                    stimuli.append(first)
                 first = self._queue.get_nowait()
         except queue.Empty:
-            return heard
+            return stimuli
 
 
 class CommandSink(Protocol):
@@ -84,7 +84,7 @@ class PodActuator(Protocol):
 class StimulusFilter(Protocol):
     """What stands between the inbox and the engine."""
 
-    def see(self, heard: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What the engine is shown of what was heard."""
         ...
 
@@ -157,14 +157,14 @@ class LiveEnvironment:
             self._pulse.resting()
             if self.stopping or self.ended is not None or self._clock.now() >= self._ends_at:
                 return NEVER, ()
-            heard = self._inbox.drain(TURN_MS / 1000)
-            if heard and not self.stopping:
+            batch = self._inbox.drain(TURN_MS / 1000)
+            if batch and not self.stopping:
                 self._pulse.roused()
                 now = self._clock.now()
-                if seen := [stamped(one, now) for one in self._seen(heard, now)]:
+                if seen := [stamped(one, now) for one in self._seen(batch, now)]:
                     return now, seen
-            elif heard:
-                self._ready.extend(heard)  # the end may want it
+            elif batch:
+                self._ready.extend(batch)  # the end may want it
         self._pulse.resting()
         now = self._clock.now()
         if self.stopping or self.ended is not None or now >= self._ends_at:
@@ -173,22 +173,22 @@ class LiveEnvironment:
             until, self._ends_at, min((stimulus_filter.due() for stimulus_filter in self._filters), default=NEVER)
         )
         waits = 0 if self._ready or first <= now else min(first - now, TURN_MS)
-        heard = self._inbox.drain(waits / 1000)
+        batch = self._inbox.drain(waits / 1000)
         if self.stopping:
-            self._ready.extend(heard)  # the end may want it
+            self._ready.extend(batch)  # the end may want it
             return NEVER, ()
         now = max(now, self._clock.now())
         self._pulse.roused()
         ready, self._ready = self._ready, []
-        stimuli = [stamped(one, now) for one in (*ready, *self._seen(heard, now))]
+        stimuli = [stamped(one, now) for one in (*ready, *self._seen(batch, now))]
         if stimuli and until <= now and not self._blind():
             stimuli.append(Wake(now))  # a cluster that never falls silent must not keep the timers from running
         return now, stimuli
 
-    def _seen(self, heard: list[AnyStimulus], now: Millis) -> list[AnyStimulus]:
+    def _seen(self, stimuli: list[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         for stimulus_filter in self._filters:
-            heard = stimulus_filter.see(heard, now)
-        return heard
+            stimuli = stimulus_filter.see(stimuli, now)
+        return stimuli
 
     def apply(self, command: Command, now: Millis) -> None:
         """Hand a command on."""

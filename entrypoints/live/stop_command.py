@@ -35,7 +35,7 @@ _APP_ID: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _DURATION: Final = re.compile(r"([0-9]{1,6})(ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
-_TOLD: Final = frozenset({Topic.THROTTLED, Topic.API_UNREACHABLE, Topic.API_BACK})
+_NOTIFIED: Final = frozenset({Topic.THROTTLED, Topic.API_UNREACHABLE, Topic.API_BACK})
 
 
 def _app_id(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -68,13 +68,13 @@ def _timeout(context: click.Context, option: click.Parameter, value: str) -> flo
 def _kinds(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
     if value is None:
         return USUAL
-    asked = [one.strip() for one in value.split(",") if one.strip()]
+    kinds = [one.strip() for one in value.split(",") if one.strip()]
     known = [kind for kind in KINDS if kind != DRIVERS]
-    strange = [one for one in asked if one not in known]
-    if strange or not asked:
+    strange = [one for one in kinds if one not in known]
+    if strange or not kinds:
         why = f"{escaped(', '.join(strange))!r} is none; expected some of {', '.join(known)}"
         raise click.BadParameter(why, context, option)
-    return tuple(asked)
+    return tuple(kinds)
 
 
 @click.command()
@@ -150,16 +150,16 @@ def _check_use(leftovers: Leftovers, app_id: str, kinds: Sequence[str]) -> None:
 
 def _notify(notice: Notice) -> None:
     """Refusals are said at the end, with their kind; what makes it slow is said at once."""
-    if notice.topic in _TOLD and notice.level is not Level.INFO:
+    if notice.topic in _NOTIFIED and notice.level is not Level.INFO:
         click.echo(f"podtide: {escaped(notice.text, 2_000)}", err=True)
 
 
 def _progress(quiet: bool) -> Any:
-    def told(kind: str, deleted: int) -> None:
+    def show(kind: str, deleted: int) -> None:
         if not quiet:
             click.echo(f"podtide: {deleted:,} {_word(kind)} deleted", err=True)
 
-    return told
+    return show
 
 
 def report(app_id: str, namespace: str, lefts: Sequence[Left], *, dry_run: bool) -> list[str]:

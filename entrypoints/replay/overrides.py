@@ -75,10 +75,10 @@ def terms_of(header: RecordingHeader, wishes: ReplayWishes) -> ReplayTerms:
     own, chosen = _own_policies(wishes.policies)
     words = {**header.policies, **chosen}
     policies = _fixed(replace(header, policies=words).policies_used(own), wishes.fixes)
-    recorded, asked = on_yarn(header.spark_conf()), on_yarn(conf)
-    if recorded != asked:
+    recorded, yarn = on_yarn(header.spark_conf()), on_yarn(conf)
+    if recorded != yarn:
         raise TermsError(
-            f"spark.master chooses {side_name(yarn=asked)}, and the recording is of an application on "
+            f"spark.master chooses {side_name(yarn=yarn)}, and the recording is of an application on "
             f"{side_name(yarn=recorded)}: what one of them said the other would not have said (podtide simulate runs an "
             "application on either)"
         )

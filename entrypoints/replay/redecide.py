@@ -78,16 +78,16 @@ class Past:
 
     def hear(self, step: RecordedStep) -> list[AnyStimulus]:
         """What a recorded step brings: its stimuli, with the outcomes that answer calls made now."""
-        heard: list[AnyStimulus] = []
+        stimuli: list[AnyStimulus] = []
         for stimulus in step.stimuli:
             if isinstance(stimulus, Outcome):
                 answered = self._answered(stimulus)
                 if answered is not None:
-                    heard.append(answered)
-            elif (told := self._manager.hear(stimulus)) is not None:
-                heard += told
+                    stimuli.append(answered)
+            elif (answers := self._manager.hear(stimulus)) is not None:
+                stimuli += answers
             elif not isinstance(stimulus, Starting | _Internal):
-                heard.append(stimulus)
+                stimuli.append(stimulus)
         for command in step.commands:
             self._manager.decided(command)
             key = call_key(command)
@@ -96,7 +96,7 @@ class Past:
                 self._under_way[key] += 1
                 if len(self._then) > ANSWERS_MAX:
                     self._less(self._then.popitem(last=False)[1])
-        return heard
+        return stimuli
 
     def diverge(self, step: RecordedStep, taken: Step[EngineState, Command], rest: Iterator[RecordedStep]) -> None:
         """``step`` was decided otherwise, as ``taken``; ``rest`` comes after it. All calls before it were the same."""
@@ -121,19 +121,19 @@ class Past:
                 return until, ()
             self._now = step.at
             self._next = next(self._steps, None)
-            heard = self.hear(step)
-            if heard:
-                return step.at, heard
+            stimuli = self.hear(step)
+            if stimuli:
+                return step.at, stimuli
         return NEVER, ()
 
     def apply(self, command: Command, now: Millis) -> None:
         """Find out what a call made now leads to."""
         if self._steps is None:
             return
-        told = self._manager.apply(command, now)
-        if told:
+        answers = self._manager.apply(command, now)
+        if answers:
             self._now = now
-            self._answers += told
+            self._answers += answers
         key = call_key(command)
         if key is None:
             return
@@ -174,12 +174,12 @@ def call_key(command: Command) -> CallKey | None:
     if isinstance(command, CreatePod):
         return CreatePod, command.executor
     kind: Any = type(command)
-    names = _asked(kind)
+    names = _request_fields(kind)
     return None if names is None else (kind, *(getattr(command, name) for name in names))
 
 
 @cache
-def _asked(kind: Any) -> tuple[str, ...] | None:
+def _request_fields(kind: Any) -> tuple[str, ...] | None:
     names = [field.name for field in fields(kind)]
     if "serial" not in names or kind in _ANSWERED_OTHERWISE:
         return None

@@ -177,12 +177,12 @@ def _described(cluster: str | None, given: SparkConf | None) -> AnyDescription:
     Raises FileError, SettingsError.
     """
     master = None if given is None else given.setting(MASTER_KEY)
-    asked = given is not None and on_yarn(given)
+    yarn = given is not None and on_yarn(given)
     if cluster is None:
-        return yarn_description.YARN if asked else KIND
+        return yarn_description.YARN if yarn else KIND
     description = read_cluster(Path(cluster))
     there = isinstance(description, YarnDescription)
-    if master is not None and asked != there:
+    if master is not None and yarn != there:
         expected = "yarn" if there else "k8s://..."
         where = f"{expected}, because {escaped(cluster)} is a cluster of {side_name(yarn=there)}"
         raise SettingsError([ConfError(MASTER_KEY, master.value, master.origin, where)])

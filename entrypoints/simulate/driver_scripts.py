@@ -54,17 +54,17 @@ class WorkloadScript:
 
     def advance(self, now: Millis) -> Sequence[AnyStimulus]:
         """Let time pass; what it says up to now."""
-        self._state, heard = workloads.advance(self._state, now)
-        said: list[AnyStimulus] = []
-        for stimulus in heard:
+        self._state, events = workloads.advance(self._state, now)
+        stimuli: list[AnyStimulus] = []
+        for stimulus in events:
             if isinstance(stimulus, TargetsSet):
-                said += self._defined(stimulus)
+                stimuli += self._defined(stimulus)
                 self._targets.update(stimulus.targets)
-            said.append(stimulus)
+            stimuli.append(stimulus)
         if self._again <= now:
             self._again = NEVER
-            said.append(TargetsSet(now, tuple(sorted(self._targets.items()))))
-        return tuple(said)
+            stimuli.append(TargetsSet(now, tuple(sorted(self._targets.items()))))
+        return tuple(stimuli)
 
     def hear(self, word: Command | AnyStimulus, now: Millis) -> None:
         """Take note of what the engine decided, or of what somebody told the driver."""

@@ -91,12 +91,12 @@ class FakeEnvironment:
             if at > until or at == NEVER:
                 return until, ()
             at = max(at, self.world.now)
-            said = list(self.script.advance(at))
-            self.world, heard = self._worlds.advance(self.world, at)
-            for stimulus in heard:
+            driver_stimuli = list(self.script.advance(at))
+            self.world, cluster_stimuli = self._worlds.advance(self.world, at)
+            for stimulus in cluster_stimuli:
                 self.script.hear(stimulus, at)
-            if said or heard:
-                return at, (*said, *heard)
+            if driver_stimuli or cluster_stimuli:
+                return at, (*driver_stimuli, *cluster_stimuli)
 
     def apply(self, command: Command, now: Millis) -> None:
         """Hand a command to both halves."""

@@ -138,14 +138,14 @@ def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run
     check_streams(stdin=options.log == STDOUT)
     if options.as_json and options.report == STDOUT:
         raise Misused("--json and --report - both write to standard output; choose one")
-    asked = _Asked(options)
+    terms = _WhatIfTerms(options)
     with (
         refused_as(ModelRefused, NothingToRun, prefix=f"{display(options.log)}: "),
         refused_as(UnreadableInput, LogError),
         refused_as(Misused, SettingsError),
     ):
-        loaded = read(options.log, asked.overrides, options.spark_version)
-    found = _answer(options, asked, loaded, rerun)
+        loaded = read(options.log, terms.overrides, options.spark_version)
+    found = _answer(options, terms, loaded, rerun)
     if options.as_json:
         with printed():
             print_object(builtins(found))
@@ -163,7 +163,7 @@ def run(options: WhatIfOptions, *, read: Read = load, rerun: RerunFunction = run
     return 0
 
 
-class _Asked:
+class _WhatIfTerms:
     """The options, understood; whatever can be refused without the log is refused here. Raises Misused, UnreadableInput."""
 
     def __init__(self, options: WhatIfOptions) -> None:
@@ -185,31 +185,31 @@ class _Asked:
         self.remarks: list[str] = given.remarks
 
 
-def _answer(options: WhatIfOptions, asked: _Asked, loaded: Loaded, rerun: RerunFunction) -> Document:
+def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: RerunFunction) -> Document:
     """The document. Raises Misused for variants that cannot be, ModelRefused where there is nothing to run."""
     application = loaded.application
-    conf = usable(recorded_conf(application, asked.overrides, options.spark_version)).conf
+    conf = usable(recorded_conf(application, terms.overrides, options.spark_version)).conf
     wrong: list[str] = []
     masters = [conf.master]
-    for variant in asked.variants:
-        checked = plan(application, conf, variant, cluster=asked.cluster)
+    for variant in terms.variants:
+        checked = plan(application, conf, variant, cluster=terms.cluster)
         if is_successful(checked):
             masters.append(checked.unwrap().conf.master)
         else:
             wrong.extend(shown_error(error, conf) for error in checked.failure())
     if wrong:
         raise Misused(*dict.fromkeys(wrong))
-    if asked.cluster is not None:
-        _check_cluster(asked.cluster, masters)
+    if terms.cluster is not None:
+        _check_cluster(terms.cluster, masters)
     if not application.tasks:
         raise ModelRefused(f"{display(options.log)}: no task of the application is in the log: there is nothing to run")
     with TerminalLine(sys.stderr) as line:
         line.put(f"simulating its own config, {options.seeds} times")
         made = study(
             application,
-            asked.overrides,
+            terms.overrides,
             options.spark_version,
-            cluster=asked.cluster,
+            cluster=terms.cluster,
             seeds=options.seeds,
             rerun=rerun,
         )
@@ -218,11 +218,11 @@ def _answer(options: WhatIfOptions, asked: _Asked, loaded: Loaded, rerun: RerunF
         found = made.unwrap()
         refused = refusal(found, options.max_error)
         answers: list[VariantAnswer] = []
-        for place, variant in enumerate(() if refused else asked.variants):
-            line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(asked.variants)}")
+        for place, variant in enumerate(() if refused else terms.variants):
+            line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(terms.variants)}")
             answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))
-    notes = tuple(dict.fromkeys((*asked.remarks, *found.conf.notes, *loaded.notes)))
-    request = WhatIfRequest(options.log, asked.prices, options.max_error, options.seeds, notes=notes, refused=refused)
+    notes = tuple(dict.fromkeys((*terms.remarks, *found.conf.notes, *loaded.notes)))
+    request = WhatIfRequest(options.log, terms.prices, options.max_error, options.seeds, notes=notes, refused=refused)
     return document(application, conf, found.replay, found.error, answers, request)
 
 

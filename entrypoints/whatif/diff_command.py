@@ -112,7 +112,7 @@ def run(options: DiffOptions, *, read: Read = read_log, rerun: RerunFunction = r
     """The command. ``read`` and ``rerun``: what reads a log and what runs it again (both found by their names, for other
     processes). Raises Refusal."""
     check_streams()
-    differ, gates, notes = _asked(options, read, rerun)
+    differ, gates, notes = _comparison(options, read, rerun)
     processes = processors() if options.processes is None else options.processes
     with CountProgress(sys.stderr) as progress:
         total = count(len(options.logs), "log")
@@ -150,7 +150,7 @@ def exit_code(found: DiffDocument, *, skip_bad: bool = False) -> int:
     return DONE
 
 
-def _asked(options: DiffOptions, read: Read, rerun: RerunFunction) -> tuple[Differ, list[Gate], list[str]]:
+def _comparison(options: DiffOptions, read: Read, rerun: RerunFunction) -> tuple[Differ, list[Gate], list[str]]:
     """The options, understood. Raises Misused, Unreadable."""
     if len(options.logs) > LOGS_MAX:
         raise Misused(f"{len(options.logs):,} logs: expected at most {LOGS_MAX:,}; podtide fleet is for more")

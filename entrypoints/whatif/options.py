@@ -59,22 +59,22 @@ def clustered(command: Command) -> Command:
     )(command)
 
 
-def seeded(default: int, most: int, told: str) -> Callable[[Command], Command]:
-    """``--seeds``. ``told``: what is run so often."""
+def seeded(default: int, most: int, help_text: str) -> Callable[[Command], Command]:
+    """``--seeds``. ``help_text``: what is run so often."""
     return click.option(
-        "--seeds", type=click.IntRange(1, most), default=default, show_default=True, metavar="N", help=told
+        "--seeds", type=click.IntRange(1, most), default=default, show_default=True, metavar="N", help=help_text
     )
 
 
-def bounded(told: str) -> Callable[[Command], Command]:
-    """``--max-error``. ``told``: what becomes of a log that is further off."""
+def bounded(help_text: str) -> Callable[[Command], Command]:
+    """``--max-error``. ``help_text``: what becomes of a log that is further off."""
     return click.option(
         "--max-error",
         default=f"{MAX_ERROR:g}",
         show_default=True,
         callback=max_error_of,
         metavar="SHARE",
-        help=told,
+        help=help_text,
     )
 
 

@@ -31,7 +31,7 @@ from podtide.domain.recorded.executors import ExecutorRecord, leave_of
 from podtide.domain.recorded.lifetimes import CAME_UNASKED, TOGETHER_MS, came_unasked
 from podtide.domain.recorded.reading import Facts, LogReading
 from podtide.domain.recorded.request_times import Registration, Target, request_times
-from podtide.domain.recorded.unknowns import Told, unknowns_of
+from podtide.domain.recorded.unknowns import LogTraits, unknowns_of
 from podtide.domain.rerun.heartbeats import is_reset_at_start
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
@@ -128,8 +128,8 @@ def read_application(
     )
     requested = _requested(reading, lives, asking, settled, facts)
     application = reading.application(facts, requested)
-    told = _told(reading, sensor, settled, compacted=compacted)
-    application = replace(application, unknowns=unknowns_of(application, told))
+    traits = _traits(reading, sensor, settled, compacted=compacted)
+    application = replace(application, unknowns=unknowns_of(application, traits))
     counts = {
         "read": sensor.counts.read,
         "skipped": sensor.counts.skipped,
@@ -184,27 +184,27 @@ def _requested(
     master = facts.properties.get("spark.master", "")
     at_once = master.startswith(("spark://", "local"))
     targets = replayed.targets if settled.enabled else _static(registrations, ready)
-    asked = request_times(targets, registrations, ready, at_once=at_once)
+    requested_ms = request_times(targets, registrations, ready, at_once=at_once)
     if settled.enabled:
-        there = came_unasked(registrations, asked)
+        there = came_unasked(registrations, requested_ms)
         for place in there:
-            asked[place] = min(ready, registrations[place].added_ms)
+            requested_ms[place] = min(ready, registrations[place].added_ms)
         reading.counts[CAME_UNASKED] = len(there)
-        return asked
+        return requested_ms
     early = ready + EARLY_MS
     if not facts.properties:  # nor is it known whether Spark itself asked for more
         early = min((one.added_ms for one in registrations), default=ready) + TOGETHER_MS
     elif settled.platform is None:
-        return asked
+        return requested_ms
     # What scaled the cluster is not in the log: whoever came later came by its rules.
-    return [None if one.added_ms > early else at for at, one in zip(asked, registrations, strict=True)]
+    return [None if one.added_ms > early else at for at, one in zip(requested_ms, registrations, strict=True)]
 
 
-def _leaving(life: ExecutorRecord, told: Millis | None) -> Millis | None:
+def _leaving(life: ExecutorRecord, notice_ms: Millis | None) -> Millis | None:
     """When an executor ceased to count: when it was told to go, which its removal confirmed, or when it was removed."""
-    if life.removed is None or told is None or told < max(life.added, life.last_task or 0):
+    if life.removed is None or notice_ms is None or notice_ms < max(life.added, life.last_task or 0):
         return life.removed
-    return min(told, life.removed)
+    return min(notice_ms, life.removed)
 
 
 def _static(registrations: Sequence[Registration], ready: Millis) -> list[Target]:
@@ -224,9 +224,9 @@ def _static(registrations: Sequence[Registration], ready: Millis) -> list[Target
     return [Target(ready, wanted)]
 
 
-def _told(reading: LogReading, sensor: EventLogSensor, settled: SettledConf, *, compacted: bool) -> Told:
+def _traits(reading: LogReading, sensor: EventLogSensor, settled: SettledConf, *, compacted: bool) -> LogTraits:
     works = reading.works.values()
-    return Told(
+    return LogTraits(
         sensor.seen.parentless,
         reading.metered,
         reading.partitioned,

@@ -131,11 +131,11 @@ def study(
 def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
     """Why the model does not fit this application, the main thing first; () where it does."""
     application = study.application
-    said = misfit(application, study.replay.typical, study.error, max_error)
+    reasons = misfit(application, study.replay.typical, study.error, max_error)
     missing, conf = holes(application), unknown_conf(application)
     if missing is not None:
-        return missing, *said
-    return (conf, *said) if said and conf is not None else said
+        return missing, *reasons
+    return (conf, *reasons) if reasons and conf is not None else reasons
 
 
 def ask(

@@ -218,8 +218,8 @@ class _Tuning:
             plan = self.plan(one, run)
             assert plan is not None
             known = [self.outcomes[key] for seed in case.study.seeds if (key := (one, run, seed)) in self.outcomes]
-            told = answer(one.variant(), plan, known, case.study.error)
-            made.append(replace(told, typical=known[0]))
+            reply = answer(one.variant(), plan, known, case.study.error)
+            made.append(replace(reply, typical=known[0]))
         return tuple(made)
 
     def _figures(self, trial: Trial) -> Figures:

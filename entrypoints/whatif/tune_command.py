@@ -179,21 +179,21 @@ def run(options: TuneOptions, *, read: Read = read_log, rerun: RerunFunction = r
         raise Misused("standard input (-) can only be one of the logs")
     if options.report == STDOUT and options.as_json:
         raise click.UsageError("--json and --report - both write to standard output; choose one.")
-    asked = _Asked(options)
+    terms = _TuneTerms(options)
     with CountProgress(sys.stderr) as progress:
-        usable, unusable = _studied(options, asked.ground, read, rerun, progress.show)
+        usable, unusable = _studied(options, terms.ground, read, rerun, progress.show)
         if not usable:
             raise _nothing(unusable)
         cases = in_order(usable)
-        space = asked.space(cases)
-        wish = TuneWish(options.within, options.worth, options.budget, options.seed, asked.prices, options.processes)
+        space = terms.space(cases)
+        wish = TuneWish(options.within, options.worth, options.budget, options.seed, terms.prices, options.processes)
 
         def went_on(simulations: int) -> None:
             progress.show(f"tuning  {count(simulations, 'simulation')}, {count(options.budget, 'config')} to consider")
 
         with refused_as(Misused, BenchError):
             tuned = tune_runs(cases, space, wish, rerun=rerun, progress=went_on)
-    found = document_of(tuned, options, [*asked.remarks, *notes_of(cases)], unusable)
+    found = document_of(tuned, options, [*terms.remarks, *notes_of(cases)], unusable)
     with printed():
         if options.as_json:
             print_object(builtins(found))
@@ -245,7 +245,7 @@ def notes_of(cases: Sequence[UsableLog]) -> list[str]:
     return notes
 
 
-class _Asked:
+class _TuneTerms:
     """The options, understood; whatever can be refused without a log is refused here. Raises Misused, UnreadableInput."""
 
     def __init__(self, options: TuneOptions) -> None:

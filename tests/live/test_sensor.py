@@ -14,7 +14,7 @@ import pytest
 
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import MERGE_PATCH, KubernetesApi, Unreachable
-from podtide.adapters.kubernetes.watch.sensor import Heard, PodSensor, SensorSettings
+from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings, WatchStimulus
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
@@ -50,7 +50,7 @@ class Watcher:
     def __init__(self, api: KubernetesApi, namespace: str, settings: SensorSettings) -> None:
         self.notices: list[Notice] = []
         self.view = snapshots.empty()
-        self.heard: list[Heard] = []
+        self.heard: list[WatchStimulus] = []
         self.outcomes: list[Outcome] = []
         self.backwards: list[str] = []
         self._versions: dict[str, int] = {}
@@ -58,7 +58,7 @@ class Watcher:
         self._lock = threading.Lock()
         self.sensor = PodSensor(api, namespace, APP, self._hear, SystemClock(), self.notices.append, settings)
 
-    def _hear(self, stimulus: Heard) -> None:
+    def _hear(self, stimulus: WatchStimulus) -> None:
         with self._lock:
             self.heard.append(stimulus)
             for manifest in stimulus.pods:

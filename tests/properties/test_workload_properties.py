@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from podtide.domain.base.randomness import Delay, Exponential, Uniform
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, ProfileId
 from podtide.domain.fakes.driver import driver as workloads
-from podtide.domain.fakes.driver.driver import Said
+from podtide.domain.fakes.driver.driver import WorkloadEvent
 from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Cached, Jobs, Outputs, Profile, ScriptJob, ScriptStage
 from podtide.domain.protocol.executor_commands import ExitReason
@@ -100,7 +100,7 @@ class Books:
                     for partition in [one for one, holder in holders.items() if holder == executor]:
                         del holders[partition]
 
-    def note(self, item: Said) -> None:
+    def note(self, item: WorkloadEvent) -> None:
         match item:
             case JobStart(_, job, stages):
                 self.stages[job] = [stage.stage for stage in stages]
@@ -149,7 +149,7 @@ class Story(Play):
         self.succeeded: list[int] = []
         self.number = 0
 
-    def _note(self, item: Said) -> None:
+    def _note(self, item: WorkloadEvent) -> None:
         super()._note(item)
         if self.books.outputs is not Outputs.MIGRATED:  # which partitions move to whom is not said
             if isinstance(item, JobEnd) and self.books.complete(item.job):
@@ -249,7 +249,7 @@ def test_a_fork_goes_on_as_if_nothing_had_happened(
 
 @given(scripts(), st.integers(0, 9))
 def test_many_moments_at_once_are_told_like_one_by_one(script: Jobs, seed: int) -> None:
-    def told(at_once: bool) -> list[Said]:
+    def told(at_once: bool) -> list[WorkloadEvent]:
         play = Play(script, seed)
         play.join("1", "2")
         play.join("3", profile=1, slots=2)

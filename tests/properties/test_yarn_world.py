@@ -18,7 +18,7 @@ from podtide.domain.base.randomness import Constant, stream
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.yarn import cluster as worlds
 from podtide.domain.fakes.yarn.checks import problems
-from podtide.domain.fakes.yarn.cluster import Said, YarnCluster
+from podtide.domain.fakes.yarn.cluster import ClusterStimulus, YarnCluster
 from podtide.domain.fakes.yarn.description import (
     CallFault,
     ContainerPhase,
@@ -165,7 +165,7 @@ class Run:
         self.now: Millis = 0
         self.beat_at: Millis = S
         self.state: YarnState | None = None
-        self.heard: list[Said] = []
+        self.heard: list[ClusterStimulus] = []
         self.asked: list[int] = []
         self.moments = 0
         self.serial = 0
@@ -201,7 +201,7 @@ class Run:
                     self.take(Beat(at))
         self.now = until
 
-    def hear(self, one: Said) -> None:
+    def hear(self, one: ClusterStimulus) -> None:
         if isinstance(one, RegisterExecutor):
             answer = AnswerRegistration(self.now, one.executor, not one.executor.endswith("3"), WHY)
             self.world = worlds.apply(self.world, answer, self.now)
@@ -340,7 +340,7 @@ def test_forks_are_not_disturbed(
 ) -> None:
     """Any moment can be gone on from again, in any order, and tells what it told then."""
     run = Run(description, checked=False)
-    moments: list[tuple[YarnCluster, tuple[Said, ...], str]] = []
+    moments: list[tuple[YarnCluster, tuple[ClusterStimulus, ...], str]] = []
     for wait, wish in plan:
         end = run.now + wait
         while (at := min(worlds.due(run.world), run.beat_at)) <= end:

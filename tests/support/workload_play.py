@@ -13,7 +13,7 @@ from typing import TypeVar
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.driver import driver as workloads
-from podtide.domain.fakes.driver.driver import Said, Summary
+from podtide.domain.fakes.driver.driver import Summary, WorkloadEvent
 from podtide.domain.fakes.driver.script import Jobs, ScriptJob, ScriptStage, Workload
 from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.executor_commands import (
@@ -32,7 +32,7 @@ CRASHED = ExitReason("ExecutorExited", "exit code 137", 137, caused_by_app=True)
 PREEMPTED = ExitReason("ExecutorExited", "deleted by the framework", 143, caused_by_app=False)
 DRAINED = ExitReason("ExecutorExited", "done", 0, caused_by_app=True)
 S = 1_000
-T = TypeVar("T", bound=Said)
+T = TypeVar("T", bound=WorkloadEvent)
 
 
 def secs(count: float) -> Constant:
@@ -57,7 +57,7 @@ class Play:
 
     def __init__(self, script: Workload, seed: int = 1, rules: ProfileRules | None = None) -> None:
         self.state = workloads.begin(script, seed, 0, rules)
-        self.said: list[Said] = []
+        self.said: list[WorkloadEvent] = []
         self.now: Millis = 0
         self.slots: dict[ExecutorId, int] = {}
         self.running: dict[tuple[int, int, int], ExecutorId] = {}
@@ -122,7 +122,7 @@ class Play:
             self._note(item)
         self.said.extend(said)
 
-    def _note(self, item: Said) -> None:
+    def _note(self, item: WorkloadEvent) -> None:
         assert item.at <= self.now
         assert not self.said or item.at >= self.said[-1].at
         match item:
@@ -163,7 +163,7 @@ class Play:
         return workloads.done(self.state)
 
 
-def _line(item: Said) -> str:
+def _line(item: WorkloadEvent) -> str:
     match item:
         case TaskStart(_, stage, attempt, index, executor):
             return f"start {stage}.{attempt}.{index} on {executor}"
@@ -179,7 +179,7 @@ def _line(item: Said) -> str:
             return f"{type(item).__name__} {item[1]}"
 
 
-def successes(said: Iterable[Said]) -> Counter[tuple[int, int, int]]:
+def successes(said: Iterable[WorkloadEvent]) -> Counter[tuple[int, int, int]]:
     """How often each task of each attempt succeeded."""
     return Counter(
         (item.stage, item.attempt, item.task_index)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from podtide.domain.base.randomness import Constant
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.yarn import cluster as worlds
-from podtide.domain.fakes.yarn.cluster import Asked, Said, YarnCluster
+from podtide.domain.fakes.yarn.cluster import ClusterCommand, ClusterStimulus, YarnCluster
 from podtide.domain.fakes.yarn.description import Manager, Master, Nodes, Queue, YarnDescription, YarnExecutors
 from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol import yarn_messages as ym
@@ -21,7 +21,7 @@ from podtide.domain.protocol.reasons import Cause, Why
 WHY = Why(Cause.BELOW_TARGET)
 S = 1_000
 SIZE = Resource(2_048, 1)
-T = TypeVar("T", bound=Said)
+T = TypeVar("T", bound=ClusterStimulus)
 
 
 def plain(*rows: Nodes, queue: Queue | None = None, **settings: Any) -> YarnDescription:
@@ -50,7 +50,7 @@ class App:
         beats: Millis | None = 1_000,
     ) -> None:  # fmt: skip
         self.world: YarnCluster = worlds.begin(description, seed, 0)
-        self.heard: list[Said] = []
+        self.heard: list[ClusterStimulus] = []
         self.launches, self.accepts, self.beats = launches, accepts, beats
         self.now: Millis = 0
         self.serial = 0
@@ -59,7 +59,7 @@ class App:
         self.open: dict[int, list[int]] = {}
         self.until(0)
 
-    def ask(self, command: Asked) -> None:
+    def ask(self, command: ClusterCommand) -> None:
         """Ask for something now."""
         self.world = worlds.apply(self.world, command, self.now)
 
@@ -121,7 +121,7 @@ class App:
     def next_beat(self) -> Millis:
         return NEVER if self.beats is None else self.last + self.beats
 
-    def hear(self, one: Said) -> None:
+    def hear(self, one: ClusterStimulus) -> None:
         if isinstance(one, ym.ResourcesAnswered) and self.launches:
             for container in one.allocated:
                 self.use(container)

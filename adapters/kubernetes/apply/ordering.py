@@ -198,8 +198,8 @@ def _same(left: Called, right: Called) -> bool:
         case pod_commands.DeletePod(), pod_commands.DeletePod():
             return left.name == right.name
         case pod_commands.DeletePods(), pod_commands.DeletePods():
-            asked = (left.phase, left.list_first) == (right.phase, right.list_first)
-            return asked and left.executors == right.executors
+            same_phase = (left.phase, left.list_first) == (right.phase, right.list_first)
+            return same_phase and left.executors == right.executors
         case pod_commands.DeleteSet(), pod_commands.DeleteSet():
             return (left.kind, left.name) == (right.kind, right.name)
         case pod_commands.DeleteOwned(), pod_commands.DeleteOwned():

@@ -145,8 +145,8 @@ class Troubles:
         tries = self._in_a_row + trouble.patient
         self._in_a_row += 1
         if trouble.retry_after_ms is not None:
-            asked = min(trouble.retry_after_ms / 1000.0, RETRY_AFTER_MAX_S)
-            return asked + self._jitter() * min(asked, 1.0)
+            delay_s = min(trouble.retry_after_ms / 1000.0, RETRY_AFTER_MAX_S)
+            return delay_s + self._jitter() * min(delay_s, 1.0)
         return self._backoff.after(tries, self._jitter) if tries else 0.0
 
     def say(self, level: Level, topic: Topic, text: str, *facts: tuple[str, Fact]) -> None:

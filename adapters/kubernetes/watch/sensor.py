@@ -44,8 +44,8 @@ from podtide.domain.protocol.pods import INACTIVE_LABEL, PodManifest, as_deleted
 PODS: Final = "pods"
 _REFUSAL_BODY_MAX: Final = 64 * 1024
 
-Heard: TypeAlias = PodsUpdated | PodsReplaced | Outcome
-Hear: TypeAlias = Callable[[Heard], None]
+WatchStimulus: TypeAlias = PodsUpdated | PodsReplaced | Outcome
+Hear: TypeAlias = Callable[[WatchStimulus], None]
 """Takes a stimulus; ``at`` is 0 until the loop takes it. Called by two threads in turn; neither blocks nor raises."""
 
 

@@ -78,9 +78,9 @@ class WatchReader:
                 return WatchReading(tuple(events), WatchEnd(event.why))
             if event.status is not None:
                 code = event.status.code
-                said = event.status.message or event.status.reason or "no reason"
+                message = event.status.message or event.status.reason or "no reason"
                 return WatchReading(
-                    tuple(events), WatchEnd(f"the watch was ended by the API server: {said} ({code})", code)
+                    tuple(events), WatchEnd(f"the watch was ended by the API server: {message} ({code})", code)
                 )
             number = number_of(event.version)
             # A bookmark may say again where the watch began; nothing may be older than that.

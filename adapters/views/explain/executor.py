@@ -56,7 +56,7 @@ STAGES_MAX: Final = 100
 CALLS_MAX: Final = 1_000
 BATCH_SHOWN: Final = 3
 
-ASKED: Final = "asked for, the call is under way"
+REQUESTED: Final = "asked for, the call is under way"
 UNSEEN: Final = "created, its pod not seen yet"
 UNPLACED: Final = "pending, on no node"
 STARTING: Final = "pending on a node"
@@ -198,8 +198,8 @@ class ExecutorHistory:
             case es.ExecutorDisconnected(address=address) if address and address == self._address:
                 self._tell(at, "disconnected", {"address": address})
             case es.KillRequested(executors=executors) if self.executor in executors:
-                asked = {"adjust_target": stimulus.adjust_target, "force": stimulus.force}
-                self._tell(at, "kill asked for", {**asked, "executors": len(executors)})
+                options = {"adjust_target": stimulus.adjust_target, "force": stimulus.force}
+                self._tell(at, "kill asked for", {**options, "executors": len(executors)})
             case es.DecommissionRequested(executors=executors) if self.executor in executors:
                 asked_by = {"message": stimulus.message, "by_executor": stimulus.triggered_by_executor}
                 self._tell(at, "decommission asked for", {**asked_by, "executors": len(executors)})
@@ -394,13 +394,13 @@ class ExecutorHistory:
             return UNPLACED if self._pod.node is None else STARTING
         if self._refused:
             return REFUSED
-        return None if not self._asked else UNSEEN if self._created else ASKED
+        return None if not self._asked else UNSEEN if self._created else REQUESTED
 
     def _stages(self, name: str, since: Millis, until: Millis, node: str, *, over: bool) -> None:
         if len(self.stages) >= STAGES_MAX:
             return
         stage: Plain = {"stage": name, "since_ms": since, "lasted_ms": until - since, "over": over}
-        if node and name not in (GONE, ASKED, UNSEEN):
+        if node and name not in (GONE, REQUESTED, UNSEEN):
             stage["node"] = node
         self.stages.append(stage)
 

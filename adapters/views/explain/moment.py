@@ -87,7 +87,7 @@ class MomentHistory:
                 if len(self._calls) > CALLS_MAX:
                     self._calls.popitem(last=False)
         if step.commands:
-            self._last.append(_told(step))
+            self._last.append(_step_row(step))
 
     def settle(self, step: RecordedStep, state: EngineState | None, config: EngineConfig) -> None:
         """The moment has come: ``step`` is the last one before it, ``state`` what it led to."""
@@ -109,7 +109,7 @@ class MomentHistory:
     def after(self, step: RecordedStep) -> None:
         """See one step after the moment."""
         if step.commands and not self.complete:
-            self.next.append(_told(step))
+            self.next.append(_step_row(step))
 
     def document(self) -> Plain:
         """The moment as plain data; times in milliseconds since the epoch."""
@@ -227,7 +227,7 @@ def _call_of(command: Command) -> tuple[str, Any] | None:
             return None if other is None else (CALL, other)
 
 
-def _told(step: RecordedStep) -> Plain:
+def _step_row(step: RecordedStep) -> Plain:
     """The commands of a step; of many only the first."""
     return {
         "at_ms": step.at,

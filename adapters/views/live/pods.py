@@ -65,12 +65,12 @@ class PodCounts:
         view, registry = side.store.view, side.backend.registry
         touched: set[str] = set()
         shown: list[PodNumber] = []
-        heard = False
+        news = False
         whole = view.full_ts != self._full_ts
         for stimulus in stimuli:
             match stimulus:
                 case ps.PodsUpdated(pods=pods):
-                    heard = True
+                    news = True
                     shown += [PodNumber(int(label)) for pod in pods if (label := _label(pod.labels))]
                 case ps.PodsReplaced():
                     whole = True
@@ -85,7 +85,7 @@ class PodCounts:
                     pass
         if whole:
             self._recount(view)
-            heard = heard or view.full_ts > 0
+            news = news or view.full_ts > 0
         else:
             for number in shown:
                 self._show(number, view.get(number))
@@ -115,7 +115,7 @@ class PodCounts:
         if len(self._there) != len(registry.executors):  # a state that was taken over, or a way out nobody told of
             self._settle({*self._there, *registry.executors}, registry)
         self._await(side)
-        return heard
+        return news
 
     def _recount(self, view: View) -> None:
         """A full list: count all pods anew, in one pass."""
@@ -176,10 +176,10 @@ class PodCounts:
             if oldest is not None and index.awaited(oldest) is None:
                 for number in [number for number in self._ahead if index.awaited(number) is None]:
                     _less(self._ahead_of, self._ahead.pop(number))
-        asked: Counter[int] = Counter(index.awaited_by_profile())
-        asked.update(self._flying_of)
-        asked.subtract(self._ahead_of)
-        self._asked = +asked
+        requests: Counter[int] = Counter(index.awaited_by_profile())
+        requests.update(self._flying_of)
+        requests.subtract(self._ahead_of)
+        self._asked = +requests
 
     def _settle(self, touched: Iterable[str], registry: Registry) -> None:
         """Executors that may have come, gone, or been asked to go."""
@@ -204,8 +204,8 @@ class PodCounts:
     def figures(self, profile: int, target: int) -> ProfileFigures:
         """The executors of one profile."""
         pods = {state: number for state in STATES.values() if (number := self._pods.get((profile, state), 0))}
-        if asked := self._asked.get(profile, 0):
-            pods[REQUESTED] = asked
+        if requests := self._asked.get(profile, 0):
+            pods[REQUESTED] = requests
         return ProfileFigures(profile, target, pods, self._there_of[profile], self._leaving_of[profile])
 
     def total(self, target: int) -> TotalFigures:
@@ -213,8 +213,8 @@ class PodCounts:
         pods: Counter[str] = Counter()
         for (_, state), number in self._pods.items():
             pods[state] += number
-        if asked := self._asked.total():
-            pods[REQUESTED] = asked
+        if requests := self._asked.total():
+            pods[REQUESTED] = requests
         return TotalFigures(target, dict(pods), len(self._there), len(self._leaving))
 
 

@@ -31,7 +31,7 @@ from podtide.domain.scaling.state import ScalingState
 ROUNDS_BYTES_MAX: Final = 256 * 1024 * 1024
 """What rounds may fill of the log: half an hour of a thousand kept executors, days of a dozen."""
 
-_SAID_OF: Final = frozenset({ExecutorAdded, ExecutorRemoved, StageSubmitted})
+_LOGGED_EVENTS: Final = frozenset({ExecutorAdded, ExecutorRemoved, StageSubmitted})
 
 
 class NarratedWorld(Protocol):
@@ -78,16 +78,16 @@ class Narrator:
         if self.now is None:
             return seen
         state, load = self.now()
-        said: list[TimedLine] = []
+        lines: list[TimedLine] = []
         if self._debug and load.signals:
-            said += scaling.signal_lines(state, load.signals, self._config)
-        told = [event for event in seen if type(event) in _SAID_OF]
-        if told:
+            lines += scaling.signal_lines(state, load.signals, self._config)
+        events = [event for event in seen if type(event) in _LOGGED_EVENTS]
+        if events:
             if self._debug:
-                for event in told:
-                    said += [TimedLine(event[0], line) for line in scaling.lines(event)]
-            said += scaling.monitor_lines(state.idleness, told)
-        for at, line in sorted(said, key=lambda timed: timed.at):  # stable: the timer before the stage that starts it
+                for event in events:
+                    lines += [TimedLine(event[0], line) for line in scaling.lines(event)]
+            lines += scaling.monitor_lines(state.idleness, events)
+        for at, line in sorted(lines, key=lambda timed: timed.at):  # stable: the timer before the stage that starts it
             self._log.say(at, (line,))
         return seen
 

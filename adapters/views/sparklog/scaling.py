@@ -131,11 +131,13 @@ def request_lines(
     return tuple(logged)
 
 
-def removal_lines(asked: Sequence[ExecutorId], removed: Sequence[ExecutorId]) -> tuple[SparkLine, ...]:
+def removal_lines(executors: Sequence[ExecutorId], removed: Sequence[ExecutorId]) -> tuple[SparkLine, ...]:
     """What is said once the backend has answered a kill or a decommission and the totals are repeated."""
     if removed:
         return (_manager("INFO", f"Executors {','.join(removed)} removed due to idle timeout."),)
-    text = f"Unable to reach the cluster manager to kill executor/s {','.join(asked)} or no executor eligible to kill!"
+    text = (
+        f"Unable to reach the cluster manager to kill executor/s {','.join(executors)} or no executor eligible to kill!"
+    )
     return (_manager("WARN", text),)
 
 

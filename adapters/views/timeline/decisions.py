@@ -201,7 +201,7 @@ def call_words(command: Command) -> str:
     return decided_rows(decided_record(command))[0].what
 
 
-def heard(stimulus: RecordedStimulus, calls: Mapping[int, str] | None = None) -> str:
+def stimulus_words(stimulus: RecordedStimulus, calls: Mapping[int, str] | None = None) -> str:
     """A stimulus in a line. ``calls``: by serial, the calls that outcomes answer, in words."""
     match stimulus:
         case ps.PodsUpdated(pods=pods):

@@ -37,7 +37,7 @@ IDS_KEPT: Final = 8
 CALLS_MAX: Final = 100_000
 """Creations under way whose outcomes are waited for."""
 
-_SAID: Final = ("profile", "missing", "excess", "executors", "snapshot", "pod", "executor")
+_SHOWN_FACTS: Final = ("profile", "missing", "excess", "executors", "snapshot", "pod", "executor")
 """Facts that a row says in other words, or that are of one pod among several."""
 
 
@@ -291,7 +291,7 @@ class PodTimeline:
 
     def _words(self, moment: MergedMoment, of: Sequence[str]) -> Words:
         """What a moment says. ``of``: its profile, where there is more than one."""
-        numbers = decisions.facts_words(moment.facts, _SAID)
+        numbers = decisions.facts_words(moment.facts, _SHOWN_FACTS)
         match moment.kind:
             case "target":
                 mark = "raised" if moment.after >= moment.before else "lowered"

@@ -130,8 +130,10 @@ def _killed(moment: Moment) -> TimelineRow:
     open_ends = moment.disproved + moment.unconfirmed
     if moment.settled:
         confirmed = moment.executors - open_ends
-        told = "confirmed" if not open_ends else f"{confirmed:,} confirmed" if confirmed > 0 else "only proposed"
-        parts.append(told)
+        confirmation = (
+            "confirmed" if not open_ends else f"{confirmed:,} confirmed" if confirmed > 0 else "only proposed"
+        )
+        parts.append(confirmation)
     if moment.disproved:
         named = f": {ids(moment.disproved_ids)}" if moment.disproved <= NAMED_MAX else ", they"
         parts.append(f"{moment.disproved:,} disproved{named} ran another task")

@@ -48,13 +48,13 @@ from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisco
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.stimuli import ListenerEvent
 
-Said: TypeAlias = ListenerEvent | ExecutorBusy | TargetsSet
+WorkloadEvent: TypeAlias = ListenerEvent | ExecutorBusy | TargetsSet
 """What comes of a workload: listener events, who is busy (for the scheduler backend), targets."""
 
 Word: TypeAlias = Command | RegisterExecutor | ExecutorDisconnected
 """What a driver can be told: any command of the engine, and what executors tell the driver."""
 
-_HEARD: Final = (
+_RELEVANT: Final = (
     AnswerRegistration | CreatePod | DecommissionExecutors | RemoveExecutor | StopApplication | RegisterExecutor
     | ExecutorDisconnected
 )  # fmt: skip
@@ -67,20 +67,20 @@ class DriverRun(Exclusive[DriverTables]):
 
 
 class Playing(NamedTuple):
-    """A driver with jobs at a moment. ``heard``: what it was told and has not looked at yet."""
+    """A driver with jobs at a moment. ``words``: what it was told and has not looked at yet."""
 
     now: Millis
     run: DriverRun
-    heard: PDeque[tuple[Millis, Word]] = pdeque()
+    words: PDeque[tuple[Millis, Word]] = pdeque()
 
 
 class Asking(NamedTuple):
-    """Targets at a moment. ``began``: when; ``said``: how many steps are behind."""
+    """Targets at a moment. ``began``: when; ``position``: how many steps are behind."""
 
     now: Millis
     script: Targets
     began: Millis
-    said: int = 0
+    position: int = 0
     stopped: bool = False
 
 
@@ -115,24 +115,24 @@ def hear(state: State, command: Word, now: Millis) -> State:
 
     Raises ValueError when ``now`` is before what has been lived through.
     """
-    last = state.heard.right[0] if isinstance(state, Playing) and state.heard else state.now
+    last = state.words.right[0] if isinstance(state, Playing) and state.words else state.now
     _check(last, now)
-    if not isinstance(command, _HEARD):
+    if not isinstance(command, _RELEVANT):
         return state
     if isinstance(state, Asking):
         return state._replace(stopped=True) if isinstance(command, StopApplication) else state
     if isinstance(command, CreatePod) and command.profile == DEFAULT_PROFILE and not command.single_task:
         return state  # nothing that would not be assumed anyway
-    return state._replace(heard=state.heard.append((now, command)))
+    return state._replace(words=state.words.append((now, command)))
 
 
 def due(state: State) -> Millis:
     """When something happens next (``NEVER``: nothing does, unless the driver is told something)."""
     if isinstance(state, Asking):
         steps = state.script.steps
-        return NEVER if state.stopped or state.said == len(steps) else state.began + steps[state.said][0]
+        return NEVER if state.stopped or state.position == len(steps) else state.began + steps[state.position][0]
     first = state.run._tables.due()
-    return min(first, state.heard.left[0]) if state.heard else first
+    return min(first, state.words.left[0]) if state.words else first
 
 
 def done(state: State) -> bool:
@@ -143,7 +143,7 @@ def done(state: State) -> bool:
     return tables.stopped or len(tables.ended) == len(tables.plan.script.jobs)
 
 
-def advance(state: State, now: Millis) -> tuple[State, tuple[Said, ...]]:
+def advance(state: State, now: Millis) -> tuple[State, tuple[WorkloadEvent, ...]]:
     """Let time pass up to and including ``now``: the workload then, and what happened, in order.
 
     Who became busy or idle is said at the end, once. Raises ValueError when ``now`` is before what has been lived through.
@@ -153,10 +153,10 @@ def advance(state: State, now: Millis) -> tuple[State, tuple[Said, ...]]:
         return _ask(state, now)
     if due(state) > now:
         return state._replace(now=now), ()
-    events: list[Said] = []
+    events: list[WorkloadEvent] = []
     with state.run.step() as tables:
         tables.events = events  # type: ignore[assignment]  # listener events are all that the schedulers add
-        left, last = state.heard, NEVER
+        left, last = state.words, NEVER
         while left and left.left[0] <= now:
             at, word = left.left
             if at != last:  # what is heard at once is taken in at once: nobody is offered a task who is about to go
@@ -176,13 +176,13 @@ def _check(last: Millis, now: Millis) -> None:
         raise ValueError(f"the workload is at {last} already, {now} is before that")
 
 
-def _ask(state: Asking, now: Millis) -> tuple[State, tuple[Said, ...]]:
-    said: list[Said] = []
-    place, steps = state.said, state.script.steps
+def _ask(state: Asking, now: Millis) -> tuple[State, tuple[WorkloadEvent, ...]]:
+    events: list[WorkloadEvent] = []
+    place, steps = state.position, state.script.steps
     while not state.stopped and place < len(steps) and state.began + steps[place][0] <= now:
-        said.append(TargetsSet(state.began + steps[place][0], steps[place][1]))
+        events.append(TargetsSet(state.began + steps[place][0], steps[place][1]))
         place += 1
-    return state._replace(now=now, said=place), tuple(said)
+    return state._replace(now=now, position=place), tuple(events)
 
 
 def _live(tables: DriverTables, until: Millis) -> None:
@@ -268,7 +268,7 @@ def _stop(tables: DriverTables, at: Millis) -> None:
     tables.wanting.clear()
 
 
-def _say_busy(tables: DriverTables, said: list[Said], now: Millis) -> None:
+def _say_busy(tables: DriverTables, events: list[WorkloadEvent], now: Millis) -> None:
     """Which executors run tasks now and did not before, and the other way round."""
     busy: list[ExecutorId] = []
     idle: list[ExecutorId] = []
@@ -278,9 +278,9 @@ def _say_busy(tables: DriverTables, said: list[Said], now: Millis) -> None:
             (busy if is_busy else idle).append(tables.executors[key].executor)
     tables.was_busy.clear()
     if busy:
-        said.append(ExecutorBusy(now, tuple(busy), True))
+        events.append(ExecutorBusy(now, tuple(busy), True))
     if idle:
-        said.append(ExecutorBusy(now, tuple(idle), False))
+        events.append(ExecutorBusy(now, tuple(idle), False))
 
 
 class JobTimes(NamedTuple):

@@ -102,8 +102,8 @@ def kill(tables: DriverTables, key: int, now: Millis) -> None:
     """Tell the running tasks of a task set to end, and start none any more."""
     for serial in tables.flying.get(key, {}).values():
         task = tables.tasks[serial]
-        heard = tables.executors[task.executor].standing is not OfferState.SILENT
-        if heard and task.ends > now + KILL_MS:
+        reachable = tables.executors[task.executor].standing is not OfferState.SILENT
+        if reachable and task.ends > now + KILL_MS:
             _reschedule(tables, serial, task._replace(ends=now + KILL_MS, fate=Fate.KILLED))
     retire(tables, key)
 

@@ -77,8 +77,8 @@ def _speak(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     """The process is up: it asks for an id, or to be registered."""
     pod = pod._replace(address=_address(pod))
     if pod.owner:
-        asked = GenerateExecutorId(now + pod.rpc_ms, pod.name, pod.address)
-        tables.say(asked)
+        request = GenerateExecutorId(now + pod.rpc_ms, pod.name, pod.address)
+        tables.say(request)
         enter(tables, pod, Life.NAMING, now)
     else:
         _register(tables, pod, now)
@@ -86,8 +86,8 @@ def _speak(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
 
 def _register(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
     host = _ip(pod)
-    asked = RegisterExecutor(now + pod.rpc_ms, ExecutorId(pod.executor), ProfileId(pod.profile), host, pod.address)
-    tables.say(asked)
+    request = RegisterExecutor(now + pod.rpc_ms, ExecutorId(pod.executor), ProfileId(pod.profile), host, pod.address)
+    tables.say(request)
     enter(tables, pod, Life.REGISTERING, now)
 
 

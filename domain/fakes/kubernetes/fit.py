@@ -410,8 +410,8 @@ def _api(fitter: _Fitter, evidence: list[Evidence]) -> Api:
         left[verb, resource] -= count
 
     for (verb, resource, status), count in sorted(fitter.refused.items(), key=_by_text):
-        asked = fitter.retry_after.get((verb, resource, status))
-        add(count, verb, resource, status, None, None if asked is None else asked.median())
+        delay = fitter.retry_after.get((verb, resource, status))
+        add(count, verb, resource, status, None, None if delay is None else delay.median())
     for (verb, resource), count in sorted(fitter.unanswered.items(), key=_by_text):
         done = 0
         if (verb, resource) == (Verb.CREATE, "pods"):

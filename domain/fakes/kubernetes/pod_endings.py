@@ -140,11 +140,11 @@ def delete(tables: ClusterTables, pod: PodRow, now: Millis, grace_ms: Millis | N
         remove(tables, pod, now, SIGTERM_EXIT)
         return
     if executors.decommission and was is Life.REGISTERED:
-        told = DecommissionRequested(
+        request = DecommissionRequested(
             now + pod.rpc_ms, (ExecutorId(pod.executor),), f"Executor {pod.executor} is decommissioned.",
             triggered_by_executor=True,
         )  # fmt: skip
-        tables.say(told)
+        tables.say(request)
     pod = enter(tables, pod, Life.TERMINATING, now)
     ending = tables.agenda.get(pod.timer)
     if ending is not None and tables.plan.stages[ending.b].next is Life.STUCK:

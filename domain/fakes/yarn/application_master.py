@@ -84,11 +84,11 @@ def _invalid(tables: YarnTables, asks: tuple[tuple[int, AskRow], ...]) -> CallFa
     """Whether more is asked for at once than the resource manager ever gives."""
     manager = tables.plan.description.manager
     for _, ask in asks:
-        for name, asked, most in (
+        for name, amount, most in (
             ("memory-mb", ask.resource.memory_mib, manager.maximum_mib),
             ("vcores", ask.resource.vcores, manager.maximum_vcores),
         ):
-            if most is not None and asked > most and ask.table.waiting:
+            if most is not None and amount > most and ask.table.waiting:
                 what = (
                     f"{_INVALID}: Invalid resource request! Cannot allocate containers as requested resource is greater "
                     f"than maximum allowed allocation. Requested resource type=[{name}], Requested resource=<memory:"

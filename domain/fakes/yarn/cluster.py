@@ -37,7 +37,7 @@ from podtide.domain.fakes.yarn import (
 )
 from podtide.domain.fakes.yarn.checks import problems
 from podtide.domain.fakes.yarn.description import YARN, YarnDescription
-from podtide.domain.fakes.yarn.rows import Asked, ContainerRow, ContainerStage, Said, YarnAgenda
+from podtide.domain.fakes.yarn.rows import ClusterCommand, ClusterStimulus, ContainerRow, ContainerStage, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnPlan, YarnTables
 from podtide.domain.protocol import executor_commands, yarn_messages
 from podtide.domain.protocol.containers import Resource
@@ -45,8 +45,8 @@ from podtide.domain.protocol.containers import Resource
 __all__ = [
     "APPLICATION_ID",
     "YARN",
-    "Asked",
-    "Said",
+    "ClusterCommand",
+    "ClusterStimulus",
     "YarnCensus",
     "YarnCluster",
     "advance",
@@ -82,7 +82,7 @@ def begin(description: YarnDescription, seed: int, now: Millis, *, application_i
     return YarnCluster(tables, now)
 
 
-def apply(cluster: YarnCluster, command: Asked, now: Millis) -> YarnCluster:
+def apply(cluster: YarnCluster, command: ClusterCommand, now: Millis) -> YarnCluster:
     """The application asks for something at ``now``. What is for somebody else is not listened to.
 
     Nothing comes of it before ``advance``, which may be at this same ``now``. Raises ValueError when ``now`` is before
@@ -97,7 +97,7 @@ def apply(cluster: YarnCluster, command: Asked, now: Millis) -> YarnCluster:
         return cluster.stepped(now)
 
 
-def advance(cluster: YarnCluster, now: Millis) -> tuple[YarnCluster, tuple[Said, ...]]:
+def advance(cluster: YarnCluster, now: Millis) -> tuple[YarnCluster, tuple[ClusterStimulus, ...]]:
     """Let time pass up to and including ``now``: the cluster then, and what reached the application, in order.
 
     Raises ValueError when ``now`` is before what has been lived through.
@@ -105,7 +105,7 @@ def advance(cluster: YarnCluster, now: Millis) -> tuple[YarnCluster, tuple[Said,
     return cluster.lived(now, _happen)
 
 
-def _ask(tables: YarnTables, command: Asked, now: Millis) -> None:
+def _ask(tables: YarnTables, command: ClusterCommand, now: Millis) -> None:
     """The driver's words reach executors whether or not there is a master; everything else is for the master."""
     match command:
         case (
@@ -122,7 +122,7 @@ def _ask(tables: YarnTables, command: Asked, now: Millis) -> None:
                 _ask_master(tables, command, now)
 
 
-def _ask_master(tables: YarnTables, command: Asked, now: Millis) -> None:
+def _ask_master(tables: YarnTables, command: ClusterCommand, now: Millis) -> None:
     match command:
         case yarn_messages.RequestContainers():
             resource_requests.request(tables, command)
@@ -158,7 +158,7 @@ def _stop(tables: YarnTables) -> None:
         table.drop_all()
 
 
-def _happen(tables: YarnTables, happening: AgendaRow[YarnAgenda, Said]) -> None:
+def _happen(tables: YarnTables, happening: AgendaRow[YarnAgenda, ClusterStimulus]) -> None:
     now = happening.at
     if happening.say is not None:
         tables.stimuli.append(happening.say)

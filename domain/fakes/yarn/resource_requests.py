@@ -108,10 +108,10 @@ def parcel(tables: YarnTables) -> tuple[tuple[int, AskRow], ...]:
 
 def restore(tables: YarnTables, asks: Iterable[tuple[int, AskRow]]) -> None:
     """A call failed: what it carried is to be told with the next."""
-    for profile, told in asks:
+    for profile, carried in asks:
         ask = tables.asks[profile]
         dirty = ask.dirty
-        for layout, length in told.dirty:
+        for layout, length in carried.dirty:
             dirty = _soiled(dirty, layout, length)
         tables.asks.put(profile, ask._replace(dirty=dirty, changed=True))
 

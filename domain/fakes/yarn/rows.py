@@ -16,7 +16,7 @@ from podtide.domain.protocol.executor_commands import AnswerRegistration, Decomm
 from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.pod_commands import PodCommand
 
-Said: TypeAlias = (
+ClusterStimulus: TypeAlias = (
     yarn_messages.ResourcesAnswered
     | yarn_messages.ResourcesRefused
     | yarn_messages.LaunchEnded
@@ -27,7 +27,7 @@ Said: TypeAlias = (
 )
 """What reaches the application."""
 
-Asked: TypeAlias = yarn_messages.YarnCommand | PodCommand | AnswerRegistration | DecommissionExecutors
+ClusterCommand: TypeAlias = yarn_messages.YarnCommand | PodCommand | AnswerRegistration | DecommissionExecutors
 """What the application asks for; what is for somebody else is not listened to."""
 
 
@@ -171,7 +171,7 @@ class AllocateCallRow(NamedTuple):
     rng: Stream
     answer_at: Millis = 0
     fault: int | None = None
-    answer: Said | None = None
+    answer: ClusterStimulus | None = None
 
 
 class LaunchRow(NamedTuple):

@@ -23,11 +23,11 @@ from podtide.domain.fakes.yarn.description import YarnDescription, places
 from podtide.domain.fakes.yarn.rows import (
     AllocateCallRow,
     AskRow,
+    ClusterStimulus,
     ContainerRow,
     LaunchRow,
     NeedRow,
     NodeState,
-    Said,
     YarnAgenda,
     YarnNodeRow,
 )
@@ -92,7 +92,7 @@ class YarnPlan:
         return resource.memory_mib <= room.memory_mib
 
 
-class YarnTables(FakeTables[YarnAgenda, Said]):
+class YarnTables(FakeTables[YarnAgenda, ClusterStimulus]):
     """The inside of a fake YARN cluster.
 
     ``master``: an application master is registered; ``attempt``: its number; ``containers_before``: how many containers
@@ -153,7 +153,7 @@ class YarnTables(FakeTables[YarnAgenda, Said]):
         if by:
             super().count(name, by)
 
-    def say(self, what: Said) -> None:
+    def say(self, what: ClusterStimulus) -> None:
         """Something will reach the application, at its time."""
         self.later(what.at, YarnAgenda.SAY, say=what)
 

@@ -16,7 +16,7 @@ from podtide.domain.jvm.exceptions import SPARK_EXCEPTION, SparkFault
 from podtide.domain.kubernetes.allocator import turn as ending
 from podtide.domain.kubernetes.allocator.state import ClaimWait, Flight, ListWait, PodWait, UndoWait
 from podtide.domain.kubernetes.allocator.turn import AllocatorTurn
-from podtide.domain.kubernetes.allocator.volume_claims import Wanted, reusable_claims, reuse, wanted_claims
+from podtide.domain.kubernetes.allocator.volume_claims import PodClaims, reusable_claims, reuse, wanted_claims
 from podtide.domain.machine.turn import thrown
 from podtide.domain.protocol.allocation_policies import Consumer, Limits
 from podtide.domain.protocol.pod_commands import ClaimSpec, CountFailure, CreateClaim, CreatePod, DeletePod, ListClaims
@@ -26,7 +26,7 @@ from podtide.domain.protocol.reasons import Bound, Cause, Fact, Why
 
 NOT_FOUND: Final = 404
 
-_NO_CLAIMS: Final = Wanted((), (), ())
+_NO_CLAIMS: Final = PodClaims((), (), ())
 _BATCH_BOUNDS: Final = (Bound.BATCH_SIZE, Bound.PENDING_LIMIT, Bound.PENDING_LIMIT_PROFILE, Bound.BACK_OFF)
 """What may make a batch smaller than what is missing."""
 
@@ -135,7 +135,7 @@ def ask(turn: AllocatorTurn) -> bool:
         "profile": consumer.profile, "target": consumer.target, "counted": consumer.pods, "missing": consumer.missing,
     })  # fmt: skip
     why = Why(Cause.BELOW_TARGET, facts)
-    left, reusable, asked = current.left, list(current.reusable), current.asked
+    left, reusable, count = current.left, list(current.reusable), current.asked
     flights = current.flights.evolver()
     wait: PodWait | None = None
     over: SparkFault | None = None
@@ -154,21 +154,23 @@ def ask(turn: AllocatorTurn) -> bool:
             over = SparkFault(SPARK_EXCEPTION, f"Exceed the pod creation limit: {config.pods_max}")
             turn.hold(consumer.profile, Bound.POD_LIMIT, missing=left, pods_max=config.pods_max)
             break
-        wanted = claims(turn, number, reusable, at) if config.claims else _NO_CLAIMS
+        pod_claims = claims(turn, number, reusable, at) if config.claims else _NO_CLAIMS
         left -= 1
-        asked += 1
+        count += 1
         turn.state.serial += 1
         single = bool(turn.state.recovery)
         turn.commands.append(
-            CreatePod(at, turn.state.serial, number, consumer.profile, why, wanted.mounted, wanted.reused, single)
+            CreatePod(
+                at, turn.state.serial, number, consumer.profile, why, pod_claims.mounted, pod_claims.reused, single
+            )
         )
-        if wanted.created:
-            wait = PodWait(turn.state.serial, number, wanted.created)
+        if pod_claims.created:
+            wait = PodWait(turn.state.serial, number, pod_claims.created)
         else:
             flights[turn.state.serial] = Flight(number, consumer.profile)
     turn.state.round = replace(
         turn.current(), left=left if wait is not None else 0, reusable=tuple(reusable), wait=wait,
-        flights=flights.persistent(), asked=asked, turn=current.turn + (wait is None and over is None),
+        flights=flights.persistent(), asked=count, turn=current.turn + (wait is None and over is None),
     )  # fmt: skip
     if over is not None:
         ending.abort(turn, over)
@@ -176,10 +178,10 @@ def ask(turn: AllocatorTurn) -> bool:
     return wait is None
 
 
-def wait_for_claims(turn: AllocatorTurn, consumer: Consumer, asked: int) -> None:
-    """The rest of a batch waits for claims to be left over; ``asked``: pods of it that could be asked for."""
-    missing = consumer.missing - asked
-    if not asked:  # nothing else mattered: the same is said as by a round without a snapshot
+def wait_for_claims(turn: AllocatorTurn, consumer: Consumer, count: int) -> None:
+    """The rest of a batch waits for claims to be left over; ``count``: pods of it that could be asked for."""
+    missing = consumer.missing - count
+    if not count:  # nothing else mattered: the same is said as by a round without a snapshot
         held = turn.current().held
         for bound in _BATCH_BOUNDS:
             held = held.discard((consumer.profile, bound))
@@ -188,10 +190,10 @@ def wait_for_claims(turn: AllocatorTurn, consumer: Consumer, asked: int) -> None
     turn.hold(consumer.profile, Bound.CLAIM_WAIT, missing=missing, **facts)
 
 
-def claims(turn: AllocatorTurn, number: PodNumber, reusable: list[Claim], at: Millis) -> Wanted:
+def claims(turn: AllocatorTurn, number: PodNumber, reusable: list[Claim], at: Millis) -> PodClaims:
     """The claims of a pod: reused ones, and others to create."""
-    wanted = wanted_claims(turn.config.claims, turn.config.pod_name_prefix, number)
-    resolved = reuse(wanted, reusable)
+    pod_claims = wanted_claims(turn.config.claims, turn.config.pod_name_prefix, number)
+    resolved = reuse(pod_claims, reusable)
     for claim in resolved.reused:
         turn.note(at, "reuse claim", claim=claim)
     return resolved

@@ -23,7 +23,7 @@ from podtide.domain.protocol.pod_stimuli import Claim
 from podtide.domain.protocol.pods import PodNumber
 
 
-class Wanted(NamedTuple):
+class PodClaims(NamedTuple):
     """``mounted``: the claim of each volume, in order; ``created``: the objects to make; ``reused``: taken over."""
 
     mounted: tuple[str, ...]
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
     reused: tuple[str, ...]
 
 
-def wanted_claims(templates: Sequence[ClaimTemplate], prefix: str, number: PodNumber) -> Wanted:
+def wanted_claims(templates: Sequence[ClaimTemplate], prefix: str, number: PodNumber) -> PodClaims:
     """The claims of a new executor's pod, before any reuse."""
     mounted, created = [], []
     for template in templates:
@@ -39,7 +39,7 @@ def wanted_claims(templates: Sequence[ClaimTemplate], prefix: str, number: PodNu
         mounted.append(name)
         if template.storage_class is not None and template.size is not None:
             created.append(ClaimSpec(name, template.storage_class, template.size, template.volume))
-    return Wanted(tuple(mounted), tuple(created), ())
+    return PodClaims(tuple(mounted), tuple(created), ())
 
 
 def reusable_claims(
@@ -61,13 +61,13 @@ def reusable_claims(
     return tuple(found)
 
 
-def reuse(wanted: Wanted, reusable: list[Claim]) -> Wanted:
+def reuse(claims: PodClaims, reusable: list[Claim]) -> PodClaims:
     """Take over what fits; ``reusable`` loses what is taken."""
     if not reusable:
-        return wanted
-    mounted, reused = list(wanted.mounted), []
+        return claims
+    mounted, reused = list(claims.mounted), []
     replaced: set[ClaimSpec] = set()
-    for spec in wanted.created:
+    for spec in claims.created:
         place = next((place for place, claim in enumerate(reusable) if _fits(claim, spec)), None)
         if place is None or spec.name not in mounted:
             continue
@@ -76,8 +76,8 @@ def reuse(wanted: Wanted, reusable: list[Claim]) -> Wanted:
         reused.append(fitting.name)
         replaced.add(spec._replace(volume=""))
     # Two volumes may want the same object; in Spark it is dropped for both as soon as one of them is served.
-    created = tuple(spec for spec in wanted.created if spec._replace(volume="") not in replaced)
-    return Wanted(tuple(mounted), created, tuple(reused))
+    created = tuple(spec for spec in claims.created if spec._replace(volume="") not in replaced)
+    return PodClaims(tuple(mounted), created, tuple(reused))
 
 
 def _fits(claim: Claim, spec: ClaimSpec) -> bool:

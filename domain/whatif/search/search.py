@@ -425,6 +425,6 @@ class _Search:
         return [self._row(one) for one in self._alive() if all((run, 0) in self.known[one] for run in self.runs)]
 
 
-def replace_row(said: TuneVerdict, row: Row) -> TuneVerdict:
+def replace_row(verdict: TuneVerdict, row: Row) -> TuneVerdict:
     """The same verdict about another row."""
-    return said._replace(row=row)
+    return verdict._replace(row=row)

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, Query, Unreachable
 from podtide.adapters.kubernetes.codec import Event
 from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, number_of
-from podtide.adapters.kubernetes.watch.sensor import Counters, Heard, PodSensor, SensorSettings
+from podtide.adapters.kubernetes.watch.sensor import Counters, PodSensor, SensorSettings, WatchStimulus
 from podtide.adapters.kubernetes.watch.stream import Lines, WatchReader
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.jvm.exceptions import SparkFault
@@ -152,7 +152,7 @@ class Play:
     def __init__(self, *script: Step, settings: SensorSettings = ACTING) -> None:
         self.script = list(script)
         self.clock = FakeClock()
-        self.heard: list[Heard] = []
+        self.heard: list[WatchStimulus] = []
         self.notices: list[Notice] = []
         self.waits: list[float] = []
         self.queries: list[dict[str, str]] = []
@@ -227,7 +227,7 @@ class Play:
         return [query.get("resourceVersion") for query in self.queries if "watch" in query]
 
 
-def _brief(stimulus: Heard) -> str:
+def _brief(stimulus: WatchStimulus) -> str:
     sign = {PodsReplaced: "=", PodsUpdated: "+", Outcome: "?"}[type(stimulus)]
     return " ".join([sign, *(_one(manifest) for manifest in stimulus.pods)])
 
@@ -452,7 +452,7 @@ def test_a_fault_of_our_own_does_not_end_the_watch() -> None:
     play = Play(*START, Watch((modified(1, 11),)), *START, Watch())
     hear = play.heard.append
 
-    def hear_badly(stimulus: Heard) -> None:
+    def hear_badly(stimulus: WatchStimulus) -> None:
         if isinstance(stimulus, PodsUpdated) and len(play.heard) == 1:
             hear(stimulus)
             raise ZeroDivisionError("a bug")
@@ -706,7 +706,7 @@ def test_stop_wakes_a_watch_and_nothing_is_heard_after_it() -> None:
     play = Waiting(*START, Page(20, (pod(1, 15),)))
     heard = play.heard
 
-    def hear(stimulus: Heard) -> None:
+    def hear(stimulus: WatchStimulus) -> None:
         heard.append(stimulus)
         if isinstance(stimulus, Outcome):
             play.answered.set()
@@ -728,7 +728,7 @@ def test_stop_wakes_a_watch_and_nothing_is_heard_after_it() -> None:
 def test_without_a_watch_only_requests_are_answered() -> None:
     play = Waiting(Page(20, (pod(1, 15),)), settings=ACTING._replace(watch=False))
 
-    def hear(stimulus: Heard) -> None:
+    def hear(stimulus: WatchStimulus) -> None:
         play.heard.append(stimulus)
         play.answered.set()
 

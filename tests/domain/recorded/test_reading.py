@@ -18,11 +18,11 @@ from podtide.domain.recorded.lifetimes import came_unasked, place
 from podtide.domain.recorded.reading import Facts, LogReading
 from podtide.domain.recorded.request_times import Registration
 from podtide.domain.recorded.stages import RARE_MAX, ROOM_TASKS, LoggedStage
-from podtide.domain.recorded.unknowns import Told, unknowns_of
+from podtide.domain.recorded.unknowns import LogTraits, unknowns_of
 
 P3, P5 = ProfileId(3), ProfileId(5)
 
-TOLD = Told(
+TOLD = LogTraits(
     stages_parentless=False, metered=True, partitions=True, block_updates=False, compacted=False, platform=None, unread=0,
     gaps=0, applications=1, oversized=0, dynamic=True,
 )  # fmt: skip
@@ -446,7 +446,7 @@ def test_nothing_to_run_again(log: Log, compacted: bool, word: str) -> None:
     assert word in refusal.why
 
 
-def words(app: Application, told: Told = TOLD) -> str:
+def words(app: Application, told: LogTraits = TOLD) -> str:
     return " ".join(what for what, _ in unknowns_of(app, told))
 
 

@@ -9,7 +9,13 @@ from hypothesis import HealthCheck, given, settings, strategies as some
 from pyrsistent import pmap
 
 from podtide.adapters.recording.codec import RecordedStimulus, decided_record
-from podtide.adapters.views.timeline.decisions import decided_rows, failure_words, heard, outcome_words, pod_words
+from podtide.adapters.views.timeline.decisions import (
+    decided_rows,
+    failure_words,
+    outcome_words,
+    pod_words,
+    stimulus_words,
+)
 from podtide.domain.protocol import executor_commands as ec, pod_commands as pc, pod_stimuli as ps
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, ContainerState, PodContainer, PodManifest
 from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase, Remark, Threw, Why
@@ -47,7 +53,7 @@ def test_every_stimulus_is_told_in_a_line(kind: type) -> None:
     @settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
     @given(some.from_type(kind))
     def told(stimulus: Any) -> None:
-        line = heard(stimulus)
+        line = stimulus_words(stimulus)
         assert line
         assert line.isprintable()
 
@@ -87,8 +93,8 @@ def test_outcomes_say_what_the_api_said() -> None:
     assert failure_words(403, long) == "403 exceeded quota."
     assert failure_words(None, "") == "no answer"
     assert outcome_words(ps.Outcome(1, 8)) == "succeeded"
-    assert heard(ps.Outcome(1, 8, ps.CallFailure(409, "there"))) == "call 8 failed: 409 there"
-    assert heard(ps.Outcome(1, 8), {8: "createPod"}) == "createPod succeeded"
+    assert stimulus_words(ps.Outcome(1, 8, ps.CallFailure(409, "there"))) == "call 8 failed: 409 there"
+    assert stimulus_words(ps.Outcome(1, 8), {8: "createPod"}) == "createPod succeeded"
 
 
 def test_a_pod_is_told_by_what_is_wrong_with_it() -> None:
@@ -102,4 +108,4 @@ def test_a_pod_is_told_by_what_is_wrong_with_it() -> None:
         "Failed, being deleted, spark ended with 137 (OOMKilled), side waits (ImagePullBackOff), on x"
     )
     assert told.isprintable()
-    assert heard(ps.PodsUpdated(1, (pod,) * 6)).endswith("and 2 more")
+    assert stimulus_words(ps.PodsUpdated(1, (pod,) * 6)).endswith("and 2 more")

@@ -10,7 +10,7 @@ from pyrsistent import pmap
 
 from podtide.adapters.recording.codec import decided_record
 from podtide.adapters.views.explain.yarn_view import entry_rows, standing_words
-from podtide.adapters.views.timeline.decisions import decided_rows, heard
+from podtide.adapters.views.timeline.decisions import decided_rows, stimulus_words
 from podtide.adapters.views.timeline.yarn_decisions import heard_containers, short, shorts
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.protocol import yarn_messages as ym
@@ -159,7 +159,7 @@ def test_nothing_in_a_command_steers_a_terminal(kind: type) -> None:
     ],
 )  # fmt: skip
 def test_what_entered_is_told_in_a_line(stimulus: Any, said: str) -> None:
-    assert heard(stimulus) == heard_containers(stimulus) == said
+    assert stimulus_words(stimulus) == heard_containers(stimulus) == said
 
 
 def test_strangers_texts_stay_on_their_line() -> None:
@@ -167,7 +167,7 @@ def test_strangers_texts_stay_on_their_line() -> None:
         AT, 1, (Container(ContainerId(EVIL), EVIL, P0, Resource(1, 1)),), (Completion(ContainerId(EVIL), 1, EVIL),),
         (NodeReport(EVIL, EVIL),),
     )  # fmt: skip
-    line = heard(evil)
+    line = stimulus_words(evil)
     assert line.isprintable()
     assert words(ym.EndApplication(AT, EVIL, 1, EVIL * 500, Why(Cause.HEARTBEAT)))
 

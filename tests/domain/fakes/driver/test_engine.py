@@ -136,7 +136,7 @@ class Application:
     def __init__(self, workload: Workload, settings: EngineConfig, seed: int = 1) -> None:
         self.settings, self.cluster = settings, Cluster()
         self.state = workloads.begin(workload, seed, 0, settings.scaling.profile_rules)
-        self.said: list[workloads.Said] = []
+        self.said: list[workloads.WorkloadEvent] = []
         self.commands: list[Command] = []
         self.sizes: list[tuple[Millis, int]] = []
         launched = engine.launch(settings, 0)

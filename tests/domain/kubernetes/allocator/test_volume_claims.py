@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podtide.domain.jvm.exceptions import SparkFault
-from podtide.domain.kubernetes.allocator.volume_claims import Wanted, reusable_claims, reuse, wanted_claims
+from podtide.domain.kubernetes.allocator.volume_claims import PodClaims, reusable_claims, reuse, wanted_claims
 from podtide.domain.protocol.cluster_config import ClaimTemplate
 from podtide.domain.protocol.pod_commands import ClaimSpec
 from podtide.domain.protocol.pod_stimuli import Claim
@@ -23,9 +23,9 @@ def claim(name: str, size: str = "10Gi", storage_class: str | None = "gp2", crea
     return Claim(name, storage_class, size, created_at)
 
 
-def wanted(*sizes: str, storage_class: str = "gp2") -> Wanted:
+def wanted(*sizes: str, storage_class: str = "gp2") -> PodClaims:
     specs = tuple(ClaimSpec(f"own-{place}", storage_class, size, f"v{place}") for place, size in enumerate(sizes))
-    return Wanted(tuple(spec.name for spec in specs), specs, ())
+    return PodClaims(tuple(spec.name for spec in specs), specs, ())
 
 
 @pytest.mark.parametrize(
