@@ -121,7 +121,7 @@ def real_runs(truth: Path) -> list[Real]:
                 run["peak_executors"],
                 {key: text for key, text in run["conf"].items() if key.startswith(_MEANT)},
                 run["workers"],
-                tuple(max(1, round(1000 * (registered - asked))) for asked, registered in granted),
+                tuple(max(1, round(1000 * (registered - requested))) for requested, registered in granted),
                 manifest.parent / run["log"],
             )
         )
@@ -155,8 +155,8 @@ def is_dynamic(run: Real) -> bool:
 
 def predict(studied: Study, wanted: Variant, behaviour: Behaviour | None = None) -> Guess:
     """A prediction. Raises ValueError where the variant is refused, which would be a fault of this script."""
-    asked = studied if behaviour is None else replace(studied, behaviour=behaviour)
-    found = ask(asked, wanted, watch=False)
+    basis = studied if behaviour is None else replace(studied, behaviour=behaviour)
+    found = ask(basis, wanted, watch=False)
     if not is_successful(found):
         raise ValueError("; ".join(map(str, found.failure())))
     typical = found.unwrap().typical
@@ -258,13 +258,13 @@ def repeats(runs: Sequence[Real]) -> str:
 class Ranking(NamedTuple):
     """How many orders there were to get right, and those that were not."""
 
-    asked: int
+    orders: int
     wrong: tuple[str, ...]
 
 
 def rankings(found: Sequence[Pair], method: str, place: int, *, small: bool) -> Ranking:
     """Two targets of one source whose real values differ by more than ``RANKED`` should come in the real order."""
-    asked, wrong = 0, []
+    orders, wrong = 0, []
     by_source: dict[str, list[Pair]] = {}
     for one in found:
         if not small or one.target.peak <= SMALL_PEAK:
@@ -274,12 +274,12 @@ def rankings(found: Sequence[Pair], method: str, place: int, *, small: bool) -> 
             first, second = ((x.target.runtime, x.target.executor_seconds)[place] for x in (one, other))
             if abs(first - second) <= RANKED * min(first, second):
                 continue
-            asked += 1
+            orders += 1
             guesses = getattr(one, method)[place], getattr(other, method)[place]
             if not (guesses[0] < guesses[1] if first < second else guesses[0] > guesses[1]):
                 wrong.append(f"{source}: {one.target.config} ({guesses[0]:.0f} s, really {first:.0f} s) against "
                              f"{other.target.config} ({guesses[1]:.0f} s, really {second:.0f} s)")  # fmt: skip
-    return Ranking(asked, tuple(wrong))
+    return Ranking(orders, tuple(wrong))
 
 
 def ranking_rows(found: Sequence[Pair]) -> str:
@@ -295,7 +295,7 @@ def ranking_rows(found: Sequence[Pair]) -> str:
             for place, name in enumerate(("run time", "executor-seconds")):
                 got = rankings(found, method, place, small=small)
                 lines.append(
-                    f"| {title} | {f'up to {SMALL_PEAK}' if small else 'all'} | {name} | {got.asked} | {len(got.wrong)} |"
+                    f"| {title} | {f'up to {SMALL_PEAK}' if small else 'all'} | {name} | {got.orders} | {len(got.wrong)} |"
                 )
                 if method == "inferred" and not small:
                     listed += [f"- {name}, {one}" for one in got.wrong[:20]]

@@ -70,7 +70,7 @@ def read_lines(path: Path) -> list[str]:
 def driver_decisions(lines: Iterable[str]) -> Decided:
     """Read a driver's log. Lines that say nothing about targets or removals are passed over."""
     decided = Decided()
-    for at, text in _said(lines, "ExecutorAllocationManager"):
+    for at, text in _log_texts(lines, "ExecutorAllocationManager"):
         if moved := _RAISED.match(text) or _LOWERED.match(text):
             decided.moves.append(TargetMove(at, int(moved[2]), int(moved[1])))
         elif removed := _REMOVED.match(text):
@@ -80,11 +80,11 @@ def driver_decisions(lines: Iterable[str]) -> Decided:
 
 def monitor_lines(lines: Iterable[str]) -> Iterator[tuple[Millis, str]]:
     """What the ExecutorMonitor logged, with its times."""
-    return _said(lines, "ExecutorMonitor")
+    return _log_texts(lines, "ExecutorMonitor")
 
 
-def _said(lines: Iterable[str], logger: str) -> Iterator[tuple[Millis, str]]:
+def _log_texts(lines: Iterable[str], logger: str) -> Iterator[tuple[Millis, str]]:
     for line in lines:
-        if (said := _LINE.match(line)) and said[2] == logger:
-            moment = datetime.strptime(said[1].replace(",", "."), "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=UTC)
-            yield int(moment.timestamp() * 1000), said[3]
+        if (line_match := _LINE.match(line)) and line_match[2] == logger:
+            moment = datetime.strptime(line_match[1].replace(",", "."), "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=UTC)
+            yield int(moment.timestamp() * 1000), line_match[3]

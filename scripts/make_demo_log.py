@@ -351,15 +351,15 @@ def main() -> None:
         paths = neutral_paths(log, folder, spark_python)
         target = folder / "out" / log.name
         lines = scrub(log, target, paths)
-        told = scrub_decisions(decisions, folder / "out" / "driver-decisions.log")
-        if left := traces(lines + told, paths):
+        decision_lines = scrub_decisions(decisions, folder / "out" / "driver-decisions.log")
+        if left := traces(lines + decision_lines, paths):
             sys.exit("the log still names this machine:\n" + "\n".join(left[:20]))
         for old in arguments.out.glob("eventlog_v2_*"):
             shutil.rmtree(old)
         arguments.out.mkdir(parents=True, exist_ok=True)
         shutil.copytree(target, arguments.out / target.name)
         shutil.copy(folder / "out" / "driver-decisions.log", arguments.out)
-        print(f"{arguments.out / target.name}: {len(lines)} events, {len(told)} lines of decisions")
+        print(f"{arguments.out / target.name}: {len(lines)} events, {len(decision_lines)} lines of decisions")
         print(json.dumps(manifest(lines), indent=1))
 
 

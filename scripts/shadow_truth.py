@@ -144,19 +144,19 @@ def driver_deeds(lines: Sequence[str]) -> Deeds:
     for at, executor in decided.killed():
         deeds.note("kills", at, f"executor {executor}")
     for line in lines:
-        said = _LINE.match(line)
-        if not said:
+        line_match = _LINE.match(line)
+        if not line_match:
             continue
-        at = _millis(said[1])
+        at = _millis(line_match[1])
         deeds.first = deeds.first or at
         deeds.last = at
-        if not said[2].endswith("ExecutorPodsAllocator"):
+        if not line_match[2].endswith("ExecutorPodsAllocator"):
             continue
-        if _ROUND.match(said[3]):
+        if _ROUND.match(line_match[3]):
             decided_at = at
-        elif asked := _REQUESTED.match(said[3]):
-            deeds.note("creates", decided_at or at, f"executor {asked[1]}")
-        elif excess := _EXCESS.match(said[3]):
+        elif request := _REQUESTED.match(line_match[3]):
+            deeds.note("creates", decided_at or at, f"executor {request[1]}")
+        elif excess := _EXCESS.match(line_match[3]):
             for executor in excess[1].split(","):
                 deeds.note("deletes", at, f"executor {executor}")
     return deeds

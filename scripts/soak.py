@@ -95,7 +95,7 @@ class Soak:
         self.steps_wanted, self.mode, self.processes = steps, mode, processes
         self.seeds: Iterator[int] = count(first, CHUNK)
         self.began = time.monotonic()
-        self.told = self.began
+        self.report_at = self.began
         self.sum = Reached(0, 0, Counter(), Counter(), [], [], 0.0, 0)
 
     def run(self) -> None:
@@ -131,9 +131,9 @@ class Soak:
 
     def _progress(self, *, force: bool) -> None:
         now = time.monotonic()
-        if not force and now - self.told < PROGRESS_S:
+        if not force and now - self.report_at < PROGRESS_S:
             return
-        self.told = now
+        self.report_at = now
         spent = now - self.began
         sys.stderr.write(
             f"{self.sum.steps:>10,} steps  {self.sum.cases:>6,} cases  {self.sum.steps / spent:>7,.0f} steps/s  "

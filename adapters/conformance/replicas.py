@@ -56,17 +56,17 @@ class _Runner(Scripted):
         self.now = line.get("at", self.now)
         self.api.apply(line)
         threw = False
-        asked_first: list[Line] = []  # calls are shown when the line's work is done, questions at once
+        questions: list[Line] = []  # calls are shown when the line's work is done, questions at once
         if "targets" in line:
             targets = tuple((ProfileId(_number(profile)), count) for profile, count in line["targets"].items())
             threw = self.take(TargetsSet(self.now, targets))
         if "isDeleted" in line and not threw:
             deleted = {java_text(executor): False for executor in line["isDeleted"]}
-            asked_first.append({"at": self.now, "isDeleted": deleted})
+            questions.append({"at": self.now, "isDeleted": deleted})
         if line.get("stop") and not threw:
             self.take(Stopping(self.now))
         self.say({"state": {"created": sorted(self.state.created), "replicas": dict(self.sets)}})
-        self.lines = asked_first + self.lines
+        self.lines = questions + self.lines
 
     def take(self, item: ReplicasInput) -> bool:
         """Hand one input to the core and carry out what it says; returns whether it threw."""

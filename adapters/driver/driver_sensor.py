@@ -261,13 +261,13 @@ class DriverSensor:
         numbers = {stage.stage for stage in listed}
         top = max(numbers, default=-1)
         found: list[StageSeen] = []
-        asked = 0
+        requests = 0
         for stage in count(first):
             if stage in numbers:
                 continue
-            if asked == UNSEEN_STAGES_MAX:
+            if requests == UNSEEN_STAGES_MAX:
                 return tuple(found), True
-            asked += 1
+            requests += 1
             attempts = self._attempts(stage)
             if attempts is None and stage > top:
                 break

@@ -96,7 +96,7 @@ class RateLimiter:
         self._refusals = 0
         self._in_a_row = 0
         self._began: float | None = None
-        self._told = 0
+        self._refusals_noted = 0
 
     @property
     def busy(self) -> bool:
@@ -137,7 +137,7 @@ class RateLimiter:
             self._in_a_row = 0
             if self._spacing >= self._throttle.over_s:
                 return
-            lasted, count = self._clock.monotonic() - self._began, self._refusals - self._told
+            lasted, count = self._clock.monotonic() - self._began, self._refusals - self._refusals_noted
             self._spacing, self._began = 0.0, None
         facts = (("refusals", count), ("lasted_ms", int(lasted * 1000)))
         text = f"the API server takes {self.name} at full speed again, {lasted:.1f} s after it asked for less"
@@ -157,7 +157,7 @@ class RateLimiter:
                 pause = delay_s + self._jitter() * min(delay_s, 1.0)
             begins = self._began is None
             if begins:
-                self._began, self._told = now, self._refusals
+                self._began, self._refusals_noted = now, self._refusals
             self._refusals += 1
             self._spacing = self._throttle.probe_s
             self._next = max(self._next, now + pause)

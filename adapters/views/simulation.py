@@ -270,7 +270,7 @@ def container_costs(document: Mapping[str, Any]) -> list[Cost]:
     way = f"{boxes['on_the_way']:,} still on the way" if boxes["on_the_way"] else ""
     failed = f"{count(boxes['launches_failed'], 'launch', 'launches')} failed" if boxes["launches_failed"] else ""
     # An exception may be what ended the application: outside the reporter thread, or as one too many in a row.
-    told_of_throws = "the reporter thread logs these and goes on" if document["exit_code"] is None else ""
+    throws_note = "the reporter thread logs these and goes on" if document["exit_code"] is None else ""
     hosts = document["hosts"]
     excluded, included = hosts["excluded"], hosts["included"]
     return [
@@ -286,7 +286,7 @@ def container_costs(document: Mapping[str, Any]) -> list[Cost]:
         ("nodes leaving", f"{hosts['decommissioning']:,}", ["decommissioned by the resource manager"]),
         *_time_costs(boxes, "containers"),
         *_call_costs(document, "calls"),
-        ("rounds that threw", f"{document['rounds_threw']:,}", [told_of_throws]),
+        ("rounds that threw", f"{document['rounds_threw']:,}", [throws_note]),
     ]
 
 

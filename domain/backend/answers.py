@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from podtide.domain.backend.state import Asked, Registering, ReplyTo
+from podtide.domain.backend.state import PendingRequest, Registering, ReplyTo
 from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.machine.turn import why
@@ -21,7 +21,7 @@ def answer(turn: BackendTurn[S], serial: int, threw: str | None) -> None:
 
 
 def reply_killed(
-    turn: BackendTurn[S], reply: Asked | None, executors: tuple[ExecutorId, ...], threw: str | None = None
+    turn: BackendTurn[S], reply: PendingRequest | None, executors: tuple[ExecutorId, ...], threw: str | None = None
 ) -> None:
     """Answer; a kill by force that throws is swallowed by its timer."""
     if reply is not None:
@@ -36,7 +36,7 @@ def reply_decommissioned(
     turn: BackendTurn[S], reply: ReplyTo, executors: tuple[ExecutorId, ...], threw: str | None = None
 ) -> None:
     """Answer whoever asked, or go on with the registration that the decommission waited for."""
-    if isinstance(reply, Asked):
+    if isinstance(reply, PendingRequest):
         turn.say(Decommissioned(turn.now, reply.serial, executors, threw))
     if threw is not None:
         turn.threw(threw)

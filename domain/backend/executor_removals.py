@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from podtide.domain.backend import answers
 from podtide.domain.backend.registry import Leaving, Parked, Registry
-from podtide.domain.backend.state import Asked, Decommissioning, Killing, Patience, ReplyTo
+from podtide.domain.backend.state import Decommissioning, Killing, Patience, PendingRequest, ReplyTo
 from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, REJECTED_EXECUTION, SparkFault
@@ -30,7 +30,7 @@ from podtide.domain.protocol.stimuli import ExecutorRemoved
 def kill(
     turn: BackendTurn[S],
     executors: tuple[ExecutorId, ...],
-    reply: Asked | None,
+    reply: PendingRequest | None,
     cause: Cause,
     *,
     adjust_target: bool,

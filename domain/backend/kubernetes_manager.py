@@ -24,10 +24,10 @@ from podtide.domain.backend.registry import KILLED, Leaving, decommissioned
 from podtide.domain.backend.state import (
     DIRECT,
     OVER,
-    Asked,
     BackendPhase,
     BackendState,
     Grace,
+    PendingRequest,
     Rest,
     StartStage,
     StopStage,
@@ -166,7 +166,11 @@ class KubernetesManager(ClusterManager[BackendState]):
         return awaited
 
     def do_kill(
-        self, turn: BackendTurn[BackendState], executors: tuple[ExecutorId, ...], reply: Asked | None, reason: Why
+        self,
+        turn: BackendTurn[BackendState],
+        executors: tuple[ExecutorId, ...],
+        reply: PendingRequest | None,
+        reason: Why,
     ) -> None:
         """doKillExecutors."""
         marks = self.marks(turn, "annotation", "label")

@@ -32,12 +32,12 @@ from podtide.domain.backend import answers, executor_removals as removals, regis
 from podtide.domain.backend.kubernetes_manager import KUBERNETES
 from podtide.domain.backend.registry import Leaving, empty_registry
 from podtide.domain.backend.state import (
-    Asked,
     BackendPhase,
     BackendState,
     Decommissioning,
     Killing,
     KillSent,
+    PendingRequest,
     Rest,
     StartStage,
     StopStage,
@@ -104,7 +104,7 @@ def take(turn: BackendTurn[S], item: messages.BackendInput) -> None:
             removals.kill(
                 turn,
                 item.executors,
-                Asked(item.serial),
+                PendingRequest(item.serial),
                 Cause.KILLED,
                 adjust_target=item.adjust_target,
                 count_failures=item.count_failures,
@@ -159,7 +159,7 @@ def resume(turn: BackendTurn[S], rest: Rest, threw: str | None) -> None:
             turn.manager.start_on(turn, rest, threw)
         case StopStage():
             turn.manager.stop_on(turn, threw)
-        case Asked():
+        case PendingRequest():
             answers.answer(turn, rest.serial, threw)
         case Killing() if threw is None:
             turn.manager.do_kill(turn, rest.executors, rest.reply, rest.why)
@@ -217,7 +217,7 @@ def request_more(turn: BackendTurn[S], item: messages.RequestMore) -> None:
 
 def request(turn: BackendTurn[S], serial: int) -> None:
     """Pass the targets on, and answer if nobody has to be waited for."""
-    if not turn.manager.forward(turn, turn.state.requested, Asked(serial)):
+    if not turn.manager.forward(turn, turn.state.requested, PendingRequest(serial)):
         turn.manager.acknowledge(turn, serial)
 
 
@@ -238,7 +238,7 @@ def decommission_asked(turn: BackendTurn[S], item: executor_stimuli.Decommission
         turn,
         item.executors,
         Leaving(item.message, item.host),
-        Asked(item.serial),
+        PendingRequest(item.serial),
         adjust_target=item.adjust_target,
         triggered_by_executor=item.triggered_by_executor,
     )

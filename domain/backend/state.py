@@ -55,7 +55,7 @@ class Patience(NamedTuple):
     given_ms: Millis
 
 
-class Asked(NamedTuple):
+class PendingRequest(NamedTuple):
     """Somebody waits for the answer with this serial."""
 
     serial: int
@@ -67,7 +67,7 @@ class Registering(NamedTuple):
     executor: ExecutorId
 
 
-ReplyTo: TypeAlias = Asked | Registering | None
+ReplyTo: TypeAlias = PendingRequest | Registering | None
 
 
 class StartStage(Enum):
@@ -88,7 +88,7 @@ class Killing(NamedTuple):
     """A kill that waits for its lowered target."""
 
     executors: tuple[ExecutorId, ...]
-    reply: Asked | None
+    reply: PendingRequest | None
     why: Why
 
 
@@ -96,7 +96,7 @@ class KillSent(NamedTuple):
     """A kill that the cluster manager was told of (YARN): who asked is answered when it has said so."""
 
     executors: tuple[ExecutorId, ...]
-    reply: Asked | None
+    reply: PendingRequest | None
 
 
 class Decommissioning(NamedTuple):
@@ -108,8 +108,8 @@ class Decommissioning(NamedTuple):
     reply: ReplyTo
 
 
-Rest: TypeAlias = StartStage | StopStage | Asked | Killing | KillSent | Decommissioning
-"""What is left to do when a call returned; ``Asked``: answer the request."""
+Rest: TypeAlias = StartStage | StopStage | PendingRequest | Killing | KillSent | Decommissioning
+"""What is left to do when a call returned; ``PendingRequest``: answer it."""
 
 
 class Waiting(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, Generic, Literal, TypeVar
 
 from podtide.domain.backend.registry import Registered
-from podtide.domain.backend.state import Asked, BackendPhase, BackendState, Rest, StartStage, Waiting
+from podtide.domain.backend.state import BackendPhase, BackendState, PendingRequest, Rest, StartStage, Waiting
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.machine.turn import Turn
@@ -112,7 +112,7 @@ class ClusterManager(ABC, Generic[S]):
 
     @abstractmethod
     def do_kill(
-        self, turn: BackendTurn[S], executors: tuple[ExecutorId, ...], reply: Asked | None, reason: Why
+        self, turn: BackendTurn[S], executors: tuple[ExecutorId, ...], reply: PendingRequest | None, reason: Why
     ) -> None:
         """doKillExecutors."""
 

@@ -47,9 +47,9 @@ class Sampler(Generic[S]):
         """The sampler after a sample, a wake or the end of the application, and the sample of a run that takes place."""
         if isinstance(item, Stopping):
             return Sampler(NEVER), None
-        return self._woken(at, interval_ms) if isinstance(item, Wake) else self._heard(item, at, interval_ms)
+        return self._woken(at, interval_ms) if isinstance(item, Wake) else self._sampled(item, at, interval_ms)
 
-    def _heard(self, sample: S, at: Millis, interval_ms: Millis) -> tuple[Sampler[S], S | None]:
+    def _sampled(self, sample: S, at: Millis, interval_ms: Millis) -> tuple[Sampler[S], S | None]:
         """A sample arrived: the sampler after it, and the sample if the run takes place with it."""
         if at < self.next_at:
             return replace(self, sample=sample), None

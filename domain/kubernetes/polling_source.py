@@ -63,13 +63,13 @@ PollingCommand: TypeAlias = ListPods | PodsReplaced
 
 @dataclass(slots=True)
 class PollingState:
-    """``due``: the next list, None while one is under way (``asked``: its serial) and when there is none.
+    """``due``: the next list, None while one is under way (``list_serial``: its serial) and when there is none.
 
     ``version``: of the last list that was taken. ``next_serial``: of the next command.
     """
 
     due: Millis | None = None
-    asked: int | None = None
+    list_serial: int | None = None
     version: int | None = None
     stopped: bool = False
     next_serial: int = 0
@@ -106,12 +106,12 @@ class _Source(Turn[PollingState, PollingConfig, PollingCommand]):
             case Start():
                 self.start()
             case StopPolling():
-                state.due, state.asked, state.stopped = None, None, True
+                state.due, state.list_serial, state.stopped = None, None, True
             case Wake():
                 if state.due is not None and state.due <= self.now:
                     self.ask()
             case Outcome():
-                if happening.serial == state.asked:
+                if happening.serial == state.list_serial:
                     self.answered(happening)
             case _:
                 assert_never(happening)
@@ -119,7 +119,7 @@ class _Source(Turn[PollingState, PollingConfig, PollingCommand]):
     def start(self) -> None:
         if not self.config.sources.poll:
             return
-        if self.state.due is not None or self.state.asked is not None:
+        if self.state.due is not None or self.state.list_serial is not None:
             self.threw(STARTED_TWICE)
             return
         interval = self.config.sources.poll_interval_ms
@@ -136,12 +136,12 @@ class _Source(Turn[PollingState, PollingConfig, PollingCommand]):
         cause = why(Cause.RESYNCHRONIZE, interval_ms=sources.poll_interval_ms, last_version=last)
         version = CACHED if sources.poll_with_version else None
         self.commands.append(ListPods(self.now, state.next_serial, cause, version))
-        state.due, state.asked, state.next_serial = None, state.next_serial, state.next_serial + 1
+        state.due, state.list_serial, state.next_serial = None, state.next_serial, state.next_serial + 1
 
     def answered(self, answer: Outcome) -> None:
         """Pass the pods on, unless the call failed or the list is stale."""
         sources = self.config.sources
-        self.state.due, self.state.asked = self.now + sources.poll_interval_ms, None
+        self.state.due, self.state.list_serial = self.now + sources.poll_interval_ms, None
         if answer.failure is not None:
             self.threw(thrown(answer.failure))
             return

@@ -123,7 +123,7 @@ class MarkFilter(CountingFilter):
         """``saw``: told of every id beyond the mark, so that it is remembered when its pod is gone."""
         super().__init__(last)
         self._saw = saw
-        self._told = False
+        self._mark_sent = False
 
     def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, after the mark that it amounts to."""
@@ -132,9 +132,9 @@ class MarkFilter(CountingFilter):
             highest = max(map(_number, getattr(stimulus, "pods", ())), default=PodNumber(0))
             if highest > self._last:
                 self._saw(highest)
-            if highest > self._last or not self._told:
+            if highest > self._last or not self._mark_sent:
                 self._last = max(self._last, highest)
-                self._told = True
+                self._mark_sent = True
                 seen.append(Reconciled(now, self._last))
             seen.append(stimulus)
         return seen
@@ -155,7 +155,7 @@ class ReadableFilter(CountingFilter):
     def __init__(self, last: PodNumber, tell: Callable[[str], None]) -> None:
         super().__init__(last)
         self._tell = tell
-        self._told: set[str] = set()
+        self._strangers: set[str] = set()
 
     def see(self, stimuli: Sequence[AnyStimulus], now: Millis) -> list[AnyStimulus]:
         """What was heard, without pods that cannot be read."""
@@ -171,8 +171,8 @@ class ReadableFilter(CountingFilter):
             why = self._wrong(pod)
             if why is None:
                 good.append(pod)
-            elif pod.name not in self._told and len(self._told) < STRANGERS_MAX:
-                self._told.add(pod.name)
+            elif pod.name not in self._strangers and len(self._strangers) < STRANGERS_MAX:
+                self._strangers.add(pod.name)
                 self._tell(f"pod {pod.name[:253]} carries this application's labels and is passed over: {why}")
         return stimulus if len(good) == len(pods) else stimulus._replace(pods=tuple(good))
 

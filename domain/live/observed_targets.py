@@ -9,7 +9,7 @@ then decides is what its own allocator would have done with that target: batches
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pyrsistent import PMap, pmap
 
@@ -18,10 +18,8 @@ from podtide.domain.live.headless import labelled_profile
 from podtide.domain.live.shadow import number_of
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.executor_stimuli import TargetsSet
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, WatchStimulus
 from podtide.domain.protocol.pods import PodManifest, PodNumber
-
-Seen: TypeAlias = PodsUpdated | PodsReplaced | Outcome
 
 WANTED_PHASES = frozenset({"pending", "running"})
 """Phases of pods that may still do something, in lower case."""
@@ -32,7 +30,7 @@ class FollowState(NamedTuple):
 
     wanted: PMap[PodNumber, ProfileId] = pmap()
     counts: PMap[ProfileId, int] = pmap()
-    told: PMap[ProfileId, int] = pmap()
+    targets: PMap[ProfileId, int] = pmap()
 
 
 def begin() -> FollowState:
@@ -40,7 +38,7 @@ def begin() -> FollowState:
     return FollowState()
 
 
-def follow(state: FollowState, snapshots: Sequence[Seen], now: Millis) -> Step[FollowState, TargetsSet]:
+def follow(state: FollowState, snapshots: Sequence[WatchStimulus], now: Millis) -> Step[FollowState, TargetsSet]:
     """Take what was seen, in order; say the targets where they changed. Never raises."""
     wanted, counts = state.wanted, dict(state.counts)
     for item in snapshots:
@@ -63,10 +61,10 @@ def follow(state: FollowState, snapshots: Sequence[Seen], now: Millis) -> Step[F
                 profile = labelled_profile(pod)
                 counts[profile] = counts.get(profile, 0) + 1
                 wanted = wanted.set(found, profile)
-    changed = {profile: count for profile, count in sorted(counts.items()) if state.told.get(profile, 0) != count}
-    told = state.told.update(changed) if changed else state.told
+    changed = {profile: count for profile, count in sorted(counts.items()) if state.targets.get(profile, 0) != count}
+    targets = state.targets.update(changed) if changed else state.targets
     commands = (TargetsSet(now, tuple(changed.items())),) if changed else ()
-    return Step(FollowState(wanted, pmap(counts), told), commands)
+    return Step(FollowState(wanted, pmap(counts), targets), commands)
 
 
 def _is_wanted(pod: PodManifest) -> bool:

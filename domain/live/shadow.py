@@ -28,7 +28,7 @@ from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.protocol.commands import Decommission, Kill, Step
 from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pod_commands import CreatePod, DeletePod, DeletePods
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, Reconciled, WatchStimulus
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, PodManifest, PodNumber, pod_number
 
 NO_EXECUTOR: Final = PodNumber(0)
@@ -73,10 +73,9 @@ class Same(NamedTuple):
     lead_ms: Millis
 
 
-Seen: TypeAlias = PodsUpdated | PodsReplaced | Outcome
 Decided: TypeAlias = CreatePod | DeletePods | DeletePod | Kill | Decommission
-ShadowInput: TypeAlias = Seen | Decided | Wake
-ShadowCommand: TypeAlias = Seen | Reconciled | Difference | Same
+ShadowInput: TypeAlias = WatchStimulus | Decided | Wake
+ShadowCommand: TypeAlias = WatchStimulus | Reconciled | Difference | Same
 """What the engine may see now, and what is to be told."""
 
 _DECISIONS: Final = (CreatePod, DeletePods, DeletePod, Kill, Decommission)

@@ -182,6 +182,9 @@ class CreationFailed(NamedTuple):
     executor: PodNumber
 
 
+WatchStimulus: TypeAlias = PodsUpdated | PodsReplaced | Outcome
+"""What shows pods: a watch, a list, the outcome of a call."""
+
 PodStimulus: TypeAlias = (
     PodsUpdated
     | PodsReplaced

@@ -71,11 +71,11 @@ class Times:
         if claimed >= 0:
             self.ended = claimed if self.ended is None else max(self.ended, claimed)
 
-    def begins(self, heard_first: Millis) -> Millis:
-        """When the application began. ``heard_first``: the first time that any event of the log claims."""
+    def begins(self, first_event_at: Millis) -> Millis:
+        """When the application began. ``first_event_at``: the first time that any event of the log claims."""
         if self.started is not None:
             return self.started
-        return heard_first if self.first is None else min(heard_first, self.first)
+        return first_event_at if self.first is None else min(first_event_at, self.first)
 
     def ends(self, started: Millis, lives: Iterable[ExecutorRecord], *, several: bool) -> Millis:
         """When the application ended. ``several``: the log holds more than one."""

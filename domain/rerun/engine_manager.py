@@ -170,12 +170,12 @@ class EngineManager(ABC):
         """All that is due at ``now``: what was heard goes to the engine, its commands to the cluster, and so on."""
         if not self.steps.begun:
             if now < self._boot:
-                self.tasks.said, self.tasks.flips = [], []
+                self.tasks.news, self.tasks.flips = [], []
                 return
             self.tasks.grid = now
             for step in self.steps.begin(now):
                 self._follow(step, (), now)
-            self.tasks.said[:0] = profiles_of(self.tasks.dag.app, now)
+            self.tasks.news[:0] = profiles_of(self.tasks.dag.app, now)
         self.steps.resume(now)
         self._due = drive(self.steps, now, self._hear, self._follow)
         if self.steps.state.scaling.add_time == NEVER:

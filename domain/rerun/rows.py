@@ -111,8 +111,8 @@ class TaskSet:
     """An attempt of a stage. ``parts``: the partitions that it computes, None for all; ``next``: the first task that never
     started.
 
-    ``told`` and ``ended`` are what the listeners have not been told yet: tasks from ``told`` to ``next`` started, so many
-    ended. ``simple``: its tasks can be started and ended without a second look.
+    ``first_unsent`` and ``ended`` are what the listeners do not know yet: tasks from ``first_unsent`` to ``next`` started,
+    so many ended. ``simple``: its tasks can be started and ended without a second look.
     """
 
     stage: RerunStage
@@ -131,7 +131,7 @@ class TaskSet:
     next: int = 0
     again: list[int] = field(default_factory=list)  # tasks that wait once more
     running: int = 0
-    told: int = 0
+    first_unsent: int = 0
     ended: int = 0
     zombie: bool = False
     queued: bool = False

@@ -41,7 +41,7 @@ _KEY = attrgetter("key")
 
 
 class TaskScheduler:
-    """Executors, their slots, and the task sets that wait for them. ``said``: what listeners hear, not taken yet.
+    """Executors, their slots, and the task sets that wait for them. ``news``: what listeners hear, not taken yet.
 
     ``waiting`` and ``running``: tasks by profile; ``busy``: executors with a task. ``flips``: executors that fell idle or
     to work, kept for whoever wants to know (None: nobody does).
@@ -54,7 +54,7 @@ class TaskScheduler:
         self.ledger = ledger
         self.agenda = agenda
         self.now: Millis = 0
-        self.said: list[ListenerEvent] = []
+        self.news: list[ListenerEvent] = []
         self.executors: list[RerunExecutor] = []
         self.by_id: dict[ExecutorId, RerunExecutor] = {}
         self.waiting: dict[ProfileId, int] = {}
@@ -247,7 +247,7 @@ class TaskScheduler:
         slot_end, slot_began, slot_index, slot_run = self.slot_end, self.slot_began, self.slot_index, self.slot_run
         heap, turned, fails, copies = self.heap, self.turned, attempt.fails, attempt.copies
         again = bool(attempt.again)
-        if not again and attempt.told == attempt.next and not attempt.ended:
+        if not again and attempt.first_unsent == attempt.next and not attempt.ended:
             self.moved.append(attempt)
         for executor in executors:
             slot = executor.free.pop()
@@ -331,16 +331,16 @@ class TaskScheduler:
             free.append(executor)
 
     def leave_slot(
-        self, slot: int, executor: RerunExecutor, at: Millis, *, goes_on: bool = False, told: bool = True
+        self, slot: int, executor: RerunExecutor, at: Millis, *, goes_on: bool = False, in_sum: bool = True
     ) -> None:
-        """A slot is empty. ``told``: the end that emptied it is told in sum; ``goes_on``: it is filled again at once."""
+        """A slot is empty. ``in_sum``: the end that emptied it is told in sum; ``goes_on``: it is filled again at once."""
         self.slot_end[slot] = -1
         self.slot_run[slot] = None
         executor.free.append(slot)
         executor.running -= 1
         executor.ended = at
         executor.fresh = 0
-        if told:
+        if in_sum:
             executor.change -= 1
             if not executor.turned:
                 executor.turned = True
@@ -367,19 +367,19 @@ class TaskScheduler:
         """Tell the listeners, after all that happened before."""
         if self.moved or self.turned or self.outputs:
             self.tell_moves(self.now)
-        self.said.append(event)
+        self.news.append(event)
 
     def tell_moves(self, at: Millis) -> None:
         """Sum up the starts and ends of plain tasks for the listeners."""
         moves = []
         for run in self.moved:
-            if run.told != run.next or run.ended:
-                while run.next - run.told > MOVED_MAX or run.ended > MOVED_MAX:
-                    some, ended = min(run.next, run.told + MOVED_MAX), min(run.ended, MOVED_MAX)
-                    moves.append(Move(run.key[1], run.number, run.told, some, ended))
-                    run.told, run.ended = some, run.ended - ended
-                moves.append(Move(run.key[1], run.number, run.told, run.next, run.ended))
-                run.told, run.ended = run.next, 0
+            if run.first_unsent != run.next or run.ended:
+                while run.next - run.first_unsent > MOVED_MAX or run.ended > MOVED_MAX:
+                    some, ended = min(run.next, run.first_unsent + MOVED_MAX), min(run.ended, MOVED_MAX)
+                    moves.append(Move(run.key[1], run.number, run.first_unsent, some, ended))
+                    run.first_unsent, run.ended = some, run.ended - ended
+                moves.append(Move(run.key[1], run.number, run.first_unsent, run.next, run.ended))
+                run.first_unsent, run.ended = run.next, 0
         turns = []
         for executor in self.turned:
             executor.turned = False
@@ -391,14 +391,14 @@ class TaskScheduler:
         self.turned.clear()
         self.outputs.clear()
         if moves or turns or outputs:
-            self.said.append(TasksMoved(at, tuple(moves), tuple(turns), outputs))
+            self.news.append(TasksMoved(at, tuple(moves), tuple(turns), outputs))
 
     def hear(self) -> list[ListenerEvent]:
         """What the listeners heard since the last time."""
         if self.moved or self.turned or self.outputs:
             self.tell_moves(self.now)
-        said, self.said = self.said, []
-        return said
+        news, self.news = self.news, []
+        return news
 
     def _timeout_at(self, at: Millis) -> Millis:
         return NEVER if self._idle_ms >= NEVER - at else at + self._idle_ms

@@ -150,7 +150,7 @@ class Tasks(TaskScheduler):
             running[profile] -= 1
             run.running -= 1
             run.pool.running -= 1
-            if not run.ended and run.told == run.next:
+            if not run.ended and run.first_unsent == run.next:
                 moved.append(run)
             run.ended += 1
             ran += 1
@@ -195,7 +195,7 @@ class Tasks(TaskScheduler):
                     horizon = _horizon(stop, until)
             elif after.simple and not after.again and (after.special is None or after.next not in after.special):
                 index = after.next
-                if after.told == index and not after.ended:
+                if after.first_unsent == index and not after.ended:
                     moved.append(after)
                 after.next = index + 1
                 began = at + turnaround
@@ -280,7 +280,7 @@ class Tasks(TaskScheduler):
             executor.wasted_ms += spent
             self.tasks_again += 1
         outcome = stimuli.TaskOutcome.FAILED if failed else stimuli.TaskOutcome.SUCCESS
-        self.leave_slot(slot, executor, at, told=False)
+        self.leave_slot(slot, executor, at, in_sum=False)
         if not failed:
             if run.done[part]:
                 executor.wasted_ms += spent
@@ -370,7 +370,7 @@ class Tasks(TaskScheduler):
                 run.running -= 1
                 run.pool.running -= 1
                 self.running[run.profile] -= 1
-                self.leave_slot(other, executor, at, told=False)
+                self.leave_slot(other, executor, at, in_sum=False)
                 end_event = (at, run.key[1], run.number, index, executor.id, other == copy, stimuli.TaskOutcome.KILLED)
                 self.say(stimuli.TaskEnd(*end_event))
 

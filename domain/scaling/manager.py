@@ -218,10 +218,10 @@ def _answered(
             if accepted:
                 state = state._replace(idleness=executor_monitor.deactivate(state.idleness, accepted))
             return _resync(state, load, at, leaving, accepted)
-        case Resyncing(_, at, asked, removed):
+        case Resyncing(_, at, leaving, removed):
             if answer.threw is not None:
                 return _threw(state, at, answer.threw, ())
-            return _close_removal(state, load, config, at, asked, removed)
+            return _close_removal(state, load, config, at, leaving, removed)
         case _:
             assert_never(awaiting)
 
@@ -266,12 +266,12 @@ def _remove(
 
 
 def _resync(
-    state: ScalingState, load: Load, now: Millis, asked: tuple[Departure, ...], removed: tuple[ExecutorId, ...]
+    state: ScalingState, load: Load, now: Millis, leaving: tuple[Departure, ...], removed: tuple[ExecutorId, ...]
 ) -> Step[ScalingState, ScalingCommand]:
     """After every removal, granted or not, Spark repeats the totals; only then are executors marked."""
     serial = state.serial + 1
-    state = state._replace(serial=serial, awaiting=Resyncing(serial, now, asked, removed))
-    why = Why(Cause.RESYNC, pmap({"asked": len(asked), "removed": len(removed)}))
+    state = state._replace(serial=serial, awaiting=Resyncing(serial, now, leaving, removed))
+    why = Why(Cause.RESYNC, pmap({"asked": len(leaving), "removed": len(removed)}))
     return Step(state, (_request(state, load.placement(), now, (), why),))
 
 
@@ -280,7 +280,7 @@ def _close_removal(
     load: Load,
     config: ScalingConfig,
     now: Millis,
-    asked: tuple[Departure, ...],
+    leaving: tuple[Departure, ...],
     removed: tuple[ExecutorId, ...],
 ) -> Step[ScalingState, ScalingCommand]:
     if removed:
@@ -288,7 +288,7 @@ def _close_removal(
         state = state._replace(idleness=idleness)
     gone = set(removed)
     refused: dict[ProfileId, int] = {}
-    for departure in asked:
+    for departure in leaving:
         if departure.executor not in gone:
             refused[departure.profile] = refused.get(departure.profile, 0) + 1
     return _close(state, load, config, now, (), refused)

@@ -48,7 +48,7 @@ class Resyncing(NamedTuple):
 
     serial: int
     at: Millis
-    asked: tuple[Departure, ...]
+    departures: tuple[Departure, ...]
     removed: tuple[ExecutorId, ...]
 
 

@@ -37,7 +37,7 @@ from podtide.domain.recorded.application import Application, Leave, RecordedExec
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.whatif.fit_containers import fit_containers, status_of
-from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
+from podtide.domain.whatif.fit_start_up import Driver, LoggedStart, independent, shared
 
 START_USUAL_MS: Final[Millis] = 1_000
 """Of an application without executors in its log (it had none, or the log begins too late)."""
@@ -104,7 +104,7 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
 
 def _containers(
     conf: SparkConf,
-    seen: Sequence[Seen],
+    seen: Sequence[LoggedStart],
     boot_at: Millis,
     removals: Sequence[Millis],
     driver: Driver | None,
@@ -147,7 +147,9 @@ def _driver(
     return Driver(began, max(began, min(job.submitted_ms for job in application.jobs)))
 
 
-def _seen(application: Application, executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Millis) -> list[Seen]:
+def _seen(
+    application: Application, executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Millis
+) -> list[LoggedStart]:
     """The starts by request. A request that is not known is put where the config puts it, or the usual time before."""
     requests = _requests(executors, reads, boot_at)
     wanted = _Wanted(application.stages)
@@ -169,7 +171,7 @@ def _seen(application: Application, executors: Sequence[RecordedExecutor], reads
         if executor.removed_ms is not None:
             heappush(leaving, (executor.removed_ms, slots))
         seen.append(
-            Seen(requested, executor.added_ms, first, extras.get(executor.executor, 0), known, executor.profile)
+            LoggedStart(requested, executor.added_ms, first, extras.get(executor.executor, 0), known, executor.profile)
         )
     return sorted(seen, key=lambda one: (one.requested_ms, one.added_ms))
 

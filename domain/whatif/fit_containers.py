@@ -44,7 +44,7 @@ from podtide.domain.rerun.engine_manager import drive
 from podtide.domain.rerun.heartbeats import DescribedCluster, Heartbeats, is_client
 from podtide.domain.rerun.logged_cluster import assumed_cluster
 from podtide.domain.rerun.plan import NO_FAULTS
-from podtide.domain.whatif.fit_start_up import Driver, Seen, independent, shared
+from podtide.domain.whatif.fit_start_up import Driver, LoggedStart, independent, shared
 from podtide.domain.whatif.planning_sides import without_nodes
 
 STOP_LEAST_MS: Final[Millis] = 200
@@ -123,7 +123,7 @@ def _registers(cluster: DescribedCluster, one: AnyStimulus) -> bool:
 
 
 def fit_containers(
-    seen: Sequence[Seen],
+    seen: Sequence[LoggedStart],
     boot_at: Millis,
     removal_ms: Sequence[Millis],
     conf: SparkConf,

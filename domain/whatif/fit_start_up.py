@@ -52,7 +52,7 @@ _LATE: Final = 4
 _LATE_LEAST_MS: Final = 100
 
 
-class Seen(NamedTuple):
+class LoggedStart(NamedTuple):
     """A start as logged. ``first_ms``: when the first task was launched, if tasks were waiting for the executor since it
     registered; ``extra_ms``: what that task took longer than it would have on an executor that is not fresh; ``known``:
     whether the request is more than a guess."""
@@ -132,7 +132,7 @@ class Works(NamedTuple):
     driver: float
 
 
-def works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None, ready_ms: float = 0.0) -> Works:
+def works(seen: Sequence[LoggedStart], parallel: float, driver: Driver | None = None, ready_ms: float = 0.0) -> Works:
     """The work of starts that shared one machine, with the driver's where it is on the same.
 
     ``ready_ms``: the work of becoming ready of those of which the log does not tell it.
@@ -149,7 +149,7 @@ def works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None, r
     )
 
 
-def all_works(seen: Sequence[Seen], parallel: float, driver: Driver | None = None) -> Works:
+def all_works(seen: Sequence[LoggedStart], parallel: float, driver: Driver | None = None) -> Works:
     """The same, where becoming ready takes as much as it takes of those of which the log tells it (the median).
 
     Where it tells of none, as much as is usual for such starts.
@@ -164,7 +164,7 @@ def _median(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def shared(seen: Sequence[Seen], driver: Driver | None = None) -> SharedStartUp:
+def shared(seen: Sequence[LoggedStart], driver: Driver | None = None) -> SharedStartUp:
     """Starts that all went on on one machine. ``seen``: by request; at least one."""
     seen = waited_for(seen, PARALLEL_USUAL)
     parallel = _parallel(seen[:WITNESSES_MAX], driver)
@@ -180,14 +180,14 @@ def shared(seen: Sequence[Seen], driver: Driver | None = None) -> SharedStartUp:
     )
 
 
-def independent(seen: Sequence[Seen]) -> SharedStartUp:
+def independent(seen: Sequence[LoggedStart]) -> SharedStartUp:
     """Starts that did not disturb one another. ``seen``: by request; at least one."""
     lags = tuple(one.first_ms - one.added_ms for one in waited_for(seen, math.inf) if one.first_ms is not None)
     starts = _usual_where_guessed(seen, [max(1, one.added_ms - one.requested_ms) for one in seen])
     return SharedStartUp(starts, ready_ms=lags)
 
 
-def _usual_where_guessed(seen: Sequence[Seen], found: Sequence[Millis]) -> tuple[Millis, ...]:
+def _usual_where_guessed(seen: Sequence[LoggedStart], found: Sequence[Millis]) -> tuple[Millis, ...]:
     """The median of those whose requests are known in the place of the others, so that the order stays as it is."""
     known = sorted(work for one, work in zip(seen, found, strict=True) if one.known)
     return tuple(
@@ -195,7 +195,7 @@ def _usual_where_guessed(seen: Sequence[Seen], found: Sequence[Millis]) -> tuple
     )
 
 
-def waited_for(seen: Sequence[Seen], parallel: float) -> list[Seen]:
+def waited_for(seen: Sequence[LoggedStart], parallel: float) -> list[LoggedStart]:
     """The same without the first tasks that came late, in virtual time, by the standard of the quicker half.
 
     They were there when the executor registered and were taken by others, or there was none.
@@ -208,7 +208,7 @@ def waited_for(seen: Sequence[Seen], parallel: float) -> list[Seen]:
     return [one if 0.0 <= lags.get(one, 0.0) <= late else one._replace(first_ms=None) for one in seen]
 
 
-def _parallel(seen: Sequence[Seen], driver: Driver | None) -> float:
+def _parallel(seen: Sequence[LoggedStart], driver: Driver | None) -> float:
     """The most likely ``parallel``: works spread log-normally; it lies near the usual one, or anywhere (Student's t)."""
     low = log(1.0)
     high = log(PARALLEL_MOST)
@@ -224,7 +224,7 @@ def _parallel(seen: Sequence[Seen], driver: Driver | None) -> float:
     return best
 
 
-def _spread(seen: Sequence[Seen], found: Sequence[float]) -> float:
+def _spread(seen: Sequence[LoggedStart], found: Sequence[float]) -> float:
     """The sum of squares of the logarithms of works about their mean."""
     logs = [log(max(1.0, work)) for one, work in zip(seen, found, strict=True) if one.known]
     if not logs:

@@ -37,12 +37,12 @@ from pyrsistent import PDeque, PMap, PSet, pdeque, pmap, pset
 from podtide.domain.backend import answers, executor_removals as removals, scheduler_backend
 from podtide.domain.backend.registry import Leaving, Registered, empty_registry
 from podtide.domain.backend.state import (
-    Asked,
     BackendPhase,
     BackendState,
     Decommissioning,
     KillSent,
     Patience,
+    PendingRequest,
     Rest,
     StopStage,
 )
@@ -98,8 +98,8 @@ class YarnBackendState(BackendState):
 
     ``master``: an application master is registered. ``locality_tasks`` and ``host_tasks``: the hints of the last request.
     ``asks``: calls of the application master under way, by serial, and what is left to do then; ``deadlines``: until when
-    they are waited for, in order. ``asked``: executors whose loss reason is asked for, and until when; ``questions``: the
-    same in order. Those that were answered since are still among both. ``by_host``: registered executors by host.
+    they are waited for, in order. ``reason_due``: executors whose loss reason is asked for, and until when; ``questions``:
+    the same in order. Those that were answered since are still among both. ``by_host``: registered executors by host.
     ``profiles``: that were defined, beside the default one.
     """
 
@@ -107,7 +107,7 @@ class YarnBackendState(BackendState):
     locality_tasks: Mapping[ProfileId, int] = field(default_factory=pmap)
     host_tasks: Mapping[ProfileId, Mapping[str, int]] = field(default_factory=pmap)
     asks: PMap[int, Rest] = field(default_factory=pmap)
-    asked: PMap[ExecutorId, Millis] = field(default_factory=pmap)
+    reason_due: PMap[ExecutorId, Millis] = field(default_factory=pmap)
     questions: PDeque[Question] = field(default_factory=pdeque)
     by_host: PMap[str, PSet[ExecutorId]] = field(default_factory=pmap)
     deadlines: PDeque[Ask] = field(default_factory=pdeque)
@@ -133,7 +133,7 @@ def manage(
 
 def _drop_answered(state: YarnBackendState) -> None:
     """Take deadlines off the queues' heads that nobody waits for any more."""
-    while state.questions and state.asked.get(state.questions.left.executor) != state.questions.left.due:
+    while state.questions and state.reason_due.get(state.questions.left.executor) != state.questions.left.due:
         state.questions = state.questions.popleft()
     while state.deadlines and state.deadlines.left.serial not in state.asks:
         state.deadlines = state.deadlines.popleft()
@@ -163,7 +163,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
             case yarn_messages.ProfilesDefined():
                 turn.state.profiles = turn.state.profiles.update(profile for profile, _ in item.specs)
             case yarn_messages.TellLossReason():
-                self.told(turn, item)
+                self.take_reason(turn, item)
             case yarn_messages.DecommissionHost():
                 self.leave_host(turn, item.host)
             case Outcome():
@@ -196,7 +196,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
         """Nobody is left to answer: who waits gets an exception, who waits for a loss reason no reason."""
         for serial in sorted(turn.state.asks):
             self.fail(turn, serial, MASTER_GONE)
-        for executor in _by_number(turn.state.asked):
+        for executor in _by_number(turn.state.reason_due):
             self.unanswered(turn, executor)
 
     def fail(self, turn: YarnTurn, serial: int, threw: str) -> None:
@@ -257,7 +257,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
     def stop_on(self, turn: YarnTurn, threw: str | None) -> None:
         """stop() goes on when the application master has answered; an exception leaves it."""
         turn.state.phase, turn.state.patience = BackendPhase.STOPPED, pdeque()
-        turn.state.asked, turn.state.questions = pmap(), pdeque()
+        turn.state.reason_due, turn.state.questions = pmap(), pdeque()
         if threw is not None:
             turn.threw(threw)
             return
@@ -283,7 +283,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
                     removals.kill_stragglers(turn, first)
                 case Question():
                     turn.state.questions = turn.state.questions.popleft()
-                    if turn.state.asked.get(first.executor) == first.due:
+                    if turn.state.reason_due.get(first.executor) == first.due:
                         self.unanswered(turn, first.executor)
                 case Ask():
                     turn.state.deadlines = turn.state.deadlines.popleft()
@@ -307,7 +307,13 @@ class YarnManager(ClusterManager[YarnBackendState]):
         """A request that nobody has taken is not acknowledged."""
         turn.say(backend_messages.Requested(turn.now, serial, False))
 
-    def do_kill(self, turn: YarnTurn, executors: tuple[ExecutorId, ...], reply: Asked | None, reason: Why) -> None:  # noqa: ARG002
+    def do_kill(
+        self,
+        turn: YarnTurn,
+        executors: tuple[ExecutorId, ...],
+        reply: PendingRequest | None,
+        reason: Why,  # noqa: ARG002
+    ) -> None:
         """doKillExecutors: the application master releases the containers, and says so by and by."""
         if not turn.state.master:
             turn.remark("kill before master", SCHEDULER_ENDPOINT)
@@ -348,24 +354,24 @@ class YarnManager(ClusterManager[YarnBackendState]):
             self.send_away(turn, executor, NO_MASTER, why(Cause.DISCONNECTED, address=address))
             return
         until = turn.now + turn.config.ask_timeout_ms
-        turn.state.asked = turn.state.asked.set(executor, until)
+        turn.state.reason_due = turn.state.reason_due.set(executor, until)
         turn.state.questions = turn.state.questions.append(Question(until, executor))
         turn.say(yarn_messages.LossReasonsAsked(turn.now, (executor,)))
 
-    def told(self, turn: YarnTurn, item: yarn_messages.TellLossReason) -> None:
+    def take_reason(self, turn: YarnTurn, item: yarn_messages.TellLossReason) -> None:
         """The application master answered; unless the question was given up."""
-        if item.executor not in turn.state.asked:
+        if item.executor not in turn.state.reason_due:
             return
         if item.reason is None:
             self.unanswered(turn, item.executor)
             return
-        turn.state.asked = turn.state.asked.remove(item.executor)
+        turn.state.reason_due = turn.state.reason_due.remove(item.executor)
         self.send_away(turn, item.executor, item.reason, item.why)
 
     def unanswered(self, turn: YarnTurn, executor: ExecutorId) -> None:
         """The question failed: there is no reason to tell."""
-        waited_ms = turn.now - (turn.state.asked[executor] - turn.config.ask_timeout_ms)
-        turn.state.asked = turn.state.asked.remove(executor)
+        waited_ms = turn.now - (turn.state.reason_due[executor] - turn.config.ask_timeout_ms)
+        turn.state.reason_due = turn.state.reason_due.remove(executor)
         data = turn.state.registry.executors.get(executor)
         turn.remark("no reason", SCHEDULER_ENDPOINT, executor=executor, address="" if data is None else data.address)
         self.send_away(turn, executor, PROCESS_LOST, why(Cause.DISCONNECTED, waited_ms=waited_ms))

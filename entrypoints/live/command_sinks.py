@@ -89,7 +89,7 @@ class ActingSink:
         self._lister = lister
         self._ids = ids
         self._hear = hear
-        self._asked = on_request
+        self._on_request = on_request
         self._lock = threading.Lock()
         self._waiting: deque[CreatePod] = deque()
         self._news = threading.Event()
@@ -116,7 +116,7 @@ class ActingSink:
         self._ask(command)
 
     def _ask(self, command: CreatePod) -> None:
-        self._asked(command.executor)
+        self._on_request(command.executor)
         self._actuator.apply(command)
 
     def start(self) -> None:

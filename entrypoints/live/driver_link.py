@@ -59,7 +59,7 @@ class DriverLink:
             self.conf = conf_of(patient, options.app_id, self.hidden, clock, audience, threading.Event().wait)
         view = ViewConfig(shuffle_linger_ms=options.shuffle_linger_ms)
         settings = DriverSettings(options.driver_interval_ms / 1000, view=view)
-        self.sensor = DriverSensor(get, options.app_id, self._heard, clock, audience.notify, settings, random.random)
+        self.sensor = DriverSensor(get, options.app_id, self._take, clock, audience.notify, settings, random.random)
 
     @property
     def ended(self) -> bool:
@@ -92,7 +92,7 @@ class DriverLink:
                 "give them in --properties-file or --conf"
             )
 
-    def _heard(self, stimulus: AnyStimulus) -> None:
+    def _take(self, stimulus: AnyStimulus) -> None:
         """Called on the driver's thread."""
         if isinstance(stimulus, ResourceProfileAdded) and self.manifests is not None:
             self.manifests.learn(from_added(stimulus))

@@ -70,7 +70,7 @@ class Past:
         self._next: RecordedStep | None = None
         self._then: OrderedDict[int, CallKey] = OrderedDict()  # calls under way when it was recorded, by serial
         self._under_way: Counter[CallKey] = Counter()
-        self._heard: OrderedDict[CallKey, Outcome] = OrderedDict()
+        self._outcomes: OrderedDict[CallKey, Outcome] = OrderedDict()
         self._waiting: dict[CallKey, deque[int]] = {}  # calls made now that wait for what was recorded
         self._answers: list[AnyStimulus] = []
         self._manager = PastManager()
@@ -142,7 +142,7 @@ class Past:
         if self._under_way[key] > len(waiting):
             waiting.append(serial)
             return
-        known = self._heard.get(key)
+        known = self._outcomes.get(key)
         self._now = now
         self._answers.append(Outcome(now, serial, found=1) if known is None else known._replace(at=now, serial=serial))
 
@@ -151,10 +151,10 @@ class Past:
         if key is None:
             return None
         self._less(key)
-        self._heard[key] = outcome
-        self._heard.move_to_end(key)
-        if len(self._heard) > ANSWERS_MAX:
-            self._heard.popitem(last=False)
+        self._outcomes[key] = outcome
+        self._outcomes.move_to_end(key)
+        if len(self._outcomes) > ANSWERS_MAX:
+            self._outcomes.popitem(last=False)
         waiting = self._waiting.get(key)
         if not waiting:
             return None

@@ -84,7 +84,7 @@ class FakeEnvironment:
         """Jump to the next moment at which somebody says something, or to ``until``."""
         if self.ended is not None:
             return NEVER, ()
-        if self.status is not None and (summary := self.status.asked()) is not None:
+        if self.status is not None and (summary := self.status.take_summary()) is not None:
             return summary.at, (summary,)
         while True:
             at = min(self._worlds.due(self.world), self.script.due())
@@ -117,7 +117,7 @@ class StatusStore:
         self._began: dict[tuple[ExecutorId, int, int, int, bool], Millis] = {}
         self._work: dict[ExecutorId, tuple[int, int, Millis]] = {}  # tasks, failed ones, milliseconds
         self._wanted = False
-        self._asked: ExecutorsSummarized | None = None
+        self._summary: ExecutorsSummarized | None = None
 
     def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """Count tasks, and sum up when the plugin begins to wait for it."""
@@ -128,12 +128,12 @@ class StatusStore:
         assert side is not None
         wanted = kubernetes_side.wants(side, self._config, now).summary
         if wanted and not self._wanted:
-            self._asked = ExecutorsSummarized(now, self._summaries(side.backend.registry.executors))
+            self._summary = ExecutorsSummarized(now, self._summaries(side.backend.registry.executors))
         self._wanted = wanted
 
-    def asked(self) -> ExecutorsSummarized | None:
+    def take_summary(self) -> ExecutorsSummarized | None:
         """The summary that the plugin waits for, once."""
-        summary, self._asked = self._asked, None
+        summary, self._summary = self._summary, None
         return summary
 
     def _count(self, task: TaskStart | TaskEnd) -> None:

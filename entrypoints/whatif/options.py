@@ -78,7 +78,7 @@ def bounded(help_text: str) -> Callable[[Command], Command]:
     )
 
 
-def known_better(whose: str, conf_told: str) -> Callable[[Command], Command]:
+def known_better(whose: str, conf_help: str) -> Callable[[Command], Command]:
     """``--conf``, ``--properties-file`` and ``--spark-version``: what the user knows better than ``whose`` config."""
 
     def decorated(command: Command) -> Command:
@@ -91,7 +91,7 @@ def known_better(whose: str, conf_told: str) -> Callable[[Command], Command]:
                 metavar="FILE",
                 help="The same in the form of spark-defaults.conf; --conf goes over it.",
             ),
-            click.option("--conf", multiple=True, metavar="KEY=VALUE", help=conf_told),
+            click.option("--conf", multiple=True, metavar="KEY=VALUE", help=conf_help),
         ):
             command = option(command)
         return command

@@ -66,12 +66,12 @@ class _Asking(LogWorld):
     def __init__(self) -> None:
         super().__init__(_nowhere)
         self.targets: list[Target] = []
-        self.told: dict[str, Millis] = {}
+        self.notices: dict[str, Millis] = {}
 
     def apply(self, command: ScalingCommand, now: Millis) -> Sequence[Stimulus]:
         """Note a new target, or who is to go; grant everything."""
         if not isinstance(command, RequestTotal):
-            self.told.update(dict.fromkeys(command.executors, command.at))
+            self.notices.update(dict.fromkeys(command.executors, command.at))
         elif len(self.targets) < TARGETS_MAX:
             wanted = dict(command.targets)
             if not self.targets or self.targets[-1].executors != wanted:
@@ -174,7 +174,7 @@ def _requested(
         Registration(
             ProfileId(life.profile),
             life.added,
-            _leaving(life, replayed.told.get(life.executor)),
+            _leaving(life, replayed.notices.get(life.executor)),
             life.removed is not None and leave_of(life.reason) is Leave.LOST,
             life.requested,
         )

@@ -14,11 +14,11 @@ import pytest
 
 from podtide.adapters.clock import SystemClock
 from podtide.adapters.kubernetes.api import MERGE_PATCH, KubernetesApi, Unreachable
-from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings, WatchStimulus
+from podtide.adapters.kubernetes.watch.sensor import PodSensor, SensorSettings
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, WatchStimulus
 from podtide.domain.protocol.pods import PodRules, PodState
 from tests.live.cluster import Cluster
 from tests.live.proxy import Proxy

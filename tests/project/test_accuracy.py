@@ -53,7 +53,7 @@ def test_orders_that_hardly_differ_are_not_asked_for() -> None:
     source, slow, slower, quick = run("S", 70), run("A", 100), run("B", 110), run("C", 50)
     found = [guessed(source, slow, 60), guessed(source, slower, 50), guessed(source, quick, 55)]
     got = accuracy.rankings(found, "inferred", 0, small=True)
-    assert got.asked == 2
+    assert got.orders == 2
     assert [wrong.split(":")[1].split()[0] for wrong in got.wrong] == ["B"]
 
 

@@ -197,7 +197,7 @@ def _round(state: AllocatorState, current: Round, config: AllocationConfig, foun
     found.unless(
         current.batch <= config.batch_size, Truth.BATCH_BEYOND_LIMIT, batch=current.batch, batch_size=config.batch_size
     )
-    if not current.asked:
+    if not current.requests:
         return
     last, most = state.executors, config.pods_max
     found.unless(last < most or current.aborted, Truth.ID_BEYOND_MAXIMUM, executor=last, maximum=most)

@@ -67,7 +67,7 @@ def in_round(state: EngineState, *, busy: bool = True, **changes: object) -> Eng
     consumer = Consumer(DEFAULT_PROFILE, 4, 5, 1)
     plain: dict[str, object] = {
         "at": 11_000, "plan": ((DEFAULT_PROFILE, 5),), "fresh": True, "consumers": (consumer,), "shares": (1,),
-        "batch": 1, "asked": 1, "flights": pmap({9: Flight(PodNumber(5), DEFAULT_PROFILE)}), "over": True,
+        "batch": 1, "requests": 1, "flights": pmap({9: Flight(PodNumber(5), DEFAULT_PROFILE)}), "over": True,
     }  # fmt: skip
     current = Round(**{**plain, **changes})  # type: ignore[arg-type]
     state = allocating(state, replace(allocator, round=current, executors=5))

@@ -299,13 +299,13 @@ class SingleTasks(WatchedTasks):
 
     def tell_moves(self, at: Millis) -> None:
         self._name_begun()
-        told, self.said = self.said, []
+        news, self.news = self.news, []
         super().tell_moves(at)  # it has its own books of what was told
-        self.said = told
+        self.news = news
         untold, self._untold = self._untold, []
         if not self.in_order:
             untold.sort(key=lambda event: isinstance(event, stimuli.TaskEnd))
-        self.said.extend(one._replace(at=min(one.at, at)) for one in untold)
+        self.news.extend(one._replace(at=min(one.at, at)) for one in untold)
 
 
 class OrderedTasks(SingleTasks):

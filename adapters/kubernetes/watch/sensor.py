@@ -38,13 +38,12 @@ from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, execu
 from podtide.adapters.kubernetes.watch.stream import LINE_MAX, WatchReader
 from podtide.adapters.notices import Level, Notify, Topic
 from podtide.domain.base.units import Millis
-from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated
+from podtide.domain.protocol.pod_stimuli import CallFailure, Outcome, PodsReplaced, PodsUpdated, WatchStimulus
 from podtide.domain.protocol.pods import INACTIVE_LABEL, PodManifest, as_deleted
 
 PODS: Final = "pods"
 _REFUSAL_BODY_MAX: Final = 64 * 1024
 
-WatchStimulus: TypeAlias = PodsUpdated | PodsReplaced | Outcome
 Hear: TypeAlias = Callable[[WatchStimulus], None]
 """Takes a stimulus; ``at`` is 0 until the loop takes it. Called by two threads in turn; neither blocks nor raises."""
 

@@ -63,7 +63,7 @@ ON_THE_WAY_MAX: Final = 200_000
 """Containers given and neither launched nor given back of which it is remembered how they came."""
 
 CONTAINER_PREFIX: Final = "container_"
-HOSTS_TOLD: Final = 6
+HOSTS_SHOWN: Final = 6
 
 
 class PastRequest(NamedTuple):
@@ -108,7 +108,7 @@ class ContainerHistory(ExecutorHistory):
         self._over_at: Millis | None = None
         self._excluded: set[str] = set()
         self._gone_at: Millis | None = None
-        self._said: str | None = None
+        self._reason_text: str | None = None
 
     def document(self) -> Plain:
         """The history as plain data; times in milliseconds since the epoch."""
@@ -131,18 +131,18 @@ class ContainerHistory(ExecutorHistory):
                 for container in allocated:
                     self._give(at, container, len(allocated) - 1)
                 for one in completed:
-                    if one.container == self.container and self._asked:
+                    if one.container == self.container and self._requested:
                         self._complete(at, one)
-                    elif not self._asked:
+                    elif not self._requested:
                         self._ends.append(one)
             case ym.LaunchEnded(executor=executor, failure=failure) if executor == self.executor:
                 took = 0 if self._launched_at is None else at - self._launched_at
                 self._up = failure is None
                 self._over = self._over or failure is not None
                 self._tell(at, "launch ended", {"took_ms": took, "failure": failure, "fatal": stimulus.fatal})
-            case ym.MasterRegistered() if self._asked and not self._over:
+            case ym.MasterRegistered() if self._requested and not self._over:
                 self._tell(at, "master registered", {})
-            case es.Stopping() if self._asked and not self._over:
+            case es.Stopping() if self._requested and not self._over:
                 self._tell(at, "application stops", {})
             case ps.PodsUpdated() | ps.PodsReplaced() | ps.Outcome() | es.Stopping():
                 pass  # nothing of pods belongs to a container
@@ -183,7 +183,7 @@ class ContainerHistory(ExecutorHistory):
             case ym.ReleaseContainers(containers=containers):
                 self._released(at, command, containers)
             case ym.TellLossReason(executor=executor) if executor == self.executor:
-                self._said = None if command.reason is None else command.reason.message
+                self._reason_text = None if command.reason is None else command.reason.message
                 self._tell(at, "decided", decided_record(command))
             case ec.RemoveExecutor(executor=executor) if executor == self.executor:
                 self._removed(at, command)
@@ -195,7 +195,7 @@ class ContainerHistory(ExecutorHistory):
                 if self.host in added and self._over_at in (None, at):
                     record = {k: v for k, v in decided_record(command).items() if k not in ("added", "removed")}
                     self._tell(at, "decided", {**record, "added": [self.host], "removed": []})
-            case ym.EndApplication() if self._asked and self._over_at in (None, at):
+            case ym.EndApplication() if self._requested and self._over_at in (None, at):
                 self._tell(at, "decided", decided_record(command))
             case _:
                 super()._decided(at, command, creations)
@@ -222,18 +222,18 @@ class ContainerHistory(ExecutorHistory):
             return
         self.executor, self.container, self.host = command.executor, command.container, command.host
         self._tell_before(at, given, matched)
-        self._asked, self._launched_at = True, at
+        self._requested, self._launched_at = True, at
         self._tell(at, "decided", decided_record(command))
 
     def _released(self, at: Millis, command: ym.ReleaseContainers, containers: Sequence[str]) -> None:
         for container in containers:
             given, matched = self._given.pop(container, None), self._matched.pop(container, None)
             if container == self.container:
-                if not self._asked:
+                if not self._requested:
                     self._tell_before(at, given, matched)
                 self._back = True
-                self._over = self._over or not self._asked
-                self._leaving = self._leaving or self._asked
+                self._over = self._over or not self._requested
+                self._leaving = self._leaving or self._requested
                 record = {k: v for k, v in decided_record(command).items() if k != "containers"}
                 self._tell(at, "decided", {**record, "containers": [container], "others": len(containers) - 1})
 
@@ -242,7 +242,7 @@ class ContainerHistory(ExecutorHistory):
         if not self._registered and self._gone_at == at:
             return
         self._registered, self._gone_at = False, at
-        self._tell(at, "decided", {**decided_record(command), "said": command.reason.message == self._said})
+        self._tell(at, "decided", {**decided_record(command), "said": command.reason.message == self._reason_text})
 
     def _tell_before(self, at: Millis, given: GivenContainer | None, matched: tuple[int, ym.Match] | None) -> None:
         """How the container came: why it was asked for, who gave it, which request it took."""
@@ -284,7 +284,7 @@ class ContainerHistory(ExecutorHistory):
             "profile": request.profile,
             "facts": dict(sorted(request.facts.items())),
             "requests": request.last - request.first + 1,
-            "hosts": list(hosts[:HOSTS_TOLD]),
+            "hosts": list(hosts[:HOSTS_SHOWN]),
             "hosts_total": len(hosts),
             "anywhere": request.anywhere,
             "target": target,
@@ -303,7 +303,7 @@ class ContainerHistory(ExecutorHistory):
             "location": match.location,
             "near": nearness(match.location, self.host),
             "profile": profile,
-            "wished": list(wished[:HOSTS_TOLD]),
+            "wished": list(wished[:HOSTS_SHOWN]),
             "wished_total": len(wished),
         }
         self._tell(at, "matched", fields)
@@ -327,12 +327,12 @@ class ContainerHistory(ExecutorHistory):
 
     def _where(self) -> str | None:
         if self._over:
-            return GONE if self._asked else UNWANTED
+            return GONE if self._requested else UNWANTED
         if self._leaving:
             return LEAVING
         if self._registered:
             return REGISTERED
-        return None if not self._asked else STARTING if self._up else LAUNCHING
+        return None if not self._requested else STARTING if self._up else LAUNCHING
 
 
 def container_books_of(state: EngineState, executor: str, container: str | None) -> dict[str, str]:

@@ -118,7 +118,7 @@ class ExecutorHistory:
         self._targets: dict[int, Plain] = {}
         self._line = 0
         self._stage: tuple[str, Millis, str] | None = None
-        self._asked = self._created = self._refused = self._registered = self._leaving = False
+        self._requested = self._created = self._refused = self._registered = self._leaving = False
         self._pod: PodManifest | None = None
         self._state: PodState | None = None
         self._shown: tuple[Any, ...] | None = None
@@ -201,8 +201,8 @@ class ExecutorHistory:
                 options = {"adjust_target": stimulus.adjust_target, "force": stimulus.force}
                 self._tell(at, "kill asked for", {**options, "executors": len(executors)})
             case es.DecommissionRequested(executors=executors) if self.executor in executors:
-                asked_by = {"message": stimulus.message, "by_executor": stimulus.triggered_by_executor}
-                self._tell(at, "decommission asked for", {**asked_by, "executors": len(executors)})
+                source = {"message": stimulus.message, "by_executor": stimulus.triggered_by_executor}
+                self._tell(at, "decommission asked for", {**source, "executors": len(executors)})
             case TaskStart(executor=executor) if executor == self.executor:
                 if not self.tasks[0]:
                     self._tell(at, "first task", {"stage": stimulus.stage, "task": stimulus.task_index})
@@ -210,7 +210,7 @@ class ExecutorHistory:
             case TaskEnd(executor=executor) if executor == self.executor:
                 self.tasks[1] += 1
                 self._last_task = at
-            case es.Stopping() if self._asked and self._stage is not None and self._stage[0] != GONE:
+            case es.Stopping() if self._requested and self._stage is not None and self._stage[0] != GONE:
                 self._tell(at, "application stops", {})
             case _:
                 pass
@@ -288,9 +288,9 @@ class ExecutorHistory:
                 )
                 if str(number) != self.executor:
                     return
-                self._asked, self._created, self._refused = True, False, False
+                self._requested, self._created, self._refused = True, False, False
                 self._creating = self._tell(at, "asked for", self._creation(command, creations, at))
-            case ec.StopApplication() if self._asked:
+            case ec.StopApplication() if self._requested:
                 self._tell(at, "decided", decided_record(command))
                 return
             case _ if isinstance(command, _ABOUT) and str(command.executor) == self.executor:
@@ -314,7 +314,7 @@ class ExecutorHistory:
 
     def _concerns(self, command: pc.DeletePods | pc.MarkPods | ec.DecommissionExecutors) -> bool:
         if command.executors is None:
-            return self._asked and (self._pod is not None or not self._seen_ever)
+            return self._requested and (self._pod is not None or not self._seen_ever)
         return any(str(executor) == self.executor for executor in command.executors)
 
     def _creation(self, command: pc.CreatePod, creations: Sequence[pc.CreatePod], at: Millis) -> Plain:
@@ -394,7 +394,7 @@ class ExecutorHistory:
             return UNPLACED if self._pod.node is None else STARTING
         if self._refused:
             return REFUSED
-        return None if not self._asked else UNSEEN if self._created else REQUESTED
+        return None if not self._requested else UNSEEN if self._created else REQUESTED
 
     def _stages(self, name: str, since: Millis, until: Millis, node: str, *, over: bool) -> None:
         if len(self.stages) >= STAGES_MAX:

@@ -57,7 +57,7 @@ class MomentHistory:
         self._last: deque[Plain] = deque(maxlen=LAST)
         self._holds = HoldBook()
         self._calls: OrderedDict[tuple[str, Any], tuple[str, Millis]] = OrderedDict()
-        self._asked: dict[int, int] = {}
+        self._targets: dict[int, int] = {}
 
     @property
     def complete(self) -> bool:
@@ -74,13 +74,13 @@ class MomentHistory:
             elif isinstance(stimulus, ym.LaunchEnded):
                 self._calls.pop((LAUNCH, stimulus.executor), None)
             elif isinstance(stimulus, TargetsSet):
-                self._asked.update(stimulus.targets)
+                self._targets.update(stimulus.targets)
         for report in step.reports:
             if isinstance(report, Held):
                 self._holds.take(report)
         for command in step.commands:
             if isinstance(command, RequestTotal):
-                self._asked.update((int(profile), target) for profile, target in command.targets.items())
+                self._targets.update((int(profile), target) for profile, target in command.targets.items())
             key = _call_of(command)
             if key is not None:
                 self._calls[key] = (type(command).__name__, step.at)
@@ -99,7 +99,7 @@ class MomentHistory:
         self.before = {
             "at_ms": self.at,
             "step": {"line": step.line, "at_ms": step.at},
-            "asked": {str(profile): target for profile, target in sorted(self._asked.items())},
+            "asked": {str(profile): target for profile, target in sorted(self._targets.items())},
             **({} if state is None else standing(state, config, self.at)),
             "held": self._holds.document(),
             "calls": list(calls.values()),
@@ -140,7 +140,7 @@ def standing(state: EngineState, config: EngineConfig, now: Millis) -> Plain:
     moving: dict[str, Any] = {}
     if side.allocator is not None and side.allocator.round is not None:
         current = side.allocator.round
-        moving["round"] = {"since_ms": current.at, "asked": current.asked, "waits": len(current.flights) or 1}
+        moving["round"] = {"since_ms": current.at, "asked": current.requests, "waits": len(current.flights) or 1}
     return {
         "profiles": {str(profile): figures for profile, figures in profiles.items()},
         "seen": [

@@ -385,7 +385,7 @@ class TargetWatch:
 
     def __init__(self) -> None:
         self.known: dict[int, int] = {}
-        self._told: dict[int, int] = {}  # what was asked for or told of last
+        self._targets: dict[int, int] = {}  # what was asked for or told of last
         self._seen: object = None
 
     def moved(
@@ -395,7 +395,7 @@ class TargetWatch:
         moves: list[OutsideMove] = []
         for command in taken.commands:
             if isinstance(command, RequestTotal):
-                self._told.update((change.profile, change.after) for change in command.changes)
+                self._targets.update((change.profile, change.after) for change in command.changes)
         for stimulus in stimuli:
             if isinstance(stimulus, TargetsSet):
                 for profile, target in stimulus.targets:
@@ -414,7 +414,7 @@ class TargetWatch:
         return moves
 
     def _move(self, moves: list[OutsideMove], now: Millis, profile: int, target: int, cause: str) -> None:
-        before = self._told.get(profile, self.known.get(profile, 0))
-        self._told[profile] = target
+        before = self._targets.get(profile, self.known.get(profile, 0))
+        self._targets[profile] = target
         if before != target:
             moves.append(OutsideMove(now, profile, before, target, cause))

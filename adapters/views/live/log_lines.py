@@ -184,7 +184,7 @@ class LiveLines:
         now = self._clock.now()
         if dropped:
             text = f"{dropped:,} steps or news were not written: the reader is slower than the run"
-            self._write(self._said(now, events.WARNING, "lines dropped", text, (("dropped", dropped),)))
+            self._write(self._news_line(now, events.WARNING, "lines dropped", text, (("dropped", dropped),)))
         if ended or now >= self._next_status:
             self._next_status = now + self._status_ms
             if ended or self._status_change != self._tracker.change:
@@ -218,7 +218,7 @@ class LiveLines:
                 if isinstance(item, _Stepped):
                     yield from self._stepped_json(item)
                 else:
-                    yield self._said(item.at, item.level.value, item.topic.value, item.text, item.facts)
+                    yield self._news_line(item.at, item.level.value, item.topic.value, item.text, item.facts)
             return
         alike: Counter[tuple[Topic, Level]] = Counter()
         joined: dict[object, events.Line] = {}  # lines of several steps that say the same, in the order of their begins
@@ -238,7 +238,7 @@ class LiveLines:
             yield self._plain(line)
         for (topic, level), number in alike.items():
             if (more := number - AT_ONCE_MAX) > 0:
-                yield self._said(
+                yield self._news_line(
                     self._clock.now(), level.value, topic.value, f"and {more:,} more like these at once", ()
                 )
 
@@ -254,7 +254,9 @@ class LiveLines:
             if self._is_wanted(level := events.report_level(report)):
                 yield self._json(level, events.REPORT, report_record(report))
 
-    def _said(self, at: Millis, level: str, name: str, text: str, facts: tuple[tuple[str, Fact], ...]) -> str | None:
+    def _news_line(
+        self, at: Millis, level: str, name: str, text: str, facts: tuple[tuple[str, Fact], ...]
+    ) -> str | None:
         """Something that is no decision."""
         if self._as_json:
             return self._json(level, NEWS, {"at_ms": at, "topic": name, "text": text, "facts": dict(facts)})

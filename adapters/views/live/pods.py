@@ -42,7 +42,7 @@ class PodCounts:
         self._full_ts: Millis | None = None
         self._places: dict[PodNumber, tuple[int, str]] = {}  # profile and state of every pod that was seen
         self._pods: Counter[tuple[int, str]] = Counter()
-        self._asked: Counter[int] = Counter()
+        self._requests: Counter[int] = Counter()
         self._fresh: set[PodNumber] = set()  # pods seen in this step for the first time
         self._ahead: dict[PodNumber, int] = {}  # pods that were seen, which the allocator still waits for
         self._ahead_of: Counter[int] = Counter()
@@ -179,7 +179,7 @@ class PodCounts:
         requests: Counter[int] = Counter(index.awaited_by_profile())
         requests.update(self._flying_of)
         requests.subtract(self._ahead_of)
-        self._asked = +requests
+        self._requests = +requests
 
     def _settle(self, touched: Iterable[str], registry: Registry) -> None:
         """Executors that may have come, gone, or been asked to go."""
@@ -199,12 +199,12 @@ class PodCounts:
 
     def profiles(self) -> set[int]:
         """The profiles of which there is anything."""
-        return {*self._there_of, *self._asked, *(profile for profile, _ in self._pods)}
+        return {*self._there_of, *self._requests, *(profile for profile, _ in self._pods)}
 
     def figures(self, profile: int, target: int) -> ProfileFigures:
         """The executors of one profile."""
         pods = {state: number for state in STATES.values() if (number := self._pods.get((profile, state), 0))}
-        if requests := self._asked.get(profile, 0):
+        if requests := self._requests.get(profile, 0):
             pods[REQUESTED] = requests
         return ProfileFigures(profile, target, pods, self._there_of[profile], self._leaving_of[profile])
 
@@ -213,7 +213,7 @@ class PodCounts:
         pods: Counter[str] = Counter()
         for (_, state), number in self._pods.items():
             pods[state] += number
-        if requests := self._asked.total():
+        if requests := self._requests.total():
             pods[REQUESTED] = requests
         return TotalFigures(target, dict(pods), len(self._there), len(self._leaving))
 

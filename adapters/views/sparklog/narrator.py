@@ -64,7 +64,7 @@ class Narrator:
         self._log = log
         self._config = config
         self._round = start  # the first round that nothing was said of yet
-        self._asked: tuple[ExecutorId, ...] = ()
+        self._executors: tuple[ExecutorId, ...] = ()
         self._removed: tuple[ExecutorId, ...] = ()
         self._left = ROUNDS_BYTES_MAX
         self._debug = log.enabled("DEBUG")
@@ -97,13 +97,13 @@ class Narrator:
         if isinstance(command, Kill | Decommission):
             self._say_round(at)
             answers = self._world.apply(command, now)
-            self._asked = command.executors
+            self._executors = command.executors
             self._removed = _accepted(answers, command)
             return answers
         log.say(at, scaling.asked_lines(command))
         answers = self._world.apply(command, now)
         if command.why.cause is Cause.RESYNC:
-            log.say(at, scaling.removal_lines(self._asked, self._removed))
+            log.say(at, scaling.removal_lines(self._executors, self._removed))
         else:
             self._say_answer(command, answers)
         return answers

@@ -66,7 +66,7 @@ class KubernetesStats(StatsBase):
 
     def __init__(self, start: Millis) -> None:
         super().__init__(start)
-        self._asked: dict[int, Command] = {}
+        self._calls: dict[int, Command] = {}
         self._side: KubernetesState | None = None
         self._looked_at: AllocatorState | None = None
 
@@ -114,7 +114,7 @@ class KubernetesStats(StatsBase):
     # ------------------------------------------------------------------------------------------------- pods and calls
 
     def _answered(self, outcome: Outcome) -> None:
-        command = self._asked.pop(outcome.serial, None)
+        command = self._calls.pop(outcome.serial, None)
         if command is None:
             return
         if outcome.failure is not None:
@@ -133,8 +133,8 @@ class KubernetesStats(StatsBase):
         verb = VERBS.get(type(command))
         if verb is not None:
             self.calls[verb] += 1
-            if len(self._asked) < CALLS_MAX:
-                self._asked[command.serial] = command  # type: ignore[union-attr]  # every call has one
+            if len(self._calls) < CALLS_MAX:
+                self._calls[command.serial] = command  # type: ignore[union-attr]  # every call has one
         match command:
             case ec.AnswerRegistration(accepted=True):
                 self._joined(command.executor, side.backend.registry)

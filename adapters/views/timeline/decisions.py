@@ -236,8 +236,8 @@ def stimulus_words(stimulus: RecordedStimulus, calls: Mapping[int, str] | None =
             return f"task {stimulus.task_index} of stage {stimulus.stage} starts on {_text(stimulus.executor)}"
         case st.TaskEnd():
             return f"task {stimulus.task_index} of stage {stimulus.stage} ends on {_text(stimulus.executor)}"
-        case _ if (told_of_yarn := heard_containers(stimulus)) is not None:
-            return told_of_yarn
+        case _ if (yarn_words := heard_containers(stimulus)) is not None:
+            return yarn_words
         case _:
             fields = [
                 f"{_name(key)} {_value(value)}" for key, value in stimulus._asdict().items() if key != "at" and value

@@ -99,7 +99,7 @@ class PodTimeline:
         self._open: dict[tuple[Any, ...], MergedMoment] = {}
         self._calls: dict[int, MergedMoment] = {}
         self._targets: dict[int, int] = {}
-        self._asked: dict[int, tuple[int, str, Mapping[str, Fact]]] = {}  # what was last asked for, and why
+        self._requests: dict[int, tuple[int, str, Mapping[str, Fact]]] = {}  # what was last asked for, and why
         self._known: object = None
         self._named = False
 
@@ -206,7 +206,7 @@ class PodTimeline:
 
     def _aims(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """Targets that moved, and why: as the pods allocator knows them, or as they were asked for where it has none."""
-        requests = self._asked
+        requests = self._requests
         for stimulus in stimuli:
             if isinstance(stimulus, TargetsSet):
                 for wanted, target in stimulus.targets:

@@ -141,9 +141,9 @@ def hear(tables: ClusterTables, pod: PodRow, word: DriverWord, now: Millis) -> N
         word in {DriverWord.STOP, DriverWord.DECOMMISSION}
         and life is Life.HUNG
         and pod.address
-        and pod.told != DriverWord.STOP
+        and pod.pending_word != DriverWord.STOP
     ):
-        tables.put_pod(pod._replace(told=word))
+        tables.put_pod(pod._replace(pending_word=word))
 
 
 def calm(tables: ClusterTables, now: Millis) -> None:
@@ -159,8 +159,8 @@ def calm(tables: ClusterTables, now: Millis) -> None:
                 if not pod.address or not pod.executor:
                     _speak(tables, pod, now)
                 else:
-                    awake = enter(tables, pod._replace(told=0), Life.REGISTERED, now)
-                    if pod.told:
-                        hear(tables, awake, DriverWord(pod.told), now)
+                    awake = enter(tables, pod._replace(pending_word=0), Life.REGISTERED, now)
+                    if pod.pending_word:
+                        hear(tables, awake, DriverWord(pod.pending_word), now)
             else:
                 enter(tables, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)

@@ -81,8 +81,8 @@ class _Seen:
     node_at: Millis | None = None
     running_at: Millis | None = None
     registered_at: Millis | None = None
-    told_at: Millis | None = None
-    told_drain: bool = False
+    notice_at: Millis | None = None
+    drain_notice: bool = False
     deleting_at: Millis | None = None
     ended_at: Millis | None = None
     watched: bool = True
@@ -138,13 +138,13 @@ class _Fitter:
                 self.decommission = self.decommission or seen.triggered_by_executor
                 if seen.triggered_by_executor:
                     for executor in seen.executors:
-                        self._told(str(executor), seen.at, True)
+                        self._note_leave(str(executor), seen.at, True)
             case executor_commands.RemoveExecutor():
-                self._told(str(seen.executor), seen.at, False)
+                self._note_leave(str(seen.executor), seen.at, False)
             case executor_commands.DecommissionExecutors():
                 if seen.notify_executors:
                     for executor in seen.executors:
-                        self._told(str(executor), seen.at, True)
+                        self._note_leave(str(executor), seen.at, True)
             case executor_commands.StopSource() | pod_commands.AwaitDriverReady():
                 pass
             case _:
@@ -207,10 +207,10 @@ class _Fitter:
             if seen.running_at is not None:
                 self.register.add(at - seen.running_at, seen.watched)
 
-    def _told(self, executor: str, at: Millis, drain: bool) -> None:
+    def _note_leave(self, executor: str, at: Millis, drain: bool) -> None:
         seen = self.executors.get(executor)
-        if seen is not None and seen.told_at is None:
-            seen.told_at, seen.told_drain = at, drain
+        if seen is not None and seen.notice_at is None:
+            seen.notice_at, seen.drain_notice = at, drain
 
     def _watched(self, manifest: PodManifest, at: Millis) -> None:
         self.watch_events += 1
@@ -276,8 +276,8 @@ class _Fitter:
             self.executor_ms += at - seen.registered_at
         if seen.deleting_at is not None:
             self.terminate.add(at - seen.deleting_at, seen.watched)
-        elif seen.told_at is not None:
-            (self.drain if seen.told_drain else self.exit).add(at - seen.told_at, seen.watched)
+        elif seen.notice_at is not None:
+            (self.drain if seen.drain_notice else self.exit).add(at - seen.notice_at, seen.watched)
         elif manifest.reason == "Evicted":
             self.evictions += 1
         elif seen.registered_at is not None:

@@ -83,7 +83,7 @@ class PodRow(NamedTuple):
     """A pod that the API knows. ``label``: its spark-exec-id. ``node``: a number, 0 for none. ``timer``: its stage's place
     in the agenda. ``address``: where the driver hears it from, "" while it does not. ``owner``: the number of its
     StatefulSet or Deployment, 0 for none. ``held``: it takes room on its node. ``executor``: the id that its process
-    goes by, "" while it has none. ``told``: what the driver said to it while it hung (a ``DriverWord``, 0 for nothing).
+    goes by, "" while it has none. ``pending_word``: what the driver said to it while it hung (``DriverWord``; 0: nothing).
     """
 
     uid: int
@@ -105,7 +105,7 @@ class PodRow(NamedTuple):
     restarts: int = 0
     cost: int = 0
     unschedulable: bool = False
-    told: int = 0
+    pending_word: int = 0
 
     @property
     def deleting(self) -> bool:

@@ -200,7 +200,7 @@ def restart(tables: YarnTables, now: Millis) -> None:
         ):
             tables.cancel(serial)
     for row in list(tables.containers.values()):
-        end(tables, row, ABORTED, _LOST_MASTER, now, told=False)
+        end(tables, row, ABORTED, _LOST_MASTER, now, in_answer=False)
     number = tables.attempt
     wait, _ = draw(split(tables.stream(_MASTERS, number), 1), tables.plan.description.master.back)
     tables.later(now + wait, YarnAgenda.REGISTER)

@@ -117,8 +117,8 @@ def killed(tables: YarnTables, row: ContainerRow, now: Millis) -> None:
 # the resource manager
 
 
-def end(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Millis, *, told: bool = True) -> None:
-    """A container is over for the resource manager. ``told``: the application will hear of it (its next call's answer)."""
+def end(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Millis, *, in_answer: bool = True) -> None:
+    """A container is over for the resource manager. ``in_answer``: the answer to the application's next call says so."""
     if row.ended:
         return
     node = tables.nodes[row.slot]
@@ -126,7 +126,7 @@ def end(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Mill
         tables.put_node(node._replace(room=node.room.plus(row.resource)))
     tables.fresh.drop(row.number)
     tables.count(f"completed.{status}")
-    if told:
+    if in_answer:
         tables.done.put(tables.completion_numbers.next(), Completion(row.id, status, text or diagnostics(row, status)))
     if row.stage is ContainerStage.ACQUIRED:
         tables.cancel(row.timer)

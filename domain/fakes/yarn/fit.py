@@ -69,7 +69,7 @@ class _Box:
     up: Millis | None = None
     first: bool | None = None  # whether it was the first on its node; None: in between
     registered: Millis | None = None
-    told: Millis | None = None
+    notice: Millis | None = None
 
 
 @dataclass(slots=True)
@@ -128,8 +128,8 @@ class _Fitter:
                     self.released(one, seen.at)
             case ExecutorDisconnected(address=address):
                 box = self.boxes.get(self.addresses.pop(address, ""))
-                if box is not None and box.told is not None:
-                    self.exit.add(seen.at - box.told)
+                if box is not None and box.notice is not None:
+                    self.exit.add(seen.at - box.notice)
             case _:
                 pass
 
@@ -187,8 +187,8 @@ class _Fitter:
 
     def released(self, container: str, at: Millis) -> None:
         box = self.boxes.get(container)
-        if box is not None and box.told is None:
-            box.told = at
+        if box is not None and box.notice is None:
+            box.notice = at
             self.lived_ms += 0 if box.registered is None else at - box.registered
             if box.launched is None:  # nobody started anything in it
                 self.leave(container)
@@ -197,10 +197,10 @@ class _Fitter:
         box = self.boxes.get(one.container)
         if box is None:
             return
-        if box.told is None and box.registered is not None:
+        if box.notice is None and box.registered is not None:
             self.ended[one.status] += 1
             self.lived_ms += at - box.registered
-        elif box.told is None and box.up is not None:
+        elif box.notice is None and box.up is not None:
             self.ended_early[one.status] += 1
         self.leave(one.container)
 
@@ -211,7 +211,7 @@ class _Fitter:
 
     def finish(self) -> None:
         for box in self.boxes.values():
-            if box.registered is not None and box.told is None:
+            if box.registered is not None and box.notice is None:
                 self.lived_ms += self.last - box.registered
 
 

@@ -135,7 +135,7 @@ def ask(turn: AllocatorTurn) -> bool:
         "profile": consumer.profile, "target": consumer.target, "counted": consumer.pods, "missing": consumer.missing,
     })  # fmt: skip
     why = Why(Cause.BELOW_TARGET, facts)
-    left, reusable, count = current.left, list(current.reusable), current.asked
+    left, reusable, count = current.left, list(current.reusable), current.requests
     flights = current.flights.evolver()
     wait: PodWait | None = None
     over: SparkFault | None = None
@@ -170,7 +170,7 @@ def ask(turn: AllocatorTurn) -> bool:
             flights[turn.state.serial] = Flight(number, consumer.profile)
     turn.state.round = replace(
         turn.current(), left=left if wait is not None else 0, reusable=tuple(reusable), wait=wait,
-        flights=flights.persistent(), asked=count, turn=current.turn + (wait is None and over is None),
+        flights=flights.persistent(), requests=count, turn=current.turn + (wait is None and over is None),
     )  # fmt: skip
     if over is not None:
         ending.abort(turn, over)

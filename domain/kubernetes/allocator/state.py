@@ -139,8 +139,8 @@ class Round:
     ``plan``: profiles and their targets, ascending, as they were when it began; ``place``: the next one to survey.
     ``fresh``: the delivery held a snapshot. ``vanished``: claims of pods that only earlier snapshots of it had.
     ``shares`` are None until the survey is over; ``turn``: the consumer that is served, ``batch``: pods it gets, ``left``:
-    those that it still gets. ``serial``: the last one before the round; ``asked``: pods asked for in it. ``probing``: it is
-    one that asks for a probe only (``back_off``).
+    those that it still gets. ``serial``: the last one before the round; ``requests``: pods asked for in it. ``probing``: it
+    is one that asks for a probe only (``back_off``).
     """
 
     at: Millis
@@ -164,7 +164,7 @@ class Round:
     over: bool = False
     aborted: bool = False
     serial: int = 0
-    asked: int = 0
+    requests: int = 0
     probing: bool = False
 
 

@@ -86,7 +86,7 @@ def abort(turn: AllocatorTurn, fault: SparkFault) -> None:
 def end(turn: AllocatorTurn) -> None:
     """Nothing more is asked in this round; it is over when all creations came back."""
     current, back_off = turn.current(), turn.config.policies.back_off
-    if back_off is not None and current.probing and current.asked:
+    if back_off is not None and current.probing and current.requests:
         turn.state.slowdown = turn.state.slowdown.tried(back_off, current.at)
     turn.state.round = replace(current, over=True, wait=None)
     close(turn)

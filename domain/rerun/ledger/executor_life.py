@@ -28,7 +28,7 @@ CAUSES: Final = (
 )
 """Every cause; where two apply, the first. The order of ``Bill.causes``."""
 
-ASKED, IDLE, BUSY, GONE = range(4)
+REQUESTED, IDLE, BUSY, GONE = range(4)
 STATES: Final = ("not yet registered", "idle", "busy", "gone")
 
 
@@ -44,8 +44,8 @@ class ExecutorLife:
     registered: Millis | None = None
     ended: Millis = field(init=False)
     since: Millis = field(init=False)
-    state: int = ASKED
-    told: bool = False
+    state: int = REQUESTED
+    going: bool = False
     ran: bool = False
     lost: bool = False
     fresh: bool = False

@@ -38,7 +38,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.units import NEVER, Millis
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
-from podtide.domain.rerun.ledger.executor_life import ASKED, BUSY, CAUSES, GONE, IDLE, STATES, ExecutorLife
+from podtide.domain.rerun.ledger.executor_life import BUSY, CAUSES, GONE, IDLE, REQUESTED, STATES, ExecutorLife
 
 Key: TypeAlias = int | str
 """What an executor is known by; one key, one life."""
@@ -129,10 +129,10 @@ class Ledger:
     def registered(self, key: Key, at: Millis, slots: int) -> None:
         """It registered with the driver, with room for ``slots`` tasks; idle (without a timeout, until ``idle``)."""
         life = self._lives.get(key)
-        if life is None or life.state != ASKED or at < self._now or slots < 0:
+        if life is None or life.state != REQUESTED or at < self._now or slots < 0:
             raise self._wrong("registered", key, at, f"an executor asked for, slots of 0 or more (got {slots})")
         self._now = at
-        if life.told:
+        if life.going:
             life.leaving += at - life.since
         else:
             life.starting += at - life.since
@@ -143,7 +143,7 @@ class Ledger:
     def cancelled(self, key: Key, at: Millis) -> None:
         """Its request was withdrawn, or its pod deleted, before it registered: it ends here."""
         life = self._lives.get(key)
-        if life is None or life.state != ASKED or at < self._now:
+        if life is None or life.state != REQUESTED or at < self._now:
             raise self._wrong("cancelled", key, at, "an executor that has not registered")
         self._now = at
         self._end(life, at)
@@ -151,7 +151,7 @@ class Ledger:
     def never_was(self, key: Key) -> None:
         """Its request was refused: there was no executor, and it is in no sum."""
         life = self._lives.get(key)
-        if life is None or life.state != ASKED:
+        if life is None or life.state != REQUESTED:
             raise self._wrong("refused", key, None, "an executor that has not registered")
         del self._lives[key]
 
@@ -161,7 +161,7 @@ class Ledger:
         if life is None or life.state != IDLE or at < self._now:
             raise self._wrong("busy", key, at, "an idle executor")
         self._now = at
-        if life.told:
+        if life.going:
             life.leaving += at - life.since
         else:
             self._rested(life, at)
@@ -189,10 +189,10 @@ class Ledger:
         """It can be given tasks from now on; what it took since its registration was still its start. Said of one that ran,
         was told to go or is gone already, it changes nothing."""
         life = self._lives.get(key)
-        if life is None or life.state == ASKED or at < self._now:
+        if life is None or life.state == REQUESTED or at < self._now:
             raise self._wrong("ready", key, at, "a registered executor")
         self._now = at
-        if life.state == IDLE and not life.ran and not life.told:
+        if life.state == IDLE and not life.ran and not life.going:
             life.starting += at - life.since
             life.cached = life.shuffle = life.minimum = 0  # of this spell: there was none before
             self._rests(life, at, max(at, life.timeout_at))
@@ -207,7 +207,7 @@ class Ledger:
         self._now = at
         if by is life.hold:
             return
-        if at > life.timeout_at and life.state == IDLE and not life.told:
+        if at > life.timeout_at and life.state == IDLE and not life.going:
             life.keep(at)
         life.hold = by
         life.hold_since = at
@@ -229,15 +229,15 @@ class Ledger:
         if life is None or life.state == GONE or at < self._now:
             raise self._wrong("told to go", key, at, "an executor that is not gone")
         self._now = at
-        if life.told:
+        if life.going:
             return
         if life.state == IDLE:
             self._let_go(life, at)
             life.since = at
-        elif life.state == ASKED:
+        elif life.state == REQUESTED:
             life.starting += at - life.since
             life.since = at
-        life.told = True
+        life.going = True
 
     def removed(self, key: Key, at: Millis, lost: bool) -> None:
         """It is gone, registered or not; ``lost``: not by our will. What was idle and never told to go counts as let go
@@ -246,10 +246,10 @@ class Ledger:
         if life is None or life.state == GONE or at < self._now:
             raise self._wrong("removed", key, at, "an executor that is not gone")
         self._now = at
-        if life.state == IDLE and not life.told and not lost:
+        if life.state == IDLE and not life.going and not lost:
             self._let_go(life, at)
             life.since = at
-            life.told = True
+            life.going = True
         life.lost = lost
         self._end(life, at)
 
@@ -377,7 +377,7 @@ class Ledger:
         """Its last spell ends, and with it its life."""
         if life.state == BUSY:
             life.running += at - life.since
-        elif life.told:
+        elif life.going:
             life.leaving += at - life.since
         elif life.state == IDLE:
             self._rested(life, at)

@@ -17,12 +17,12 @@ from hypothesis import given, settings, strategies as st
 from podtide.adapters.kubernetes.api import JSON, READ_TIMEOUT_S, ApiAnswer, Query, Unreachable
 from podtide.adapters.kubernetes.codec import Event
 from podtide.adapters.kubernetes.watch.lists import KnownPods, ListedPods, number_of
-from podtide.adapters.kubernetes.watch.sensor import Counters, PodSensor, SensorSettings, WatchStimulus
+from podtide.adapters.kubernetes.watch.sensor import Counters, PodSensor, SensorSettings
 from podtide.adapters.kubernetes.watch.stream import Lines, WatchReader
 from podtide.adapters.notices import Notice, Topic
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import snapshots
-from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
+from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated, WatchStimulus
 from podtide.domain.protocol.pods import PodManifest, PodRules
 
 NOW = 1_800_000_000_000

@@ -57,7 +57,7 @@ def test_an_outcome_finds_its_machine() -> None:
     play.feed(pod_stimuli.Outcome(play.now, create.serial))
     assert play.side.allocator is not None
     assert play.side.allocator.round is None
-    assert play.side.polling.asked is not None
+    assert play.side.polling.list_serial is not None
     play.feed(pod_stimuli.Outcome(play.now, listing.serial, pods=(manifest(1),)))
     assert play.side.polling.due == 60 * S
 

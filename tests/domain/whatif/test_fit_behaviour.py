@@ -14,7 +14,7 @@ from podtide.domain.recorded.application import Application, Fresh, Leave, Recor
 from podtide.domain.rerun.behaviour import Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp, Starts, latencies
 from podtide.domain.whatif.fit_behaviour import STANDALONE_LAG_MS, START_USUAL_MS, fit
-from podtide.domain.whatif.fit_start_up import PARALLEL_USUAL, READY_SHARE, Driver, Seen, shared, works
+from podtide.domain.whatif.fit_start_up import PARALLEL_USUAL, READY_SHARE, Driver, LoggedStart, shared, works
 
 T0 = 1_795_000_000_000
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.shuffleTracking.enabled": "true"}
@@ -55,12 +55,12 @@ def application(executors: Sequence[RecordedExecutor], properties: dict[str, str
 def test_works_are_the_inverse_of_latencies(work: list[int], parallel: float, requests: list[int]) -> None:
     """What was run forward is found again, to the milliseconds that registrations are rounded to."""
     found = latencies(StartUp(tuple(work), parallel, 1), requests)
-    seen = [Seen(at, at + latency) for at, latency in zip(requests, found, strict=True)]
+    seen = [LoggedStart(at, at + latency) for at, latency in zip(requests, found, strict=True)]
     for ordinal, (one, again) in enumerate(zip(seen, works(seen, parallel).starts, strict=True)):
         assert again == pytest.approx(work[ordinal % len(work)], abs=2 + len(requests)), one
 
 
-def ran(startup: SharedStartUp, requests: Sequence[Millis], began: Millis) -> tuple[list[Seen], Driver]:
+def ran(startup: SharedStartUp, requests: Sequence[Millis], began: Millis) -> tuple[list[LoggedStart], Driver]:
     """A place run forward, tasks waiting for every executor."""
     starts = Starts(startup)
     registered: dict[int, Millis] = {}
@@ -76,7 +76,10 @@ def ran(startup: SharedStartUp, requests: Sequence[Millis], began: Millis) -> tu
         until(at)
         starts.request(at, ordinal)
     until(NEVER)
-    seen = [Seen(at, registered[one], registered[one], ready[one] - registered[one]) for one, at in enumerate(requests)]
+    seen = [
+        LoggedStart(at, registered[one], registered[one], ready[one] - registered[one])
+        for one, at in enumerate(requests)
+    ]
     return seen, Driver(began, starts.thought_ms or 0)
 
 
@@ -94,7 +97,7 @@ def test_a_shared_machine_is_found_again(parallel: float) -> None:
 
 
 def test_four_starts_at_once_say_nothing_of_sharing_and_the_usual_holds() -> None:
-    seen = [Seen(1000, 4000)] * 4
+    seen = [LoggedStart(1000, 4000)] * 4
     found = shared(seen)
     assert found.parallel == pytest.approx(PARALLEL_USUAL, rel=0.1)
     assert latencies(found, [0] * 8)[0] == pytest.approx(6000, rel=0.35)
@@ -105,7 +108,7 @@ def test_four_starts_at_once_say_nothing_of_sharing_and_the_usual_holds() -> Non
 def test_recorded_requests_meet_the_recorded_registrations_again() -> None:
     """Under whatever ``parallel`` was found, the same requests lead to the same latencies."""
     times = [(4735, 6450), (5793, 10_316), (5793, 11_324), (7075, 12_090), (7075, 12_527), (7075, 12_670)]
-    found = shared([Seen(*one) for one in times])
+    found = shared([LoggedStart(*one) for one in times])
     again = latencies(found, [asked for asked, _ in times])
     for (asked, added), latency in zip(times, again, strict=True):
         assert latency == pytest.approx(added - asked, abs=30)
@@ -113,7 +116,9 @@ def test_recorded_requests_meet_the_recorded_registrations_again() -> None:
 
 def test_a_first_task_that_nobody_waited_for_is_no_getting_ready() -> None:
     lags = (200, 250, 220, 9700, 300)
-    seen = [Seen(at, at + 1000, at + 1000 + lag) for at, lag in zip(range(0, 100_000, 20_000), lags, strict=True)]
+    seen = [
+        LoggedStart(at, at + 1000, at + 1000 + lag) for at, lag in zip(range(0, 100_000, 20_000), lags, strict=True)
+    ]
     assert shared(seen).ready_ms == (200, 250, 220, 300)
 
 
@@ -185,7 +190,12 @@ def test_a_request_that_is_not_known_is_put_the_usual_time_before(asked: int | N
 
 
 def test_a_guessed_request_is_no_witness_on_a_shared_machine() -> None:
-    seen = [Seen(0, 1000), Seen(20_000, 21_100), Seen(40_000, 49_000, known=False), Seen(60_000, 60_900)]
+    seen = [
+        LoggedStart(0, 1000),
+        LoggedStart(20_000, 21_100),
+        LoggedStart(40_000, 49_000, known=False),
+        LoggedStart(60_000, 60_900),
+    ]
     assert shared(seen).work_ms == (1000, 1100, 1000, 900)
     assert shared(seen).parallel == shared([seen[0], seen[1], seen[3]]).parallel
 
@@ -286,5 +296,5 @@ def test_the_driver_is_up_when_its_block_manager_is(ready: int | None, requested
 
 @pytest.mark.uncounted
 def test_thousands_of_starts_on_one_host_are_fitted_in_seconds() -> None:
-    seen = [Seen(100 * n, 100 * n + 900 + n % 700) for n in range(20_000)]
+    seen = [LoggedStart(100 * n, 100 * n + 900 + n % 700) for n in range(20_000)]
     assert len(shared(seen, Driver(0, 1000)).work_ms) == 20_000
