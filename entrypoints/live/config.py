@@ -7,9 +7,10 @@ allocation decides).
 
 Acting, a few assumptions differ from Spark's defaults, because what Spark needs them for does not exist here: the watch is
 repaired by itself, so the full list that makes up for a broken one is taken every five minutes instead of every thirty
-seconds; the driver's services are the driver's, so they stay when this run deletes its executors; and without a driver
-nobody can tell an executor to go, so its pod is deleted at once instead of after the five seconds that Spark gives it to go
-by itself, and there is no application that failures could end. Whoever sets these keys gets what they set.
+seconds; the driver's services are the driver's, so they stay when this run deletes its executors; nobody can tell an
+executor to go, so its pod is deleted at once instead of after the five seconds that Spark gives it to go by itself, in which
+the driver would only start more tasks on it; and without a driver there is no application that failures could end. Whoever
+sets these keys gets what they set.
 """
 
 from __future__ import annotations
@@ -139,8 +140,8 @@ def live_settings(
         del assumed["spark.kubernetes.container.image"]
         assumed[POLL_KEY] = "5min"
         assumed[SERVICES_KEY] = "false"
+        assumed[GRACE_KEY] = "0ms"
         if not dynamic:
-            assumed[GRACE_KEY] = "0ms"
             assumed[FAILURES_KEY] = str(2**31 - 1)
     arguments = {"spark.app.id": app_id, "spark.kubernetes.namespace": namespace}
     if dynamic is not None:

@@ -45,9 +45,9 @@ def test_a_number_is_a_static_application() -> None:
 
 
 def test_acting_lists_rarely_and_deletes_at_once_unless_told_otherwise() -> None:
-    config = settings().config.kubernetes
-    assert config.sources.poll_interval_ms == 300_000
-    assert config.backend.grace_ms == 0
+    for config in (settings().config.kubernetes, settings(dynamic=True, target=None, driver={}).config.kubernetes):
+        assert config.sources.poll_interval_ms == 300_000
+        assert config.backend.grace_ms == 0, "nobody tells an executor to go, with a driver or without"
     told = settings(
         "spark.kubernetes.executor.apiPollingInterval=10s", "spark.kubernetes.dynamicAllocation.deleteGracePeriod=7s"
     ).config.kubernetes
