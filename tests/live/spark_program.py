@@ -4,6 +4,7 @@ Its only argument is a JSON file with the configuration. Each line is one comman
 
 ``job N TASKS SECONDS``       N jobs in sequence, of TASKS tasks that take SECONDS each; the answer is the sum of 1..TASKS
 ``start N TASKS SECONDS``     the same in the background; ``wait`` waits for all that were started
+``sql QUERY``                 one query; the answer is its rows
 ``cancel``                    cancel every job; those in the background end with an error
 ``executors``                 the registered executors
 ``quit``                      stop the context and end
@@ -35,6 +36,8 @@ def main(path: str) -> None:
             thread = threading.Thread(target=jobs, args=(context, *words[1:]), daemon=True)
             thread.start()
             waiting.append(thread)
+        elif words[:1] == ["sql"]:
+            say(event="sql", rows=[list(row) for row in session.sql(line.partition(" ")[2]).collect()])
         elif words[:1] == ["wait"]:
             for thread in waiting:
                 thread.join()
