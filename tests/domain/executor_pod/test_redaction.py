@@ -22,6 +22,18 @@ REDACTION = redaction_of(from_mapping({}, "test"))
         ({"spark.executorEnv.API_TOKEN": "abc"}, "API_TOKEN", REDACTED),
         ({"spark.executorEnv.OPTS": "password=abc"}, "OPTS", REDACTED),
         ({"spark.executorEnv.PLAIN": "abc"}, "PLAIN", "abc"),
+        ({"spark.executorEnv.DB": "jdbc:pg://bob:abc@h/x"}, "DB", f"jdbc:pg://bob:{REDACTED}@h/x"),
+        (
+            {"spark.executorEnv.STORAGE": "AccountName=a;AccountKey=abc=="},
+            "STORAGE",
+            f"AccountName=a;AccountKey={REDACTED}",
+        ),
+        ({"spark.executorEnv.SAS_URL": "https://a/b"}, "SAS_URL", REDACTED),
+        (
+            {"spark.executor.extraJavaOptions": "-Dfs.azure.account.key.a=b"},
+            "SPARK_JAVA_OPT_0",
+            f"-Dfs.azure.account.key.a={REDACTED}",
+        ),
         ({"spark.executor.extraJavaOptions": "-Dmy.secret=abc"}, "SPARK_JAVA_OPT_0", f"-Dmy.secret={REDACTED}"),
         ({"spark.executor.extraJavaOptions": "-Dplain=abc"}, "SPARK_JAVA_OPT_0", "-Dplain=abc"),
     ],

@@ -188,9 +188,10 @@ def test_what_spark_redacts_is_redacted(as_json: bool) -> None:
     for key in ("my.password", "the.fjord", "harmless"):
         run.say(MarkPods(1, 1, (ExecutorId("1"),), "label", key, f"value-of-{key}", Why(Cause.DECOMMISSIONED)))
     run.lines.notify(notice(text="it said s3cret", access_token="hunter2", count=5, why="s3crot"))
+    run.lines.notify(notice(text="pod refused: DB=postgres://bob:hush@db/x", why="https://a/b?sig=hush"))
     text = "\n".join(run.written())
     assert "value-of-harmless" in text
-    for hidden in ("value-of-my.password", "value-of-the.fjord", "s3cret", "s3crot", "hunter2"):
+    for hidden in ("value-of-my.password", "value-of-the.fjord", "s3cret", "s3crot", "hunter2", "hush"):
         assert hidden not in text
     assert "redacted" in text
 
