@@ -7,6 +7,7 @@ are processes: idle ones are killed, a crashed one is replaced. Needs PODTIDE_SP
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ DYNAMIC = {
     "spark.ui.liveUpdate.period": "0",
 }
 
+LAST_CREATED = re.compile(r"create pods? (?:[0-9, -]*[ -])?12\b")
+
 
 def compared(run: Run, driver: SparkDriver) -> shadow_truth.Compared:
     found = shadow_truth.compare(
@@ -49,6 +52,7 @@ def test_hollow_pods(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     ):
         driver.tell("start 1 40 1")
         until(lambda: len(cluster.pods(namespace)) == 12, 90, "12 pods")
+        until(lambda: LAST_CREATED.search(run.said()), 10, "the shadow's decision for the last of them, a look later")
         driver.tell("cancel")
         with pytest.raises(SparkFailed, match="cancelled"):
             driver.answer("job", 30)
