@@ -19,6 +19,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.job_dependencies import JobTraits
 from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, LogReading
+from podtide.domain.recorded.shuffles import ROW_RDD
 from podtide.domain.recorded.stages import LoggedStage
 
 
@@ -297,6 +298,7 @@ def _stage_seen(info: wire.StageInfo) -> LoggedStage:
         stored,
         rich and any(rdd.barrier for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
         info.shuffle,
+        exchanged=rich and any(rdd.name == ROW_RDD for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
     )
 
 

@@ -54,6 +54,7 @@ class RecordedStage:
     caches. ``submit_lag_ms``: from the moment when all that it waited for was there to its submission; ``launch_lag_ms``:
     from submission to the first task, where a slot was free; ``finish_lag_ms``: from the last task's end to completion.
     ``recomputed``: tasks that ran again because their output was lost. Bytes are sums over the tasks, 0 where not logged.
+    ``exchanged``: it reads an exchange of SQL.
     """
 
     stage: int
@@ -80,6 +81,7 @@ class RecordedStage:
     shuffle_read_bytes: int = 0
     shuffle_write_bytes: int = 0
     spilled_bytes: int = 0
+    exchanged: bool = False
 
     @property
     def tasks(self) -> int:

@@ -35,7 +35,8 @@ RARE_MAX: Final = 100_000
 
 class LoggedStage(NamedTuple):
     """Stage Info, as an event carries it. ``rdd``: the stage's own; ``stores``: those with a storage level;
-    ``readers``: its RDDs that depend on others, in the listing of a job."""
+    ``readers``: its RDDs that depend on others, in the listing of a job;
+    ``exchanged``: one of them reads an exchange of SQL."""
 
     stage: int
     attempt: int
@@ -48,6 +49,7 @@ class LoggedStage(NamedTuple):
     barrier: bool = False
     shuffle: int | None = None
     readers: tuple[RddReader, ...] = ()
+    exchanged: bool = False
 
     @property
     def listed(self) -> ListedStage:
@@ -272,4 +274,5 @@ class StageWork:
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,
             tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts), self.recomputed, self.run_ms,
             self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes, self.spilled_bytes,
+            seen.exchanged,
         )  # fmt: skip

@@ -9,12 +9,13 @@ whoever makes it comes first.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
 from podtide.domain.recorded.application import Application, RecordedStage
+from podtide.domain.recorded.coalesced_partitions import CoalescedStage, cut_anew
 from podtide.domain.rerun.rows import Pool, RerunJob, RerunKind, RerunStage, StagePhase, TaskSet
 from podtide.domain.rerun.task_scheduler import TaskScheduler
 
@@ -39,6 +40,8 @@ class DagScheduler:
     """Jobs and stages under way. ``ended_ms``: when the last job ended.
 
     ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
+    ``coalesced``: stages that are cut for the cores that are registered when they are first submitted; ``cut_anew``: how
+    many of them came to another number of tasks.
     ``profiles_served``: the profiles that there are executors of, the first for tasks of any other; None: each has its own.
     """
 
@@ -50,6 +53,7 @@ class DagScheduler:
         *,
         thinks: bool = False,
         profiles_served: Mapping[ProfileId, int] | None = None,
+        coalesced: Sequence[CoalescedStage] = (),
     ) -> None:
         self.app = app
         self.jobs_left = len(app.jobs)
@@ -61,6 +65,8 @@ class DagScheduler:
         self.stages = {
             row.stage: RerunStage(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
         }
+        self._coalesced = {one.stage: one for one in coalesced}
+        self.cut_anew = 0
         self._writers: dict[int, list[RerunStage]] = {}
         self._jobs = {job.job: RerunJob(job) for job in app.jobs}
         self._followers: dict[int, list[RerunJob]] = {}
@@ -200,10 +206,16 @@ class DagScheduler:
             row.phase = StagePhase.IDLE
             self.want(row, at, lag_ms=0)
             return
+        first = row.attempts == 0
+        coalesced = self._coalesced.get(row.recorded.stage)
+        if first and coalesced is not None and (cores := self._scheduler.registered_cores()):
+            tasks = coalesced.tasks_on(cores)
+            if tasks != row.recorded.tasks:
+                row.cut(cut_anew(row.recorded, tasks))
+                self.cut_anew += 1
         recorded = row.recorded
         row.phase = StagePhase.RUNNING
         row.submitted_ms = min(row.submitted_ms, at)
-        first = row.attempts == 0
         parts: list[int] | None = None
         if not first or row.missing != recorded.tasks:
             parts = [part for part, body in enumerate(recorded.body_ms) if body >= 0 and not row.done[part]]

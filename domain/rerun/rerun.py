@@ -173,6 +173,7 @@ class _Rerun:
             tasks_run=tasks.tasks_run,
             tasks_again=tasks.tasks_again,
             unfinished=why,
+            notes=_notes(tasks.dag.cut_anew),
         )
 
     def _stages(self) -> list[StageTimes]:
@@ -181,6 +182,13 @@ class _Rerun:
             for row in self.tasks.dag.stages.values()
             if row.completed_ms != NEVER
         ]
+
+
+def _notes(cut_anew: int) -> tuple[str, ...]:
+    if not cut_anew:
+        return ()
+    text = "stage has another number of tasks" if cut_anew == 1 else "stages have other numbers of tasks"
+    return (f"{cut_anew} {text} than in the log: adaptive execution follows the registered cores.",)
 
 
 def _last(job: RecordedJob, completed: Mapping[int, Millis]) -> Millis:

@@ -95,7 +95,12 @@ class RerunStage:
     completed_ms: Millis = NEVER
 
     def __post_init__(self) -> None:
-        tasks = self.recorded.tasks
+        self.cut(self.recorded)
+
+    def cut(self, recorded: RecordedStage) -> None:
+        """Begin with these tasks: none of them is done."""
+        self.recorded = recorded
+        tasks = recorded.tasks
         self.done = bytearray(tasks)
         self.missing = sum(body >= 0 for body in self.recorded.body_ms)
         self.holder = None if self.recorded.shuffle is None else array("i", [NOBODY]) * tasks

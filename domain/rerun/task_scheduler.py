@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Final
 
 from podtide.domain.base.randomness import stream
-from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
+from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import MOVED_MAX, ExecutorTurn, ListenerEvent, Move, TasksMoved, TaskStart
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
@@ -96,6 +96,11 @@ class TaskScheduler:
             self.offer(now)
 
     # executors
+
+    def registered_cores(self) -> int:
+        """The cores of the executors that are registered (totalCoreCount)."""
+        shapes = self.plan.shapes
+        return sum(shapes.get(one.profile, shapes[DEFAULT_PROFILE]).cores for one in self.by_id.values())
 
     def join(self, row: int, executor: ExecutorId, profile: ProfileId, slots: int, at: Millis, *, key: int) -> None:
         """An executor registered. Tasks come when it is ``ready``. ``row``: its number, ascending; ``key``: the ledger's."""

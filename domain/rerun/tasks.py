@@ -69,7 +69,14 @@ class Tasks(TaskScheduler):
         profiles_served: Mapping[ProfileId, int] | None = None,
     ) -> None:
         super().__init__(plan, behaviour, app.turnaround_ms, seed, ledger, Agenda())
-        self.dag = DagScheduler(app, self, behaviour.boot_ms, thinks=thinks, profiles_served=profiles_served)
+        self.dag = DagScheduler(
+            app,
+            self,
+            behaviour.boot_ms,
+            thinks=thinks,
+            profiles_served=profiles_served,
+            coalesced=behaviour.coalesced,
+        )
         self.grid: Millis | None = None
         self._cached: set[tuple[int, int]] = set()
         self._lost: dict[tuple[int, int], tuple[int, Millis]] = {}

@@ -37,6 +37,7 @@ from podtide.domain.recorded.application import Application, Leave, RecordedExec
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.whatif.fit_containers import fit_containers, status_of
+from podtide.domain.whatif.fit_partitions import coalesced_stages
 from podtide.domain.whatif.fit_start_up import Driver, LoggedStart, independent, shared
 
 START_USUAL_MS: Final[Millis] = 1_000
@@ -99,6 +100,7 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
         ),
         capacity=_capacity(application, executors, reads, [one.added_ms - one.requested_ms for one in seen]),
         containers=_containers(conf, seen, application.started_ms + boot, removals, driver, one_machine=on_one_machine),
+        coalesced=coalesced_stages(application, conf),
     )
 
 

@@ -1,0 +1,71 @@
+"""Which stages of a log are cut by adaptive execution as the registered cores have it, and would be cut otherwise on others.
+
+A stage counts if it reads an exchange of SQL, and has as many tasks as the rule gives for the cores that were registered
+when it was submitted, give or take a task or an eighth. A stage that is cut otherwise (``repartition(7)``, a skewed join, a
+query with settings of its own, which the log's environment does not show) stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from podtide.domain.base.units import Millis
+from podtide.domain.conf.spark_conf import SparkConf
+from podtide.domain.jvm.values import parse_boolean, parse_bytes, parse_int
+from podtide.domain.recorded.application import Application, RecordedExecutor
+from podtide.domain.recorded.coalesced_partitions import CoalescedStage
+
+SINCE: Final = (3, 2)
+"""Adaptive execution is on by default, and parallelismFirst there, from this release on."""
+
+OFF_SHARE: Final = 8
+"""The rule holds for partitions of equal size: one part in so many may be off, or one task."""
+
+_ADAPTIVE: Final = "spark.sql.adaptive."
+_COALESCE: Final = f"{_ADAPTIVE}coalescePartitions."
+_ADVISORY: Final = (f"{_ADAPTIVE}advisoryPartitionSizeInBytes", f"{_ADAPTIVE}shuffle.targetPostShuffleInputSize")
+_PARTITIONS: Final = (f"{_COALESCE}initialPartitionNum", "spark.sql.shuffle.partitions")
+_PARTITIONS_DEFAULT: Final = 200
+_ADVISORY_DEFAULT: Final = 64 << 20
+_LEAST_DEFAULT: Final = 1 << 20
+
+
+def coalesced_stages(application: Application, conf: SparkConf) -> tuple[CoalescedStage, ...]:
+    """The stages that follow the cores; () where the conf has them follow something else, or cannot be read."""
+    if conf.version.release[:2] < SINCE or conf.raw("spark.default.parallelism") is not None:
+        return ()
+    try:
+        flags = (f"{_ADAPTIVE}enabled", f"{_COALESCE}enabled", f"{_COALESCE}parallelismFirst")
+        if not all(parse_boolean(conf.raw(flag) or "true") for flag in flags):
+            return ()
+        if conf.raw(f"{_COALESCE}minPartitionNum") is not None:
+            return ()
+        partitions = _first(conf, _PARTITIONS)
+        before = _PARTITIONS_DEFAULT if partitions is None else parse_int(partitions)
+        advised, least = _first(conf, _ADVISORY), conf.raw(f"{_COALESCE}minPartitionSize")
+        advisory_bytes = _ADVISORY_DEFAULT if advised is None else parse_bytes(advised, "b")
+        least_bytes = _LEAST_DEFAULT if least is None else parse_bytes(least, "b")
+    except ValueError:
+        return ()
+    if before < 1 or advisory_bytes < 1 or least_bytes < 1:
+        return ()
+    found = []
+    for stage in application.stages:
+        if stage.exchanged and stage.shuffle_read_bytes > least_bytes and 0 < stage.tasks <= before:
+            cores = _cores_at(application.executors, stage.submitted_ms)
+            sizes = (stage.shuffle_read_bytes, least_bytes, advisory_bytes)
+            one = CoalescedStage(stage.stage, stage.tasks, cores, before, *sizes)
+            expected = one.expected_on(cores)
+            if cores and abs(expected - stage.tasks) <= max(1, expected // OFF_SHARE):
+                found.append(one)
+    return tuple(found)
+
+
+def _first(conf: SparkConf, keys: Iterable[str]) -> str | None:
+    return next((text for key in keys if (text := conf.raw(key)) is not None), None)
+
+
+def _cores_at(executors: Iterable[RecordedExecutor], at: Millis) -> int:
+    """The cores that were registered at a moment."""
+    return sum(one.cores for one in executors if one.added_ms <= at and (one.removed_ms is None or at < one.removed_ms))
