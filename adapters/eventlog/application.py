@@ -243,7 +243,7 @@ class ApplicationLog:
             case wire.JobStartLine(job, _, stages):
                 properties = line.properties if isinstance(line, FullJobStartLine) else None
                 listed = line.stage_ids if isinstance(line, FullJobStartLine) and not stages else ()
-                seen = [_stage_seen(info)._replace(readers=wire.listed(info).readers) for info in stages]
+                seen = [_stage_seen(info)._replace(readers=wire.readers(info)) for info in stages]
                 reading.job_started(job, at, seen, _traits(properties), listed)
                 if time < 0:
                     reading.timeless.add(job)

@@ -541,13 +541,17 @@ def stimulus(line: Any, at: Millis) -> Stimulus | None:
             return None
 
 
+def readers(info: StageInfo) -> tuple[RddReader, ...]:
+    """The RDDs of a stage that depend on others, where the stage reads a shuffle at all."""
+    if not info.parents or not isinstance(info, DetailedStageInfo):
+        return ()
+    return tuple(RddReader(rdd.id, tuple(rdd.parents), rdd.name == ROW_RDD) for rdd in info.rdds if rdd.parents)
+
+
 def listed(info: StageInfo) -> ListedStage:
     """A stage of a job's listing, as the shuffles want it."""
-    readers: tuple[RddReader, ...] = ()
-    if info.parents and isinstance(info, DetailedStageInfo):
-        readers = tuple(RddReader(rdd.id, tuple(rdd.parents), rdd.name == ROW_RDD) for rdd in info.rdds if rdd.parents)
     own = info.rdds[0].id if info.rdds else None
-    return ListedStage(info.id, tuple(info.parents), own, readers, info.shuffle)
+    return ListedStage(info.id, tuple(info.parents), own, readers(info), info.shuffle)
 
 
 def _number(text: str | None) -> int | None:

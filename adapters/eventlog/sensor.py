@@ -265,7 +265,6 @@ class EventLogSensor:
                 if of_stage and not line.attempt and not info.speculative and info.index in of_stage:
                     del of_stage[info.index]
                 elif self._unended.ended(make(end, task)):
-                    self.seen.missing_ends = self._unended.count
                     continue
                 if line.stage in caching and outcome is success:
                     out.extend(self._blocks.task_succeeded(line.stage, info.index, info.executor, clock))
@@ -287,7 +286,10 @@ class EventLogSensor:
                     clock = time
                 self.clock = clock
                 self._rare(line, clock, out)
-        self.seen.tasks += tasks
+        seen = self.seen
+        seen.tasks += tasks
+        seen.missing_ends = self._unended.count
+        seen.map_stages, seen.parentless = self._shuffles.map_stages, self._shuffles.parentless
         self.clock = clock
 
     def _rare(self, line: Any, at: Millis, out: list[Stimulus]) -> None:
@@ -302,23 +304,19 @@ class EventLogSensor:
                 self._persisted(line.info)
             case StageCompleted():
                 self._blocks.stage_completed(stimulus.stage)
-                if not self._keep_unended:
-                    well = not (isinstance(line.info, wire.DetailedStageInfo) and line.info.failure)
-                    out.extend(self._unended.stage_completed(stimulus.stage, at, well=well))
-                    seen.missing_ends = self._unended.count
+                failed = isinstance(line.info, wire.DetailedStageInfo) and line.info.failure
+                well = not failed and not self._keep_unended
+                out.extend(self._unended.stage_completed(stimulus.stage, at, well=well))
             case JobStart():
                 seen.jobs += 1
                 properties = line.properties if isinstance(line, wire.ListingJobStartLine) else None
                 execution = None if properties is None else properties.outermost
                 listing = [wire.listed(info) for info in line.stages]
                 stimulus = JobStart(at, line.job, self._shuffles.job_started(line.job, listing, execution))
-                seen.map_stages, seen.parentless = self._shuffles.map_stages, self._shuffles.parentless
                 self._unended.job_started(line.job, (info.id for info in line.stages))
             case JobEnd():
-                if not self._keep_unended:
-                    well = isinstance(line, wire.ResultJobEndLine) and line.well
-                    out.extend(self._unended.job_ended(stimulus.job, at, well=well))
-                    seen.missing_ends = self._unended.count
+                well = isinstance(line, wire.ResultJobEndLine) and line.well and not self._keep_unended
+                out.extend(self._unended.job_ended(stimulus.job, at, well=well))
                 out.append(stimulus)
                 out.extend(ShuffleUnneeded(at, shuffle) for shuffle in self._shuffles.job_ended(stimulus.job))
                 return
@@ -381,7 +379,6 @@ class EventLogSensor:
         if writes:
             written = self._shuffles.map_task_ended(stage)
             self._held.extend(ShuffleRegistered(at, job, stage, shuffle) for job, shuffle in written)
-            self.seen.map_stages = self._shuffles.map_stages
         else:
             self._shuffles.result_task_ended(stage)
 

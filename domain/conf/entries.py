@@ -266,7 +266,7 @@ OTHER_NAMES: Final = frozenset({
     "spark.speculation.efficiency.enabled", "spark.speculation.efficiency.longRunTaskFactor",
     "spark.speculation.efficiency.processRateMultiplier", "spark.speculation.minTaskRuntime",
     "spark.speculation.task.duration.threshold", "spark.storage.decommission.fallbackStorage.cleanUp",
-"spark.storage.decommission.maxReplicationFailuresPerBlock",
+    "spark.storage.decommission.maxReplicationFailuresPerBlock",
     "spark.storage.decommission.replicationReattemptInterval",
     "spark.storage.decommission.shuffleBlocks.bufferRacingMigrations",
     "spark.storage.decommission.shuffleBlocks.maxDiskSize", "spark.storage.decommission.shuffleBlocks.maxThreads",

@@ -17,10 +17,12 @@ executors of the others are kept as they were.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
@@ -223,6 +225,26 @@ class Application:
     def peak_executors(self) -> int:
         """The most executors that were registered at once."""
         return max((count for _, count in self.executors_over_time()), default=0)
+
+
+class SumOverTime:
+    """The sum of what is there at a moment. Spans are (begin, end, weight), both ends included.
+
+    O(n log n) to make, O(log n) to ask.
+    """
+
+    def __init__(self, spans: Iterable[tuple[Millis, Millis, int]]) -> None:
+        known = list(spans)
+        begins = sorted((begin, weight) for begin, _, weight in known)
+        ends = sorted((end, weight) for _, end, weight in known)
+        self._begins = [at for at, _ in begins]
+        self._ends = [at for at, _ in ends]
+        self._begun = [0, *accumulate(weight for _, weight in begins)]
+        self._ended = [0, *accumulate(weight for _, weight in ends)]
+
+    def __call__(self, at: Millis) -> int:
+        """The sum at a moment."""
+        return self._begun[bisect_right(self._begins, at)] - self._ended[bisect_left(self._ends, at)]
 
 
 def main_profile(application: Application) -> ProfileId:

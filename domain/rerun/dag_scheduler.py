@@ -208,7 +208,7 @@ class DagScheduler:
             return
         first = row.attempts == 0
         coalesced = self._coalesced.get(row.recorded.stage)
-        if first and coalesced is not None and (cores := self._scheduler.registered_cores()):
+        if first and coalesced is not None and (cores := self._scheduler.registered_cores):
             tasks = coalesced.tasks_on(cores)
             if tasks != row.recorded.tasks:
                 row.cut(cut_anew(row.recorded, tasks))

@@ -1,7 +1,7 @@
 """Where the executors of a rerun come from: a plain resource manager, asked by dynamic allocation or for a static count.
 
 ``Plain`` gives what it is asked for, as far as there is room: each executor takes its start-up (``start_up``), stays
-until it is told to go or is taken, and a moment longer. An executor that is starting stays when the target falls: it
+until it is killed or lost, and for a moment after that. An executor that is starting stays when the target falls: it
 registers, idles and is let go, as on a standalone cluster. The decisions are the production core's
 (``rerun.decisions``); nothing here decides how many executors there should be.
 """

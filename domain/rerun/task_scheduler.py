@@ -57,6 +57,7 @@ class TaskScheduler:
         self.news: list[ListenerEvent] = []
         self.executors: list[RerunExecutor] = []
         self.by_id: dict[ExecutorId, RerunExecutor] = {}
+        self.registered_cores = 0  # CoarseGrainedSchedulerBackend.totalCoreCount
         self.waiting: dict[ProfileId, int] = {}
         self.running: dict[ProfileId, int] = {}
         self.tasks_run = 0
@@ -97,10 +98,10 @@ class TaskScheduler:
 
     # executors
 
-    def registered_cores(self) -> int:
-        """The cores of the executors that are registered (totalCoreCount)."""
+    def cores_of(self, profile: ProfileId) -> int:
+        """The cores of an executor of a profile."""
         shapes = self.plan.shapes
-        return sum(shapes.get(one.profile, shapes[DEFAULT_PROFILE]).cores for one in self.by_id.values())
+        return shapes.get(profile, shapes[DEFAULT_PROFILE]).cores
 
     def join(self, row: int, executor: ExecutorId, profile: ProfileId, slots: int, at: Millis, *, key: int) -> None:
         """An executor registered. Tasks come when it is ``ready``. ``row``: its number, ascending; ``key``: the ledger's."""
@@ -113,6 +114,7 @@ class TaskScheduler:
         known = RerunExecutor(row, key, executor, profile, first, slots, at)
         self.executors.append(known)
         self.by_id[executor] = known
+        self.registered_cores += self.cores_of(profile)
         self._names.add(executor)
         self.slot_end.extend([-1] * slots)
         self.slot_began.extend([0] * slots)

@@ -15,8 +15,10 @@ manager's 100 ms grid, where the next decision can be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush, heapreplace
+from itertools import cycle
 from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
@@ -390,9 +392,12 @@ class Tasks(TaskScheduler):
         for slot in range(executor.first, executor.first + executor.slots):
             if self.slot_end[slot] >= 0:
                 self._lose_task(slot, executor, at)
-        if not self.plan.shuffle_kept and (lost or not self._migrate_output(executor, at)):
+        plan = self.plan
+        migrates = plan.shuffle_migrates and not lost
+        if not plan.shuffle_kept and not (migrates and self._migrate_output(executor, at)):
             self._lose_output(executor, at)
-        self.by_id.pop(executor.id, None)
+        if self.by_id.pop(executor.id, None) is not None:
+            self.registered_cores -= self.cores_of(executor.profile)
         executor.until = at
         self.ledger.removed(executor.key, at, lost)
         self.note_phase(at)
@@ -426,40 +431,34 @@ class Tasks(TaskScheduler):
         self.waiting[run.profile] += 1
         self.enqueue(run)
 
+    def _output_of(self, executor: RerunExecutor) -> Iterator[tuple[RerunStage, array[int], list[int]]]:
+        """The map output on an executor by stage: who holds each partition, and those that it held; it does no more."""
+        for row in self.dag.stages.values():
+            holder = row.holder
+            if holder is not None and executor.row in row.on:
+                row.on.discard(executor.row)
+                yield row, holder, [part for part, who in enumerate(holder) if who == executor.row]
+
     def _migrate_output(self, executor: RerunExecutor, at: Millis) -> bool:
         """Others take over the map output of an executor that was told to go, in turn; False if it has nowhere to go."""
-        plan = self.plan
         peers = [one for one in self.by_id.values() if one.standing is Standing.ACTIVE]
-        if not plan.shuffle_migrates or not (peers or plan.shuffle_fallback):
+        if not peers and not self.plan.shuffle_fallback:
             return False
-        turn = 0
-        for row in self.dag.stages.values():
-            holder, shuffle = row.holder, row.recorded.shuffle
-            if holder is None or shuffle is None or executor.row not in row.on:
-                continue
-            row.on.discard(executor.row)
-            for part, who in enumerate(holder):
-                if who != executor.row:
-                    continue
-                if not peers:
-                    holder[part] = FALLBACK
-                    continue
-                peer = peers[turn % len(peers)]
-                turn += 1
-                holder[part] = peer.row
-                if peer.row not in row.on:
+        turns = cycle(peers)
+        for row, holder, parts in self._output_of(executor):
+            for part in parts:
+                peer = next(turns, None)
+                holder[part] = FALLBACK if peer is None else peer.row
+                if peer is not None and peer.row not in row.on:
+                    assert row.recorded.shuffle is not None
                     row.on.add(peer.row)
-                    self.say(stimuli.BlockUpdated(at, peer.id, stimuli.ShuffleDataBlock(shuffle), True, True))
+                    block = stimuli.ShuffleDataBlock(row.recorded.shuffle)
+                    self.say(stimuli.BlockUpdated(at, peer.id, block, valid=True, on_disk=True))
         return True
 
     def _lose_output(self, executor: RerunExecutor, at: Millis) -> None:
         """Map output is lost: running map stages repeat theirs, those that read it stop; else it is noticed when read."""
-        for row in self.dag.stages.values():
-            holder = row.holder
-            if holder is None or executor.row not in row.on:
-                continue
-            row.on.discard(executor.row)
-            lost = [part for part, who in enumerate(holder) if who == executor.row]
+        for row, holder, lost in self._output_of(executor):
             if not lost:
                 continue
             running = row.attempt if row.phase is StagePhase.RUNNING else None

@@ -20,10 +20,9 @@ Pure, O(n log n) in executors and stages for a fixed number of tries of ``parall
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from itertools import accumulate, islice, pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from podtide.domain.base.randomness import DELAY_MAX
@@ -33,7 +32,7 @@ from podtide.domain.conf.scaling_config import INSTANCES, dynamic_allocation_ena
 from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.jvm.values import parse_time
-from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedStage
+from podtide.domain.recorded.application import Application, Leave, RecordedExecutor, RecordedStage, SumOverTime
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.whatif.fit_containers import fit_containers, status_of
@@ -154,7 +153,8 @@ def _seen(
 ) -> list[LoggedStart]:
     """The starts by request. A request that is not known is put where the config puts it, or the usual time before."""
     requests = _requests(executors, reads, boot_at)
-    wanted = _Wanted(application.stages)
+    # At most so many executors are waited for as the stages under way have tasks.
+    wanted = SumOverTime((stage.submitted_ms, stage.completed_ms, stage.tasks) for stage in application.stages)
     cpus = max(1.0, float(reads.decimal("spark.task.cpus")))
     offered, coming, before = 0, 0, -1
     leaving: list[tuple[Millis, int]] = []
@@ -202,21 +202,6 @@ def _requests(executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Mill
             request, known = one.added_ms - usual, False
         requests.append((request, known) if request < one.added_ms else (one.added_ms - 1, False))
     return requests
-
-
-class _Wanted:
-    """How many tasks the stages under way at a moment have: at most so many executors are waited for."""
-
-    def __init__(self, stages: Sequence[RecordedStage]) -> None:
-        begins = sorted((stage.submitted_ms, stage.tasks) for stage in stages)
-        ends = sorted((stage.completed_ms, stage.tasks) for stage in stages)
-        self._begins = [at for at, _ in begins]
-        self._ends = [at for at, _ in ends]
-        self._begun = [0, *accumulate(tasks for _, tasks in begins)]
-        self._ended = [0, *accumulate(tasks for _, tasks in ends)]
-
-    def __call__(self, at: Millis) -> int:
-        return self._begun[bisect_right(self._begins, at)] - self._ended[bisect_left(self._ends, at)]
 
 
 def _removals(executors: Sequence[RecordedExecutor], reads: Reads) -> tuple[Millis, ...]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from podtide.domain.base.units import Millis
+from podtide.domain.base.units import LAST_MS
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.jvm.values import parse_boolean, parse_bytes, parse_int
-from podtide.domain.recorded.application import Application, RecordedExecutor
+from podtide.domain.recorded.application import Application, SumOverTime
 from podtide.domain.recorded.coalesced_partitions import CoalescedStage
 
 SINCE: Final = (3, 2)
@@ -50,10 +50,14 @@ def coalesced_stages(application: Application, conf: SparkConf) -> tuple[Coalesc
         return ()
     if before < 1 or advisory_bytes < 1 or least_bytes < 1:
         return ()
+    cores_at = SumOverTime(
+        (one.added_ms, LAST_MS if one.removed_ms is None else max(one.added_ms, one.removed_ms) - 1, one.cores)
+        for one in application.executors
+    )
     found = []
     for stage in application.stages:
         if stage.exchanged and stage.shuffle_read_bytes > least_bytes and 0 < stage.tasks <= before:
-            cores = _cores_at(application.executors, stage.submitted_ms)
+            cores = cores_at(stage.submitted_ms)
             sizes = (stage.shuffle_read_bytes, least_bytes, advisory_bytes)
             one = CoalescedStage(stage.stage, stage.tasks, cores, before, *sizes)
             expected = one.expected_on(cores)
@@ -64,8 +68,3 @@ def coalesced_stages(application: Application, conf: SparkConf) -> tuple[Coalesc
 
 def _first(conf: SparkConf, keys: Iterable[str]) -> str | None:
     return next((text for key in keys if (text := conf.raw(key)) is not None), None)
-
-
-def _cores_at(executors: Iterable[RecordedExecutor], at: Millis) -> int:
-    """The cores that were registered at a moment."""
-    return sum(one.cores for one in executors if one.added_ms <= at and (one.removed_ms is None or at < one.removed_ms))
