@@ -21,9 +21,10 @@ from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, REJECTED_EXECUTION, SparkFault
 from podtide.domain.machine.turn import why
+from podtide.domain.protocol import backend_messages as messages, executor_stimuli
 from podtide.domain.protocol.backend_messages import ActiveChanged, ExecutorDisabled, KnownChanged
-from podtide.domain.protocol.executor_commands import DecommissionExecutors, ExitReason
-from podtide.domain.protocol.reasons import Cause
+from podtide.domain.protocol.executor_commands import DecommissionExecutors, ExitReason, RemoveExecutor
+from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import ExecutorRemoved
 
 
@@ -149,7 +150,6 @@ def remove(turn: BackendTurn[S], losses: Sequence[tuple[ExecutorId, ExitReason]]
             reason = turn.state.registry.effective_reason(executor, given)
             if turn.state.registry.active(executor):
                 inactive.append(executor)
-            turn.manager.removed(turn, executor, turn.state.registry.executors[executor])
             turn.state.registry = turn.state.registry.removed(executor)
             removed.append(executor)
         else:
@@ -160,6 +160,45 @@ def remove(turn: BackendTurn[S], losses: Sequence[tuple[ExecutorId, ExitReason]]
     if removed:
         turn.say(KnownChanged(turn.now, removed=tuple(removed)))
     turn.commands.extend(events)
+
+
+def dismiss(turn: BackendTurn[S], executor: ExecutorId, reason: ExitReason, because: Why) -> None:
+    """RemoveExecutor to the driver endpoint, of which it also makes the executor's end."""
+    turn.say(RemoveExecutor(turn.now, executor, reason, because))
+    remove(turn, [(executor, reason)])
+
+
+def exits(turn: BackendTurn[S], item: executor_stimuli.ExecutorExiting) -> None:
+    """RemoveExecutor from an executor about itself. The reason is of no class of its own: a plain ExecutorLossReason."""
+    reason = ExitReason("ExecutorLossReason", item.message, None, True)
+    dismiss(turn, item.executor, reason, why(Cause.EXITED, message=item.message))
+
+
+def time_out(turn: BackendTurn[S], item: messages.HeartbeatTimedOut) -> None:
+    """HeartbeatReceiver's kill-executor-thread: SparkContext.killAndReplaceExecutor, then RemoveExecutor.
+
+    Where the kill removes the executor by itself the second message finds nobody, and is an event all the same.
+    """
+    cause = Cause.HEARTBEAT_TIMEOUT
+    kill(turn, (item.executor,), None, cause, adjust_target=False, count_failures=True, force=True)
+    reason = ExitReason("ExecutorProcessLost", f"Executor heartbeat timed out after {item.silent_ms} ms", None, True)
+    dismiss(turn, item.executor, reason, why(cause, silent_ms=item.silent_ms, timeout_ms=item.timeout_ms))
+
+
+def kill_on_host(turn: BackendTurn[S], item: executor_stimuli.KillExecutorsOnHost) -> None:
+    """killExecutorsOnHost, and what the driver endpoint does with KillExecutorsOnHost."""
+    turn.remark("host kill asked", host=item.host)
+    alive = turn.state.registry.on_host(item.host)
+    if alive is not None:
+        kill(turn, alive, None, Cause.HOST_EXCLUDED, adjust_target=False, count_failures=False, force=True)
+
+
+def decommission_on_host(turn: BackendTurn[S], host: str) -> None:
+    """What the driver endpoint does with DecommissionExecutorsOnHost."""
+    alive = turn.state.registry.on_host(host)
+    if alive:
+        info = Leaving(f"Decommissioning all executors on {host}.")
+        decommission(turn, alive, info, None, adjust_target=False, triggered_by_executor=False)
 
 
 def stand_down(turn: BackendTurn[S], executors: Iterable[ExecutorId], registry: Registry) -> None:

@@ -234,10 +234,7 @@ class KubernetesManager(ClusterManager[BackendState]):
                 turn.remark("nobody there", turn.manager.endpoint, address=address)
         elif executor in turn.state.registry.leaving:
             gone = decommissioned(Leaving(""))
-            turn.say(
-                executor_commands.RemoveExecutor(turn.now, executor, gone, why(Cause.DISCONNECTED, address=address))
-            )
-            removals.remove(turn, [(executor, gone)])
+            removals.dismiss(turn, executor, gone, why(Cause.DISCONNECTED, address=address))
         else:
             removals.disable(turn, executor)
 

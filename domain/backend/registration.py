@@ -36,7 +36,6 @@ def register(turn: BackendTurn[S], item: RegisterExecutor) -> None:
     )
     turn.say(KnownChanged(turn.now, ((executor, item.profile, turn.now),)))
     turn.say(ActiveChanged(turn.now, (executor,)))
-    turn.manager.registered(turn, item)
     try:
         turn.manager.numbered(turn, parse_int(executor))
     except ValueError:  # the driver keeps the highest id as a number; by now it has taken the executor in

@@ -163,7 +163,8 @@ class Registry:
 
     ``addresses`` and ``askers``: whose connection an address is (addressToExecutorId; execIDRequester for those that
     got an id and have not registered yet). ``busy``: executors with running tasks, by the task scheduler.
-    ``excluded``: those that the allocator deleted (isDeleted). ``excluded_hosts``: the task scheduler's.
+    ``excluded``: those that the allocator deleted (isDeleted). ``excluded_hosts``: the task scheduler's. ``by_host``:
+    registered executors by host.
     """
 
     parking: Parking
@@ -176,6 +177,7 @@ class Registry:
     busy: PSet[ExecutorId] = field(default_factory=pset)
     excluded: PSet[ExecutorId] = field(default_factory=pset)
     excluded_hosts: frozenset[str] = frozenset()
+    by_host: PMap[str, PSet[ExecutorId]] = field(default_factory=pmap)
 
     def active(self, executor: ExecutorId) -> bool:
         """isExecutorActive."""
@@ -189,7 +191,19 @@ class Registry:
     def registered(self, executor: ExecutorId, data: Registered) -> Registry:
         """Take an executor in. An executor that nobody can hear from ("") has no address."""
         addresses = self.addresses.set(data.address, executor) if data.address else self.addresses
-        return replace(self, executors=self.executors.set(executor, data), addresses=addresses)
+        by_host = self.by_host.set(data.host, self.by_host.get(data.host, pset()).add(executor))
+        return replace(self, executors=self.executors.set(executor, data), addresses=addresses, by_host=by_host)
+
+    def on_host(self, host: str) -> tuple[ExecutorId, ...] | None:
+        """Executors of a host that tasks can run on, by number; None if there is none, not even one that decommissions.
+
+        TaskSchedulerImpl.getExecutorsAliveOnHost. Spark walks a set there; this is the order of one message's parts.
+        """
+        heard = [executor for executor in self.by_host.get(host, ()) if executor not in self.lost]
+        if not heard:
+            return None
+        alive = (executor for executor in heard if executor not in self.leaving)
+        return tuple(sorted(alive, key=lambda executor: (len(executor), executor)))
 
     def named(self, address: str, executor: ExecutorId) -> Registry:
         """A pod at this address got an executor id."""
@@ -220,9 +234,11 @@ class Registry:
     def removed(self, executor: ExecutorId) -> Registry:
         """Strike a registered executor off every book."""
         data = self.executors[executor]
+        left = self.by_host[data.host].remove(executor)
         return replace(
             self,
             executors=self.executors.remove(executor),
+            by_host=self.by_host.set(data.host, left) if left else self.by_host.remove(data.host),
             addresses=self.addresses.discard(data.address),
             killed=self.killed.discard(executor),
             lost=self.lost.discard(executor),

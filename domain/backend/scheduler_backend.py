@@ -114,6 +114,15 @@ def take(turn: BackendTurn[S], item: messages.BackendInput) -> None:
             decommission_asked(turn, item)
         case messages.LossReported():
             turn.manager.lose(turn, item)
+        case messages.HeartbeatTimedOut():
+            removals.time_out(turn, item)
+        case executor_stimuli.KillExecutorsOnHost():
+            removals.kill_on_host(turn, item)
+        case executor_stimuli.DecommissionExecutorsOnHost():
+            turn.remark("host kill asked", host=item.host)  # the line is the same
+            removals.decommission_on_host(turn, item.host)
+        case executor_stimuli.ExecutorExiting():
+            removals.exits(turn, item)
         case executor_stimuli.RegisterExecutor():
             registration.register(turn, item)
         case executor_stimuli.ExecutorDisconnected():

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, Generic, Literal, TypeVar
 
-from podtide.domain.backend.registry import Registered
 from podtide.domain.backend.state import BackendPhase, BackendState, PendingRequest, Rest, StartStage, Waiting
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.machine.turn import Turn
-from podtide.domain.protocol import backend_messages as messages, executor_stimuli, pod_stimuli
+from podtide.domain.protocol import backend_messages as messages, pod_stimuli
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.pod_commands import MarkPods
 from podtide.domain.protocol.reasons import Why
@@ -124,14 +123,8 @@ class ClusterManager(ABC, Generic[S]):
         """isExecutorExcluded, besides excluded hosts."""
         return False
 
-    def registered(self, turn: BackendTurn[S], item: executor_stimuli.RegisterExecutor) -> None:
-        """An executor is among the registered ones."""
-
     def numbered(self, turn: BackendTurn[S], number: int) -> None:
         """An executor of this id registered (currentExecutorIdCounter)."""
-
-    def removed(self, turn: BackendTurn[S], executor: ExecutorId, data: Registered) -> None:
-        """An executor is about to leave the registered ones."""
 
     def name_pod(self, turn: BackendTurn[S], item: pod_stimuli.GenerateExecutorId) -> None:
         """Give a pod that asks for it an executor id."""

@@ -6,9 +6,12 @@ The values are *effective* ones, which is where a rule is easily got wrong:
   at least 3; streaming's own dynamic allocation comes first;
 - the first executors are max(minExecutors, initialExecutors, instances), or without dynamic allocation
   spark.executor.instances, 2 when unset;
-- 80 % of the first executors count as enough unless spark.scheduler.minRegisteredResourcesRatio says otherwise.
+- 80 % of the first executors count as enough unless spark.scheduler.minRegisteredResourcesRatio says otherwise;
+- an executor may be silent for spark.storage.blockManagerHeartbeatTimeoutMs, or spark.network.timeout when unset, and not
+  for less than the interval of its heartbeats, or than that of the looks.
 
-Source: ExecutorFailureTracker, SchedulerBackendUtils and CoarseGrainedSchedulerBackend of Spark 4.3.0.
+Source: ExecutorFailureTracker, SchedulerBackendUtils, CoarseGrainedSchedulerBackend, HeartbeatReceiver and
+SparkConf.validateSettings of Spark 4.3.0.
 """
 
 from __future__ import annotations
@@ -20,10 +23,15 @@ from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import INSTANCES, MAX, MIN, dynamic_allocation_enabled, first_executors
 from podtide.domain.conf.settings import ConfNotice
 from podtide.domain.conf.spark_conf import SparkConf
-from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT
+from podtide.domain.jvm.exceptions import ILLEGAL_ARGUMENT, SPARK_ILLEGAL_ARGUMENT
 from podtide.domain.jvm.values import INT_MAX, to_int, to_long
+from podtide.domain.protocol.cluster_config import HeartbeatConfig
 
 RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
+NETWORK_TIMEOUT: Final = "spark.network.timeout"
+LOOKS: Final = "spark.network.timeoutInterval"
+SILENCE: Final = "spark.storage.blockManagerHeartbeatTimeoutMs"
+BEATS: Final = "spark.executor.heartbeatInterval"
 DEFAULT_EXECUTORS: Final = 2
 REGISTERED_RATIO: Final = 0.8
 
@@ -79,6 +87,27 @@ def force_kill_timeout(reads: Reads) -> Millis | None:
     """After what time an executor that does not finish decommissioning is killed."""
     seconds = reads.value("spark.executor.decommission.forceKillTimeout")
     return to_long(1_000 * seconds) if isinstance(seconds, int) else None
+
+
+def heartbeat_config(reads: Reads, *, remarks: bool = False) -> HeartbeatConfig:
+    """SparkConf.validateSettings, of the network's timeout, and HeartbeatReceiver's constructor."""
+    network, beats = reads.seconds(NETWORK_TIMEOUT), reads.int(BEATS)
+    if network <= beats:
+        message = (
+            "[INVALID_SPARK_CONFIG.INVALID_EXECUTOR_HEARTBEAT_INTERVAL] Invalid Spark config: The value of "
+            f"{NETWORK_TIMEOUT}={network}ms must be greater than the value of {BEATS}={beats}ms. SQLSTATE: 42616"
+        )
+        reads.refuse(NETWORK_TIMEOUT, f"more than {BEATS} ({beats} ms)", SPARK_ILLEGAL_ARGUMENT, message)
+    silence, looks = reads.value(SILENCE), reads.int(LOOKS)
+    timeout = silence if isinstance(silence, int) else network
+    if looks > timeout:
+        limit = SILENCE if isinstance(silence, int) else NETWORK_TIMEOUT
+        message = f"requirement failed: {LOOKS} should be less than or equal to {limit}."
+        reads.refuse(LOOKS, f"at most {limit} ({timeout} ms)", ILLEGAL_ARGUMENT, message)
+    if beats > timeout:
+        message = f"requirement failed: {BEATS} should be less than or equal to {SILENCE}"
+        reads.refuse(BEATS, f"at most {SILENCE} ({timeout} ms)", ILLEGAL_ARGUMENT, message)
+    return HeartbeatConfig(timeout, looks, remarks=remarks)
 
 
 def off_heap_mib(reads: Reads) -> int:

@@ -1,9 +1,10 @@
 """From a SparkConf to the KubernetesConfig: every setting of the Kubernetes side, as its classes would have it.
 
-Spark reads these keys at different moments: the plugins first, then KubernetesClusterManager makes the lifecycle manager,
-the pods allocator, the sources and the backend; others are read when something starts, a pod is built, an executor is let
-go. ``kubernetes_config`` reads all of them in that order, section by section (``conf.kubernetes_sections``), so that the
-first failure (``Refused.construct``) is the one that an application would meet first, and collects them all.
+Spark reads these keys at different moments: HeartbeatReceiver and the plugins first, then KubernetesClusterManager makes the
+lifecycle manager, the pods allocator, the sources and the backend; others are read when something starts, a pod is built,
+an executor is let go. ``kubernetes_config`` reads all of them in that order, section by section
+(``conf.kubernetes_sections``), so that the first failure (``Refused.construct``) is the one that an application would meet
+first, and collects them all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TypeAlias
 from returns.result import Result
 
 from podtide.domain.conf import kubernetes_sections as sections
+from podtide.domain.conf.backend_config import heartbeat_config
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
 from podtide.domain.conf.settings import ConfNotice, Refused, Settings, result_of
@@ -31,6 +33,7 @@ def kubernetes_config(
     reads = Reads(conf)
     notices: list[ConfNotice] = []
     allocator = reads.text(sections.ALLOCATOR) or sections.DIRECT
+    heartbeats = heartbeat_config(reads, remarks=remarks)
     roll, resize, claim_resize = sections.plugin_configs(reads, notices, allocator, remarks=remarks)
     sections.check_cluster_mode(reads)
     pods = sections.pod_rules(reads)
@@ -54,6 +57,8 @@ def kubernetes_config(
     )
     if replicas is not None:
         replicas = replace(replicas, claims=claims, app_id=app_id)
-    config = KubernetesConfig(pods, allocation, lifecycle, backend, sources, replicas, roll, resize, claim_resize)
+    config = KubernetesConfig(
+        pods, allocation, lifecycle, backend, sources, replicas, roll, resize, claim_resize, heartbeats
+    )
     settings = Settings(config, dynamic, conf.version, tuple(notices))
     return result_of(reads, settings)

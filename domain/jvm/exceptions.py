@@ -8,6 +8,7 @@ from typing import Final
 SPARK_EXCEPTION: Final = "org.apache.spark.SparkException"
 ASSERTION_ERROR: Final = "java.lang.AssertionError"
 ILLEGAL_ARGUMENT: Final = "java.lang.IllegalArgumentException"
+SPARK_ILLEGAL_ARGUMENT: Final = "org.apache.spark.SparkIllegalArgumentException"
 NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
 NULL_POINTER: Final = "java.lang.NullPointerException"
 NO_SUCH_ELEMENT: Final = "java.util.NoSuchElementException"

@@ -21,7 +21,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Final, assert_never
 
-from podtide.domain.backend import scheduler_backend as backend
+from podtide.domain.backend import heartbeat_receiver as heartbeats, scheduler_backend as backend
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.kubernetes import (
@@ -93,6 +93,7 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
         self.lifecycle, self.backend, self.polling = state.lifecycle, state.backend, state.polling
         self.allocator, self.sets = state.allocator, state.sets
         self.roll, self.memory, self.claims = state.roll, state.memory, state.claims
+        self.heartbeats = state.heartbeats
         self.starting, self.serving, self.thrown = state.starting, deque(state.serving), state.thrown
         self.handed: set[str] = set()  # subscribers whose delivery is in the queue
         self.ended: set[str] = set()  # those of whom it is in the queue that their delivery has ended
@@ -102,7 +103,7 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
         return KubernetesState(
             store=self.store, lifecycle=self.lifecycle, backend=self.backend, polling=self.polling,
             allocator=self.allocator, sets=self.sets, roll=self.roll, memory=self.memory, claims=self.claims,
-            starting=self.starting, serving=tuple(self.serving), thrown=self.thrown,
+            heartbeats=self.heartbeats, starting=self.starting, serving=tuple(self.serving), thrown=self.thrown,
         )  # fmt: skip
 
     # who hears what from outside
@@ -126,8 +127,11 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
             case pod_stimuli.DiskReport() | pod_stimuli.ClaimsMeasured():
                 self.post(self._to_claims, stimulus)
             case executor_stimuli.Stopping():
+                self.post(self._to_heartbeats, stimulus)
                 self.post(self._to_backend, stimulus)
                 self._to_plugins(stimulus)
+            case executor_stimuli.Heartbeat() | executor_stimuli.HeartbeatsStopped():
+                self.post(self._to_heartbeats, stimulus)
             case pod_stimuli.Reconciled():
                 self.post(self._to_allocator, stimulus)
             case executor_stimuli.TargetsSet():
@@ -141,6 +145,9 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
                 | executor_stimuli.Starting()
                 | executor_stimuli.RegisterExecutor()
                 | executor_stimuli.ExecutorDisconnected()
+                | executor_stimuli.ExecutorExiting()
+                | executor_stimuli.KillExecutorsOnHost()
+                | executor_stimuli.DecommissionExecutorsOnHost()
                 | pod_stimuli.GenerateExecutorId()
                 | executor_stimuli.ExecutorBusy()
             ):
@@ -150,6 +157,8 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
 
     def _wake(self, wake: executor_stimuli.Wake) -> None:
         now = self.now
+        if heartbeats.due(self.heartbeats, self.config.heartbeats) <= now:
+            self.post(self._to_heartbeats, wake)
         if backend.due(self.backend, self.config.backend) <= now:
             self.post(self._to_backend, wake)
         if store.due(self.store) <= now:
@@ -305,14 +314,10 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
                 case executor_commands.StopSource(what="poll"):
                     self.post(self._to_polling, polling.StopPolling(self.now))
                     self._returned(command.serial)
-                case (
-                    messages.Requested()
-                    | messages.Killed()
-                    | messages.Decommissioned()
-                    | messages.ExecutorDisabled()
-                    | ExecutorAdded()
-                    | ExecutorRemoved()
-                ):
+                case ExecutorAdded() | ExecutorRemoved():
+                    self.post(self._to_heartbeats, command)
+                    self.commands.append(command)
+                case messages.Requested() | messages.Killed() | messages.Decommissioned() | messages.ExecutorDisabled():
                     self.commands.append(command)
                 case _:
                     self._out(Machine.BACKEND, command)
@@ -346,6 +351,12 @@ class KubernetesRouter(Router[SideStimulus, SideCommand]):
         active = lifecycle.ActiveExecutors(self.now, _numbers(news.active), _numbers(news.inactive))
         self.post(self._to_lifecycle, active)
         self.commands.append(news)
+
+    def _to_heartbeats(self, item: heartbeats.HeartbeatInput) -> None:
+        step = self.decided(heartbeats.listen(self.heartbeats, (item,), self.config.heartbeats, self.now))
+        self.heartbeats = step.state
+        for command in step.commands:
+            self.post(self._to_backend, command)
 
     # the polling source and the plugins
 

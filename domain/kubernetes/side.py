@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeAlias
 
 from pyrsistent import PMap, pmap
 
-from podtide.domain.backend import scheduler_backend as backend
+from podtide.domain.backend import heartbeat_receiver as heartbeats, scheduler_backend as backend
+from podtide.domain.backend.heartbeat_receiver import HeartbeatState
 from podtide.domain.backend.state import BackendState
 from podtide.domain.base.units import NEVER, Millis, next_on_grid
 from podtide.domain.kubernetes import (
@@ -58,6 +59,7 @@ class KubernetesState:
     lifecycle: LifecycleState
     backend: BackendState
     polling: PollingState
+    heartbeats: HeartbeatState
     allocator: AllocatorState | None = None
     sets: ReplicasState | None = None
     roll: RollState | None = None
@@ -89,6 +91,7 @@ def begin(config: KubernetesConfig, now: Millis) -> KubernetesState:
         lifecycle.empty(),
         backend.begin(config.backend, now),
         polling.start(),
+        heartbeats.begin(now),
         allocator=allocation.begin(config.allocation) if direct else None,
         sets=None if direct else replicas.begin(),
         roll=None if config.roll is None else rolling.start(config.roll, now),
@@ -99,7 +102,11 @@ def begin(config: KubernetesConfig, now: Millis) -> KubernetesState:
 
 def due(state: KubernetesState, config: KubernetesConfig) -> Millis:
     """When a ``Wake`` could change anything; NEVER if only a stimulus can."""
-    first = min(backend.due(state.backend, config.backend), polling.due(state.polling))
+    first = min(
+        heartbeats.due(state.heartbeats, config.heartbeats),
+        backend.due(state.backend, config.backend),
+        polling.due(state.polling),
+    )
     for run in state.store.submitted:
         first = min(first, run.due)
     for subscriber in state.store.subscribers:

@@ -29,9 +29,12 @@ from podtide.domain.protocol.executor_commands import (
     StopSource,
 )
 from podtide.domain.protocol.executor_stimuli import (
+    DecommissionExecutorsOnHost,
     DecommissionRequested,
     ExecutorBusy,
     ExecutorDisconnected,
+    ExecutorExiting,
+    KillExecutorsOnHost,
     KillRequested,
     RegisterExecutor,
     Starting,
@@ -111,14 +114,30 @@ class LossReported(NamedTuple):
     round_index: int | None = None
 
 
+class HeartbeatTimedOut(NamedTuple):
+    """HeartbeatReceiver has not heard from an executor for ``silent_ms``, which is more than ``timeout_ms``.
+
+    killAndReplaceExecutor, and then RemoveExecutor to the driver endpoint.
+    """
+
+    at: Millis
+    executor: ExecutorId
+    silent_ms: Millis
+    timeout_ms: Millis
+
+
 BackendInput: TypeAlias = (
     RequestTotals
     | RequestMore
     | KillRequested
     | DecommissionRequested
     | LossReported
+    | HeartbeatTimedOut
+    | KillExecutorsOnHost
+    | DecommissionExecutorsOnHost
     | RegisterExecutor
     | ExecutorDisconnected
+    | ExecutorExiting
     | GenerateExecutorId
     | ExecutorBusy
     | Excluded

@@ -127,6 +127,21 @@ class BackendConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HeartbeatConfig:
+    """HeartbeatReceiver's configuration.
+
+    ``timeout_ms``: effective (spark.storage.blockManagerHeartbeatTimeoutMs, else spark.network.timeout). ``check_ms``:
+    spark.network.timeoutInterval. ``every_beat``: whoever tells of heartbeats tells every one, so that one that is not told
+    is missed; otherwise only where they stop and begin again, and an executor of which nothing is told is alive.
+    """
+
+    timeout_ms: Millis = 120_000
+    check_ms: Millis = 60_000
+    every_beat: bool = False
+    remarks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SourcesConfig:
     """Where snapshots come from: the watch and the polling source, and the store's end."""
 
@@ -184,6 +199,7 @@ class KubernetesConfig:
     roll: RollConfig | None = None
     resize: ResizeConfig | None = None
     claim_resize: ResizeConfig | None = None
+    heartbeats: HeartbeatConfig = field(default_factory=HeartbeatConfig)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,49 @@ class ExecutorDisconnected(NamedTuple):
     address: str
 
 
+class ExecutorExiting(NamedTuple):
+    """An executor says that it exits (the RemoveExecutor that CoarseGrainedExecutorBackend.exitExecutor sends about itself).
+
+    ``message``: why, as "Finished decommissioning".
+    """
+
+    at: Millis
+    executor: ExecutorId
+    message: str
+
+
+class Heartbeat(NamedTuple):
+    """An executor was heard from (Heartbeat). One that had fallen silent (``HeartbeatsStopped``) is heard from again."""
+
+    at: Millis
+    executor: ExecutorId
+
+
+class HeartbeatsStopped(NamedTuple):
+    """Nothing more is heard from an executor; its last heartbeat came at ``last_ms``, at most ``at``.
+
+    Nothing in Spark says this. It stands for all the heartbeats that a source did not tell because they came in time.
+    """
+
+    at: Millis
+    executor: ExecutorId
+    last_ms: Millis
+
+
+class KillExecutorsOnHost(NamedTuple):
+    """killExecutorsOnHost: HealthTracker excluded a node (spark.excludeOnFailure.killExcludedExecutors)."""
+
+    at: Millis
+    host: str
+
+
+class DecommissionExecutorsOnHost(NamedTuple):
+    """decommissionExecutorsOnHost: the same where spark.excludeOnFailure.killExcludedExecutors.decommission is on."""
+
+    at: Millis
+    host: str
+
+
 class ExecutorBusy(NamedTuple):
     """The task scheduler holds these executors for busy or no longer (isExecutorBusy), for kills without force."""
 
@@ -94,6 +137,11 @@ ExecutorStimulus: TypeAlias = (
     | Stopping
     | RegisterExecutor
     | ExecutorDisconnected
+    | ExecutorExiting
+    | Heartbeat
+    | HeartbeatsStopped
+    | KillExecutorsOnHost
+    | DecommissionExecutorsOnHost
     | ExecutorBusy
     | Wake
 )

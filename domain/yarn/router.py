@@ -102,9 +102,14 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
                 | executor_stimuli.Stopping()
                 | executor_stimuli.RegisterExecutor()
                 | executor_stimuli.ExecutorDisconnected()
+                | executor_stimuli.ExecutorExiting()
+                | executor_stimuli.KillExecutorsOnHost()
+                | executor_stimuli.DecommissionExecutorsOnHost()
                 | executor_stimuli.ExecutorBusy()
             ):
                 self.post(self._to_backend, stimulus)
+            case executor_stimuli.Heartbeat() | executor_stimuli.HeartbeatsStopped():
+                pass  # here a container's end is what tells of an executor that is gone
             case (
                 pod_stimuli.PodsUpdated()
                 | pod_stimuli.PodsReplaced()

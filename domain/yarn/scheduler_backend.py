@@ -35,7 +35,7 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from pyrsistent import PDeque, PMap, PSet, pdeque, pmap, pset
 
 from podtide.domain.backend import answers, executor_removals as removals, scheduler_backend
-from podtide.domain.backend.registry import Leaving, Registered, empty_registry
+from podtide.domain.backend.registry import empty_registry
 from podtide.domain.backend.state import (
     BackendPhase,
     BackendState,
@@ -53,8 +53,7 @@ from podtide.domain.machine.turn import thrown, why
 from podtide.domain.protocol import backend_messages, yarn_messages
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.commands import Step
-from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor, StopSource
-from podtide.domain.protocol.executor_stimuli import RegisterExecutor
+from podtide.domain.protocol.executor_commands import ExitReason, StopSource
 from podtide.domain.protocol.pod_stimuli import Outcome
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import Reset
@@ -99,8 +98,8 @@ class YarnBackendState(BackendState):
     ``master``: an application master is registered. ``locality_tasks`` and ``host_tasks``: the hints of the last request.
     ``asks``: calls of the application master under way, by serial, and what is left to do then; ``deadlines``: until when
     they are waited for, in order. ``reason_due``: executors whose loss reason is asked for, and until when; ``questions``:
-    the same in order. Those that were answered since are still among both. ``by_host``: registered executors by host.
-    ``profiles``: that were defined, beside the default one.
+    the same in order. Those that were answered since are still among both. ``profiles``: that were defined, beside the
+    default one.
     """
 
     master: bool = False
@@ -109,7 +108,6 @@ class YarnBackendState(BackendState):
     asks: PMap[int, Rest] = field(default_factory=pmap)
     reason_due: PMap[ExecutorId, Millis] = field(default_factory=pmap)
     questions: PDeque[Question] = field(default_factory=pdeque)
-    by_host: PMap[str, PSet[ExecutorId]] = field(default_factory=pmap)
     deadlines: PDeque[Ask] = field(default_factory=pdeque)
     profiles: PSet[ProfileId] = field(default_factory=lambda: pset((DEFAULT_PROFILE,)))
 
@@ -165,7 +163,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
             case yarn_messages.TellLossReason():
                 self.take_reason(turn, item)
             case yarn_messages.DecommissionHost():
-                self.leave_host(turn, item.host)
+                removals.decommission_on_host(turn, item.host)
             case Outcome():
                 self.answered(turn, item)
             case _:
@@ -183,7 +181,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
         stale = _by_number(turn.state.registry.executors)
         reason = why(Cause.REGISTERED, stale=len(stale))
         for executor in stale:
-            self.send_away(turn, executor, STALE, reason)
+            removals.dismiss(turn, executor, STALE, reason)
 
     def miss_master(self, turn: YarnTurn, address: str) -> None:
         """YarnSchedulerEndpoint.onDisconnected, of the application master."""
@@ -329,20 +327,9 @@ class YarnManager(ClusterManager[YarnBackendState]):
 
     # ------------------------------------------------------------------------------------------ registration and losses
 
-    def registered(self, turn: YarnTurn, item: RegisterExecutor) -> None:
-        """Remember where it is."""
-        state = turn.state
-        state.by_host = state.by_host.set(item.host, state.by_host.get(item.host, pset()).add(item.executor))
-
     def numbered(self, turn: YarnTurn, number: int) -> None:
         """The application master gives ids; the driver knows the highest."""
         turn.state.ids = max(turn.state.ids, number)
-
-    def removed(self, turn: YarnTurn, executor: ExecutorId, data: Registered) -> None:
-        """Forget where it was."""
-        state = turn.state
-        left = state.by_host[data.host].remove(executor)
-        state.by_host = state.by_host.set(data.host, left) if left else state.by_host.remove(data.host)
 
     def disconnect(self, turn: YarnTurn, address: str) -> None:
         """YarnDriverEndpoint.onDisconnected."""
@@ -351,7 +338,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
             return
         if not turn.state.master:
             turn.remark("loss before master", SCHEDULER_ENDPOINT)
-            self.send_away(turn, executor, NO_MASTER, why(Cause.DISCONNECTED, address=address))
+            removals.dismiss(turn, executor, NO_MASTER, why(Cause.DISCONNECTED, address=address))
             return
         until = turn.now + turn.config.ask_timeout_ms
         turn.state.reason_due = turn.state.reason_due.set(executor, until)
@@ -366,7 +353,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
             self.unanswered(turn, item.executor)
             return
         turn.state.reason_due = turn.state.reason_due.remove(item.executor)
-        self.send_away(turn, item.executor, item.reason, item.why)
+        removals.dismiss(turn, item.executor, item.reason, item.why)
 
     def unanswered(self, turn: YarnTurn, executor: ExecutorId) -> None:
         """The question failed: there is no reason to tell."""
@@ -374,30 +361,13 @@ class YarnManager(ClusterManager[YarnBackendState]):
         turn.state.reason_due = turn.state.reason_due.remove(executor)
         data = turn.state.registry.executors.get(executor)
         turn.remark("no reason", SCHEDULER_ENDPOINT, executor=executor, address="" if data is None else data.address)
-        self.send_away(turn, executor, PROCESS_LOST, why(Cause.DISCONNECTED, waited_ms=waited_ms))
+        removals.dismiss(turn, executor, PROCESS_LOST, why(Cause.DISCONNECTED, waited_ms=waited_ms))
 
     def lose(self, turn: YarnTurn, item: backend_messages.LossReported) -> None:
         """RemoveExecutor from the application master."""
         if turn.state.phase is not BackendPhase.STOPPED:
             turn.remark("removal asked", SCHEDULER_ENDPOINT, executor=item.executor, what=item.reason.message)
-            self.send_away(turn, item.executor, item.reason, item.why or why(Cause.CONTAINER_COMPLETED))
-
-    def send_away(self, turn: YarnTurn, executor: ExecutorId, reason: ExitReason, because: Why) -> None:
-        """Tell the driver endpoint to forget an executor."""
-        turn.say(RemoveExecutor(turn.now, executor, reason, because))
-        removals.remove(turn, [(executor, reason)])
-
-    def leave_host(self, turn: YarnTurn, host: str) -> None:
-        """DecommissionExecutorsOnHost: of those that the scheduler holds for alive (getExecutorsAliveOnHost)."""
-        registry = turn.state.registry
-        alive = tuple(
-            executor
-            for executor in _by_number(turn.state.by_host.get(host, ()))
-            if executor not in registry.leaving and executor not in registry.lost
-        )
-        if alive:
-            info = Leaving(f"Decommissioning all executors on {host}.")
-            removals.decommission(turn, alive, info, None, adjust_target=False, triggered_by_executor=False)
+            removals.dismiss(turn, item.executor, item.reason, item.why or why(Cause.CONTAINER_COMPLETED))
 
 
 YARN: Final = YarnManager()

@@ -16,6 +16,7 @@ from podtide.domain.protocol.backend_messages import (
     BackendInput,
     Decommissioned,
     Excluded,
+    HeartbeatTimedOut,
     Killed,
     KnownChanged,
     LossReported,
@@ -29,9 +30,12 @@ from podtide.domain.protocol.backend_messages import (
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
 from podtide.domain.protocol.executor_stimuli import (
+    DecommissionExecutorsOnHost,
     DecommissionRequested,
     ExecutorBusy,
     ExecutorDisconnected,
+    ExecutorExiting,
+    KillExecutorsOnHost,
     KillRequested,
     RegisterExecutor,
     Starting,
@@ -63,6 +67,10 @@ INPUTS: st.SearchStrategy[BackendInput] = st.one_of(
     st.builds(DecommissionRequested, NOW, SOME, st.just("bye"), st.none(), FLAG, FLAG, ASKS),
     st.builds(LossReported, NOW, IDS, REASONS),
     st.builds(ExecutorDisconnected, NOW, ADDRESSES),
+    st.builds(ExecutorExiting, NOW, IDS, st.just("Finished decommissioning")),
+    st.builds(HeartbeatTimedOut, NOW, IDS, st.just(180_000), st.just(120_000)),
+    st.builds(KillExecutorsOnHost, NOW, st.just("h")),
+    st.builds(DecommissionExecutorsOnHost, NOW, st.just("h")),
     st.builds(GenerateExecutorId, NOW, st.just("pod"), ADDRESSES),
     st.builds(ExecutorBusy, NOW, SOME, FLAG),
     st.builds(Excluded, NOW, SOME, SOME),

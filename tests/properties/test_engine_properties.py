@@ -15,19 +15,24 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.domain import engine
-from podtide.domain.backend import scheduler_backend as backend
+from podtide.domain.backend import heartbeat_receiver as heartbeats, scheduler_backend as backend
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.engine import EngineState
 from podtide.domain.kubernetes import polling_source as polling, snapshots_store as store
 from podtide.domain.protocol.allocation_policies import FIXED_POLICIES, SPARK_POLICIES
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
-from podtide.domain.protocol.cluster_config import ClaimTemplate, ResizeConfig, RollConfig
+from podtide.domain.protocol.cluster_config import ClaimTemplate, HeartbeatConfig, ResizeConfig, RollConfig
 from podtide.domain.protocol.commands import Decommission, Kill, Report, RequestTotal, ScheduleThrew
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ScalingConfig
 from podtide.domain.protocol.executor_commands import StopApplication
 from podtide.domain.protocol.executor_stimuli import (
+    DecommissionExecutorsOnHost,
     DecommissionRequested,
     ExecutorDisconnected,
+    ExecutorExiting,
+    Heartbeat,
+    HeartbeatsStopped,
+    KillExecutorsOnHost,
     KillRequested,
     RegisterExecutor,
     TargetsSet,
@@ -86,6 +91,12 @@ likely: st.SearchStrategy[AnyStimulus] = st.one_of(
     st.builds(KillRequested, st.just(0), SOME, FLAG, FLAG, FLAG, st.integers(0, 3)),
     st.builds(DecommissionRequested, st.just(0), SOME, st.just("bye"), st.none(), FLAG, FLAG, st.integers(0, 3)),
     st.builds(ExecutorDisconnected, st.just(0), WHO.map("a{}".format)),
+    st.builds(HeartbeatsStopped, st.just(0), WHO, st.integers(0, 3 * S)),
+    st.builds(HeartbeatsStopped, st.just(0), WHO, st.integers(0, 3 * S)),
+    st.builds(Heartbeat, st.just(0), WHO),
+    st.builds(ExecutorExiting, st.just(0), WHO, st.just("Finished decommissioning")),
+    st.builds(KillExecutorsOnHost, st.just(0), st.just("h")),
+    st.builds(DecommissionExecutorsOnHost, st.just(0), st.just("h")),
     st.builds(ExecutorsSummarized, st.just(0), st.builds(ExecutorSummary, WHO, st.just(0)).map(lambda one: (one,))),
     st.builds(StageSubmitted, st.just(0), st.integers(0, 2), st.just(0), st.integers(1, 6), st.just(ProfileId(0))),
     st.builds(StageCompleted, st.just(0), st.integers(0, 2), st.just(0)),
@@ -127,6 +138,7 @@ def configs(draw: st.DrawFn) -> EngineConfig:
             "policies": draw(st.sampled_from([SPARK_POLICIES, FIXED_POLICIES])),
         },
         roll=roll, resize=resize, claim_resize=resize,
+        heartbeats=HeartbeatConfig(2 * S, draw(st.sampled_from([700, 2 * S])), draw(st.booleans())),
     )  # fmt: skip
 
 
@@ -230,7 +242,8 @@ class Run:
             return engine.wake_due(self.state, self.config)
         side, given = self.state.kubernetes, self.config.kubernetes
         assert side is not None
-        times = [backend.due(side.backend, given.backend), polling.due(side.polling), store.due(side.store)]
+        silences = heartbeats.due(side.heartbeats, given.heartbeats)
+        times = [silences, backend.due(side.backend, given.backend), polling.due(side.polling), store.due(side.store)]
         if side.roll is not None and given.roll is not None:
             times.append(side.roll.timer.due)
         if side.memory is not None and given.resize is not None:

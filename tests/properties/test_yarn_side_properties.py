@@ -22,6 +22,8 @@ from podtide.domain.protocol.containers import Completion, Container, ContainerI
 from podtide.domain.protocol.executor_stimuli import (
     DecommissionRequested,
     ExecutorDisconnected,
+    ExecutorExiting,
+    KillExecutorsOnHost,
     KillRequested,
     RegisterExecutor,
     Starting,
@@ -56,6 +58,8 @@ likely: st.SearchStrategy[Any] = st.one_of(
     st.builds(yarn_messages.LaunchEnded, st.just(0), ids, st.sampled_from([None, None, "java.io.IOException: x"])),
     st.builds(RegisterExecutor, st.just(0), ids, profiles, hosts, ids.map(lambda one: f"a{one}")),
     st.builds(ExecutorDisconnected, st.just(0), ids.map(lambda one: f"a{one}")),
+    st.builds(ExecutorExiting, st.just(0), ids, st.just("Finished decommissioning")),
+    st.builds(KillExecutorsOnHost, st.just(0), st.sampled_from(["h1", "h2"])),
     st.builds(KillRequested, st.just(0), st.lists(ids, max_size=3).map(tuple), st.booleans(), st.booleans(), st.booleans()),
     st.builds(DecommissionRequested, st.just(0), st.lists(ids, max_size=2).map(tuple), adjust_target=st.booleans()),
     st.builds(TargetsSet, st.just(0), st.lists(st.tuples(profiles, st.integers(-1, 5)), max_size=2).map(tuple)),
@@ -109,9 +113,9 @@ def test_nothing_raises_and_the_books_agree(config: EngineConfig, items: list[An
     side = state.yarn
     assert side is not None
     backend = side.backend
-    by_host = {one for executors in backend.by_host.values() for one in executors}
+    by_host = {one for executors in backend.registry.by_host.values() for one in executors}
     assert by_host == set(backend.registry.executors)
-    assert {host for host, executors in backend.by_host.items() if not executors} == set()
+    assert {host for host, executors in backend.registry.by_host.items() if not executors} == set()
     assert not any(isinstance(one, yarn_messages.Beat) for one in said)
     serials_called = [one.serial for one in said if isinstance(one, yarn_messages.CallResourceManager)]
     assert serials_called == sorted(set(serials_called)), "no serial twice, whoever is the master"

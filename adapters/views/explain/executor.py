@@ -124,6 +124,7 @@ class ExecutorHistory:
         self._shown: tuple[Any, ...] | None = None
         self._seen_ever = False
         self._address: str | None = None
+        self._host: str | None = None
         self._last_task: Millis | None = None
         self._creating: Plain | None = None
 
@@ -192,11 +193,21 @@ class ExecutorHistory:
                     self._aim(at, profile, target, "set from outside", {})
             case es.RegisterExecutor(executor=executor) if executor == self.executor:
                 self._address = stimulus.address or None
+                self._host = stimulus.host
                 self._tell(
                     at, "registers", {"profile": stimulus.profile, "host": stimulus.host, "address": stimulus.address}
                 )
             case es.ExecutorDisconnected(address=address) if address and address == self._address:
                 self._tell(at, "disconnected", {"address": address})
+            case es.HeartbeatsStopped(executor=executor) if executor == self.executor:
+                self._tell(at, "silent", {"last_ms": stimulus.last_ms})
+            case es.Heartbeat(executor=executor) if executor == self.executor:
+                self._tell(at, "heard again", {})
+            case es.ExecutorExiting(executor=executor) if executor == self.executor:
+                self._tell(at, "exits", {"message": stimulus.message})
+            case es.KillExecutorsOnHost(host=host) | es.DecommissionExecutorsOnHost(host=host) if host == self._host:
+                asked = "kill" if isinstance(stimulus, es.KillExecutorsOnHost) else "decommission"
+                self._tell(at, f"{asked} of its host asked for", {"host": host})
             case es.KillRequested(executors=executors) if self.executor in executors:
                 options = {"adjust_target": stimulus.adjust_target, "force": stimulus.force}
                 self._tell(at, "kill asked for", {**options, "executors": len(executors)})

@@ -32,6 +32,8 @@ _NEWS: Final = {
     "killed": "killed",
     "decommissioned": "decommissioned",
     "disconnected": "connection lost",
+    "silent": "falls silent",
+    "heard again": "heard from again",
     "application stops": "the application stops",
     "not listed": "no longer listed",
 }
@@ -152,6 +154,16 @@ class ExplainView:
                 return [TimelineRow(at, "killed", _NEWS["not listed"], [text])]
             case "disconnected":
                 return [TimelineRow(at, "killed", _NEWS["disconnected"], [escaped(entry["address"], 80)])]
+            case "silent":
+                return [
+                    TimelineRow(
+                        at, "killed", _NEWS["silent"], [f"last heartbeat {self.printer.clock(entry['last_ms'])}"]
+                    )
+                ]
+            case "exits":
+                return [TimelineRow(at, "killed", "exits by itself", [escaped(entry["message"], TEXT_MAX)])]
+            case "kill of its host asked for" | "decommission of its host asked for":
+                return [TimelineRow(at, "killed", entry["what"], [escaped(entry["host"], 60), "from outside"])]
             case other:
                 return [TimelineRow(at, "quiet", _NEWS.get(other, escaped(other)), [])]
 

@@ -61,7 +61,7 @@ _TROUBLES: Final = frozenset(
     {
         Cause.POD_FAILED, Cause.POD_MISSING, Cause.CREATION_TIMEOUT, Cause.CLAIM_FAILED,
         Cause.TOO_MANY_FAILURES, Cause.ILLEGAL_ARGUMENT, Cause.STILL_RUNNING, Cause.DECOMMISSION_TIMEOUT,
-        Cause.DISCONNECTED,
+        Cause.DISCONNECTED, Cause.HEARTBEAT_TIMEOUT, Cause.HOST_EXCLUDED,
     }
 )  # fmt: skip
 """Causes that nobody wished for."""

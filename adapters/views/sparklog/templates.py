@@ -110,6 +110,7 @@ _TEMPLATES: Final[dict[str, dict[str, tuple[Level, str]]]] = {
     "KubernetesClusterSchedulerBackend": {
         "more": ("INFO", "Requesting {executors} additional executor(s) from the cluster manager"),
         "kill asked": ("INFO", "Requesting to kill executor(s) {executors}"),
+        "host kill asked": ("INFO", "Requesting to kill any and all executors on host {host}"),
         "kill unknown": ("WARN", "Executor to kill {executor} does not exist!"),
         "kill list": ("INFO", "Actual list of executor(s) to be killed is {executors}"),
         "still decommissioning": ("INFO", "List({executors}) failed to decommission in {seconds}, killing."),
@@ -145,6 +146,12 @@ _TEMPLATES: Final[dict[str, dict[str, tuple[Level, str]]]] = {
         "nobody there": ("DEBUG", "No executor found for {address}"),
         "stop": ("INFO", "Asking each executor to shut down"),
         "remove": ("DEBUG", "Asked to remove executor {executor} with reason {reason}"),
+    },
+    "HeartbeatReceiver": {
+        "heartbeat timed out": (
+            "WARN",
+            "Removing executor {executor} with no recent heartbeats: {silent_ms} ms exceeds timeout {timeout_ms} ms",
+        ),
     },
     "Utils": {
         "uncaught": ("ERROR", "Uncaught exception in thread {thread}"),

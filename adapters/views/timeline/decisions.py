@@ -222,6 +222,16 @@ def stimulus_words(stimulus: RecordedStimulus, calls: Mapping[int, str] | None =
             return f"decommission of {ids(stimulus.executors)} asked for"
         case es.ExecutorDisconnected():
             return f"the connection to {_text(stimulus.address)} is lost"
+        case es.ExecutorExiting():
+            return f"executor {_text(stimulus.executor)} exits: {_text(stimulus.message)}"
+        case es.HeartbeatsStopped():
+            return f"nothing more is heard from executor {_text(stimulus.executor)}"
+        case es.Heartbeat():
+            return f"executor {_text(stimulus.executor)} is heard from"
+        case es.KillExecutorsOnHost():
+            return f"kill of all executors on {_text(stimulus.host)} asked for"
+        case es.DecommissionExecutorsOnHost():
+            return f"decommission of all executors on {_text(stimulus.host)} asked for"
         case es.Starting():
             return "the application starts"
         case es.Stopping():

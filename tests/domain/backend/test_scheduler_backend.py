@@ -23,6 +23,7 @@ from podtide.domain.protocol.backend_messages import (
     BackendInput,
     Decommissioned,
     ExecutorDisabled,
+    HeartbeatTimedOut,
     Killed,
     KnownChanged,
     LossReported,
@@ -45,9 +46,12 @@ from podtide.domain.protocol.executor_commands import (
     StopSource,
 )
 from podtide.domain.protocol.executor_stimuli import (
+    DecommissionExecutorsOnHost,
     DecommissionRequested,
     ExecutorBusy,
     ExecutorDisconnected,
+    ExecutorExiting,
+    KillExecutorsOnHost,
     KillRequested,
     RegisterExecutor,
     Starting,
@@ -473,6 +477,117 @@ def test_a_pod_that_asked_for_an_id_and_left_is_forgotten() -> None:
     play.hear(GenerateExecutorId(0, "pod-1", "a:1"))
     assert play.hear(ExecutorDisconnected(0, "a:1"), ExecutorDisconnected(0, "b:1")) == []
     assert len(play.state.registry.askers) == 0
+
+
+# ------------------------------------------------------------------------------------- what others tell the endpoint
+
+
+def timed_out(executor: str, silent_ms: Millis = 170_000) -> HeartbeatTimedOut:
+    return HeartbeatTimedOut(0, ExecutorId(executor), silent_ms, 120_000)
+
+
+def test_an_executor_that_is_not_heard_from_is_killed_and_then_reported_lost() -> None:
+    play = Play()
+    play.register("1", "2")
+    play.request((0, 2))
+    play.hear(ExecutorBusy(0, ids("1"), True))  # it is killed by force
+    commands = play.hear(timed_out("1"))
+    lost = ExitReason("ExecutorProcessLost", "Executor heartbeat timed out after 170000 ms", None, True)
+    removals = [command for command in commands if isinstance(command, RemoveExecutor)]
+    assert [(one.reason, one.why.cause) for one in removals] == [
+        (KILLED, Cause.HEARTBEAT_TIMEOUT), (lost, Cause.HEARTBEAT_TIMEOUT)
+    ]  # fmt: skip
+    # The backend had removed it when the second message came, which is an event all the same.
+    events = [command.reason for command in commands if isinstance(command, ExecutorRemoved)]
+    assert events == [KILLED.message, lost.message]
+    assert commands.index(removals[0]) < commands.index(KnownChanged(0, removed=ids("1"))) < commands.index(removals[1])
+    assert not any(isinstance(command, TargetsForwarded) for command in commands), "it is replaced: the target stays"
+    assert dict(play.state.requested) == {0: 2}
+    assert set(play.state.registry.executors) == {"2"}
+    # Its pod, which is Running, goes with the grace period.
+    assert only(play.wake(GRACE), DeletePods).executors == ids("1")
+
+
+def test_a_kill_after_a_timeout_counts_as_a_failure() -> None:
+    """killAndReplaceExecutor: the reason that somebody gives first is the one that counts."""
+    play = Play(STATEFULSET)
+    play.register("1")
+    play.state.registry = play.state.registry.to_kill(ids("1"), expected=False)  # a kill that got stuck
+    (event,) = [command for command in play.hear(timed_out("1")) if isinstance(command, ExecutorRemoved)]
+    assert event.reason == "Executor heartbeat timed out after 170000 ms"
+
+
+def test_a_timeout_of_an_unknown_executor_kills_nobody() -> None:
+    commands = Play().hear(timed_out("9"))
+    assert [type(command) for command in commands] == [RemoveExecutor, ExecutorRemoved]
+
+
+def test_a_decommissioning_executor_that_falls_silent_is_killed_too() -> None:
+    play = Play()
+    play.register("1")
+    play.decommission("1")
+    events = [command.reason for command in play.hear(timed_out("1")) if isinstance(command, ExecutorRemoved)]
+    assert events == ["Executor decommission: bye", "Executor heartbeat timed out after 170000 ms"]
+
+
+def test_an_executor_that_exits_is_removed_for_the_reason_that_it_gives() -> None:
+    play = Play()
+    play.register("1", "2")
+    play.decommission("2")
+    commands = play.hear(
+        ExecutorExiting(0, ExecutorId("1"), "Unable to create executor"),
+        ExecutorExiting(0, ExecutorId("2"), "Finished decommissioning"),
+    )
+    assert [command.reason for command in commands if isinstance(command, ExecutorRemoved)] == [
+        "Unable to create executor", "Executor decommission: bye"
+    ]  # fmt: skip
+    given = [command.reason for command in commands if isinstance(command, RemoveExecutor)]
+    assert [(one.kind, one.caused_by_app) for one in given] == [("ExecutorLossReason", True)] * 2
+    assert not any(isinstance(command, DeletePods) for command in play.wake(10 * GRACE)), "their pods end by themselves"
+
+
+def on_hosts(play: Play, **hosts: str) -> None:
+    for executor, host in hosts.items():
+        name = executor.removeprefix("e")
+        play.hear(RegisterExecutor(0, ExecutorId(name), ProfileId(0), host, f"{host}:{name}"))
+
+
+def test_all_executors_of_a_host_are_killed_by_force_and_replaced() -> None:
+    play = Play()
+    on_hosts(play, e2="h1", e10="h1", e1="h2", e3="h1", e4="h1")
+    play.request((0, 5))
+    play.hear(ExecutorBusy(0, ids("2"), True), ExecutorDisconnected(0, "h1:4"))
+    play.decommission("3")
+    commands = play.hear(KillExecutorsOnHost(0, "h1"))
+    killed = [command.executor for command in commands if isinstance(command, RemoveExecutor)]
+    assert killed == ["2", "10"], "neither one that decommissions nor one whose connection is lost"
+    assert {command.reason for command in commands if isinstance(command, ExecutorRemoved)} == {KILLED.message}
+    assert {command.why.cause for command in commands if isinstance(command, RemoveExecutor)} == {Cause.HOST_EXCLUDED}
+    assert not any(isinstance(command, TargetsForwarded) for command in commands)
+    assert only(play.wake(GRACE), DeletePods).executors == ids("2", "10")
+    assert {"h1": {"3", "4"}, "h2": {"1"}} == {host: set(here) for host, here in play.state.registry.by_host.items()}
+
+
+def test_all_executors_of_a_host_decommission() -> None:
+    play = Play(replace(CONFIG, decommission_label="leaving"))
+    on_hosts(play, e2="h1", e10="h1", e1="h2", e3="h1")
+    play.request((0, 4))
+    play.decommission("3")
+    commands = play.hear(DecommissionExecutorsOnHost(0, "h1"))
+    told = only(commands, DecommissionExecutors)
+    assert (told.executors, told.message, told.notify_executors) == (
+        ids("2", "10"), "Decommissioning all executors on h1.", True
+    )  # fmt: skip
+    assert only(commands, MarkPods).executors == ids("2", "10")
+    assert dict(play.state.requested) == {0: 4}
+    assert play.hear(DecommissionExecutorsOnHost(0, "h1")) == [], "all of them do"
+
+
+@pytest.mark.parametrize("message", [KillExecutorsOnHost(0, "h7"), DecommissionExecutorsOnHost(0, "h7")])
+def test_a_host_without_executors(message: BackendInput) -> None:
+    play = Play()
+    on_hosts(play, e1="h1")
+    assert play.hear(message) == []
 
 
 # --------------------------------------------------------------------------------------------------- start and stop

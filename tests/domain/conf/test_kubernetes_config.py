@@ -46,6 +46,47 @@ def test_defaults_are_sparks() -> None:
     assert config.sources == cluster_config.SourcesConfig()
 
 
+NETWORK = "spark.network.timeout"
+LOOKS = "spark.network.timeoutInterval"
+SILENCE = "spark.storage.blockManagerHeartbeatTimeoutMs"
+BEATS = "spark.executor.heartbeatInterval"
+
+
+@pytest.mark.parametrize(
+    ("settings", "timeout_ms", "check_ms"),
+    [
+        ({}, 120_000, 60_000),
+        ({NETWORK: "300"}, 300_000, 60_000),
+        ({NETWORK: "15s", LOOKS: "3s"}, 15_000, 3_000),
+        ({SILENCE: "70s", LOOKS: "70000"}, 70_000, 70_000),
+        ({"spark.storage.blockManagerSlaveTimeoutMs": "90000"}, 90_000, 60_000),
+        ({SILENCE: "10m", NETWORK: "11s"}, 600_000, 60_000),
+    ],
+)
+def test_how_long_an_executor_may_be_silent(settings: dict[str, str], timeout_ms: int, check_ms: int) -> None:
+    assert read(settings).config.heartbeats == cluster_config.HeartbeatConfig(timeout_ms, check_ms)
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "message"),
+    [
+        ({NETWORK: "10s", LOOKS: "1s"}, NETWORK,
+         "org.apache.spark.SparkIllegalArgumentException: [INVALID_SPARK_CONFIG.INVALID_EXECUTOR_HEARTBEAT_INTERVAL] "
+         f"Invalid Spark config: The value of {NETWORK}=10000ms must be greater than the value of {BEATS}=10000ms. "
+         "SQLSTATE: 42616"),
+        ({NETWORK: "59s"}, LOOKS,
+         f"java.lang.IllegalArgumentException: requirement failed: {LOOKS} should be less than or equal to {NETWORK}."),
+        ({SILENCE: "59s"}, LOOKS,
+         f"java.lang.IllegalArgumentException: requirement failed: {LOOKS} should be less than or equal to {SILENCE}."),
+        ({SILENCE: "9s", LOOKS: "1s"}, BEATS,
+         f"java.lang.IllegalArgumentException: requirement failed: {BEATS} should be less than or equal to {SILENCE}"),
+    ],
+)  # fmt: skip
+def test_a_silence_that_is_too_short_is_refused(settings: dict[str, str], key: str, message: str) -> None:
+    failure = refused({**settings, "spark.plugins": "no.such.Plugin"})
+    assert [(error.key, str(error.raised)) for error in failure.errors] == [(key, message)]
+
+
 def test_defaults_follow_the_version() -> None:
     config = read({}, "3.3.0").config
     assert (config.allocation.batch_size, config.allocation.own_claims) == (5, False)

@@ -380,7 +380,11 @@ def test_whenever_a_master_registers_everything_begins_anew() -> None:
     assert [one.executor for one in removed[1:]] == list(ids(1, 2, 4, 5, 6, 7, 8, 9, 10, 11))
     assert {one.reason for one in removed[1:]} == {STALE}
     assert said.index(Reset(0)) < said.index(removed[1])
-    assert (driver.state.requested, dict(driver.state.registry.executors), dict(driver.state.by_host)) == ((), {}, {})
+    assert (driver.state.requested, dict(driver.state.registry.executors), dict(driver.state.registry.by_host)) == (
+        (),
+        {},
+        {},
+    )
     assert driver.state.ids == 11, "ids go on"
 
 

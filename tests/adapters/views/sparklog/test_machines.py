@@ -29,7 +29,7 @@ from podtide.domain.protocol import (
     pod_commands as pc,
     pod_stimuli as ps,
 )
-from podtide.domain.protocol.backend_messages import BackendInput, LossReported, RequestMore
+from podtide.domain.protocol.backend_messages import BackendInput, HeartbeatTimedOut, LossReported, RequestMore
 from podtide.domain.protocol.cluster_config import BackendConfig, ResizeConfig, RollConfig
 from podtide.domain.protocol.pods import PodNumber
 from podtide.domain.protocol.reasons import Cause, Fact, Remark, Threw, Why
@@ -154,6 +154,11 @@ ITEMS: dict[str, Sequence[object]] = {
     "a decommission that does not end": backend_items(
         es.DecommissionRequested(0, ids("1", "2"), triggered_by_executor=True), es.Wake(60_000), config=UNLABELLED
     ),
+    "a kill of a host": backend_items(es.KillExecutorsOnHost(0, "h2")),
+    "a kill of a host without executors": backend_items(es.KillExecutorsOnHost(0, "h7")),
+    "a decommission of a host": backend_items(es.DecommissionExecutorsOnHost(0, "h2"), config=UNLABELLED),
+    "an executor exits": backend_items(es.ExecutorExiting(0, ids("2")[0], "Finished decommissioning")),
+    "an executor timed out": backend_items(HeartbeatTimedOut(0, ids("2")[0], 125_000, 120_000)),
     "an executor ran out of memory": backend_items(OOM),
     "a known address disconnects": backend_items(es.ExecutorDisconnected(0, "h1:1")),
     "an unknown address disconnects": backend_items(es.ExecutorDisconnected(0, "h7:1")),
