@@ -22,7 +22,13 @@ from podtide.domain.protocol.executor_commands import (
     ExitReason,
     RemoveExecutor,
 )
-from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import (
+    ExecutorBusy,
+    ExecutorDisconnected,
+    Heartbeat,
+    HeartbeatsStopped,
+    RegisterExecutor,
+)
 from podtide.domain.protocol.reasons import Cause, Why
 from podtide.domain.protocol.stimuli import StageCompleted, StageSubmitted, TaskEnd, TaskOutcome, TaskStart
 
@@ -96,6 +102,16 @@ class Play:
     def disconnect(self, name: str) -> None:
         """The connection to an executor is lost."""
         self.state = workloads.hear(self.state, ExecutorDisconnected(self.now, f"{name}:1"), self.now)
+        self.look()
+
+    def hang(self, name: str) -> None:
+        """An executor hangs."""
+        self.state = workloads.hear(self.state, HeartbeatsStopped(self.now, ExecutorId(name), self.now), self.now)
+        self.look()
+
+    def go_on(self, name: str) -> None:
+        """An executor that hung goes on."""
+        self.state = workloads.hear(self.state, Heartbeat(self.now, ExecutorId(name)), self.now)
         self.look()
 
     # time

@@ -44,19 +44,26 @@ from podtide.domain.protocol.executor_commands import (
     RemoveExecutor,
     StopApplication,
 )
-from podtide.domain.protocol.executor_stimuli import ExecutorBusy, ExecutorDisconnected, RegisterExecutor, TargetsSet
+from podtide.domain.protocol.executor_stimuli import (
+    ExecutorBusy,
+    ExecutorDisconnected,
+    Heartbeat,
+    HeartbeatsStopped,
+    RegisterExecutor,
+    TargetsSet,
+)
 from podtide.domain.protocol.pod_commands import CreatePod
 from podtide.domain.protocol.stimuli import ListenerEvent
 
 WorkloadEvent: TypeAlias = ListenerEvent | ExecutorBusy | TargetsSet
 """What comes of a workload: listener events, who is busy (for the scheduler backend), targets."""
 
-Word: TypeAlias = Command | RegisterExecutor | ExecutorDisconnected
+Word: TypeAlias = Command | RegisterExecutor | ExecutorDisconnected | Heartbeat | HeartbeatsStopped
 """What a driver can be told: any command of the engine, and what executors tell the driver."""
 
 _RELEVANT: Final = (
     AnswerRegistration | CreatePod | DecommissionExecutors | RemoveExecutor | StopApplication | RegisterExecutor
-    | ExecutorDisconnected
+    | ExecutorDisconnected | Heartbeat | HeartbeatsStopped
 )  # fmt: skip
 
 
@@ -239,6 +246,12 @@ def _take(tables: DriverTables, word: Word, at: Millis) -> None:
         case ExecutorDisconnected():
             if word.address in tables.addresses:
                 tasks.stop_offering(tables, tables.addresses[word.address], OfferState.SILENT)
+        case HeartbeatsStopped():
+            if word.executor in tables.names:
+                tasks.hang(tables, tables.names[word.executor], at)
+        case Heartbeat():
+            if word.executor in tables.names:
+                tasks.go_on(tables, tables.names[word.executor], at)
         case RemoveExecutor():
             tables.pods.drop(word.executor)
             if word.executor in tables.names:

@@ -34,7 +34,10 @@ class OfferState(IntEnum):
 
 
 class DriverExecutorRow(NamedTuple):
-    """An executor that the driver accepted. Its key says the order in which executors were. ``free``: of its ``slots``."""
+    """An executor that the driver accepted. Its key says the order in which executors were. ``free``: of its ``slots``.
+
+    ``hung_at``: since when nothing goes on there, -1 while it does. It is offered tasks as before.
+    """
 
     executor: ExecutorId
     profile: ProfileId
@@ -43,6 +46,7 @@ class DriverExecutorRow(NamedTuple):
     standing: OfferState
     since: Millis
     address: str
+    hung_at: Millis = -1
 
 
 class Fate(IntEnum):

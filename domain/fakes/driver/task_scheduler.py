@@ -102,7 +102,8 @@ def kill(tables: DriverTables, key: int, now: Millis) -> None:
     """Tell the running tasks of a task set to end, and start none any more."""
     for serial in tables.flying.get(key, {}).values():
         task = tables.tasks[serial]
-        reachable = tables.executors[task.executor].standing is not OfferState.SILENT
+        row = tables.executors[task.executor]
+        reachable = row.standing is not OfferState.SILENT and row.hung_at < 0
         if reachable and task.ends > now + KILL_MS:
             _reschedule(tables, serial, task._replace(ends=now + KILL_MS, fate=Fate.KILLED))
     retire(tables, key)
@@ -171,9 +172,10 @@ def _start(tables: DriverTables, key: int, executor: int, now: Millis) -> None:
         tables.was_busy[executor] = bool(aboard)
     tables.put_executor(executor, row._replace(free=row.free - 1))
     ends, fate = _destiny(tables, attempt, partition_of(attempt, index), now)
+    if row.hung_at >= 0:
+        ends = NEVER
     serial = tables.serials.next()
-    tables.tasks.put(serial, TaskRow(attempt.stage, attempt.attempt, index, executor, now, ends, fate))
-    heapq.heappush(tables.heap, (ends, serial))
+    _reschedule(tables, serial, TaskRow(attempt.stage, attempt.attempt, index, executor, now, ends, fate))
     aboard[serial] = None
     tables.flying.setdefault(key, {})[index] = serial
     if attempt.job in tables.unstarted:
@@ -270,6 +272,35 @@ def stop_offering(tables: DriverTables, key: int, standing: OfferState) -> None:
     if standing is OfferState.SILENT:
         for serial in tables.aboard.get(key, ()):
             _reschedule(tables, serial, tables.tasks[serial]._replace(ends=NEVER))
+
+
+def hang(tables: DriverTables, key: int, now: Millis) -> None:
+    """An executor hangs, which the driver does not know: tasks start there as before, and none ends."""
+    row = tables.executors[key]
+    if row.hung_at >= 0 or row.standing is OfferState.SILENT:
+        return
+    tables.put_executor(key, row._replace(hung_at=now))
+    for serial in tables.aboard.get(key, ()):
+        _reschedule(tables, serial, tables.tasks[serial]._replace(ends=NEVER))
+
+
+def go_on(tables: DriverTables, key: int, now: Millis) -> None:
+    """An executor that hung goes on: its tasks take as much longer as it hung while they ran."""
+    row = tables.executors[key]
+    if row.hung_at < 0:
+        return
+    tables.put_executor(key, row._replace(hung_at=-1))
+    if row.standing is OfferState.SILENT:
+        return
+    for serial in tables.aboard.get(key, ()):
+        task = tables.tasks[serial]
+        if task.fate is Fate.KILLED or task.stage not in tables.stages:  # it was told to end meanwhile
+            _reschedule(tables, serial, task._replace(ends=now + KILL_MS, fate=Fate.KILLED))
+            continue
+        attempt = tables.attempts[attempt_key(task.stage, task.attempt)]
+        ends, fate = _destiny(tables, attempt, partition_of(attempt, task.task_index), task.began)
+        ends = max(now, ends + now - max(row.hung_at, task.began))
+        _reschedule(tables, serial, task._replace(ends=ends, fate=fate))
 
 
 def evict(tables: DriverTables, key: int, now: Millis) -> tuple[DriverExecutorRow, list[TaskRow]]:

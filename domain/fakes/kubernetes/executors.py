@@ -2,23 +2,39 @@
 
 The driver's words reach a process only in the states in which a Spark executor listens: an answer while it waits for
 one, a decommission or a stop once it is registered. Whatever else is said to it is lost, as it is in Spark. A process that
-hangs keeps its connection: it hears a stop or a decommission when it goes on.
+hangs keeps its connection and sends no heartbeats: it hears a stop or a decommission when it goes on.
+
+Heartbeats are not told one by one. From its registration on an executor is taken to send them; when it no longer does, the
+driver is told so, and when it heard the last one (``HeartbeatsStopped``).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from podtide.domain.base.randomness import Stream, pick
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.kubernetes.description import Life, PodStage
-from podtide.domain.fakes.kubernetes.pod_endings import SIGKILL_EXIT, SIGTERM_EXIT, disconnect, ended, evicted, remove
+from podtide.domain.fakes.kubernetes.pod_endings import (
+    SIGKILL_EXIT,
+    SIGTERM_EXIT,
+    disconnect,
+    ended,
+    evicted,
+    fall_silent,
+    remove,
+)
 from podtide.domain.fakes.kubernetes.pods import container, enter, show
 from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.words import DriverWord
 from podtide.domain.jvm.instants import format_instant
-from podtide.domain.protocol.executor_stimuli import RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorExiting, Heartbeat, RegisterExecutor
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId
 from podtide.domain.protocol.pods import RUNNING, WAITING, ContainerState
+
+FINISHED: Final = "Finished decommissioning"
+"""ExecutorLossMessage.decommissionFinished."""
 
 
 def elapsed(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) -> None:
@@ -35,6 +51,8 @@ def elapsed(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) ->
             code, rng = _exit_code(pod, stage)
             ended(tables, pod._replace(rng=rng), code, stage.reason, now, stage.message)
         case Life.SUCCEEDED:
+            if pod.life is Life.DRAINING:
+                pod = _exits(tables, pod, now)
             ended(tables, pod, 0, stage.reason, now, stage.message)
         case Life.EVICTED:
             evicted(tables, pod, stage, now)
@@ -50,6 +68,12 @@ def elapsed(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) ->
             remove(tables, pod, now, SIGTERM_EXIT)
         case _:
             raise AssertionError(f"no way to {stage.next}")
+
+
+def _exits(tables: ClusterTables, pod: PodRow, now: Millis) -> PodRow:
+    """The executor reports its own end to the driver (CoarseGrainedExecutorBackend.exitExecutor)."""
+    tables.say(ExecutorExiting(now + pod.rpc_ms, ExecutorId(pod.executor), FINISHED))
+    return pod._replace(beats_since=-1)
 
 
 def _exit_code(pod: PodRow, stage: PodStage) -> tuple[int, Stream]:
@@ -102,6 +126,7 @@ def _address(pod: PodRow) -> str:
 
 def _hung(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) -> None:
     tables.count("pods.hung")
+    pod = fall_silent(tables, pod, now)
     if pod.manifest.phase == "Pending" and pod.node and stage.reason:
         waiting = container(tables, ContainerState(WAITING, reason=stage.reason))
         pod = show(tables, pod, pod.manifest._replace(containers=waiting), now)
@@ -129,12 +154,12 @@ def hear(tables: ClusterTables, pod: PodRow, word: DriverWord, now: Millis) -> N
         _register(tables, pod, now)
     elif word is DriverWord.ACCEPTED and life is Life.REGISTERING:
         tables.count("executors.registered")
-        enter(tables, pod, Life.REGISTERED, now)
+        enter(tables, pod._replace(beats_since=now), Life.REGISTERED, now)
     elif word is DriverWord.REFUSED and life is Life.REGISTERING:
         tables.count("executors.refused")
         enter(tables, pod, Life.REFUSED, now)
     elif word is DriverWord.STOP and life in {Life.REGISTERED, Life.DRAINING}:
-        enter(tables, pod, Life.EXITING, now)
+        enter(tables, pod._replace(beats_since=-1), Life.EXITING, now)  # the driver does not miss it
     elif word is DriverWord.DECOMMISSION and life is Life.REGISTERED:
         enter(tables, pod, Life.DRAINING, now)
     elif (
@@ -159,7 +184,8 @@ def calm(tables: ClusterTables, now: Millis) -> None:
                 if not pod.address or not pod.executor:
                     _speak(tables, pod, now)
                 else:
-                    awake = enter(tables, pod._replace(pending_word=0), Life.REGISTERED, now)
+                    tables.say(Heartbeat(now + pod.rpc_ms, ExecutorId(pod.executor)))
+                    awake = enter(tables, pod._replace(pending_word=0, beats_since=now), Life.REGISTERED, now)
                     if pod.pending_word:
                         hear(tables, awake, DriverWord(pod.pending_word), now)
             else:

@@ -11,18 +11,21 @@ The kubelet's and the API server's rules kept here:
 
 from __future__ import annotations
 
+from math import floor
 from typing import Final
 
+from podtide.domain.base.randomness import split, unit
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.fakes.kubernetes.description import PROCESS, Life, PodStage
-from podtide.domain.fakes.kubernetes.pods import container, enter, show, sync
+from podtide.domain.fakes.kubernetes.pods import PODS, container, enter, show, sync
 from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
 from podtide.domain.fakes.kubernetes.watch import gone
 from podtide.domain.jvm.instants import format_instant
-from podtide.domain.protocol.executor_stimuli import DecommissionRequested, ExecutorDisconnected
+from podtide.domain.protocol.executor_stimuli import DecommissionRequested, ExecutorDisconnected, HeartbeatsStopped
 from podtide.domain.protocol.pods import RUNNING, TERMINATED, WAITING, ContainerState, PodManifest
 
+_BEATS: Final = 4
 SIGTERM_EXIT: Final = 143
 SIGKILL_EXIT: Final = 137
 _RESTART_MS: Final[Millis] = 1_000
@@ -32,8 +35,24 @@ _EVICTED: Final = "The node was low on resource: memory."
 _REASONS: Final = {0: "Completed", SIGKILL_EXIT: "OOMKilled"}
 
 
+def fall_silent(tables: ClusterTables, pod: PodRow, now: Millis) -> PodRow:
+    """The process sends no heartbeat any more; the driver is told when it heard the last one.
+
+    The first one comes up to two intervals after the registration, and then one every interval (Heartbeater.start).
+    """
+    if pod.beats_since < 0:
+        return pod
+    interval = tables.plan.description.executors.heartbeat_ms
+    share, _ = unit(split(split(tables.stream(PODS, pod.uid), _BEATS), pod.restarts))
+    first = pod.beats_since + interval + floor(share * interval)
+    last = pod.beats_since if now < first else now - (now - first) % interval
+    tables.say(HeartbeatsStopped(now + pod.rpc_ms, ExecutorId(pod.executor), last + pod.rpc_ms))
+    return pod._replace(beats_since=-1)
+
+
 def disconnect(tables: ClusterTables, pod: PodRow, now: Millis, after_ms: Millis = 0) -> PodRow:
     """The connection to the driver is lost; the driver sees it when it does."""
+    pod = fall_silent(tables, pod, now)
     if not pod.address:
         return pod
     lost = ExecutorDisconnected(now + pod.rpc_ms + after_ms, pod.address)

@@ -31,7 +31,8 @@ from podtide.domain.protocol.pods import (
     PodManifest,
 )
 
-_PODS: Final = 1
+PODS: Final = 1
+"""The key of the streams of pods."""
 _SYNCS: Final = 14
 _RPC: Final = 1
 
@@ -46,7 +47,7 @@ def create(
     """The API accepted a pod: it begins its life. The name is free and the quota leaves room."""
     uid = tables.uids.next()
     app = tables.plan.app
-    rng = tables.stream(_PODS, uid)
+    rng = tables.stream(PODS, uid)
     rpc, _ = draw(split(rng, _RPC), tables.plan.description.executors.rpc)
     manifest = PodManifest(
         name=name,

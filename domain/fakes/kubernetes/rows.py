@@ -84,6 +84,7 @@ class PodRow(NamedTuple):
     in the agenda. ``address``: where the driver hears it from, "" while it does not. ``owner``: the number of its
     StatefulSet or Deployment, 0 for none. ``held``: it takes room on its node. ``executor``: the id that its process
     goes by, "" while it has none. ``pending_word``: what the driver said to it while it hung (``DriverWord``; 0: nothing).
+    ``beats_since``: since when it sends heartbeats, -1 while it does not.
     """
 
     uid: int
@@ -106,6 +107,7 @@ class PodRow(NamedTuple):
     cost: int = 0
     unschedulable: bool = False
     pending_word: int = 0
+    beats_since: Millis = -1
 
     @property
     def deleting(self) -> bool:

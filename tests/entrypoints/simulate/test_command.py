@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from podtide.adapters.recording.reader import Recording
+from podtide.domain.protocol.executor_commands import RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import HeartbeatsStopped
 from podtide.domain.protocol.pod_commands import CreatePod
-from podtide.domain.protocol.reasons import Bound, Held, Phase
+from podtide.domain.protocol.reasons import Bound, Cause, Held, Phase
 from podtide.entrypoints.simulate.command import START
 from tests.support import commands
 from tests.support.project import PROJECT
@@ -126,6 +128,54 @@ def test_the_clusters_tally_agrees_with_the_drivers_view(steady: Path) -> None:
     for verb, calls in told["calls"].items():
         assert told["cluster_tally"][f"calls.{verb}"] == calls
     assert told["cluster_tally"]["executors.registered"] == told["pods"]["registered"] == 9
+
+
+HANGS = STEADY.replace(
+    "{delay: 2s}", "{delay: 2s}\n  hangs: {from: registered, next: hung, delay: 30s, during: {until: 10s}}"
+)
+"""Who registers within the first ten seconds hangs 30 s later; those who come for them do not."""
+
+FIXED = ("--conf", "spark.dynamicAllocation.enabled=false", "--conf", "spark.executor.instances=2")
+
+
+@pytest.mark.parametrize(
+    ("settings", "gone_s"),
+    [
+        # Registered after 5 s, silent from 25 to 35 s on; looked at every minute, given up when that is more than 120 s ago.
+        ((), 180),
+        (("spark.network.timeout=40s", "spark.network.timeoutInterval=38s"), 76),
+        (("spark.storage.blockManagerHeartbeatTimeoutMs=70s",), 120),
+    ],
+)
+def test_executors_that_hang_are_given_up_killed_and_replaced(
+    tmp_path: Path, settings: Sequence[str], gone_s: int
+) -> None:
+    cluster, work, recorded = tmp_path / "c.yaml", tmp_path / "w.yaml", tmp_path / "run.jsonl"
+    cluster.write_text(HANGS)
+    work.write_text("jobs: {count: {stages: {map: {tasks: 2, duration: 60s}}}}")
+    options = [part for setting in settings for part in ("--conf", setting)]
+    told = document("--workload", work, "--cluster", cluster, *FIXED, *options, "--record", recorded)
+    assert told["removals"] == {"heartbeat timeout": 2}
+    assert (told["pods"]["created"], told["pods"]["registered"]) == (4, 4), "they are replaced"
+    (job,) = told["workload"]["jobs"]
+    counts = [told["workload"][f"tasks_{outcome}"] for outcome in ("lost", "succeeded")]
+    assert (job["ending"], counts) == ("succeeded", [2, 2])
+    # Killed; 5 s later deleted, 30 s later gone, as they hear no SIGTERM; then seen, replaced, registered.
+    assert (job["ended_ms"] - START) / 1_000 == pytest.approx(gone_s + 5 + 30 + 1 + 5 + 60, abs=2)
+    removals: dict[str, list[RemoveExecutor]] = {}
+    silent = set()
+    with Recording(str(recorded)) as recording:
+        for step in recording:
+            silent |= {one.executor for one in step.stimuli if isinstance(one, HeartbeatsStopped)}
+            for command in step.commands:
+                if isinstance(command, RemoveExecutor) and command.why.cause is Cause.HEARTBEAT_TIMEOUT:
+                    assert command.at == START + 1_000 * gone_s
+                    removals.setdefault(command.executor, []).append(command)
+    assert silent == set(removals) == {"1", "2"}
+    for given in removals.values():
+        assert [one.reason.kind for one in given] == ["ExecutorKilled", "ExecutorProcessLost"]
+    again = commands.answer("replay", recorded)
+    assert again.code == 0, again.out + again.err
 
 
 def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from podtide.domain.fakes.driver.rows import Ending
 from podtide.domain.fakes.driver.script import Jobs, Outputs, ScriptJob as Job, ScriptStage as Stage
 from podtide.domain.fakes.driver.task_scheduler import FETCH_FAILS_MS, KILL_MS
 from podtide.domain.protocol import stimuli
+from podtide.domain.protocol.config import ProfileRules
 from podtide.domain.protocol.executor_commands import ExitReason
 from tests.support.workload_play import CRASHED, DRAINED, KILLED, PREEMPTED, Play, S, map_reduce, one_job, secs
 
@@ -272,3 +273,57 @@ def test_what_an_older_attempt_s_tasks_compute_need_not_run_again() -> None:
     assert (submitted.stage, submitted.attempt) == (1, 1)
     started = {start.task_index for start in play.all(stimuli.TaskStart) if (start.stage, start.attempt) == (1, 1)}
     assert len(started) < submitted.tasks
+
+
+# executors that hang
+
+
+def test_tasks_on_an_executor_that_hangs_end_with_it_and_run_again() -> None:
+    play = Play(one_job(Stage("map", 4, secs(10))))
+    play.join("1", "2")
+    play.until(5 * S)
+    play.hang("1")
+    play.until(1_000 * S)
+    assert (play.summary.tasks_succeeded, play.summary.tasks_running, play.done) == (3, 1, False)
+    play.lose("1", reason=KILLED)
+    play.finish()
+    assert (play.summary.tasks_lost, play.summary.tasks_succeeded, play.done) == (1, 4, True)
+    assert play.summary.jobs[0].ended == 1_010 * S
+    assert play.summary.wasted_ms == 1_000 * S
+
+
+def test_tasks_start_on_an_executor_of_which_nobody_knows_that_it_hangs() -> None:
+    play = Play(one_job(Stage("map", 6, secs(10))), rules=ProfileRules(executor_cores=2))
+    play.join("1")
+    play.hang("1")
+    play.join("2")
+    play.until(100 * S)
+    on_first = [start.task_index for start in play.all(stimuli.TaskStart) if start.executor == "1"]
+    assert len(on_first) == 2, "both of its slots, and no more"
+    assert play.summary.tasks_succeeded == 4
+
+
+def test_an_executor_that_hung_goes_on_where_it_was() -> None:
+    play = Play(one_job(Stage("map", 2, secs(10))))
+    play.join("1")
+    play.until(4 * S)
+    play.hang("1")
+    play.hang("1")
+    play.until(60 * S)
+    play.go_on("1")
+    play.go_on("1")
+    play.finish()
+    ended = [end.at for end in play.all(stimuli.TaskEnd)]
+    assert ended == [66 * S, 76 * S], "six of its ten seconds were left"
+
+
+def test_a_task_on_an_executor_that_hangs_cannot_be_killed() -> None:
+    bad, long = Stage("bad", 1, secs(1), failure=1.0), Stage("long", 1, secs(60))
+    play = Play(one_job(bad, long, Stage("never", 1, parents=("bad", "long")), task_failures_max=1))
+    play.join("1", "2")
+    play.hang("2")
+    play.finish()
+    assert (play.done, play.summary.tasks_running) == (True, 1)
+    play.go_on("2")
+    play.finish()
+    assert play.summary.tasks_running == 0

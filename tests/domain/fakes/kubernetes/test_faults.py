@@ -8,8 +8,14 @@ from podtide.domain.base.units import ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.description import Image, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.executor_commands import ExitReason, RemoveExecutor
-from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_commands import DecommissionExecutors, ExitReason, RemoveExecutor
+from podtide.domain.protocol.executor_stimuli import (
+    ExecutorDisconnected,
+    ExecutorExiting,
+    Heartbeat,
+    HeartbeatsStopped,
+    RegisterExecutor,
+)
 from podtide.domain.protocol.pod_commands import DeletePods
 from tests.support.world_play import WHY, Driver, S, plain, stage
 
@@ -82,6 +88,64 @@ def test_a_process_that_never_registers_and_ignores_its_end() -> None:
     state = driver.shown()[-1][1].containers[0].state
     assert state is not None
     assert state.exit_code == 137
+
+
+def test_an_executor_that_hangs_falls_silent_while_its_pod_runs() -> None:
+    driver = run(stage("hang", Life.REGISTERED, Life.HUNG, 100 * S), count=30, until=300)
+    accepted = {one.executor: one.at + 2 for one in driver.all(RegisterExecutor)}  # the answer takes 2 ms
+    silent = driver.all(HeartbeatsStopped)
+    assert {one.executor for one in silent} == set(accepted)
+    for one in silent:
+        assert one.at == accepted[one.executor] + 100 * S + 2, "the driver is told at once"
+        # The first heartbeat comes one or two intervals after the registration, the last one less than one before.
+        assert one.at - 10 * S < one.last_ms <= one.at
+    phases = {(one.last_ms - accepted[one.executor]) % (10 * S) for one in silent}
+    assert len(phases) > 20, "executors beat at different moments"
+    assert {pod.phase for pod in worlds.pods(driver.world)} == {"Running"}
+    assert driver.all(ExecutorDisconnected) == []
+    assert driver.tally("pods.hung") == 30
+
+
+def test_heartbeats_before_the_first_one_are_the_registration() -> None:
+    driver = run(stage("hang", Life.REGISTERED, Life.HUNG, 9 * S), count=1, until=60)
+    (silent,) = driver.all(HeartbeatsStopped)
+    assert silent.last_ms == driver.all(RegisterExecutor)[0].at + 2 + 2
+
+
+def test_how_often_an_executor_is_heard_from() -> None:
+    driver = run(stage("hang", Life.REGISTERED, Life.HUNG, 100 * S), count=20, until=200, heartbeat_ms=1_000)
+    assert all(one.at - 1 * S < one.last_ms <= one.at for one in driver.all(HeartbeatsStopped))
+
+
+def test_an_executor_that_the_driver_removed_does_not_fall_silent() -> None:
+    driver = run(stage("hang", Life.REGISTERED, Life.HUNG, 100 * S), count=1, until=60)
+    driver.ask(RemoveExecutor(driver.now, ExecutorId("1"), ExitReason("ExecutorKilled", ""), WHY))
+    driver.until(300 * S)
+    assert driver.all(HeartbeatsStopped) == []
+    assert driver.lives() == {Life.SUCCEEDED: 1}
+
+
+def test_an_executor_that_ends_by_itself_falls_silent_before_the_driver_hears_why() -> None:
+    driver = run(stage("oom", Life.REGISTERED, Life.FAILED, 50 * S, exits=((137, 1.0),)), count=1, until=100)
+    (silent,), (lost,) = driver.all(HeartbeatsStopped), driver.all(ExecutorDisconnected)
+    assert (silent.at, driver.heard.index(silent)) < (lost.at + 1, driver.heard.index(lost))
+
+
+def test_an_executor_that_has_drained_reports_its_own_end() -> None:
+    driver = run(count=1, until=60)
+    driver.ask(DecommissionExecutors(driver.now, (ExecutorId("1"),), "bye", True, WHY))
+    driver.until(100 * S)
+    (exits,), (lost,) = driver.all(ExecutorExiting), driver.all(ExecutorDisconnected)
+    assert (exits.at, exits.message) == (lost.at, "Finished decommissioning")
+    assert driver.heard.index(exits) < driver.heard.index(lost)
+    assert driver.all(HeartbeatsStopped) == []
+
+
+def test_an_executor_that_goes_on_is_heard_from_again() -> None:
+    driver = run(stage("hang", Life.REGISTERED, Life.HUNG, per_hour=3_600.0), count=5, until=120, calm_ms=60 * S)
+    assert {one.executor for one in driver.all(HeartbeatsStopped)} == set("12345")
+    assert [one.at for one in driver.all(Heartbeat)] == [60 * S + 2] * 5
+    assert driver.lives() == {Life.REGISTERED: 5}
 
 
 def test_a_lost_connection() -> None:

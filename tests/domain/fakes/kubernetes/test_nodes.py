@@ -10,7 +10,7 @@ from podtide.domain.base.randomness import Constant
 from podtide.domain.fakes.kubernetes import cluster as worlds
 from podtide.domain.fakes.kubernetes.description import Description, Life, NodeEvent, NodeGroup, NodeHappening, PodShape
 from podtide.domain.fakes.windows import Window
-from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, HeartbeatsStopped
 from podtide.domain.protocol.pod_commands import DeletePods
 from podtide.domain.protocol.pods import PodNumber
 from tests.support.world_play import WHY, Driver, S, outline, plain
@@ -136,6 +136,7 @@ def test_a_crashed_machine_says_nothing() -> None:
     driver = take_back(small(1), NodeHappening.CRASH)
     driver.until(400 * S)
     assert [d.at for d in driver.all(ExecutorDisconnected)] == [180_002, 180_002]
+    assert [d.at for d in driver.all(HeartbeatsStopped)] == [60_002, 60_002]
     assert worlds.pods(driver.world) == ()
     assert driver.tally("nodes.crashed") == 1
 
