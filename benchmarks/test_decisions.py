@@ -1,4 +1,7 @@
-"""One tick when nothing changes, with few and with many executors, against Spark's schedule()."""
+"""One tick when nothing changes, with few and with many executors, against Spark's schedule().
+
+And one look of HeartbeatReceiver, with few and with many executors.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,10 @@ from podtide.domain import (
     start,
     step,
 )
+from podtide.domain.backend import heartbeat_receiver as receiver
+from podtide.domain.backend.heartbeat_receiver import HeartbeatState
+from podtide.domain.protocol.cluster_config import HeartbeatConfig
+from podtide.domain.protocol.executor_stimuli import Heartbeat, Wake
 
 SLOTS = 4
 
@@ -62,3 +69,39 @@ def test_a_tick_when_nothing_changes(
     ours, theirs = benchmark.stats.stats.median * 1000, spark_ticks[{"floor": "idle"}.get(kind, kind), executors]
     name = f"tick, {executors} executors {'running a task' if kind == 'busy' else 'idle, held by the minimum'}"
     compared(name, f"{ours:.4f} ms", f"Spark: {theirs:.4f} ms", f"{theirs / ours:.2f} x")
+
+
+def _listening(executors: int) -> tuple[HeartbeatState, HeartbeatConfig, int]:
+    """Executors that were last heard from in the order of their ids, spread over the last minute; then a look is due.
+
+    At it the first one expires, and nobody else.
+    """
+    config = HeartbeatConfig(every_beat=True)
+    state = receiver.begin(0)
+    ids = [ExecutorId(str(i)) for i in range(executors)]
+    state = receiver.listen(state, [ExecutorAdded(0, one, DEFAULT_PROFILE) for one in ids], config, 0).state
+    for place, one in enumerate(ids[1:]):
+        at = 60_000 + place * 60_000 // executors
+        state = receiver.listen(state, [Heartbeat(at, one)], config, at).state
+    return state, config, 180_000
+
+
+_ONE_LOOK: dict[int, float] = {}
+
+
+@pytest.mark.parametrize("executors", [100, 10_000])
+def test_a_look_at_which_one_executor_expires(
+    benchmark: BenchmarkFixture, executors: int, compared: Callable[[str, str, str, str], None]
+) -> None:
+    state, config, now = _listening(executors)
+    result = benchmark(lambda: receiver.listen(state, (Wake(now),), config, now))
+    assert [command.executor for command in result.commands] == ["0"]
+    if benchmark.stats is None:
+        pytest.skip("benchmarks are switched off")
+    _ONE_LOOK[executors] = benchmark.stats.stats.min * 1e6
+    if len(_ONE_LOOK) == 2:
+        few, many = _ONE_LOOK[100], _ONE_LOOK[10_000]
+        compared(
+            "one of 10,000 executors expires", f"{many:.1f} us", f"one of 100: {few:.1f} us", f"{many / few:.2f} x"
+        )
+        assert many < 3 * few, "a look costs what expires"

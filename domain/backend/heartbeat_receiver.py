@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from pyrsistent import PMap, PSet, pmap, pset
 
@@ -45,6 +45,27 @@ MACHINE: Final = "HeartbeatReceiver"
 HeartbeatInput: TypeAlias = ExecutorAdded | ExecutorRemoved | Heartbeat | HeartbeatsStopped | Stopping | Wake
 
 
+class Look(NamedTuple):
+    """Who expires at a look if nothing more is heard. ``most``: so many it has room for.
+
+    A persistent set keeps the room of its largest size, and whoever walks it pays for that; so a set that has lost three
+    quarters of its members is made anew.
+    """
+
+    executors: PSet[ExecutorId] = pset()
+    most: int = 0
+
+    def adding(self, executor: ExecutorId) -> Look:
+        """One more."""
+        executors = self.executors.add(executor)
+        return Look(executors, max(self.most, len(executors)))
+
+    def without(self, executor: ExecutorId) -> Look:
+        """One less, who is there."""
+        left = self.executors.remove(executor)
+        return Look(left, self.most) if 4 * len(left) > self.most else Look(pset(left), len(left))
+
+
 @dataclass(slots=True)
 class HeartbeatState:
     """The receiver at a moment. ``began``: the first look, from which all others are reckoned.
@@ -57,7 +78,7 @@ class HeartbeatState:
     began: Millis
     last_seen: PMap[ExecutorId, Millis] = field(default_factory=pmap)
     expires: PMap[ExecutorId, Millis] = field(default_factory=pmap)
-    looks: PMap[Millis, PSet[ExecutorId]] = field(default_factory=pmap)
+    looks: PMap[Millis, Look] = field(default_factory=pmap)
     entries: int = 0
     stopped: bool = False
 
@@ -128,13 +149,13 @@ class _HeartbeatTurn(Turn[HeartbeatState, HeartbeatConfig, HeartbeatTimedOut]):
         if look == before:
             return
         if before is not None:
-            left = state.looks[before].remove(executor)
-            state.looks = state.looks.set(before, left) if left else state.looks.remove(before)
+            left = state.looks[before].without(executor)
+            state.looks = state.looks.set(before, left) if left.executors else state.looks.remove(before)
         if look is None:
             state.expires = state.expires.discard(executor)
         else:
             state.expires = state.expires.set(executor, look)
-            state.looks = state.looks.set(look, state.looks.get(look, pset()).add(executor))
+            state.looks = state.looks.set(look, state.looks.get(look, Look()).adding(executor))
 
     def forget(self, executor: ExecutorId) -> None:
         """An executor is not missed any more."""
@@ -144,7 +165,7 @@ class _HeartbeatTurn(Turn[HeartbeatState, HeartbeatConfig, HeartbeatTimedOut]):
     def look(self, until: Millis) -> None:
         """expireDeadHosts, of every look up to then: whoever was heard from at the one before is not looked at."""
         while (moment := due(self.state, self.config)) <= until:
-            missing = sorted(self.state.looks[moment])
+            missing = sorted(self.state.looks[moment].executors)
             coded = [(string_hash(executor), executor) for executor in missing]
             for executor in bucket_order(coded, self.state.entries):
                 silent = moment - self.state.last_seen[executor]

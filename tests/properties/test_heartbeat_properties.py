@@ -103,7 +103,10 @@ def given_up(fleet: Fleet, *, every_beat: bool) -> dict[ExecutorId, Millis]:
             assert {command.executor for command in step.commands}.isdisjoint(gone)
             gone |= {command.executor: due for command in step.commands}
         state = receiver.listen(state, (item,), config, at).state
-        looks = {executor for executors in state.looks.values() for executor in executors}
+        looks = {executor for one in state.looks.values() for executor in one.executors}
+        assert all(
+            len(one.executors) <= one.most < 4 * len(one.executors) or one.most <= 4 for one in state.looks.values()
+        )
         assert looks == set(state.expires) <= set(state.last_seen)
     return gone
 
