@@ -240,6 +240,8 @@ def _registered(side: KubernetesState, found: _Found) -> None:
     found.same(what, "lifecycle manager", set(side.lifecycle._tables.registered), numbers)
     active = {number for number in numbers if registry.active(_named(registry.executors, number))}
     found.same(what, "active executors", set(side.lifecycle._tables.active), active)
+    if not side.heartbeats.stopped and side.backend.waiting is None:
+        found.same(what, "heartbeat receiver", set(side.heartbeats.last_seen), set(registry.executors))
     allocator = side.allocator
     if allocator is not None and not any(isinstance(item, KnownExecutors) for item in allocator.later):
         found.same(what, "allocator", allocator.fleet._tables.known, numbers)

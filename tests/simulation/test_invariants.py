@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 from pyrsistent import pmap
 
+from podtide.domain.backend.heartbeat_receiver import HeartbeatState
 from podtide.domain.backend.registry import Leaving
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.engine import EngineState
@@ -87,6 +88,13 @@ def with_registry(state: EngineState, **changes: object) -> EngineState:
     return state._replace(side=replace(side, backend=replace(side.backend, registry=registry)))
 
 
+def deaf(state: EngineState) -> EngineState:
+    """The heartbeat receiver has not heard of anybody."""
+    side = state.kubernetes
+    assert side is not None
+    return state._replace(side=replace(side, heartbeats=HeartbeatState(0)))
+
+
 def with_lifecycle(state: EngineState, change: Callable[[LifecycleTables], object]) -> EngineState:
     side = state.kubernetes
     assert side is not None
@@ -130,6 +138,7 @@ CHEAP: list[tuple[Truth, Break]] = [
 WHOLE: list[tuple[Truth, Break]] = [
     (Truth.REGISTERED_DISAGREE, known),
     (Truth.REGISTERED_DISAGREE, lambda s: with_lifecycle(s, lambda b: b.active.discard(ONE))),
+    (Truth.REGISTERED_DISAGREE, deaf),
     (Truth.SNAPSHOT_DISAGREES, lambda s: with_books(s, lambda b: b.pods.pop(ONE), derive=True)),
     (Truth.SNAPSHOT_DISAGREES, lambda s: with_lifecycle(s, lambda b: b.present.pop(ONE))),
     (Truth.LEAVING_UNREGISTERED, lambda s: with_registry(s, leaving=pmap({ExecutorId("8"): Leaving("")}))),

@@ -9,7 +9,9 @@ holds, step by step:
 - what is deleted may be deleted: an excess pod neither runs nor is known, and is older than executorIdleTimeout; a pod
   that is given up was never shown for longer than its timeout; a pod deleted by force was let go before, for its grace;
 - every pod of the cluster is in the books, or it is known why it is not (``Reason``): none is just lost;
-- pods that do not start are not asked for again and again without end.
+- pods that do not start are not asked for again and again without end;
+- an executor that falls silent is removed within spark.network.timeout and the interval of the looks, and nobody who beats
+  is given up.
 
 And at the end (``settled``), when the faults have stopped and the bound has passed: as many executors are registered as
 the target says, and the books are the cluster. What does not hold gets a name (``Name``): those that Spark's rules are
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from podtide.domain.base.units import Millis, ProfileId
+from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.engine import EngineState
 from podtide.domain.fakes.kubernetes.cluster import KubernetesCluster
 from podtide.domain.fakes.kubernetes.description import Life
@@ -35,6 +37,7 @@ from podtide.domain.kubernetes.side import KubernetesState
 from podtide.domain.protocol import executor_commands, pod_commands
 from podtide.domain.protocol.application import AnyStimulus, Command, EngineConfig
 from podtide.domain.protocol.commands import Step
+from podtide.domain.protocol.executor_stimuli import Heartbeat, HeartbeatsStopped
 from podtide.domain.protocol.pod_stimuli import Outcome, PodsReplaced, PodsUpdated
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, INACTIVE_LABEL, TERMINATED, PodManifest, PodNumber, PodState
 from podtide.domain.protocol.reasons import Cause, Fact, Threw
@@ -135,6 +138,7 @@ class Watcher:
         self.overrun_since: dict[PodNumber, Millis] = {}
         self.overrun_told: set[PodNumber] = set()
         self.pending_wrong = False
+        self.silent: dict[ExecutorId, Millis] = {}
 
     # ------------------------------------------------------------------------------------------------------ every step
 
@@ -154,6 +158,7 @@ class Watcher:
         found = invariants.check if self.steps % DEEP_EVERY else invariants.check_whole
         for violation in found(state, self.config):
             self._break(now, violation.what.value, violation.facts)
+        self._silences(side, now)
         self._pending_tasks(state, now)
         if side.allocator is not None:
             self._storm(side.allocator, now)
@@ -181,8 +186,24 @@ class Watcher:
                     made.answered_at, made.failed = now, stimulus.failure is not None
                     if made.failed:
                         self.failed_starts.append(now)
+            case HeartbeatsStopped():
+                self.silent[stimulus.executor] = max(stimulus.last_ms, self.silent.get(stimulus.executor, 0))
+            case Heartbeat():
+                self.silent.pop(stimulus.executor, None)
             case _:
                 pass
+
+    def _silences(self, side: KubernetesState, now: Millis) -> None:
+        """Nobody who is registered has been silent for longer than it may take to miss him."""
+        heartbeats = self.config.kubernetes.heartbeats
+        for executor, last in list(self.silent.items()):
+            if executor not in side.backend.registry.executors or side.heartbeats.stopped:
+                del self.silent[executor]
+            elif side.backend.waiting is None:
+                self._unless(
+                    now - last <= heartbeats.timeout_ms + heartbeats.check_ms, now, "an executor that is silent and stays",
+                    executor=executor, last=last,
+                )  # fmt: skip
 
     def _show(self, pods: Iterable[PodManifest], now: Millis) -> None:
         for pod in pods:
@@ -215,6 +236,10 @@ class Watcher:
                     made.registered = True
                 self.failed_starts.clear()
             case executor_commands.RemoveExecutor():
+                if command.why.cause is Cause.HEARTBEAT_TIMEOUT:
+                    silent_ms = now - self.silent.get(command.executor, now)
+                    longer = silent_ms > self.config.kubernetes.heartbeats.timeout_ms
+                    self._unless(longer, now, "an executor given up that beats", executor=command.executor)
                 number = _number(command.executor)
                 self.let_go.setdefault(number, now)
                 if number in self.made:
