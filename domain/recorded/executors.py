@@ -20,9 +20,10 @@ broadcasts and run cold code. Two parts of that can be seen:
 - *overhead*: what lies between launch and finish besides the executor's run time, beyond the median of the stage's other
   tasks (of all stages' where there are fewer than ``ENOUGH``). It is taken for each task as it is.
 - *run time*: a first task's own work may differ from its neighbours' for better reasons. Only where stages are even (the
-  spread around the median is a quarter of it or less) are first tasks compared with the others, and only if that is clear
-  the median difference is taken, for all first tasks alike: at least ``FEW`` of them, three of four slower, and by twice the
-  spread unless they are ``MANY``.
+  spread around the median is a quarter of it or less) are first tasks compared with the others. Where two or more of a stage
+  stand out, each by three spreads, the stage speaks for itself (Python workers that start). For all other first tasks the
+  median difference is taken alike, if it is clear: at least ``FEW`` of them, three of four slower, and by twice the spread
+  unless they are ``MANY``.
 
 Without metrics the whole length stands in for the run time, under the same conditions.
 """
@@ -251,6 +252,10 @@ MANY: Final = 12
 """First tasks that make a case about run times: where they stand out, and where they do not."""
 
 
+PAIR: Final = 2
+SURE: Final = 3
+"""Of one stage alone: so many first tasks, each longer than the others by so many spreads."""
+
 LEAST_MS: Final[Millis] = 10
 """A median difference below this is noise."""
 
@@ -266,13 +271,16 @@ def take_out(stages: Iterable[StageWork]) -> list[Extra]:
     """Take what fresh executors add out of the stages' tasks; return it, in the order of the stages."""
     works = [work for work in stages if work.fresh]
     usual = _usual_overhead(works)
-    slower = _slower(works)
+    even = {work.seen.stage: _slower_in(work) for work in works}
+    slower = _slower(one for one in even.values() if one is not None)
     extras: list[Extra] = []
     for work in works:
         overheads = _overheads(work)
         base = median(overheads) if len(overheads) >= ENOUGH else usual
+        own = even[work.seen.stage]
+        more = own.clear if own is not None and own.clear else slower
         for task in work.fresh:
-            extra = slower if task.run < 0 else slower + max(0, task.duration - task.run - base)
+            extra = more if task.run < 0 else more + max(0, task.duration - task.run - base)
             extra = min(extra, task.duration)
             if extra:
                 work.lengthen(task.place, task.duration - extra)
@@ -294,20 +302,38 @@ def _usual_overhead(works: Sequence[StageWork]) -> Millis:
     return min((task.duration - task.run for work in works for task in work.fresh if task.run >= 0), default=0)
 
 
-def _slower(works: Sequence[StageWork]) -> Millis:
+class Slower(NamedTuple):
+    """How much longer the first tasks of an even stage ran than its median, and how far the others are from that.
+
+    ``clear``: what its first tasks take longer alike, where the stage alone shows it; else 0.
+    """
+
+    differences: list[Millis]
+    around: Millis
+    clear: Millis
+
+
+def _slower_in(work: StageWork) -> Slower | None:
+    typical = work.typical
+    runs = [run if run >= 0 else length for length, run in zip(typical.first, typical.second, strict=True)]
+    if len(runs) < ENOUGH:
+        return None
+    middle, around = median(runs), spread(runs)
+    if 4 * around > middle:
+        return None
+    differences = [_work_of(task) - middle for task in work.fresh]
+    least = max(LEAST_MS, SURE * around)
+    clear = len(differences) >= PAIR and min(differences) >= least
+    return Slower(differences, around, median(differences) if clear else 0)
+
+
+def _slower(stages: Iterable[Slower]) -> Millis:
     """How much longer first tasks run, if that is clear; else nothing."""
     differences: list[Millis] = []
     spreads: list[Millis] = []
-    for work in works:
-        typical = work.typical
-        runs = [run if run >= 0 else length for length, run in zip(typical.first, typical.second, strict=True)]
-        if len(runs) < ENOUGH:
-            continue
-        middle, around = median(runs), spread(runs)
-        if 4 * around > middle:
-            continue
-        spreads.extend([around] * len(work.fresh))
-        differences.extend(_work_of(task) - middle for task in work.fresh)
+    for one in stages:
+        spreads.extend([one.around] * len(one.differences))
+        differences.extend(one.differences)
     if len(differences) < FEW or 4 * sum(one > 0 for one in differences) < 3 * len(differences):
         return 0
     middle = median(differences)

@@ -96,7 +96,10 @@ class FreshTask(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class StageWork:
-    """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended."""
+    """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended.
+
+    ``recached``: tasks that computed a cached partition again, which had gone with its executor.
+    """
 
     seen: LoggedStage
     at: InitVar[Millis]
@@ -116,6 +119,7 @@ class StageWork:
     fresh: list[FreshTask] = field(default_factory=list)
     typical: Pairs = field(default_factory=Pairs)
     maps: bool | None = None
+    recached: set[int] = field(default_factory=set)
     succeeded: int = 0
     recomputed: int = 0
     run_ms: int = 0
@@ -203,6 +207,10 @@ class StageWork:
             self.body[place] = length
         elif place in self.far:
             self.far[place] = length
+
+    def length(self, place: int) -> Millis:
+        """How long a task took; NO_TASK where it has not succeeded."""
+        return self.body[place] if 0 <= place < len(self.body) else self.far.get(place, NO_TASK)
 
     def fail(self, place: int, after: Millis) -> None:
         """A try of a task failed by itself."""

@@ -46,7 +46,10 @@ _HUGE: Final = 2**40
 
 def assumed_cluster(behaviour: Behaviour) -> Description:
     """A cluster whose executors start and stop as ``behaviour`` says."""
-    total = sorted(max(0, min(DELAY_MAX, ms)) for ms in (behaviour.startup.given or behaviour.startup.work_ms)) or [0]
+    startup = behaviour.startup
+    waits_ms = startup.wait_ms or (0,) * len(startup.work_ms)
+    starts = startup.given or tuple(wait + work for wait, work in zip(waits_ms, startup.work_ms, strict=True))
+    total = sorted(max(0, min(DELAY_MAX, ms)) for ms in starts) or [0]
     process = min(PROCESS_MAX, total[0] // 2)
     waits = _quantiles([ms - process for ms in total])
     delays: dict[str, Delay] = {

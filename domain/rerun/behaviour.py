@@ -26,6 +26,8 @@ class StartUp:
     """From request to registration.
 
     ``work_ms``: samples, in the order of requests, of what a start takes when nothing is in its way; never empty.
+    ``wait_ms``: of each of these (empty: nothing), what passes before: for a place, an image, a container. It takes time and
+    no speed from the others.
     ``parallel``: how many starts one machine carries on at full speed (infinite: they do not disturb one another);
     ``machines``: on how many machines executors are spread evenly (0: each has its own). ``given``: when not empty, the real
     latencies of the first requests, in order; they are taken as they are, contention and all.
@@ -35,6 +37,7 @@ class StartUp:
     parallel: float = math.inf
     machines: int = 0
     given: tuple[Millis, ...] = ()
+    wait_ms: tuple[Millis, ...] = ()
 
 
 class Loss(NamedTuple):
@@ -65,7 +68,8 @@ class Behaviour:
     """What is kept of the place where an application ran.
 
     ``boot_ms``: from the application's start to when its first executors are asked for. ``fresh_ms``: samples of what the
-    first tasks on an executor take longer (one for each slot that begins fresh; empty: nothing). ``removal_ms``: samples, in
+    first tasks on an executor take longer (one for each slot that begins fresh; empty: nothing), as work where it shares a
+    machine. ``removal_ms``: samples, in
     order, of the time from a kill to the executor's removal. ``losses``: executors that were taken in the log.
     ``capacity``: the most executors that there is room for; None: no bound was seen. ``containers``: of an application that
     ran on YARN, what of its start-ups and removals is left when its heartbeats are taken out. ``coalesced``: stages whose

@@ -8,6 +8,7 @@ whoever makes it comes first.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
 from podtide.domain.recorded.application import Application, RecordedStage
 from podtide.domain.recorded.coalesced_partitions import CoalescedStage, cut_anew
-from podtide.domain.rerun.rows import Pool, RerunJob, RerunKind, RerunStage, StagePhase, TaskSet
+from podtide.domain.rerun.rows import NOBODY, CachedRdd, Pool, RerunJob, RerunKind, RerunStage, StagePhase, TaskSet
 from podtide.domain.rerun.task_scheduler import TaskScheduler
 
 
@@ -120,11 +121,22 @@ class DagScheduler:
             self._later(max(now, now + job.recorded.think_ms - least), RerunKind.JOB, job)
 
     def _link_caches(self) -> None:
-        """The first stage with an RDD computes and stores it; later ones read it, wherever it is."""
-        taken: set[int] = set()
+        """The first stage with an RDD computes and caches it; later ones read what is left of it, until it is dropped.
+
+        Which task reads which partition is known where there are as many tasks as partitions.
+        """
+        known: dict[int, CachedRdd] = {}
+        dropped = sorted(self.app.unpersisted, reverse=True)
         for row in sorted(self.stages.values(), key=lambda row: (row.recorded.submitted_ms, row.recorded.stage)):
-            row.stores = tuple(rdd for rdd in row.recorded.stores if rdd not in taken)
-            taken.update(row.stores)
+            tasks = row.recorded.tasks
+            while dropped and dropped[-1][0] <= row.recorded.submitted_ms:
+                known.pop(dropped.pop()[1], None)
+            seen = [known[rdd] for rdd in row.recorded.stores if rdd in known]
+            row.reads = tuple(one for one in seen if len(one.holder) == tasks)
+            new = [CachedRdd(rdd, row, array("i", [NOBODY]) * tasks) for rdd in row.recorded.stores if rdd not in known]
+            row.stores = tuple(new)
+            known.update((one.rdd, one) for one in new)
+        self.readers = [row for row in self.stages.values() if row.reads]
 
     def _parents_of(self, stage: int, shuffles: Mapping[int, int], child: RerunStage) -> tuple[RerunStage, ...]:
         """The rows that write what a parent stage stands for: itself, or (it was skipped) who wrote its shuffle before."""
@@ -212,6 +224,8 @@ class DagScheduler:
             tasks = coalesced.tasks_on(cores)
             if tasks != row.recorded.tasks:
                 row.cut(cut_anew(row.recorded, tasks))
+                for cached in row.stores:
+                    cached.holder = array("i", [NOBODY]) * tasks
                 self.cut_anew += 1
         recorded = row.recorded
         row.phase = StagePhase.RUNNING
@@ -235,6 +249,8 @@ class DagScheduler:
             if self._plan.speculation:
                 attempt.copies = {place[task]: after for task, after in recorded.copies if task in place}
             attempt.special = frozenset((*fails, *(attempt.copies or ())))
+        if row.reads and not self._scheduler.holds_all(row):
+            attempt.simple = False
         self._scheduler.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, row.profile))
         self._scheduler.waiting[row.profile] = self._scheduler.waiting.get(row.profile, 0) + attempt.total
         self._scheduler.running.setdefault(row.profile, 0)

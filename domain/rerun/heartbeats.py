@@ -88,6 +88,10 @@ class DescribedCluster:
         known, self._known = self._known, []
         return known
 
+    def warm_up(self, now: Millis, work: Millis) -> Millis:  # noqa: ARG002 - others know more
+        """An executor begins its first task, which takes so much work longer; returns how long that takes."""
+        return work
+
     def thought(self) -> bool:
         """Whether the driver's own work before its first job is done."""
         return True

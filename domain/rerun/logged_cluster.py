@@ -221,6 +221,10 @@ class LoggedCluster(DescribedCluster):
         """Executors that can be given tasks since this was last asked."""
         return [self._by_ordinal[ordinal] for ordinal in self._starts.ready()]
 
+    def warm_up(self, now: Millis, work: Millis) -> Millis:
+        """An executor begins its first task, which takes so much work longer; returns how long that takes."""
+        return self._starts.warm_up(now, work)
+
     def thought(self) -> bool:
         """Whether the driver's own work before its first job is done."""
         return not self.shares_driver or self._starts.thought_ms is not None

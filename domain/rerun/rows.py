@@ -74,6 +74,15 @@ class StagePhase(IntEnum):
 
 
 @dataclass(slots=True, eq=False)
+class CachedRdd:
+    """An RDD that is cached. ``holder``: the executor (its row) that holds each partition; NOBODY before it is computed."""
+
+    rdd: int
+    source: RerunStage
+    holder: array[int]
+
+
+@dataclass(slots=True, eq=False)
 class RerunStage:
     """A stage. ``done``: which partitions are there; ``missing``: how many are not; ``holder``: on whose disk they are."""
 
@@ -85,7 +94,8 @@ class RerunStage:
     missing: int = field(init=False)
     holder: array[int] | None = field(init=False)
     parents: tuple[RerunStage, ...] = ()
-    stores: tuple[int, ...] = ()  # RDDs that it is the first to compute and to cache
+    stores: tuple[CachedRdd, ...] = ()  # RDDs that it is the first to compute and to cache
+    reads: tuple[CachedRdd, ...] = ()  # RDDs that another stage has cached, partition by partition
     children: list[RerunStage] = field(default_factory=list)
     phase: StagePhase = StagePhase.IDLE
     attempts: int = 0
@@ -127,7 +137,8 @@ class TaskSet:
     profile: ProfileId = field(init=False)
     key: tuple[int, int, int] = field(init=False)
     bodies: array[int] = field(init=False)
-    stores: tuple[int, ...] = field(init=False)
+    stores: tuple[CachedRdd, ...] = field(init=False)
+    reads: tuple[CachedRdd, ...] = field(init=False)
     done: bytearray = field(init=False)
     holder: array[int] | None = field(init=False)
     barrier: bool = field(init=False)
@@ -150,7 +161,7 @@ class TaskSet:
         self.profile = stage.profile
         self.key = (stage.priority, recorded.stage, self.number)
         self.bodies = recorded.body_ms
-        self.stores, self.done, self.holder = stage.stores, stage.done, stage.holder
+        self.stores, self.reads, self.done, self.holder = stage.stores, stage.reads, stage.done, stage.holder
         self.barrier = recorded.barrier
         self.simple = self.parts is None and not recorded.barrier
         self.total = recorded.tasks if self.parts is None else len(self.parts)

@@ -6,10 +6,11 @@ That is processor sharing, and it is what real starts do: eight JVMs that start 
 after the other (docs/model.md has the figures).
 
 A start has two parts. The first ends with the registration. The second is what lies between the registration and the
-moment from which the executor runs tasks at full speed: the driver makes its first offer only when the executor reports
-that it is up (LaunchedExecutor, since Spark 3.0), and the first task loads classes and opens connections. It is work of the
-same kind on the same machine and is slowed down by the same neighbours. So is the driver, where it lives on the machine of
-its executors: what it has to do before it submits the first job takes longer the more executors start meanwhile.
+moment from which the executor is given tasks: the driver makes its first offer only when the executor reports that it is up
+(LaunchedExecutor, since Spark 3.0). The first task in each slot then loads classes and opens connections (``warm_up``).
+All that is work of the same kind on the same machine and is slowed down by the same neighbours. So is the driver, where it
+lives on the machine of its executors: what it has to do before it submits the first job takes longer the more executors
+start meanwhile. Before all of it a start may wait, which takes time and no speed.
 ``SharedStartUp`` says how much of both there is.
 
 All starts of a machine advance at the same rate, so one number for each machine tells the progress of all: the *virtual
@@ -46,8 +47,8 @@ _ROUNDING: Final = 1e-6
 class SharedStartUp(StartUp):
     """A StartUp that also tells what else its machines do.
 
-    ``ready_ms``: samples, in order of requests, of the work between an executor's registration and the first task at full
-    speed (empty: it is ready when it registers). ``driver_ms``: the work that the driver, on the last machine, has to do
+    ``ready_ms``: samples, in order of requests, of the work between an executor's registration and the first offer of its
+    slots (empty: it is ready when it registers). ``driver_ms``: the work that the driver, on the last machine, has to do
     from when its first executors are asked for until it submits its first job (0: the driver is not in their way).
     """
 
@@ -74,6 +75,8 @@ class StartPhase(IntEnum):
     """Registered, not yet fit to run tasks."""
     THINKING = 2
     """No start: the driver's work before its first job."""
+    WARMING = 3
+    """Ready, in the first task of one of its slots: classes are loaded, connections opened."""
 
 
 @dataclass(slots=True)
@@ -112,8 +115,10 @@ class Starts:
             raise ValueError("StartUp.work_ms: expected at least one sample")
         if not startup.parallel >= PARALLEL_LEAST:
             raise ValueError(f"StartUp.parallel: expected at least {PARALLEL_LEAST}, not {startup.parallel}")
-        if startup.machines < 0 or min(startup.work_ms) < 0 or min(startup.given, default=0) < 0:
+        if startup.machines < 0 or min(*startup.work_ms, *startup.given, *startup.wait_ms, 0) < 0:
             raise ValueError("StartUp: expected no negative number")
+        if startup.wait_ms and len(startup.wait_ms) != len(startup.work_ms):
+            raise ValueError("StartUp.wait_ms: expected one for each of work_ms, or none")
         self._startup = startup
         self._samples = startup.ready_ms if isinstance(startup, SharedStartUp) else ()
         self._driver_ms = startup.driver_ms if isinstance(startup, SharedStartUp) else 0
@@ -132,6 +137,7 @@ class Starts:
         """(when, ordinal, 1 where the wait before the work ends and 0 where a given latency does)."""
         self._waiting: dict[int, Millis] = {}
         self._ready: list[int] = []
+        self._warmed = DRIVER
         self._version = 0
 
     def __len__(self) -> int:
@@ -142,11 +148,23 @@ class Starts:
         """The ``ordinal``-th executor (from 0, each once) is asked for."""
         assert ordinal not in self._starts
         assert ordinal not in self._waiting
-        if self._extra:
-            self._waiting[ordinal] = now + self._extra
-            heappush(self._fixed, (now + self._extra, ordinal, 1))
+        wait = self._extra + self._wait_of(ordinal)
+        if wait:
+            self._waiting[ordinal] = now + wait
+            heappush(self._fixed, (now + wait, ordinal, 1))
         else:
             self._begin(now, ordinal)
+
+    def _wait_of(self, ordinal: int) -> Millis:
+        """What passes before the work of a start. Of a latency that is given, what its usual work leaves of it."""
+        startup = self._startup
+        if ordinal < len(startup.given):
+            return max(0, startup.given[ordinal] - self._work_of(ordinal)) if startup.wait_ms else 0
+        waits = startup.wait_ms
+        return sampled(waits, ordinal, self._work_luck, self._seed) if waits else 0
+
+    def _work_of(self, ordinal: int) -> Millis:
+        return sampled(self._startup.work_ms, ordinal, self._work_luck, self._seed)
 
     @property
     def shares_driver(self) -> bool:
@@ -156,6 +174,27 @@ class Starts:
     def think(self, now: Millis) -> None:
         """The driver begins the work that ends with its first job (once, when the first executors may be asked for)."""
         self._join(self._machine_of(DRIVER, now), now, DRIVER, StartPhase.THINKING, self._driver_ms)
+
+    def warm_up(self, now: Millis, work: Millis) -> Millis:
+        """An executor begins its first task, which takes so much work longer; returns how long that takes.
+
+        That is settled now, from who else is at work on the machine and when each of them will be done. On machines of
+        their own executors are in nobody's way.
+        """
+        if self._startup.machines != 1 or work <= 0:
+            return work
+        self._warmed -= 1
+        name = self._machine_of(self._warmed, now)
+        self._join(name, now, self._warmed, StartPhase.WARMING, work)
+        machine = self._machines[name]
+        mark, load, v, at = machine.v + work, machine.load, machine.v, 0.0
+        for done, ordinal in sorted(machine.heap):
+            if done >= mark:
+                break
+            if self._is_alive((done, ordinal)):
+                at += (done - v) / min(1.0, self._startup.parallel / load)
+                v, load = done, load - 1
+        return ceil(at + (mark - v) / min(1.0, self._startup.parallel / load))
 
     def due(self) -> Millis:
         """When the next executor registers or is ready, or the driver has thought, if nothing else happens; or NEVER."""
@@ -219,10 +258,9 @@ class Starts:
         given = self._startup.given
         if ordinal < len(given):
             self._join(name, now, ordinal, StartPhase.STARTING, None)
-            heappush(self._fixed, (now + given[ordinal], ordinal, 0))
+            heappush(self._fixed, (now + given[ordinal] - self._wait_of(ordinal), ordinal, 0))
         else:
-            work = sampled(self._startup.work_ms, ordinal, self._work_luck, self._seed)
-            self._join(name, now, ordinal, StartPhase.STARTING, work)
+            self._join(name, now, ordinal, StartPhase.STARTING, self._work_of(ordinal))
 
     def _registers(self, now: Millis, ordinal: int, registered: list[int]) -> None:
         name = self._starts.pop(ordinal).machine
@@ -296,7 +334,7 @@ class Starts:
             self._leave(name, now)
             if start.phase is StartPhase.REGISTERED:
                 self._ready.append(ordinal)
-            else:
+            elif start.phase is StartPhase.THINKING:
                 self.thought_ms = now
 
 

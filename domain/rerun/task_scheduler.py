@@ -13,7 +13,7 @@ What the listeners are to hear is kept in order. Starts and ends of plain tasks 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappush
 from operator import attrgetter
 from typing import Final
@@ -24,7 +24,17 @@ from podtide.domain.protocol.stimuli import MOVED_MAX, ExecutorTurn, ListenerEve
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
-from podtide.domain.rerun.rows import NOBODY, Agenda, Pool, RerunExecutor, RerunKind, Standing, TaskSet
+from podtide.domain.rerun.rows import (
+    NOBODY,
+    Agenda,
+    CachedRdd,
+    Pool,
+    RerunExecutor,
+    RerunKind,
+    RerunStage,
+    Standing,
+    TaskSet,
+)
 
 SHIFT: Final = 24
 """A task's end in the heap is one number: its time, and in the lowest bits its slot."""
@@ -38,6 +48,11 @@ _STEP: Final = 1442695040888963407
 _MASK: Final = 2**64 - 1
 
 _KEY = attrgetter("key")
+
+
+def _alone(now: Millis, work: Millis) -> Millis:  # noqa: ARG001 - others are in its way at some times
+    """What a fresh executor adds, where nobody is in its way."""
+    return work
 
 
 class TaskScheduler:
@@ -69,6 +84,7 @@ class TaskScheduler:
         self.is_open = plan.registered_ratio <= 0
         self.turnaround = turnaround_ms
         self._fresh = behaviour.fresh_ms
+        self.warm_up: Callable[[Millis, Millis], Millis] = _alone
         self._freshened = 0
         self._seed = seed
         self._random = stream(seed) | 1
@@ -267,6 +283,8 @@ class TaskScheduler:
                 attempt.next = index + 1
             part = index if attempt.parts is None else attempt.parts[index]
             body = fails[index][0] if fails and fails.get(index) else attempt.bodies[part]
+            if attempt.reads:
+                body += self._computed_again(attempt, part)
             if executor.fresh:
                 executor.fresh -= 1
                 body += self._fresh_ms()
@@ -297,13 +315,29 @@ class TaskScheduler:
             self.unqueue(attempt)
             self.note_phase(self.now)
 
+    def _computed_again(self, attempt: TaskSet, part: int) -> Millis:
+        """What it takes to compute the cached partitions that the task reads and that nobody holds any more."""
+        return sum(max(0, one.source.recorded.body_ms[part]) for one in attempt.reads if not self.is_held(one, part))
+
+    def is_held(self, cached: CachedRdd, part: int) -> bool:
+        """Whether an executor that is there holds a partition; of a stage that was cut anew it is taken to be so."""
+        if part >= len(cached.holder):
+            return True
+        holder = cached.holder[part]
+        return holder != NOBODY and self.executors[holder].standing is not Standing.GONE
+
+    def holds_all(self, row: RerunStage) -> bool:
+        """Whether somebody holds each cached partition that a stage reads."""
+        return all(self.is_held(one, part) for one in row.reads for part in range(len(one.holder)))
+
     def _fresh_ms(self) -> Millis:
         """What the next first task on an executor takes longer: the samples in order, or drawn where the seed is not 0."""
         samples = self._fresh
         if not samples:
             return 0
         self._freshened += 1
-        return samples[self.draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
+        work = samples[self.draw(len(samples)) if self._seed else (self._freshened - 1) % len(samples)]
+        return self.warm_up(self.now, work)
 
     def works(self, executor: RerunExecutor, at: Millis) -> None:
         """An executor has its first task."""

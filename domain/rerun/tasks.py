@@ -174,7 +174,7 @@ class Tasks(TaskScheduler):
                     outputs.append((executor.id, run.key[1]))
             if run.stores:
                 self.now = at
-                self._store(run, executor, at)
+                self._store(run, executor, index, at)
             if not run.stage.missing:
                 self.now = at
                 self.dag.all_there(run.stage, at)
@@ -303,8 +303,8 @@ class Tasks(TaskScheduler):
                     run.holder[part] = executor.row
                     run.stage.on.add(executor.row)
             self._end_copy(run, index, slot, at)
-            if run.stores:
-                self._store(run, executor, at)
+            if run.stores or run.reads:
+                self._store(run, executor, part, at)
         self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
         if failed and not run.zombie:
             run.again.append(index)
@@ -322,12 +322,19 @@ class Tasks(TaskScheduler):
         self.note_phase(at)
         return True
 
-    def _store(self, run: TaskSet, executor: RerunExecutor, at: Millis) -> None:
-        """A task cached its partition where it ran: told once for each executor and RDD, which is all that matters."""
-        for rdd in run.stores:
-            if (executor.row, rdd) not in self._cached:
-                self._cached.add((executor.row, rdd))
-                self.say(stimuli.BlockUpdated(at, executor.id, stimuli.RddBlock(rdd, executor.row), True, False))
+    def _store(self, run: TaskSet, executor: RerunExecutor, part: int, at: Millis) -> None:
+        """A task cached its partitions where it ran, those that nobody held.
+
+        It is said once for each executor and RDD, which is all that matters to the listeners.
+        """
+        for cached in (*run.stores, *run.reads):
+            if self.is_held(cached, part):
+                continue
+            cached.holder[part] = executor.row
+            if (executor.row, cached.rdd) not in self._cached:
+                self._cached.add((executor.row, cached.rdd))
+                block = stimuli.RddBlock(cached.rdd, executor.row)
+                self.say(stimuli.BlockUpdated(at, executor.id, block, True, False))
 
     # speculative copies
 
@@ -396,12 +403,18 @@ class Tasks(TaskScheduler):
         migrates = plan.shuffle_migrates and not lost
         if not plan.shuffle_kept and not (migrates and self._migrate_output(executor, at)):
             self._lose_output(executor, at)
+        for run in self._readers():
+            run.simple = False  # it may have lost a cached partition
         if self.by_id.pop(executor.id, None) is not None:
             self.registered_cores -= self.cores_of(executor.profile)
         executor.until = at
         self.ledger.removed(executor.key, at, lost)
         self.note_phase(at)
         self.offer(at)
+
+    def _readers(self) -> list[TaskSet]:
+        """The task sets under way that read cached partitions."""
+        return [row.attempt for row in self.dag.readers if row.attempt is not None and row.phase is StagePhase.RUNNING]
 
     def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis) -> None:
         run, index = self.slot_run[slot], self.slot_index[slot]

@@ -6,8 +6,8 @@
 - Request times come with the application: logged, or found by replaying the log through the core. Where there are none
   (a static count), the first executors were asked for when the driver was up, and each later one when the one before it
   was gone.
-- Becoming ready: on one machine part of the shared work; elsewhere the time to the first task, where tasks waited, and
-  ``fresh_ms`` for what that task took longer.
+- Becoming ready: the time to the first task, where tasks waited, and ``fresh_ms`` for what that task took longer; on one
+  machine both are part of the shared work.
 - Removal: from being told to go to being gone. No log says when an executor was told; an idle one was told when its
   timeout had passed, so what is left of the time since its last task is the lag - where data kept it longer it is not,
   hence only values near to what its platform does are believed, and that is the default.
@@ -37,7 +37,7 @@ from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, 
 from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.whatif.fit_containers import fit_containers, status_of
 from podtide.domain.whatif.fit_partitions import coalesced_stages
-from podtide.domain.whatif.fit_start_up import Driver, LoggedStart, independent, shared
+from podtide.domain.whatif.fit_start_up import Beside, Driver, FirstTask, LoggedStart, independent, shared
 
 START_USUAL_MS: Final[Millis] = 1_000
 """Of an application without executors in its log (it had none, or the log begins too late)."""
@@ -77,12 +77,13 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
     if not executors and application.executors:
         return _local(application, boot)
     seen = _seen(application, executors, reads, application.started_ms + boot)
-    driver = _driver(application, executors, conf, boot)
+    beside = _beside(application, executors, _driver(application, executors, conf, boot))
     startup: StartUp
+    fresh = tuple(max(0, one.extra_ms) for one in application.fresh)
     if not seen:
         startup = StartUp((START_USUAL_MS,))
     elif len({one.host for one in executors}) == 1:
-        startup = shared(seen, driver)
+        startup, fresh = shared(seen, beside)
     else:
         startup = independent(seen)
     on_one_machine = isinstance(startup, SharedStartUp) and startup.machines == 1
@@ -90,7 +91,7 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
     return Behaviour(
         startup,
         boot_ms=boot,
-        fresh_ms=() if on_one_machine else tuple(max(0, one.extra_ms) for one in application.fresh),
+        fresh_ms=fresh,
         removal_ms=removals,
         losses=tuple(
             Loss(ordinal, max(0, one.removed_ms - one.added_ms), status_of(one.reason))
@@ -98,7 +99,7 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
             if one.leave is Leave.LOST and one.removed_ms is not None
         ),
         capacity=_capacity(application, executors, reads, [one.added_ms - one.requested_ms for one in seen]),
-        containers=_containers(conf, seen, application.started_ms + boot, removals, driver, one_machine=on_one_machine),
+        containers=_containers(conf, seen, application.started_ms + boot, removals, beside, one_machine=on_one_machine),
         coalesced=coalesced_stages(application, conf),
     )
 
@@ -108,14 +109,14 @@ def _containers(
     seen: Sequence[LoggedStart],
     boot_at: Millis,
     removals: Sequence[Millis],
-    driver: Driver | None,
+    beside: Beside,
     *,
     one_machine: bool,
 ) -> ContainerBehaviour | None:
     """On YARN, the same without the heartbeats that were part of it."""
     if not seen or not conf.master.startswith("yarn"):
         return None
-    return fit_containers(seen, boot_at, removals, conf, driver=driver, one_machine=one_machine)
+    return fit_containers(seen, boot_at, removals, conf, beside=beside, one_machine=one_machine)
 
 
 def _local(application: Application, boot_ms: Millis) -> Behaviour:
@@ -148,6 +149,15 @@ def _driver(
     return Driver(began, max(began, min(job.submitted_ms for job in application.jobs)))
 
 
+def _beside(application: Application, executors: Sequence[RecordedExecutor], driver: Driver | None) -> Beside:
+    """What else went on on the machine of all executors."""
+    began = {one.executor: one.first_task_ms for one in executors if one.first_task_ms is not None}
+    first_tasks = [
+        FirstTask(began[one.executor], max(0, one.extra_ms)) for one in application.fresh if one.executor in began
+    ]
+    return Beside(driver, first_tasks)
+
+
 def _seen(
     application: Application, executors: Sequence[RecordedExecutor], reads: Reads, boot_at: Millis
 ) -> list[LoggedStart]:
@@ -158,9 +168,6 @@ def _seen(
     cpus = max(1.0, float(reads.decimal("spark.task.cpus")))
     offered, coming, before = 0, 0, -1
     leaving: list[tuple[Millis, int]] = []
-    extras: dict[str, Millis] = {}
-    for one in application.fresh:
-        extras.setdefault(one.executor, max(0, one.extra_ms))
     seen = []
     for executor, (requested, known) in zip(executors, requests, strict=True):
         if executor.added_ms > before:  # those that come together do not take one another's tasks
@@ -172,9 +179,7 @@ def _seen(
         coming += slots
         if executor.removed_ms is not None:
             heappush(leaving, (executor.removed_ms, slots))
-        seen.append(
-            LoggedStart(requested, executor.added_ms, first, extras.get(executor.executor, 0), known, executor.profile)
-        )
+        seen.append(LoggedStart(requested, executor.added_ms, first, known, executor.profile))
     return sorted(seen, key=lambda one: (one.requested_ms, one.added_ms))
 
 

@@ -44,7 +44,7 @@ from podtide.domain.rerun.engine_manager import drive
 from podtide.domain.rerun.heartbeats import DescribedCluster, Heartbeats, is_client
 from podtide.domain.rerun.logged_cluster import assumed_cluster
 from podtide.domain.rerun.plan import NO_FAULTS
-from podtide.domain.whatif.fit_start_up import Driver, LoggedStart, independent, shared
+from podtide.domain.whatif.fit_start_up import NOTHING_BESIDE, Beside, LoggedStart, independent, shared
 from podtide.domain.whatif.planning_sides import without_nodes
 
 STOP_LEAST_MS: Final[Millis] = 200
@@ -128,12 +128,12 @@ def fit_containers(
     removal_ms: Sequence[Millis],
     conf: SparkConf,
     *,
-    driver: Driver | None = None,
+    beside: Beside = NOTHING_BESIDE,
     one_machine: bool = False,
 ) -> ContainerBehaviour:
     """How containers came and went. ``seen``: starts by request, at least one; ``boot_at``: when the master registers.
 
-    ``removal_ms``: from a kill to the removal. ``one_machine``: all executors and perhaps the ``driver`` shared one.
+    ``removal_ms``: from a kill to the removal. ``one_machine``: all executors shared one with what was ``beside`` them.
     """
     config = _config(conf)
     requests = [Request(one.requested_ms, one.profile) for one in seen]
@@ -142,7 +142,7 @@ def fit_containers(
         one._replace(requested_ms=min(at, one.added_ms - 1)) if one.known else one
         for one, at in zip(seen, held, strict=True)
     ]
-    startup: StartUp = shared(later, driver) if one_machine else independent(later)
+    startup: StartUp = shared(later, beside).startup if one_machine else independent(later)
     return ContainerBehaviour(startup, stops(removal_ms, config.reporter))
 
 

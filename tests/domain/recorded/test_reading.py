@@ -312,8 +312,62 @@ def test_what_a_fresh_executor_adds_is_taken_out(overhead: Millis, run: Millis, 
     assert all(abs(body - 511) <= 4 for body in app.stages[0].body_ms)
 
 
-def test_few_first_tasks_prove_nothing_about_run_times() -> None:
-    assert [one.extra_ms for one in even_stage(100, 400, executors=3).fresh] == [100, 100, 100]
+def test_one_first_task_proves_nothing_about_run_times() -> None:
+    assert [one.extra_ms for one in even_stage(100, 400, executors=1).fresh] == [100]
+
+
+def test_a_few_first_tasks_prove_something_where_each_of_them_stands_out() -> None:
+    assert [one.extra_ms for one in even_stage(100, 400, executors=3).fresh] == pytest.approx([500] * 3, abs=2)
+    assert [one.extra_ms for one in even_stage(100, 8, executors=3).fresh] == pytest.approx([100] * 3, abs=2)
+
+
+def test_a_stage_whose_first_tasks_stand_out_speaks_for_itself() -> None:
+    """Two stages of twelve tasks: in one the first tasks take 3 s longer, in the other 100 ms."""
+    log, free = Log().executors("0", "1", "2", "3"), 10
+    for stage, executors, more in ((0, "01", 3_000), (1, "23", 100)):
+        log.job(stage, 0, LoggedStage(stage, 0, 12)).submit(LoggedStage(stage, 0, 12), 0)
+        for index in range(12):
+            length = 500 + index % 3 + (more if index < 2 else 0)
+            log.task(stage, index, executors[index % 2], free + index * 10_000, free + index * 10_000 + length)
+    app = log.application(ended=500_000)
+    assert [round(one.extra_ms, -2) for one in app.fresh] == [3_000, 3_000, 100, 100]
+
+
+# cached partitions
+
+
+def cached_twice(*, removed: bool) -> Application:
+    """An RDD of two partitions, 1 s each, is cached by one stage and read by another, 100 ms a task; an executor may go."""
+    stages = [LoggedStage(number, 0, 2, rdd=number, stores=(9,)) for number in (0, 1)]
+    log = Log().executors("1", "2", "3")
+    for stage in stages:
+        log.job(stage.stage, 1_000 + 9_000 * stage.stage, stage)
+    log.submit(stages[0], 1_010).task(0, 0, "1", 1_020, 2_020).task(0, 1, "2", 1_020, 2_020)
+    log.complete(stages[0], 2_030)
+    if removed:
+        log.reading.executor_removed("2", 5_000, "Executor 2 killed by driver.")
+    log.submit(stages[1], 10_010).task(1, 0, "1", 10_020, 10_120)
+    log.task(1, 1, "3" if removed else "2", 10_020, 11_120 if removed else 10_120)
+    return log.complete(stages[1], 11_130).application()
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_what_computes_a_lost_cached_partition_again_is_no_work_of_its_stage(removed: bool) -> None:
+    app = cached_twice(removed=removed)
+    assert [list(stage.body_ms) for stage in app.stages] == [[1_000, 1_000], [100, 100]]
+    assert app.counts.get("cached again", 0) == int(removed)
+
+
+def test_an_rdd_that_was_unpersisted_is_computed_by_its_stage() -> None:
+    """It is cached anew by whoever reads it next: that is work, as the log has it."""
+    log = Log().executors("1")
+    stages = [LoggedStage(number, 0, 1, rdd=number, stores=(9,)) for number in (0, 1)]
+    for stage in stages:
+        log.job(stage.stage, 1_000 + 9_000 * stage.stage, stage)
+    log.submit(stages[0], 1_010).task(0, 0, "1", 1_020, 2_020).complete(stages[0], 2_030)
+    log.reading.unpersisted(9, 3_000)
+    app = log.submit(stages[1], 10_010).task(1, 0, "1", 10_020, 11_120).complete(stages[1], 11_130).application()
+    assert [list(stage.body_ms) for stage in app.stages] == [[1_000], [1_100]]
 
 
 def test_a_fresh_executor_has_as_many_first_tasks_as_slots() -> None:

@@ -195,3 +195,37 @@ def test_a_driver_on_the_machine_of_its_executors_is_slowed_by_them(
     assert crowd.thought_ms is None
     assert play(crowd, [0] * starts)[0] == registered
     assert crowd.thought_ms == thought
+
+
+def test_a_first_task_takes_longer_while_others_start_and_slows_them_down() -> None:
+    """One start of 1000 ms begins at 0. At 500 a first task brings 400 ms of work: both advance at half their speed."""
+    starts = Starts(SharedStartUp((1000,), 1.0, machines=1))
+    starts.request(0, 0)
+    assert starts.advance(500) == []
+    assert starts.warm_up(500, 400) == 800
+    assert starts.due() == 1300  # the first task is done, the start has 100 ms to go
+    assert starts.advance(1300) == []
+    assert (starts.due(), starts.advance(1400)) == (1400, [0])
+
+
+def test_who_has_a_machine_of_its_own_is_in_nobodys_way() -> None:
+    starts = Starts(SharedStartUp((1000,), 1.0))
+    starts.request(0, 0)
+    assert starts.warm_up(500, 400) == 400
+    assert starts.advance(1000) == [0]
+
+
+def test_waiting_takes_time_and_no_speed() -> None:
+    """The second start waits a second before its work: until then the first has the machine for itself."""
+    startup = SharedStartUp((1000, 1000), 1.0, machines=1, wait_ms=(0, 1000))
+    assert latencies(startup, [0, 0]) == [1000, 2000]
+    assert latencies(SharedStartUp((1000,), 1.0, machines=1, wait_ms=(500,), given=(3000, 200)), [0, 0, 0]) == [
+        3000,
+        200,
+        1500,
+    ]
+
+
+def test_there_is_a_wait_for_each_work_or_none() -> None:
+    with pytest.raises(ValueError, match="one for each of work_ms"):
+        Starts(StartUp((1000, 2000), wait_ms=(1,)))

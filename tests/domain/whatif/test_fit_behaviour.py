@@ -14,7 +14,17 @@ from podtide.domain.recorded.application import Application, Fresh, Leave, Recor
 from podtide.domain.rerun.behaviour import Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp, Starts, latencies
 from podtide.domain.whatif.fit_behaviour import STANDALONE_LAG_MS, START_USUAL_MS, fit
-from podtide.domain.whatif.fit_start_up import PARALLEL_USUAL, READY_SHARE, Driver, LoggedStart, shared, works
+from podtide.domain.whatif.fit_start_up import (
+    PARALLEL_USUAL,
+    READY_SHARE,
+    START_WORK_MOST_MS,
+    Beside,
+    Driver,
+    FirstTask,
+    LoggedStart,
+    shared,
+    works,
+)
 
 T0 = 1_795_000_000_000
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.shuffleTracking.enabled": "true"}
@@ -76,10 +86,7 @@ def ran(startup: SharedStartUp, requests: Sequence[Millis], began: Millis) -> tu
         until(at)
         starts.request(at, ordinal)
     until(NEVER)
-    seen = [
-        LoggedStart(at, registered[one], registered[one], ready[one] - registered[one])
-        for one, at in enumerate(requests)
-    ]
+    seen = [LoggedStart(at, registered[one], ready[one]) for one, at in enumerate(requests)]
     return seen, Driver(began, starts.thought_ms or 0)
 
 
@@ -88,7 +95,7 @@ def test_a_shared_machine_is_found_again(parallel: float) -> None:
     """From a ramp of eight starts, four more at once, and two that came alone."""
     requests = [3000, 4000, 4000, *[5000] * 4, 6000, *[40_000] * 4, 60_000, 70_000]
     seen, driver = ran(SharedStartUp((1000,), parallel, 1, ready_ms=(300,), driver_ms=1900), requests, 1000)
-    found = shared(seen, driver)
+    found = shared(seen, Beside(driver)).startup
     assert found.machines == 1
     assert found.parallel == pytest.approx(parallel, rel=0.2)
     assert sorted(found.work_ms)[4] == pytest.approx(1000, rel=0.2)
@@ -98,7 +105,7 @@ def test_a_shared_machine_is_found_again(parallel: float) -> None:
 
 def test_four_starts_at_once_say_nothing_of_sharing_and_the_usual_holds() -> None:
     seen = [LoggedStart(1000, 4000)] * 4
-    found = shared(seen)
+    found = shared(seen).startup
     assert found.parallel == pytest.approx(PARALLEL_USUAL, rel=0.1)
     assert latencies(found, [0] * 8)[0] == pytest.approx(6000, rel=0.35)
     (ready,) = found.ready_ms
@@ -108,10 +115,35 @@ def test_four_starts_at_once_say_nothing_of_sharing_and_the_usual_holds() -> Non
 def test_recorded_requests_meet_the_recorded_registrations_again() -> None:
     """Under whatever ``parallel`` was found, the same requests lead to the same latencies."""
     times = [(4735, 6450), (5793, 10_316), (5793, 11_324), (7075, 12_090), (7075, 12_527), (7075, 12_670)]
-    found = shared([LoggedStart(*one) for one in times])
+    found = shared([LoggedStart(*one) for one in times]).startup
     again = latencies(found, [asked for asked, _ in times])
     for (asked, added), latency in zip(times, again, strict=True):
         assert latency == pytest.approx(added - asked, abs=30)
+
+
+WAITED = [(1000, 5400), (1000, 7600), (1000, 7900), (1000, 11_800), (30_000, 32_900), (30_000, 39_300)]
+"""Executors asked for at once that came one by one: no machine that they share makes such a difference between them."""
+
+
+def test_starts_that_wait_for_something_else_take_of_the_machine_what_a_jvm_takes() -> None:
+    found = shared([LoggedStart(*one) for one in WAITED], Beside(Driver(1000, 4200))).startup
+    assert found.work_ms == (START_WORK_MOST_MS,) * 6
+    assert all(wait > 1000 for wait in found.wait_ms)
+    assert found.driver_ms == pytest.approx(3200, abs=400)  # hardly anybody was in its way
+    found = shared([LoggedStart(*one) for one in WAITED]).startup
+    again = latencies(found, [at for at, _ in WAITED])
+    for (requested, added), latency in zip(WAITED, again, strict=True):
+        assert latency == pytest.approx(added - requested, abs=30)
+
+
+def test_what_first_tasks_take_longer_is_work_on_the_same_machine() -> None:
+    """Two executors: while both load classes they take half as long again, at a ``parallel`` of 1.3."""
+    seen = [LoggedStart(0, 2000, 2000), LoggedStart(0, 2000, 2000)]
+    beside = Beside(first_tasks=(FirstTask(2000, 1000), FirstTask(2000, 1000)))
+    found = works(seen, 1.3, beside)
+    assert found.fresh == pytest.approx((650, 650))
+    alone = works(seen[:1], 1.3, Beside(first_tasks=beside.first_tasks[:1]))
+    assert alone.fresh == pytest.approx((1000,))
 
 
 def test_a_first_task_that_nobody_waited_for_is_no_getting_ready() -> None:
@@ -119,7 +151,7 @@ def test_a_first_task_that_nobody_waited_for_is_no_getting_ready() -> None:
     seen = [
         LoggedStart(at, at + 1000, at + 1000 + lag) for at, lag in zip(range(0, 100_000, 20_000), lags, strict=True)
     ]
-    assert shared(seen).ready_ms == (200, 250, 220, 300)
+    assert shared(seen).startup.ready_ms == (200, 250, 220, 300)
 
 
 def test_executors_of_one_host_are_one_machine_and_the_driver_is_on_it() -> None:
@@ -129,7 +161,8 @@ def test_executors_of_one_host_are_one_machine_and_the_driver_is_on_it() -> None
     assert isinstance(startup, SharedStartUp)
     assert (startup.machines, startup.driver_ms) == (1, 1000)
     assert startup.ready_ms
-    assert found.fresh_ms == ()
+    (fresh,) = found.fresh_ms  # as work on the machine, on which nothing else went on by then
+    assert fresh == pytest.approx(400, abs=5)
     assert found.boot_ms == 1000
 
 
@@ -196,8 +229,8 @@ def test_a_guessed_request_is_no_witness_on_a_shared_machine() -> None:
         LoggedStart(40_000, 49_000, known=False),
         LoggedStart(60_000, 60_900),
     ]
-    assert shared(seen).work_ms == (1000, 1100, 1000, 900)
-    assert shared(seen).parallel == shared([seen[0], seen[1], seen[3]]).parallel
+    assert shared(seen).startup.work_ms == (1000, 1100, 1000, 900)
+    assert shared(seen).startup.parallel == shared([seen[0], seen[1], seen[3]]).startup.parallel
 
 
 def test_a_static_count_is_asked_for_when_the_driver_is_up_and_a_lost_one_when_it_was_lost() -> None:
@@ -297,4 +330,4 @@ def test_the_driver_is_up_when_its_block_manager_is(ready: int | None, requested
 @pytest.mark.uncounted
 def test_thousands_of_starts_on_one_host_are_fitted_in_seconds() -> None:
     seen = [LoggedStart(100 * n, 100 * n + 900 + n % 700) for n in range(20_000)]
-    assert len(shared(seen, Driver(0, 1000)).work_ms) == 20_000
+    assert len(shared(seen, Beside(Driver(0, 1000))).startup.work_ms) == 20_000
