@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from podtide.domain.backend.state import PendingRequest, Registering, ReplyTo
+from podtide.domain.backend.state import KillReply, PendingRequest, Registering, ReplyTo
 from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.machine.turn import why
@@ -21,15 +21,15 @@ def answer(turn: BackendTurn[S], serial: int, threw: str | None) -> None:
 
 
 def reply_killed(
-    turn: BackendTurn[S], reply: PendingRequest | None, executors: tuple[ExecutorId, ...], threw: str | None = None
+    turn: BackendTurn[S], reply: KillReply, executors: tuple[ExecutorId, ...], threw: str | None = None
 ) -> None:
-    """Answer; a kill by force that throws is swallowed by its timer."""
-    if reply is not None:
+    """Answer; what a kill throws that nobody asked for is swallowed by the thread that made it."""
+    if isinstance(reply, PendingRequest):
         turn.say(Killed(turn.now, reply.serial, executors, threw))
         if threw is not None:
             turn.threw(threw)
     elif threw is not None:
-        turn.uncaught("cleanup-decommission-execs", threw)
+        turn.uncaught("cleanup-decommission-execs" if reply is None else "kill-executor-thread", threw)
 
 
 def reply_decommissioned(

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from podtide.domain.backend import answers
 from podtide.domain.backend.registry import Leaving, Parked, Registry
-from podtide.domain.backend.state import Decommissioning, Killing, Patience, PendingRequest, ReplyTo
+from podtide.domain.backend.state import Decommissioning, Killing, KillReply, Patience, ReplyTo
 from podtide.domain.backend.turn import BackendTurn, S
 from podtide.domain.base.units import ExecutorId, ProfileId
 from podtide.domain.jvm.exceptions import NO_SUCH_ELEMENT, REJECTED_EXECUTION, SparkFault
@@ -31,14 +31,14 @@ from podtide.domain.protocol.stimuli import ExecutorRemoved
 def kill(
     turn: BackendTurn[S],
     executors: tuple[ExecutorId, ...],
-    reply: PendingRequest | None,
+    reply: KillReply,
     cause: Cause,
     *,
     adjust_target: bool,
     count_failures: bool,
     force: bool,
-) -> None:
-    """killExecutors. ``reply``: who is told which executors go."""
+) -> bool:
+    """killExecutors. ``reply``: who is told which executors go. Returns whether it went through by now."""
     turn.remark("kill asked", executors=", ".join(executors))
     chosen = []
     for executor in executors:
@@ -51,16 +51,16 @@ def kill(
     turn.remark("kill list", executors=", ".join(killed))
     if not killed:
         answers.reply_killed(turn, reply, ())
-        return
+        return True
     reason = why(cause, asked=len(executors), killed=len(killed), forced=int(force), grace_ms=turn.config.grace_ms)
     if adjust_target:
         fault = lower(turn, killed)
         if fault is not None:
             answers.reply_killed(turn, reply, (), str(fault))
-            return
+            return False
         if turn.manager.forward(turn, turn.state.requested, Killing(killed, reply, reason)):
-            return
-    turn.manager.do_kill(turn, killed, reply, reason)
+            return False
+    return turn.manager.do_kill(turn, killed, reply, reason)
 
 
 def lower(turn: BackendTurn[S], executors: Iterable[ExecutorId]) -> SparkFault | None:
@@ -175,12 +175,21 @@ def exits(turn: BackendTurn[S], item: executor_stimuli.ExecutorExiting) -> None:
 
 
 def time_out(turn: BackendTurn[S], item: messages.HeartbeatTimedOut) -> None:
-    """HeartbeatReceiver's kill-executor-thread: SparkContext.killAndReplaceExecutor, then RemoveExecutor.
+    """HeartbeatReceiver's kill-executor-thread: SparkContext.killAndReplaceExecutor, and then RemoveExecutor.
 
-    Where the kill removes the executor by itself the second message finds nobody, and is an event all the same.
+    A kill that throws, or whose answer does not come, ends it; one that kills nobody does not.
     """
     cause = Cause.HEARTBEAT_TIMEOUT
-    kill(turn, (item.executor,), None, cause, adjust_target=False, count_failures=True, force=True)
+    if kill(turn, (item.executor,), item, cause, adjust_target=False, count_failures=True, force=True):
+        report_silent(turn, item)
+
+
+def report_silent(turn: BackendTurn[S], item: messages.HeartbeatTimedOut) -> None:
+    """RemoveExecutor of an executor that is not heard from.
+
+    Where the kill removed it by itself the message finds nobody, and is an event all the same.
+    """
+    cause = Cause.HEARTBEAT_TIMEOUT
     reason = ExitReason("ExecutorProcessLost", f"Executor heartbeat timed out after {item.silent_ms} ms", None, True)
     dismiss(turn, item.executor, reason, why(cause, silent_ms=item.silent_ms, timeout_ms=item.timeout_ms))
 

@@ -27,7 +27,7 @@ from podtide.domain.backend.state import (
     BackendPhase,
     BackendState,
     Grace,
-    PendingRequest,
+    KillReply,
     Rest,
     StartStage,
     StopStage,
@@ -169,14 +169,14 @@ class KubernetesManager(ClusterManager[BackendState]):
         self,
         turn: BackendTurn[BackendState],
         executors: tuple[ExecutorId, ...],
-        reply: PendingRequest | None,
+        reply: KillReply,
         reason: Why,
-    ) -> None:
+    ) -> bool:
         """doKillExecutors."""
         marks = self.marks(turn, "annotation", "label")
         if marks and not turn.pool_open:  # Spark hands these over first, and finds out
             answers.reply_killed(turn, reply, (), REJECTED_EXECUTION)
-            return
+            return False
         turn.commands.extend(
             executor_commands.RemoveExecutor(turn.now, executor, KILLED, reason) for executor in executors
         )
@@ -187,6 +187,7 @@ class KubernetesManager(ClusterManager[BackendState]):
             answers.reply_killed(turn, reply, (), REJECTED_EXECUTION)
         removals.remove(turn, [(executor, KILLED) for executor in executors])
         turn.mark(marks, executors, reason)
+        return turn.pool_open
 
     def marks(self, turn: BackendTurn[BackendState], *kinds: Mark) -> tuple[Mark, ...]:
         """Which of these marks pods of executors that go are given."""

@@ -176,6 +176,8 @@ def resume(turn: BackendTurn[S], rest: Rest, threw: str | None) -> None:
             answers.reply_killed(turn, rest.reply, (), threw)
         case KillSent():
             answers.reply_killed(turn, rest.reply, rest.executors if threw is None else (), threw)
+            if threw is None and isinstance(rest.reply, messages.HeartbeatTimedOut):
+                removals.report_silent(turn, rest.reply)
         case Decommissioning() if threw is None:
             removals.do_decommission(turn, rest)
         case Decommissioning():

@@ -15,7 +15,7 @@ from pyrsistent import PDeque, PMap, pdeque, pmap
 
 from podtide.domain.backend.registry import Leaving, Registry
 from podtide.domain.base.units import ExecutorId, Millis
-from podtide.domain.protocol.backend_messages import BackendInput, Targets
+from podtide.domain.protocol.backend_messages import BackendInput, HeartbeatTimedOut, Targets
 from podtide.domain.protocol.cluster_config import BackendConfig
 from podtide.domain.protocol.reasons import Why
 
@@ -69,6 +69,9 @@ class Registering(NamedTuple):
 
 ReplyTo: TypeAlias = PendingRequest | Registering | None
 
+KillReply: TypeAlias = PendingRequest | HeartbeatTimedOut | None
+"""Who is told which executors a kill has asked to go; after one for silence the executor is reported lost."""
+
 
 class StartStage(Enum):
     """The call of start() that is under way."""
@@ -88,7 +91,7 @@ class Killing(NamedTuple):
     """A kill that waits for its lowered target."""
 
     executors: tuple[ExecutorId, ...]
-    reply: PendingRequest | None
+    reply: KillReply
     why: Why
 
 
@@ -96,7 +99,7 @@ class KillSent(NamedTuple):
     """A kill that the cluster manager was told of (YARN): who asked is answered when it has said so."""
 
     executors: tuple[ExecutorId, ...]
-    reply: PendingRequest | None
+    reply: KillReply
 
 
 class Decommissioning(NamedTuple):

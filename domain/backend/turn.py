@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, Generic, Literal, TypeVar
 
-from podtide.domain.backend.state import BackendPhase, BackendState, PendingRequest, Rest, StartStage, Waiting
+from podtide.domain.backend.state import BackendPhase, BackendState, KillReply, Rest, StartStage, Waiting
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.jvm.exceptions import SparkFault
 from podtide.domain.machine.turn import Turn
@@ -110,10 +110,8 @@ class ClusterManager(ABC, Generic[S]):
         """Answer a request whose targets need not be waited for."""
 
     @abstractmethod
-    def do_kill(
-        self, turn: BackendTurn[S], executors: tuple[ExecutorId, ...], reply: PendingRequest | None, reason: Why
-    ) -> None:
-        """doKillExecutors."""
+    def do_kill(self, turn: BackendTurn[S], executors: tuple[ExecutorId, ...], reply: KillReply, reason: Why) -> bool:
+        """doKillExecutors. Returns whether it went through: False where it threw, or somebody else's answer is awaited."""
 
     def marks(self, turn: BackendTurn[S], *kinds: Mark) -> tuple[Mark, ...]:  # noqa: ARG002 - there are none
         """Return which of these marks pods of executors that go are given."""

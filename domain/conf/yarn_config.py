@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from pyrsistent import pmap
 from returns.result import Result
 
-from podtide.domain.conf.backend_config import executors_initial
+from podtide.domain.conf.backend_config import executors_initial, heartbeat_config
 from podtide.domain.conf.default_profile import profile_rules
 from podtide.domain.conf.reader import Reads
 from podtide.domain.conf.scaling_config import dynamic_allocation_enabled
@@ -36,6 +36,7 @@ def yarn_config(
     """
     reads = Reads(conf)
     notices: list[ConfNotice] = []
+    heartbeats = heartbeat_config(reads, remarks=remarks)
     dynamic = dynamic_allocation_enabled(reads)
     rules = profile_rules(reads, enabled=dynamic)
     executors = executors_initial(reads, notices)
@@ -43,5 +44,5 @@ def yarn_config(
     check_resources(reads)
     reporter = reporter_config(reads, remarks=remarks)
     allocator = negotiation_config(reads, notices, racks=pmap(racks), rules=rules, executors=executors, remarks=remarks)
-    settings = Settings(YarnConfig(allocator, reporter, backend), dynamic, conf.version, tuple(notices))
+    settings = Settings(YarnConfig(allocator, reporter, backend, heartbeats), dynamic, conf.version, tuple(notices))
     return result_of(reads, settings)

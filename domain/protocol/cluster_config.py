@@ -280,11 +280,12 @@ class ReporterConfig:
 
 @dataclass(frozen=True, slots=True)
 class YarnConfig:
-    """All of the YARN side: the allocator and its reporter in the application master, and the driver's backend."""
+    """All of the YARN side: the allocator and its reporter in the application master, the driver's backend and receiver."""
 
     allocator: NegotiationConfig = field(default_factory=NegotiationConfig)
     reporter: ReporterConfig = field(default_factory=ReporterConfig)
     backend: BackendConfig = field(default_factory=BackendConfig)
+    heartbeats: HeartbeatConfig = field(default_factory=HeartbeatConfig)
 
 
 def claim_name(template: ClaimTemplate, prefix: str, executor: str) -> str:

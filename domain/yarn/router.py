@@ -28,6 +28,7 @@ from typing import assert_never, cast
 
 from pyrsistent import pmap
 
+from podtide.domain.backend import heartbeat_receiver as heartbeats
 from podtide.domain.backend.state import BackendPhase
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.machine.holds import held
@@ -37,6 +38,7 @@ from podtide.domain.protocol.cluster_config import YarnConfig
 from podtide.domain.protocol.commands import Report, Step
 from podtide.domain.protocol.executor_commands import RemoveExecutor
 from podtide.domain.protocol.reasons import Bound, Threw
+from podtide.domain.protocol.stimuli import ExecutorAdded, ExecutorRemoved
 from podtide.domain.yarn import allocator as yarn, reporter, scheduler_backend as yarn_backend
 from podtide.domain.yarn.allocator_state import MACHINE as ALLOCATOR, NegotiationCommand, YarnState
 from podtide.domain.yarn.node_health import Health
@@ -61,11 +63,14 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
         super().__init__(now)
         self.config = config
         self.allocator, self.backend, self.reporter = state.allocator, state.backend, state.reporter
+        self.heartbeats = state.heartbeats
         self.beating, self.held = state.beating, list(state.held)
 
     def state(self) -> YarnSideState:
         """Where the machines stand now."""
-        return YarnSideState(self.allocator, self.backend, self.reporter, self.beating, tuple(self.held))
+        return YarnSideState(
+            self.allocator, self.backend, self.reporter, self.heartbeats, self.beating, tuple(self.held)
+        )
 
     # who hears what from outside
 
@@ -99,7 +104,6 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
                 | executor_stimuli.KillRequested()
                 | executor_stimuli.DecommissionRequested()
                 | executor_stimuli.Starting()
-                | executor_stimuli.Stopping()
                 | executor_stimuli.RegisterExecutor()
                 | executor_stimuli.ExecutorDisconnected()
                 | executor_stimuli.ExecutorExiting()
@@ -109,7 +113,10 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
             ):
                 self.post(self._to_backend, stimulus)
             case executor_stimuli.Heartbeat() | executor_stimuli.HeartbeatsStopped():
-                pass  # here a container's end is what tells of an executor that is gone
+                self.post(self._to_heartbeats, stimulus)
+            case executor_stimuli.Stopping():
+                self.post(self._to_heartbeats, stimulus)
+                self.post(self._to_backend, stimulus)
             case (
                 pod_stimuli.PodsUpdated()
                 | pod_stimuli.PodsReplaced()
@@ -126,6 +133,8 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
                 assert_never(stimulus)
 
     def _wake(self, item: executor_stimuli.Wake) -> None:
+        if heartbeats.due(self.heartbeats, self.config.heartbeats) <= self.now:
+            self.post(self._to_heartbeats, item)
         if yarn_backend.due(self.backend, self.config.backend) <= self.now:
             self.post(self._to_backend, item)
         if reporter.due(self.reporter, self.config.reporter) <= self.now:
@@ -267,6 +276,12 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
             health.nodes,
         )
 
+    def _to_heartbeats(self, item: heartbeats.HeartbeatInput) -> None:
+        step = self.decided(heartbeats.listen(self.heartbeats, (item,), self.config.heartbeats, self.now))
+        self.heartbeats = step.state
+        for command in step.commands:
+            self.post(self._to_backend, command)
+
     def _to_backend(self, item: messages.YarnBackendInput) -> None:
         before = self.backend.phase
         step = self.decided(yarn_backend.manage(self.backend, (item,), self.config.backend, self.now))
@@ -279,6 +294,9 @@ class YarnRouter(Router[SideStimulus, SideCommand]):
                     self.post(self._to_allocator, AllocatorCall(command))
                 case messages.KnownChanged():
                     pass  # the backend alone needs to know
+                case ExecutorAdded() | ExecutorRemoved():
+                    self.post(self._to_heartbeats, command)
+                    self.commands.append(command)
                 case _:
                     self.commands.append(cast(SideCommand, command))  # what Kubernetes routes is not said here
         if self.backend.phase is BackendPhase.STOPPED and before is not BackendPhase.STOPPED:  # however it came to that

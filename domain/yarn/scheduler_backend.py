@@ -12,6 +12,8 @@ the application master, and nothing happens without it. Rules that are easily go
 - A request that names a profile which nobody has defined throws, and changes nothing.
 - A kill says nothing to the driver endpoint: the executor is removed when its connection is lost and the application master
   says why, or when the application master reports it. There is no grace period, and no pod to delete.
+- An executor that is not heard from (HeartbeatReceiver) is reported lost when the application master has answered the kill.
+  The thread that kills waits for that in Spark, and kills the next one then; here all of one look are asked for at once.
 - A lost connection disables the executor; the application master is asked for the reason, which may take until its
   container's end is reported. After spark.rpc.askTimeout the executor is taken for lost; a
   decommissioning executor is not asked about at all, and stays until its container's end is reported.
@@ -40,9 +42,9 @@ from podtide.domain.backend.state import (
     BackendPhase,
     BackendState,
     Decommissioning,
+    KillReply,
     KillSent,
     Patience,
-    PendingRequest,
     Rest,
     StopStage,
 )
@@ -309,14 +311,14 @@ class YarnManager(ClusterManager[YarnBackendState]):
         self,
         turn: YarnTurn,
         executors: tuple[ExecutorId, ...],
-        reply: PendingRequest | None,
+        reply: KillReply,
         reason: Why,  # noqa: ARG002
-    ) -> None:
+    ) -> bool:
         """doKillExecutors: the application master releases the containers, and says so by and by."""
         if not turn.state.master:
             turn.remark("kill before master", SCHEDULER_ENDPOINT)
             answers.reply_killed(turn, reply, ())
-            return
+            return True
         turn.remark("kill requested", MASTER_ENDPOINT, executors=", ".join(executors))
         serial = turn.call(
             lambda serial: backend_messages.MasterAsked(
@@ -324,6 +326,7 @@ class YarnManager(ClusterManager[YarnBackendState]):
             )
         )
         self.await_answer(turn, serial, KillSent(executors, reply))
+        return False
 
     # ------------------------------------------------------------------------------------------ registration and losses
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from podtide.domain.backend import heartbeat_receiver as heartbeats
+from podtide.domain.backend.heartbeat_receiver import HeartbeatState
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol import backend_messages as messages, yarn_messages
 from podtide.domain.protocol.cluster_config import YarnConfig
@@ -49,6 +51,7 @@ class YarnSideState:
     allocator: YarnState
     backend: YarnBackendState
     reporter: ReporterState
+    heartbeats: HeartbeatState
     beating: bool = False
     held: tuple[AllocatorCall, ...] = ()
 
@@ -59,9 +62,14 @@ def begin(config: YarnConfig, now: Millis) -> YarnSideState:
         yarn.begin(config.allocator, now).state,
         yarn_backend.begin(config.backend, now),
         reporter.begin(config.reporter),
+        heartbeats.begin(now),
     )
 
 
 def due(state: YarnSideState, config: YarnConfig) -> Millis:
     """When a ``Wake`` could change anything; NEVER if only a stimulus can."""
-    return min(yarn_backend.due(state.backend, config.backend), reporter.due(state.reporter, config.reporter))
+    return min(
+        heartbeats.due(state.heartbeats, config.heartbeats),
+        yarn_backend.due(state.backend, config.backend),
+        reporter.due(state.reporter, config.reporter),
+    )

@@ -14,6 +14,7 @@ from podtide.domain.protocol.backend_messages import (
     ActiveChanged,
     Decommissioned,
     ExecutorDisabled,
+    HeartbeatTimedOut,
     HostsExcluded,
     Killed,
     KnownChanged,
@@ -328,6 +329,38 @@ def test_a_container_that_ran_out_of_memory_starts_no_recovery() -> None:
     reason = ENDED._replace(message="OOM")
     said = driver.hear(LossReported(0, ids(1)[0], reason))
     assert [type(one) for one in said] == [RemoveExecutor, ActiveChanged, KnownChanged, ExecutorRemoved]
+
+
+SILENT = HeartbeatTimedOut(0, ids(1)[0], 130_000, 120_000)
+
+
+def test_an_executor_that_is_not_heard_from_is_reported_lost_when_the_master_has_answered_its_kill() -> None:
+    driver = Driver(executors=2)
+    driver.hear(RequestTotals(0, ((ZERO, 2),)))
+    driver.answered()
+    said = driver.hear(SILENT)
+    assert [one.message for one in only(said, MasterAsked)] == [KillExecutors(0, ids(1))], "its target stays"
+    assert not only(said, RemoveExecutor)
+    said = driver.answered()
+    (removed,) = only(said, RemoveExecutor)
+    assert (removed.reason.kind, removed.why.cause) == ("ExecutorProcessLost", Cause.HEARTBEAT_TIMEOUT)
+    # Its end counts as a failure, so the reason that is given is the one that counts.
+    assert [one.reason for one in only(said, ExecutorRemoved)] == ["Executor heartbeat timed out after 130000 ms"]
+    assert set(driver.state.registry.executors) == set(ids(2))
+
+
+def test_without_a_master_nobody_is_killed_and_the_executor_is_reported_lost_all_the_same() -> None:
+    driver = Driver(master=False, executors=1)
+    assert [one.reason.kind for one in only(driver.hear(SILENT), RemoveExecutor)] == ["ExecutorProcessLost"]
+
+
+def test_a_kill_for_silence_that_fails_reports_nothing() -> None:
+    driver = Driver(executors=1, remarks=True)
+    driver.hear(SILENT)
+    assert driver.answered(CallFailure(None, "closed", "java.io.IOException")) == []
+    assert set(driver.state.registry.executors) == set(ids(1))
+    threads = [one.facts["thread"] for one in driver.reports if isinstance(one, Remark) and one.topic == "uncaught"]
+    assert threads == ["kill-executor-thread"]
 
 
 # ------------------------------------------------------------------------------------------------------- decommission

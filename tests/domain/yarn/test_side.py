@@ -46,6 +46,21 @@ from tests.support.yarn_side_play import Manager, S, YarnPlay, config, kinds
 ONE = ExecutorId("1")
 
 
+def test_an_executor_whose_heartbeats_stop_is_given_up_and_its_container_released() -> None:
+    play = YarnPlay(config(initial=0))
+    play.offer("h1", "h2").feed(executor_stimuli.TargetsSet(0, ((ProfileId(0), 2),)))
+    play.registers(1, 2)
+    play.feed(executor_stimuli.HeartbeatsStopped(0, ONE, 0))
+    play.wait(179 * S)
+    assert play.registered == ["1", "2"]
+    play.wait(2 * S).offer("h3").wait(10 * S)
+    (removed,) = play.all(RemoveExecutor)
+    assert (removed.at, removed.executor, removed.reason.kind) == (180 * S, ONE, "ExecutorProcessLost")
+    assert [command.containers for command in play.all(ReleaseContainers)] == [("c1",)]
+    assert [command.executor for command in play.all(LaunchExecutor)] == ["1", "2", "3"], "it is replaced"
+    assert play.registered == ["2"]
+
+
 def test_from_a_target_to_an_executor_and_back() -> None:
     play = YarnPlay(config(initial=0))
     play.offer("h1", "h2").feed(executor_stimuli.TargetsSet(0, ((ProfileId(0), 2),)))
