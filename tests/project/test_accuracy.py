@@ -88,6 +88,9 @@ def test_runs_are_read_from_their_manifests(tmp_path: Path) -> None:
     assert found.log == folder / "log" / "app-1"
 
 
+REACHED_MEDIAN, REACHED_P90 = 0.06, 0.15
+"""With one seed, and not to be lost again; the goal is in scripts/accuracy.py."""
+
 RDD_APPLICATIONS = frozenset({"reports", "side_by_side"})
 """Of tests/truth. The goal for its SQL applications is not reached: ``make accuracy`` shows how far off it is."""
 
@@ -116,6 +119,6 @@ def test_runs_of_up_to_six_executors_are_predicted_within_the_goal(truth: Path, 
     assert all(one.inferred != accuracy.REFUSED for one in found)
     for place in (0, 1):
         sizes = [abs(one) for one in accuracy.errors(found, "inferred", place)]
-        assert accuracy.quantile(sizes, 0.5) <= accuracy.GOAL_MEDIAN
-        assert accuracy.quantile(sizes, 0.9) <= accuracy.GOAL_P90
+        assert accuracy.quantile(sizes, 0.5) <= REACHED_MEDIAN
+        assert accuracy.quantile(sizes, 0.9) <= REACHED_P90
         assert not accuracy.rankings(found, "inferred", place, small=True).wrong
