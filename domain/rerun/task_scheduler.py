@@ -282,12 +282,16 @@ class TaskScheduler:
                 index = attempt.next
                 attempt.next = index + 1
             part = index if attempt.parts is None else attempt.parts[index]
-            body = fails[index][0] if fails and fails.get(index) else attempt.bodies[part]
-            if attempt.reads:
-                body += self._computed_again(attempt, part)
-            if executor.fresh:
-                executor.fresh -= 1
-                body += self._fresh_ms()
+            if fails and fails.get(index):
+                body = fails[index][0]  # as logged, with all that it took
+                executor.fresh = max(0, executor.fresh - 1)
+            else:
+                body = attempt.bodies[part]
+                if attempt.reads:
+                    body += self._computed_again(attempt, part)
+                if executor.fresh:
+                    executor.fresh -= 1
+                    body += self._fresh_ms()
             end = (began + (body if body > 0 else 0)) << SHIFT | slot
             heappush(heap, end)
             slot_end[slot] = end

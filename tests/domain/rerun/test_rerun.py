@@ -122,6 +122,11 @@ KNOWN = {
         Behaviour(SharedStartUp((300,), parallel=1.0, machines=1, driver_ms=400)), 1_700, 1_100, 1_700,
         {SpendCause.STARTING: 600, SpendCause.RUNNING: 1_000, SpendCause.DRIVER: 100},
     ),
+    # a try that fails took what it took in the log: the executor is fresh no more
+    "a fresh executor whose first try fails": Known(
+        app(stage(0, [100], failures=(Failure(0, 300),))), static(1), behaviour(fresh_ms=(40,)), 400, 400, 400,
+        {SpendCause.RUNNING: 100, SpendCause.LOST_WORK: 300},
+    ),
     # each slot that begins fresh takes 40 more
     "fresh executors": Known(
         app(stage(0, [100] * 6)), static(1, slots=2), behaviour(fresh_ms=(40,)), 340, 340, 340,
