@@ -79,7 +79,7 @@ NODES: Final = record(
 EXECUTORS: Final = record(
     described.Executors,
     "the executors' keys",
-    "profiles image grace_ms decommission rpc heartbeat_ms silence_ms",
+    "profiles image grace_ms decommission rpc silence_ms",
     make=dict,
     profiles=PairsOf(values.INTEGER, SHAPE, "requests by resource profile, as {1: {cpu: 4}}"),
 )

@@ -8,6 +8,7 @@ goes after more than the timeout, and after at most the timeout and the interval
 - An executor counts as heard from when the driver hears that it was added. A heartbeat of one that is not known (any more)
   changes nothing: the driver tells it to register its block manager anew.
 - "Longer" is meant strictly.
+- With an interval of 0 or less there are no looks at all: the timer refuses it, and the receiver goes on without.
 - Executors that expire at one look go in the order of Scala's mutable HashMap, which never shrinks.
 - What is added, and removed, is what the listeners hear of: an executor that is removed is not missed.
 
@@ -143,7 +144,7 @@ class _HeartbeatTurn(Turn[HeartbeatState, HeartbeatConfig, HeartbeatTimedOut]):
         state = self.state
         before = state.expires.get(executor)
         look = None
-        if last is not None:
+        if last is not None and self.config.check_ms > 0:
             missed = last + self.config.timeout_ms + 1
             look = next_on_grid(state.began, self.config.check_ms, max(self.now, missed))
         if look == before:

@@ -107,7 +107,7 @@ def heartbeat_config(reads: Reads, *, remarks: bool = False) -> HeartbeatConfig:
     if beats > timeout:
         message = f"requirement failed: {BEATS} should be less than or equal to {SILENCE}"
         reads.refuse(BEATS, f"at most {SILENCE} ({timeout} ms)", ILLEGAL_ARGUMENT, message)
-    return HeartbeatConfig(timeout, looks, remarks=remarks)
+    return HeartbeatConfig(timeout, looks, beats, remarks=remarks)
 
 
 def off_heap_mib(reads: Reads) -> int:

@@ -131,12 +131,14 @@ class HeartbeatConfig:
     """HeartbeatReceiver's configuration.
 
     ``timeout_ms``: effective (spark.storage.blockManagerHeartbeatTimeoutMs, else spark.network.timeout). ``check_ms``:
-    spark.network.timeoutInterval. ``every_beat``: whoever tells of heartbeats tells every one, so that one that is not told
-    is missed; otherwise only where they stop and begin again, and an executor of which nothing is told is alive.
+    spark.network.timeoutInterval. ``interval_ms``: spark.executor.heartbeatInterval, by which executors beat; the receiver
+    itself does not need it. ``every_beat``: whoever tells of heartbeats tells every one, so that one that is not told is
+    missed; otherwise only where they stop and begin again, and an executor of which nothing is told is alive.
     """
 
     timeout_ms: Millis = 120_000
     check_ms: Millis = 60_000
+    interval_ms: Millis = 10_000
     every_beat: bool = False
     remarks: bool = False
 

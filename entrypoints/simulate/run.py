@@ -235,7 +235,8 @@ def begun(setup: Setup) -> AnyWorld:
         return yarn_worlds.begin(setup.description, setup.seed, setup.start)
     kubernetes = setup.config.kubernetes
     named = kubernetes.allocation
-    application = FakeApplication(setup.app_id, named.pod_name_prefix, named.namespace)
+    beats = setup.config.kubernetes.heartbeats.interval_ms
+    application = FakeApplication(setup.app_id, named.pod_name_prefix, named.namespace, beats)
     return pod_worlds.begin(
         setup.description, setup.seed, setup.start, sources=kubernetes.sources, application=application
     )

@@ -138,7 +138,7 @@ def configs(draw: st.DrawFn) -> EngineConfig:
             "policies": draw(st.sampled_from([SPARK_POLICIES, FIXED_POLICIES])),
         },
         roll=roll, resize=resize, claim_resize=resize,
-        heartbeats=HeartbeatConfig(2 * S, draw(st.sampled_from([700, 2 * S])), draw(st.booleans())),
+        heartbeats=HeartbeatConfig(2 * S, draw(st.sampled_from([0, 700, 2 * S])), every_beat=draw(st.booleans())),
     )  # fmt: skip
 
 

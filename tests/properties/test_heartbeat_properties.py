@@ -91,7 +91,7 @@ def story(fleet: Fleet, *, every_beat: bool) -> Iterator[tuple[Millis, Any]]:
 
 def given_up(fleet: Fleet, *, every_beat: bool) -> dict[ExecutorId, Millis]:
     """Who was given up, and when."""
-    config = HeartbeatConfig(fleet.timeout, fleet.check, every_beat)
+    config = HeartbeatConfig(fleet.timeout, fleet.check, every_beat=every_beat)
     state = receiver.begin(0)
     gone: dict[ExecutorId, Millis] = {}
     end = ((fleet.end, Wake(fleet.end)),)

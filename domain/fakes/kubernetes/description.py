@@ -161,9 +161,8 @@ class Executors:
 
     ``shape`` is for every profile that ``profiles`` does not name. ``decommission``: spark.decommission.enabled, an
     executor that is told to go by its pod's end drains and tells the driver. ``rpc``: how long a message between driver
-    and executor is under way; drawn once for each pod, so that messages keep their order. ``heartbeat_ms``: how often an
-    executor is heard from (spark.executor.heartbeatInterval). ``silence_ms``: how long the driver takes to see that a
-    connection to a machine is lost that is gone without a word.
+    and executor is under way; drawn once for each pod, so that messages keep their order. ``silence_ms``: how long the
+    driver takes to see that its connection to a machine is lost that is gone without a word.
     """
 
     shape: PodShape = PodShape()
@@ -172,7 +171,6 @@ class Executors:
     grace_ms: Millis = 30_000
     decommission: bool = False
     rpc: Delay = _RPC
-    heartbeat_ms: Millis = 10_000
     silence_ms: Millis = 120_000
     stages: tuple[PodStage, ...] = STAGES
 

@@ -42,7 +42,7 @@ def fall_silent(tables: ClusterTables, pod: PodRow, now: Millis) -> PodRow:
     """
     if pod.beats_since < 0:
         return pod
-    interval = tables.plan.description.executors.heartbeat_ms
+    interval = max(1, tables.plan.app.heartbeat_ms)
     share, _ = unit(split(split(tables.stream(PODS, pod.uid), _BEATS), pod.restarts))
     first = pod.beats_since + interval + floor(share * interval)
     last = pod.beats_since if now < first else now - (now - first) % interval

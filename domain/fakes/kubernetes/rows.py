@@ -36,12 +36,13 @@ Call: TypeAlias = (
 
 class FakeApplication(NamedTuple):
     """Whose executors they are: what the manifests say of the application. ``prefix``: executor pods are named
-    ``<prefix>-exec-<id>``.
+    ``<prefix>-exec-<id>``. ``heartbeat_ms``: how often an executor is heard from (spark.executor.heartbeatInterval).
     """
 
     app_id: str = "spark-application"
     prefix: str = "exec"
     namespace: str = "default"
+    heartbeat_ms: Millis = 10_000
 
 
 class PodAgenda(IntEnum):

@@ -90,6 +90,11 @@ def test_looks_are_reckoned_from_the_beginning_whatever_happens_between() -> Non
     assert play.gone == [Gone(6 * S, "1", 5_001), Gone(10 * S, "2", 5_500)]
 
 
+@pytest.mark.parametrize("check_ms", [0, -1])
+def test_without_an_interval_there_are_no_looks(check_ms: int) -> None:
+    assert Play(HeartbeatConfig(5 * S, check_ms, every_beat=True)).add("1").at(1_000 * S).gone == []
+
+
 def test_who_is_heard_from_stays() -> None:
     play = Play(EVERY).add("1", "2")
     for at in range(10 * S, 3_600 * S, 10 * S):

@@ -65,6 +65,7 @@ BEATS = "spark.executor.heartbeatInterval"
 )
 def test_how_long_an_executor_may_be_silent(settings: dict[str, str], timeout_ms: int, check_ms: int) -> None:
     assert read(settings).config.heartbeats == cluster_config.HeartbeatConfig(timeout_ms, check_ms)
+    assert read({BEATS: "2s"}).config.heartbeats.interval_ms == 2_000
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,6 @@ def test_the_default_can_be_played() -> None:
         (replace(KIND, executors=Executors(profiles=((3, PodShape()), (3, PodShape())))), "executors.profiles"),
         (replace(KIND, executors=Executors(rpc=Constant(-1))), "executors.rpc"),
         (replace(KIND, executors=Executors(stages=(*STAGES, STAGES[0]))), "stages"),
-        (replace(KIND, executors=Executors(heartbeat_ms=0)), "executors.heartbeat"),
         (with_stage(source=Life.GONE), "stages.x.from"),
         (with_stage(next=Life.SCHEDULED), "stages.x.next"),
         (with_stage(weight=-0.1), "stages.x.weight"),

@@ -6,6 +6,7 @@ import pytest
 
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.fakes.kubernetes import cluster as worlds
+from podtide.domain.fakes.kubernetes.cluster import FakeApplication
 from podtide.domain.fakes.kubernetes.description import Image, Life, NodeGroup
 from podtide.domain.fakes.windows import Window
 from podtide.domain.protocol.executor_commands import DecommissionExecutors, ExitReason, RemoveExecutor
@@ -113,7 +114,11 @@ def test_heartbeats_before_the_first_one_are_the_registration() -> None:
 
 
 def test_how_often_an_executor_is_heard_from() -> None:
-    driver = run(stage("hang", Life.REGISTERED, Life.HUNG, 100 * S), count=20, until=200, heartbeat_ms=1_000)
+    hang = stage("hang", Life.REGISTERED, Life.HUNG, 100 * S)
+    driver = Driver(plain(hang, groups=(NodeGroup("worker", 20),)), application=FakeApplication(heartbeat_ms=1_000))
+    driver.create(*range(1, 21))
+    driver.until(200 * S)
+    assert len(driver.all(HeartbeatsStopped)) == 20
     assert all(one.at - 1 * S < one.last_ms <= one.at for one in driver.all(HeartbeatsStopped))
 
 
