@@ -48,14 +48,16 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedStage:
-    """A stage that was run. Its attempts are one piece of work: what was computed again for a loss counts once.
+    """A stage that was run. Its attempts are one piece of work: what was computed again for a loss counts once, even where a
+    stage of another id did so (``recorded.repeated_stages``).
 
     ``body_ms``: for each task, from launch to finish as the driver sees it, without what a fresh executor adds;
     ``NO_TASK`` where the log has no success. ``parents``: stages whose output it reads, run in this log or not (skipped,
     or before the log begins). ``shuffle``: what its output is known by, None for a result stage. ``stores``: RDDs that it
     caches. ``submit_lag_ms``: from the moment when all that it waited for was there to its submission; ``launch_lag_ms``:
     from submission to the first task, where a slot was free; ``finish_lag_ms``: from the last task's end to completion.
-    ``recomputed``: tasks that ran again because their output was lost. Bytes are sums over the tasks, 0 where not logged.
+    ``recomputed``: tasks that ran again because their output was lost; ``attempts`` counts those that ran them. Bytes are
+    sums over the tasks, 0 where not logged.
     ``exchanged``: it reads an exchange of SQL.
     """
 
@@ -100,7 +102,8 @@ class RecordedJob:
     from the application's start where there are none, to its submission. ``stages``: those it was the first to run, in
     order of submission; ``needs``: all that it lists, with the shuffles that they write, skipped ones included (a skipped
     stage has another id than the one that wrote its shuffle). ``ended_ms``: None when the log ends before. ``end_lag_ms``:
-    from the completion of its last stage to its end.
+    from the completion of its last stage to its end. ``repeated``: stages that it ran only to compute lost output again
+    (``recorded.repeated_stages``), which are none of ``Application.stages``.
     """
 
     job: int
@@ -115,6 +118,7 @@ class RecordedJob:
     pool: str | None = None
     thread: str = ""
     name: str = ""
+    repeated: tuple[int, ...] = ()
 
 
 class Leave(Enum):

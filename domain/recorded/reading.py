@@ -20,7 +20,7 @@ commit or a kill say nothing of the task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from podtide.domain.base.samples import Sample, median
@@ -39,6 +39,7 @@ from podtide.domain.recorded.cached_blocks import CachedBlocks, PersistedRdd
 from podtide.domain.recorded.job_dependencies import JobTraits, LoggedJob, SqlSpan, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
+from podtide.domain.recorded.repeated_stages import merged
 from podtide.domain.recorded.shuffles import MAP_TASK, LoggedShuffles
 from podtide.domain.recorded.stages import ROOM_PER_TASK, FreshTask, LoggedStage, Room, StageWork
 from podtide.domain.recorded.unknowns import HOLES
@@ -372,7 +373,11 @@ class LogReading:
         self._without_caching(works)
         jobs, made_up = complete(self._jobs, works, self._job_of, self.timeless)
         self.counts["jobs made up"] += made_up
-        stages = self._stages(works, jobs)
+        parents = frozenset(parent for seen in self._infos.values() for parent in seen.parents)
+        parents |= frozenset(parent for work in works for parent in work.seen.parents)
+        repeated = merged(works, lambda work: self._shuffle_written(work, parents))
+        self.counts["repeated stages"] = len(repeated)
+        stages = self._stages(works, jobs, parents, repeated)
         waits = waited_for(
             (LoggedJob(job.job, job.submitted, job.ended, job.traits) for job in jobs.values()),
             self._executions,
@@ -390,7 +395,7 @@ class LogReading:
         gap = median(self.turnaround.values) if self.turnaround.values else 0
         return Application(
             facts.id, facts.name, facts.spark_version, facts.started_ms, facts.ended_ms, facts.end_known,
-            facts.properties, self._jobs_done(jobs, stages, waits), tuple(stages),
+            facts.properties, self._jobs_done(jobs, stages, waits, repeated), tuple(stages),
             tuple(sorted(executors, key=lambda one: (one.added_ms, one.executor))), profiles,
             self.driver_ready_ms, max(0, gap), self._fresh(extras), tuple(self.unpersists), tuple(unknowns),
             self._totals(works, executors),
@@ -404,10 +409,14 @@ class LogReading:
                 del self.works[stage]
                 self.counts[STRAY_TASKS] += work.succeeded
 
-    def _stages(self, works: Sequence[StageWork], jobs: Mapping[int, JobWork]) -> list[RecordedStage]:
-        """The stages, by submission."""
-        parents = frozenset(parent for seen in self._infos.values() for parent in seen.parents)
-        parents |= frozenset(parent for work in works for parent in work.seen.parents)
+    def _stages(
+        self,
+        works: Sequence[StageWork],
+        jobs: Mapping[int, JobWork],
+        parents: frozenset[int],
+        repeated: Collection[int],
+    ) -> list[RecordedStage]:
+        """The stages, by submission, without those that only repeated another."""
         lags = [
             first.first_launch - first.submitted
             for work in works
@@ -416,6 +425,8 @@ class LogReading:
         usual = median(lags) if lags else 0
         stages = []
         for work in works:
+            if work.seen.stage in repeated:
+                continue
             first = work.attempts[work.base]
             job = work.job if work.job is not None else 0
             ready = jobs[job].submitted
@@ -440,19 +451,27 @@ class LogReading:
         return -1 - seen.stage if seen.rdd is None else seen.rdd
 
     def _jobs_done(
-        self, jobs: Mapping[int, JobWork], stages: Sequence[RecordedStage], waits: Mapping[int, Waited]
+        self,
+        jobs: Mapping[int, JobWork],
+        stages: Sequence[RecordedStage],
+        waits: Mapping[int, Waited],
+        repeated: Mapping[int, Millis | None],
     ) -> tuple[RecordedJob, ...]:
         """The jobs as they are kept, by submission."""
         by_job: dict[int, list[RecordedStage]] = {}
         by_id = {stage.stage: stage for stage in stages}
         for stage in stages:
             by_job.setdefault(stage.job, []).append(stage)
+        again: dict[int, list[int]] = {}
+        for one in repeated:
+            listing = self.works[one].job
+            again.setdefault(0 if listing is None else listing, []).append(one)
         done: list[RecordedJob] = []
         for job in jobs.values():
             own = by_job.get(job.job, [])
-            last = max(
-                (one.completed_ms for one in own if job.ended is None or one.completed_ms <= job.ended), default=None
-            )
+            ends = [one.completed_ms for one in own]
+            ends.extend(end for one in again.get(job.job, ()) if (end := repeated[one]) is not None)
+            last = max((end for end in ends if job.ended is None or end <= job.ended), default=None)
             end_lag = 0 if last is None or job.ended is None else job.ended - last
             needs = tuple(
                 JobStage(one, by_id[one].shuffle if one in by_id else self._written.get(one)) for one in job.listed
@@ -461,7 +480,7 @@ class LogReading:
             pool = None if traits.pool is None else traits.pool[:NAME_MAX]
             record = RecordedJob(
                 job.job, job.submitted, job.ended, job.succeeded, tuple(one.stage for one in own), needs, waited.after,
-                waited.think_ms, end_lag, pool, waited.thread, traits.description[:NAME_MAX],
+                waited.think_ms, end_lag, pool, waited.thread, traits.description[:NAME_MAX], tuple(again.get(job.job, ())),
             )  # fmt: skip
             done.append(record)
         self.counts["streamed jobs"] = sum(one.clocked for one in waits.values())

@@ -98,7 +98,8 @@ class FreshTask(NamedTuple):
 class StageWork:
     """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended.
 
-    ``recached``: tasks that computed a cached partition again, which had gone with its executor.
+    ``recached``: tasks that computed a cached partition again, which had gone with its executor; ``repeats``: attempts of
+    other stages that computed its output again.
     """
 
     seen: LoggedStage
@@ -122,6 +123,7 @@ class StageWork:
     recached: set[int] = field(default_factory=set)
     succeeded: int = 0
     recomputed: int = 0
+    repeats: int = 0
     run_ms: int = 0
     gc_ms: int = 0
     read_bytes: int = 0
@@ -280,7 +282,7 @@ class StageWork:
         return RecordedStage(
             seen.stage, job, seen.name, ProfileId(seen.profile), first.submitted, max(completed, first.submitted),
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,
-            tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts), self.recomputed, self.run_ms,
-            self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes, self.spilled_bytes,
+            tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts) + self.repeats, self.recomputed,
+            self.run_ms, self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes, self.spilled_bytes,
             seen.exchanged,
         )  # fmt: skip

@@ -160,7 +160,7 @@ class DagScheduler:
     def _finish_job(self, job: RerunJob, at: Millis) -> None:
         recorded = job.recorded
         lag = recorded.end_lag_ms
-        if not job.rows and recorded.ended_ms is not None:
+        if not job.rows and not recorded.repeated and recorded.ended_ms is not None:
             lag = recorded.ended_ms - recorded.submitted_ms  # nothing ran: it took what it took
         self._later(at + max(0, lag), RerunKind.JOB_ENDS, job)
 
