@@ -15,7 +15,8 @@ goes after more than the timeout, and after at most the timeout and the interval
 Two kinds of sources tell of heartbeats. One tells every heartbeat (``HeartbeatConfig.every_beat``): what it does not tell
 was not sent. The other tells where heartbeats stop, with the time of the last one, and where they begin again: Spark's
 conf holds the interval of heartbeats to the timeout, so those between change nothing. Where nobody tells anything, as in
-a live run, nobody expires: there the driver has a HeartbeatReceiver of its own, and what comes of it is seen.
+a live run, nobody expires: there the driver has a HeartbeatReceiver of its own, and what comes of it is seen
+(docs/decisions/0021-silence-is-told-and-not-every-heartbeat.md).
 
 A look costs what expires. Executors are kept by the look at which they would (``looks``), of which there are no more than
 the timeout has intervals, and two; a heartbeat moves its executor on.
