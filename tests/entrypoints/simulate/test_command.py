@@ -176,6 +176,9 @@ def test_executors_that_hang_are_given_up_killed_and_replaced(
         assert [one.reason.kind for one in given] == ["ExecutorKilled", "ExecutorProcessLost"]
     again = commands.answer("replay", recorded)
     assert again.code == 0, again.out + again.err
+    story = commands.answer("explain", recorded, "--executor", "1")
+    assert "falls silent last heartbeat 0:" in story.words
+    assert "ExecutorProcessLost: Executor heartbeat timed out after" in story.words
 
 
 def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:

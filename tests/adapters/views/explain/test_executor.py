@@ -93,6 +93,23 @@ def test_a_life_in_stages() -> None:
     assert story.known == (6, 8)
 
 
+def test_how_it_fell_silent_or_left_and_what_became_of_its_host() -> None:
+    other = ExecutorId("8")
+    story = told(
+        (0, [es.RegisterExecutor(0, SEVEN, ProfileId(0), "h", "h:1")], []),
+        (10, [es.HeartbeatsStopped(10, SEVEN, 4), es.HeartbeatsStopped(10, other, 4)], []),
+        (20, [es.Heartbeat(20, SEVEN), es.Heartbeat(20, other)], []),
+        (30, [es.KillExecutorsOnHost(30, "h"), es.KillExecutorsOnHost(30, "g")], []),
+        (40, [es.DecommissionExecutorsOnHost(40, "h"), es.DecommissionExecutorsOnHost(40, "g")], []),
+        (50, [es.ExecutorExiting(50, SEVEN, "Finished decommissioning"), es.ExecutorExiting(50, other, "x")], []),
+    )
+    assert whats(story)[1:] == [
+        "silent", "heard again", "kill of its host asked for", "decommission of its host asked for", "exits",
+    ]  # fmt: skip
+    entries = story.document()["entries"]
+    assert (entries[1]["last_ms"], entries[-1]["message"]) == (4, "Finished decommissioning")
+
+
 def test_what_cut_its_batch_is_told_by_the_end_of_the_round() -> None:
     def hold(at: int, profile: int = 0, **facts: int) -> Held:
         return Held(at, Phase.BEGAN, Bound.BATCH_SIZE, ProfileId(profile), (), pmap(facts))
