@@ -2,7 +2,8 @@
 
 The truth is the driver's own log at DEBUG (``scripts/shadow_truth.py`` reads and compares it). Once with hollow pods, of
 which none ever registers: targets climb, pods are created, some wait, and the excess is deleted. Once with executors that
-are processes: idle ones are killed, a crashed one is replaced. Needs PODTIDE_SPARK_PYTHON.
+are processes: idle ones are killed, a crashed one is replaced. Once with SQL under adaptive execution, whose map stages are
+jobs of their own: what shuffle data keeps is kept on both sides. Needs PODTIDE_SPARK_PYTHON.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.live.cluster import Cluster
 from tests.live.process_kubelet import Kubelet, spark_home
 from tests.live.real_run import Run, replays
 from tests.live.spark_driver import SparkDriver, SparkFailed, spark_python
+from tests.live.test_sql_driver import JOIN, SORT_MERGE, WIDE, map_stages
 from tests.live.waiting import until
 
 DYNAMIC = {
@@ -85,4 +87,35 @@ def test_executors_that_are_processes(cluster: Cluster, namespace: str, tmp_path
         assert run.stop() == 0, run.said()
     found = compared(run, driver)
     assert found.agrees(shadow_truth.LIMIT_MS)
+    assert replays(run.recording)
+
+
+def test_sql_under_adaptive_execution(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    """The join's first side is ready within a second and read more than a minute later: idle executors hold it meanwhile.
+
+    When a shuffle is cleaned the driver's garbage collector decides, and no look at the driver tells: the driver may let go
+    whom the shadow keeps. The shadow lets nobody go whom the driver keeps.
+    """
+    python = spark_python()
+    conf = {**DYNAMIC, **SORT_MERGE, "spark.dynamicAllocation.maxExecutors": "3"}
+    kubelet = Kubelet(
+        str(cluster.admin), namespace, tmp_path / "kubelet", jars=spark_home(python) / "jars", processes=3
+    )
+    with (
+        kubelet,
+        SparkDriver(python, str(cluster.admin), namespace, tmp_path / "driver", conf) as driver,
+        Run(cluster, namespace, tmp_path / "run", driver, {}) as run,
+    ):
+        driver.tell(f"sql {WIDE}\nsql {JOIN}")
+        assert len(driver.answer("sql", 120)["rows"]) == 60
+        assert driver.answer("sql", 180)["rows"] == [[36 * 30]]
+        driver.tell(f"sql {WIDE}")
+        assert len(driver.answer("sql", 120)["rows"]) == 60
+        assert run.stop() == 0, run.said()
+        driver.quit()
+    found = compared(run, driver)
+    assert not any(row.only_ours for row in found.rows if row.kind == "kills")
+    (targets,) = (row for row in found.rows if row.kind == "targets")
+    assert targets.agrees(shadow_truth.LIMIT_MS)
+    assert all(len(attempts) == 1 for attempts in map_stages(driver).values())
     assert replays(run.recording)
