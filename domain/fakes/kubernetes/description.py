@@ -81,12 +81,12 @@ STEPS: Final = {
     Life.EXITING: _LIVE,
     Life.REFUSED: _LIVE,
     Life.DISCONNECTED: _LIVE,
-    Life.HUNG: _ENDS,
+    Life.HUNG: _ENDS | {Life.REGISTERED},
     Life.TERMINATING: frozenset({Life.GONE, Life.STUCK}),
     Life.STUCK: frozenset({Life.GONE}),
 }
 """The states that a stage may begin in, and where it may lead from each. ``running`` to ``registered`` goes by way of
-the driver: the process asks, the driver answers.
+the driver: the process asks, the driver answers. ``hung`` to ``registered`` is a pod or process that goes on where it was.
 """
 
 

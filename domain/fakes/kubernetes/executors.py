@@ -45,6 +45,8 @@ def elapsed(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) ->
             _pulled(tables, pod, now)
         case Life.RUNNING:
             _started(tables, pod, now)
+        case Life.REGISTERED if pod.life is Life.HUNG:
+            _go_on(tables, pod, now)
         case Life.REGISTERED:
             _speak(tables, pod, now)
         case Life.FAILED:
@@ -180,13 +182,17 @@ def calm(tables: ClusterTables, now: Millis) -> None:
         elif pod.life is Life.STUCK:
             remove(tables, pod, now, SIGKILL_EXIT)
         elif pod.life is Life.HUNG and not pod.timer:
-            if pod.manifest.phase == "Running":
-                if not pod.address or not pod.executor:
-                    _speak(tables, pod, now)
-                else:
-                    tables.say(Heartbeat(now + pod.rpc_ms, ExecutorId(pod.executor)))
-                    awake = enter(tables, pod._replace(pending_word=0, beats_since=now), Life.REGISTERED, now)
-                    if pod.pending_word:
-                        hear(tables, awake, DriverWord(pod.pending_word), now)
-            else:
-                enter(tables, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)
+            _go_on(tables, pod, now)
+
+
+def _go_on(tables: ClusterTables, pod: PodRow, now: Millis) -> None:
+    """What hung goes on: a pod on its way, a process that had not registered, an executor with what it was told since."""
+    if pod.manifest.phase != "Running":
+        enter(tables, pod, Life.SCHEDULED if pod.node else Life.CREATED, now)
+    elif not pod.address or not pod.executor:
+        _speak(tables, pod, now)
+    else:
+        tables.say(Heartbeat(now + pod.rpc_ms, ExecutorId(pod.executor)))
+        awake = enter(tables, pod._replace(pending_word=0, beats_since=now), Life.REGISTERED, now)
+        if pod.pending_word:
+            hear(tables, awake, DriverWord(pod.pending_word), now)

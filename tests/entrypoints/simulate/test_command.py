@@ -181,6 +181,20 @@ def test_executors_that_hang_are_given_up_killed_and_replaced(
     assert "ExecutorProcessLost: Executor heartbeat timed out after" in story.words
 
 
+@pytest.mark.parametrize(("pause_s", "given_up", "ended_s"), [(60, 0, 5 + 60 + 60), (400, 2, 180 + 36 + 5 + 60)])
+def test_executors_that_pause_go_on_unless_they_were_given_up(
+    tmp_path: Path, pause_s: int, given_up: int, ended_s: int
+) -> None:
+    cluster, work = tmp_path / "c.yaml", tmp_path / "w.yaml"
+    goes_on = f"goes-on: {{from: hung, next: registered, delay: {pause_s}s}}"
+    cluster.write_text(HANGS.replace("executors:", f"  {goes_on}\nexecutors:"))
+    work.write_text("jobs: {count: {stages: {map: {tasks: 2, duration: 60s}}}}")
+    told = document("--workload", work, "--cluster", cluster, *FIXED)
+    assert told["removals"] == ({"heartbeat timeout": given_up} if given_up else {})
+    assert (told["workload"]["tasks_lost"], told["workload"]["tasks_succeeded"]) == (given_up, 2)
+    assert (told["workload"]["jobs"][0]["ended_ms"] - START) / 1_000 == pytest.approx(ended_s, abs=2)
+
+
 def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:
     path = tmp_path / "crash.yaml"
     path.write_text(

@@ -153,6 +153,40 @@ def test_an_executor_that_goes_on_is_heard_from_again() -> None:
     assert driver.lives() == {Life.REGISTERED: 5}
 
 
+PAUSE = (
+    stage("pause", Life.REGISTERED, Life.HUNG, 100 * S, during=Window(0, 60 * S)),
+    stage("goes-on", Life.HUNG, Life.REGISTERED, 40 * S),
+)
+
+
+def test_an_executor_that_pauses_is_heard_from_again() -> None:
+    driver = run(*PAUSE, count=1, until=300)
+    (silent,), (again,) = driver.all(HeartbeatsStopped), driver.all(Heartbeat)
+    assert (again.executor, again.at) == ("1", silent.at + 40 * S)
+    assert driver.lives() == {Life.REGISTERED: 1}
+
+
+def test_an_executor_that_was_removed_in_its_pause_exits_when_it_goes_on() -> None:
+    driver = run(*PAUSE, count=1, until=120)
+    (silent,) = driver.all(HeartbeatsStopped)
+    driver.ask(RemoveExecutor(driver.now, ExecutorId("1"), ExitReason("ExecutorKilled", ""), WHY))
+    driver.until(300 * S)
+    assert driver.lives() == {Life.SUCCEEDED: 1}
+    (lost,) = driver.all(ExecutorDisconnected)
+    assert lost.at == silent.at + 40 * S + 300  # the exit's time
+    assert len(driver.all(HeartbeatsStopped)) == 1, "it does not fall silent again"
+
+
+def test_a_pod_that_hung_on_its_way_goes_on_where_it_was() -> None:
+    driver = run(
+        stage("no-image", Life.SCHEDULED, Life.HUNG, weight=1e9, during=Window(0, 10 * S)),
+        stage("goes-on", Life.HUNG, Life.REGISTERED, 20 * S),
+        count=2,
+    )
+    assert driver.lives() == {Life.REGISTERED: 2}
+    assert driver.all(Heartbeat) == [], "nobody knew them when they hung"
+
+
 def test_a_lost_connection() -> None:
     driver = run(stage("part", Life.REGISTERED, Life.DISCONNECTED, 10 * S), count=1, until=60)
     (lost,) = driver.all(ExecutorDisconnected)
