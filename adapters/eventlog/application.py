@@ -160,6 +160,9 @@ SHAPES: Final = wire.Shapes(
 )
 """For ``EventLogSensor``."""
 
+SCAN_RDD: Final = "FileScanRDD"
+"""The name of the RDD that reads a data source's files."""
+
 _OF_EXECUTORS: Final = (
     wire.ExecutorAddedLine,
     wire.ExecutorRemovedLine,
@@ -299,6 +302,7 @@ def _stage_seen(info: wire.StageInfo) -> LoggedStage:
         rich and any(rdd.barrier for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
         info.shuffle,
         exchanged=rich and any(rdd.name == ROW_RDD for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
+        scanned=rich and any(rdd.name == SCAN_RDD for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
     )
 
 

@@ -58,7 +58,7 @@ class RecordedStage:
     from submission to the first task, where a slot was free; ``finish_lag_ms``: from the last task's end to completion.
     ``recomputed``: tasks that ran again because their output was lost; ``attempts`` counts those that ran them. Bytes are
     sums over the tasks, 0 where not logged.
-    ``exchanged``: it reads an exchange of SQL.
+    ``exchanged``: it reads an exchange of SQL; ``scanned``: it scans files for it.
     """
 
     stage: int
@@ -86,6 +86,7 @@ class RecordedStage:
     shuffle_write_bytes: int = 0
     spilled_bytes: int = 0
     exchanged: bool = False
+    scanned: bool = False
 
     @property
     def tasks(self) -> int:

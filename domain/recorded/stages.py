@@ -36,7 +36,7 @@ RARE_MAX: Final = 100_000
 class LoggedStage(NamedTuple):
     """Stage Info, as an event carries it. ``rdd``: the stage's own; ``stores``: those with a storage level;
     ``readers``: its RDDs that depend on others, in the listing of a job;
-    ``exchanged``: one of them reads an exchange of SQL."""
+    ``exchanged``: one of them reads an exchange of SQL; ``scanned``: one scans files for it."""
 
     stage: int
     attempt: int
@@ -50,6 +50,7 @@ class LoggedStage(NamedTuple):
     shuffle: int | None = None
     readers: tuple[RddReader, ...] = ()
     exchanged: bool = False
+    scanned: bool = False
 
     @property
     def listed(self) -> ListedStage:
@@ -284,5 +285,5 @@ class StageWork:
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,
             tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts) + self.repeats, self.recomputed,
             self.run_ms, self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes, self.spilled_bytes,
-            seen.exchanged,
+            seen.exchanged, seen.scanned,
         )  # fmt: skip

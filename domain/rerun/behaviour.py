@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from podtide.domain.base.randomness import HOUR_MS, Stream, log, split, unit
 from podtide.domain.base.units import Millis
-from podtide.domain.recorded.coalesced_partitions import CoalescedStage
+from podtide.domain.recorded.partitions_by_cores import StageByCores
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Behaviour:
     machine. ``removal_ms``: samples, in
     order, of the time from a kill to the executor's removal. ``losses``: executors that were taken in the log.
     ``capacity``: the most executors that there is room for; None: no bound was seen. ``containers``: of an application that
-    ran on YARN, what of its start-ups and removals is left when its heartbeats are taken out. ``coalesced``: stages whose
-    number of tasks follows the registered cores.
+    ran on YARN, what of its start-ups and removals is left when its heartbeats are taken out. ``by_cores``: stages
+    whose number of tasks follows the registered cores.
     """
 
     startup: StartUp
@@ -83,7 +83,7 @@ class Behaviour:
     losses: tuple[Loss, ...] = ()
     capacity: int | None = None
     containers: ContainerBehaviour | None = None
-    coalesced: tuple[CoalescedStage, ...] = ()
+    by_cores: tuple[StageByCores, ...] = ()
 
 
 def sampled(samples: Sequence[Millis], ordinal: int, luck: Stream, seed: int) -> Millis:

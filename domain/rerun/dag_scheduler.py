@@ -16,7 +16,7 @@ from dataclasses import replace
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
 from podtide.domain.recorded.application import Application, RecordedStage
-from podtide.domain.recorded.coalesced_partitions import CoalescedStage, cut_anew
+from podtide.domain.recorded.partitions_by_cores import StageByCores, cut_anew
 from podtide.domain.rerun.rows import NOBODY, CachedRdd, Pool, RerunJob, RerunKind, RerunStage, StagePhase, TaskSet
 from podtide.domain.rerun.task_scheduler import TaskScheduler
 
@@ -41,7 +41,7 @@ class DagScheduler:
     """Jobs and stages under way. ``ended_ms``: when the last job ended.
 
     ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
-    ``coalesced``: stages that are cut for the cores that are registered when they are first submitted; ``cut_anew``: how
+    ``by_cores``: stages that are cut for the cores that are registered when they are first submitted; ``cut_anew``: how
     many of them came to another number of tasks.
     ``profiles_served``: the profiles that there are executors of, the first for tasks of any other; None: each has its own.
     """
@@ -54,7 +54,7 @@ class DagScheduler:
         *,
         thinks: bool = False,
         profiles_served: Mapping[ProfileId, int] | None = None,
-        coalesced: Sequence[CoalescedStage] = (),
+        by_cores: Sequence[StageByCores] = (),
     ) -> None:
         self.app = app
         self.jobs_left = len(app.jobs)
@@ -66,7 +66,7 @@ class DagScheduler:
         self.stages = {
             row.stage: RerunStage(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
         }
-        self._coalesced = {one.stage: one for one in coalesced}
+        self._by_cores = {one.stage: one for one in by_cores}
         self.cut_anew = 0
         self._writers: dict[int, list[RerunStage]] = {}
         self._jobs = {job.job: RerunJob(job) for job in app.jobs}
@@ -219,9 +219,9 @@ class DagScheduler:
             self.want(row, at, lag_ms=0)
             return
         first = row.attempts == 0
-        coalesced = self._coalesced.get(row.recorded.stage)
-        if first and coalesced is not None and (cores := self._scheduler.registered_cores):
-            tasks = coalesced.tasks_on(cores)
+        by_cores = self._by_cores.get(row.recorded.stage)
+        if first and by_cores is not None and (cores := self._scheduler.registered_cores):
+            tasks = by_cores.tasks_on(cores)
             if tasks != row.recorded.tasks:
                 row.cut(cut_anew(row.recorded, tasks))
                 for cached in row.stores:

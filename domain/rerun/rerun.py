@@ -188,7 +188,7 @@ def _notes(cut_anew: int) -> tuple[str, ...]:
     if not cut_anew:
         return ()
     text = "stage has another number of tasks" if cut_anew == 1 else "stages have other numbers of tasks"
-    return (f"{cut_anew} {text} than in the log: adaptive execution follows the registered cores.",)
+    return (f"{cut_anew} {text} than in the log: Spark cuts them for the registered cores.",)
 
 
 def _last(job: RecordedJob, completed: Mapping[int, Millis]) -> Millis:

@@ -77,7 +77,7 @@ class Tasks(TaskScheduler):
             behaviour.boot_ms,
             thinks=thinks,
             profiles_served=profiles_served,
-            coalesced=behaviour.coalesced,
+            by_cores=behaviour.by_cores,
         )
         self.grid: Millis | None = None
         self._cached: set[tuple[int, int]] = set()

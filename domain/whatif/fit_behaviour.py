@@ -36,7 +36,7 @@ from podtide.domain.recorded.application import Application, Leave, RecordedExec
 from podtide.domain.rerun.behaviour import Behaviour, ContainerBehaviour, Loss, StartUp
 from podtide.domain.rerun.start_up import SharedStartUp
 from podtide.domain.whatif.fit_containers import fit_containers, status_of
-from podtide.domain.whatif.fit_partitions import coalesced_stages
+from podtide.domain.whatif.fit_partitions import stages_by_cores
 from podtide.domain.whatif.fit_start_up import Beside, Driver, FirstTask, LoggedStart, independent, shared
 
 START_USUAL_MS: Final[Millis] = 1_000
@@ -100,7 +100,7 @@ def fit(application: Application, conf: SparkConf | None = None) -> Behaviour:
         ),
         capacity=_capacity(application, executors, reads, [one.added_ms - one.requested_ms for one in seen]),
         containers=_containers(conf, seen, application.started_ms + boot, removals, beside, one_machine=on_one_machine),
-        coalesced=coalesced_stages(application, conf),
+        by_cores=stages_by_cores(application, conf),
     )
 
 

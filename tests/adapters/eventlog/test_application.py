@@ -191,6 +191,17 @@ def test_details_of_a_stage_and_an_executor(tmp_path: Path) -> None:
     assert told.executors_told == [("1", 7, "h", 3, 2, START + 1)]
 
 
+@pytest.mark.parametrize(
+    ("name", "exchanged", "scanned"),
+    [("ShuffledRowRDD", True, False), ("FileScanRDD", False, True), ("Other", False, False)],
+)
+def test_where_the_rows_of_a_stage_come_from(tmp_path: Path, name: str, exchanged: bool, scanned: bool) -> None:
+    info = {**log.stage(0, 0, 5), "RDD Info": [{"RDD ID": 4, "Name": name}]}
+    told, _, _ = read(tmp_path, [*log.begun(), log.line("StageSubmitted", Stage_Info=info)])
+    (seen,) = told.stages_told
+    assert (seen.exchanged, seen.scanned) == (exchanged, scanned)
+
+
 def test_executions_begin_and_end(tmp_path: Path) -> None:
     name = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
     lines = [

@@ -11,8 +11,8 @@ from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId
 from podtide.domain.conf.spark_conf import EVENT_LOG, from_mapping
 from podtide.domain.conf.spark_versions import parse_version
 from podtide.domain.recorded.application import Application, Leave, RecordedExecutor
-from podtide.domain.recorded.coalesced_partitions import CoalescedStage
-from podtide.domain.whatif.fit_partitions import coalesced_stages
+from podtide.domain.recorded.partitions_by_cores import CoalescedStage, ScannedStage, StageByCores
+from podtide.domain.whatif.fit_partitions import stages_by_cores
 from tests.support.rerun_play import app, stage
 
 MIB = 1 << 20
@@ -34,8 +34,8 @@ def application(tasks: int, *, exchanged: bool = True, read_bytes: int = 12 * MI
     return replace(app(one), executors=executors)
 
 
-def found(log: Application, conf: dict[str, str] | None = None, version: str = "4.3.0") -> tuple[CoalescedStage, ...]:
-    return coalesced_stages(log, from_mapping({**SQL, **(conf or {})}, EVENT_LOG, parse_version(version)))
+def found(log: Application, conf: dict[str, str] | None = None, version: str = "4.3.0") -> tuple[StageByCores, ...]:
+    return stages_by_cores(log, from_mapping({**SQL, **(conf or {})}, EVENT_LOG, parse_version(version)))
 
 
 @pytest.mark.parametrize("tasks", [5, 6, 7])
@@ -82,3 +82,38 @@ def test_sizes_and_partitions_are_the_confs() -> None:
         f"{ADAPTIVE}coalescePartitions.minPartitionSize": "512k",
     }
     assert found(application(6), conf) == (CoalescedStage(1, 6, 6, 96, 12 * MIB, MIB // 2, 32 * MIB),)
+
+
+# scans of files
+
+
+def scan(tasks: int, cores: int, read_bytes: int = MIB) -> Application:
+    """A scan while so many cores are registered."""
+    one = replace(
+        stage(1, [1_000]), body_ms=array("q", [1_000] * tasks), submitted_ms=50, completed_ms=90, read_bytes=read_bytes,
+        scanned=True,
+    )  # fmt: skip
+    return replace(app(one), executors=(replace(executor("1", 0), cores=cores),))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "cores", "least"),
+    [(4, 4, 1), (5, 6, 1), (15, 14, 1), (9, 8, 8)],
+    ids=["as many", "less", "more", "large"],
+)
+def test_a_scan_with_a_task_for_every_core_follows_the_cores(tasks: int, cores: int, least: int) -> None:
+    assert found(scan(tasks, cores, least * 128 * MIB)) == (ScannedStage(1, tasks, cores, least),)
+
+
+@pytest.mark.parametrize(
+    ("log", "conf"),
+    [
+        pytest.param(scan(2, 2), {}, id="too few cores to be sure"),
+        pytest.param(scan(40, 4), {}, id="it follows its data"),
+        pytest.param(scan(4, 4), {"spark.sql.files.minPartitionNum": "4"}, id="the conf says how many"),
+        pytest.param(scan(4, 4), {"spark.sql.leafNodeDefaultParallelism": "4"}, id="or what stands for the cores"),
+        pytest.param(scan(4, 4), {"spark.sql.files.maxPartitionBytes": "large"}, id="a size that is none"),
+    ],
+)
+def test_any_other_scan_does_not(log: Application, conf: dict[str, str]) -> None:
+    assert found(log, conf) == ()

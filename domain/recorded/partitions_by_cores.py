@@ -1,4 +1,4 @@
-"""Stages whose number of tasks follows the cores that are registered: what adaptive execution coalesces.
+"""Stages whose number of tasks follows the cores that are registered: coalesced exchanges, and scans of files.
 
 After a shuffle adaptive execution merges neighbouring partitions up to a target size. With
 ``spark.sql.adaptive.coalescePartitions.parallelismFirst`` (on by default) the target is small enough to keep every core busy
@@ -8,6 +8,12 @@ that is registered at that moment (ShufflePartitionsUtil.coalescePartitions of S
 
 The default parallelism is the number of registered cores, at least 2 (CoarseGrainedSchedulerBackend.defaultParallelism). So
 another number of executors gives the same work in another number of tasks.
+
+A scan of files is split so that every core has some of it, too (FilePartition.maxSplitBytes of Spark 4.3.0)::
+
+    split = min(spark.sql.files.maxPartitionBytes, max(spark.sql.files.openCostInBytes, bytes of the files / parallelism))
+
+The parallelism is the default parallelism here as well, and the bytes of the files count the cost of opening each of them.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.recorded.application import NO_TASK, RecordedStage
 
@@ -47,6 +53,25 @@ class CoalescedStage(NamedTuple):
         target = max(min(share, self.advisory_bytes), self.least_bytes)
         merged = max(1, target * self.partitions // max(1, self.total_bytes))
         return -(-self.partitions // merged)
+
+
+class ScannedStage(NamedTuple):
+    """A stage that scans files, which were split as its ``cores`` had it. ``tasks``: as recorded; ``tasks_least``: with
+    fewer a split would be larger than the largest (spark.sql.files.maxPartitionBytes)."""
+
+    stage: int
+    tasks: int
+    cores: int
+    tasks_least: int
+
+    def tasks_on(self, cores: int) -> int:
+        """How many tasks it has where so many cores are registered: in proportion to what it had, as no file is known."""
+        here, there = max(PARALLELISM_LEAST, cores), max(PARALLELISM_LEAST, self.cores)
+        return max(1, self.tasks_least, (2 * self.tasks * here + there) // (2 * there))
+
+
+StageByCores: TypeAlias = CoalescedStage | ScannedStage
+"""A stage with other tasks on other cores."""
 
 
 def cut_anew(stage: RecordedStage, tasks: int) -> RecordedStage:

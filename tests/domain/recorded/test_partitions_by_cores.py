@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.protocol import stimuli
 from podtide.domain.recorded.application import NO_TASK, Copy, Failure
-from podtide.domain.recorded.coalesced_partitions import CoalescedStage, cut_anew
+from podtide.domain.recorded.partitions_by_cores import CoalescedStage, ScannedStage, cut_anew
 from tests.support.rerun_play import AT_ONCE, Watched, app, chain, run, stage, static, told
 
 MIB = 1 << 20
@@ -44,6 +44,15 @@ def test_there_are_never_more_than_before_they_were_coalesced() -> None:
     assert EXCHANGE._replace(partitions=8, total_bytes=80 * MIB, cores=2, tasks=3).tasks_on(1_000) == 8
 
 
+@pytest.mark.parametrize(("cores", "tasks"), [(4, 5), (8, 10), (2, 3), (1, 3), (1_000, 1_250)])
+def test_a_scan_has_tasks_in_proportion_to_the_cores(cores: int, tasks: int) -> None:
+    assert ScannedStage(1, tasks=5, cores=4, tasks_least=1).tasks_on(cores) == tasks
+
+
+def test_no_split_is_larger_than_the_largest() -> None:
+    assert ScannedStage(1, tasks=9, cores=8, tasks_least=7).tasks_on(2) == 7
+
+
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=30), st.integers(1, 60))
 def test_the_work_is_the_same_however_it_is_cut(bodies: list[int], tasks: int) -> None:
     cut = cut_anew(stage(0, bodies), tasks)
@@ -66,7 +75,7 @@ def test_a_task_that_never_ended_well_has_no_work_and_what_belongs_to_tasks_that
 
 def test_a_stage_is_cut_for_the_cores_that_are_there_when_it_is_submitted() -> None:
     application = app(*chain([[1_000] * 4, [1_000] * 6]))
-    behaviour = replace(AT_ONCE, coalesced=(EXCHANGE,))
+    behaviour = replace(AT_ONCE, by_cores=(EXCHANGE,))
     watched = Watched(application, static(3), behaviour)
     outcome = watched.go()
     assert [one.tasks for one in told(watched.tasks, stimuli.StageSubmitted)] == [4, 3]
@@ -77,4 +86,4 @@ def test_a_stage_is_cut_for_the_cores_that_are_there_when_it_is_submitted() -> N
 
 def test_on_the_recorded_cores_nothing_changes() -> None:
     application = app(*chain([[1_000] * 4, [1_000] * 6]))
-    assert run(application, static(6), replace(AT_ONCE, coalesced=(EXCHANGE,))) == run(application, static(6))
+    assert run(application, static(6), replace(AT_ONCE, by_cores=(EXCHANGE,))) == run(application, static(6))
