@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors, RemoveExecutor
+
+FINISHED: Final = "Finished decommissioning"
+"""What an executor that has drained says of its own end (ExecutorLossMessage.decommissionFinished)."""
 
 WordCommand: TypeAlias = RemoveExecutor | DecommissionExecutors | AnswerRegistration
 """The commands that say something to executors."""

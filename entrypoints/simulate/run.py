@@ -232,10 +232,13 @@ class Simulation:
 def begun(setup: Setup) -> AnyWorld:
     """The cluster as it is before anything happens."""
     if isinstance(setup.description, YarnDescription):
-        return yarn_worlds.begin(setup.description, setup.seed, setup.start)
+        yarn = setup.config.yarn
+        assert yarn is not None
+        beats = yarn.heartbeats.interval_ms
+        return yarn_worlds.begin(setup.description, setup.seed, setup.start, heartbeat_ms=beats)
     kubernetes = setup.config.kubernetes
     named = kubernetes.allocation
-    beats = setup.config.kubernetes.heartbeats.interval_ms
+    beats = kubernetes.heartbeats.interval_ms
     application = FakeApplication(setup.app_id, named.pod_name_prefix, named.namespace, beats)
     return pod_worlds.begin(
         setup.description, setup.seed, setup.start, sources=kubernetes.sources, application=application

@@ -10,8 +10,6 @@ driver is told so, and when it heard the last one (``HeartbeatsStopped``).
 
 from __future__ import annotations
 
-from typing import Final
-
 from podtide.domain.base.randomness import Stream, pick
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
 from podtide.domain.fakes.kubernetes.description import Life, PodStage
@@ -27,14 +25,11 @@ from podtide.domain.fakes.kubernetes.pod_endings import (
 from podtide.domain.fakes.kubernetes.pods import container, enter, show
 from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
 from podtide.domain.fakes.kubernetes.tables import ClusterTables
-from podtide.domain.fakes.words import DriverWord
+from podtide.domain.fakes.words import FINISHED, DriverWord
 from podtide.domain.jvm.instants import format_instant
 from podtide.domain.protocol.executor_stimuli import ExecutorExiting, Heartbeat, RegisterExecutor
 from podtide.domain.protocol.pod_stimuli import GenerateExecutorId
 from podtide.domain.protocol.pods import RUNNING, WAITING, ContainerState
-
-FINISHED: Final = "Finished decommissioning"
-"""ExecutorLossMessage.decommissionFinished."""
 
 
 def elapsed(tables: ClusterTables, pod: PodRow, stage: PodStage, now: Millis) -> None:

@@ -11,11 +11,11 @@ The kubelet's and the API server's rules kept here:
 
 from __future__ import annotations
 
-from math import floor
 from typing import Final
 
 from podtide.domain.base.randomness import split, unit
 from podtide.domain.base.units import ExecutorId, Millis
+from podtide.domain.fakes.heartbeats import last_heartbeat
 from podtide.domain.fakes.kubernetes.description import PROCESS, Life, PodStage
 from podtide.domain.fakes.kubernetes.pods import PODS, container, enter, show, sync
 from podtide.domain.fakes.kubernetes.rows import PodAgenda, PodRow
@@ -36,16 +36,11 @@ _REASONS: Final = {0: "Completed", SIGKILL_EXIT: "OOMKilled"}
 
 
 def fall_silent(tables: ClusterTables, pod: PodRow, now: Millis) -> PodRow:
-    """The process sends no heartbeat any more; the driver is told when it heard the last one.
-
-    The first one comes up to two intervals after the registration, and then one every interval (Heartbeater.start).
-    """
+    """The process sends no heartbeat any more; the driver is told when it heard the last one."""
     if pod.beats_since < 0:
         return pod
-    interval = max(1, tables.plan.app.heartbeat_ms)
     share, _ = unit(split(split(tables.stream(PODS, pod.uid), _BEATS), pod.restarts))
-    first = pod.beats_since + interval + floor(share * interval)
-    last = pod.beats_since if now < first else now - (now - first) % interval
+    last = last_heartbeat(pod.beats_since, now, tables.plan.app.heartbeat_ms, share)
     tables.say(HeartbeatsStopped(now + pod.rpc_ms, ExecutorId(pod.executor), last + pod.rpc_ms))
     return pod._replace(beats_since=-1)
 

@@ -24,7 +24,7 @@ from podtide.domain.fakes.yarn.rows import ContainerRow, NeedRow, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnShape, YarnTables
 from podtide.domain.protocol.containers import ANY_HOST, ContainerId, Resource
 
-_CONTAINERS: Final = 1
+CONTAINERS: Final = 1
 _GIFTS: Final = 2
 _RPC: Final = 1
 
@@ -216,7 +216,7 @@ def _open(tables: YarnTables, slot: int, shape: YarnShape) -> bool:
 def _allocate(tables: YarnTables, profile: ProfileId, priority: ProfileId, size: Resource, slot: int) -> None:
     """A container begins its life: it has room, and the application will hear of it."""
     number = tables.container_numbers.next()
-    rng = tables.stream(_CONTAINERS, number)
+    rng = tables.stream(CONTAINERS, number)
     rpc, _ = draw(split(rng, _RPC), tables.plan.description.executors.rpc)
     # An attempt's container 1 is its application master's.
     place = number - tables.containers_before + 1

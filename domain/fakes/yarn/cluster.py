@@ -67,13 +67,21 @@ class YarnCluster(FakeCluster[YarnTables]):
     __slots__ = ()
 
 
-def begin(description: YarnDescription, seed: int, now: Millis, *, application_id: str = APPLICATION_ID) -> YarnCluster:
+def begin(
+    description: YarnDescription,
+    seed: int,
+    now: Millis,
+    *,
+    application_id: str = APPLICATION_ID,
+    heartbeat_ms: Millis = 10_000,
+) -> YarnCluster:
     """The cluster at its beginning, its nodes there and an application master about to register.
 
-    ``application_id``: what the containers' names are made of. Raises ValueError for a description that has ``problems``.
+    ``application_id``: what the containers' names are made of. ``heartbeat_ms``: how often an executor is heard from
+    (spark.executor.heartbeatInterval). Raises ValueError for a description that has ``problems``.
     """
     refuse(problems(description))
-    tables = YarnTables(YarnPlan(description, stream(seed), application_id), now)
+    tables = YarnTables(YarnPlan(description, stream(seed), application_id, heartbeat_ms), now)
     nodes.begin(tables, now)
     capacity_scheduler.watch_queue(tables, now)
     application_master.begin(tables, now)

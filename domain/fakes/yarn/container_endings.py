@@ -14,14 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from podtide.domain.base.units import Millis
-from podtide.domain.fakes.yarn.capacity_scheduler import above, limit
+from podtide.domain.base.randomness import split, unit
+from podtide.domain.base.units import ExecutorId, Millis
+from podtide.domain.fakes.heartbeats import last_heartbeat
+from podtide.domain.fakes.words import FINISHED
+from podtide.domain.fakes.yarn.capacity_scheduler import CONTAINERS, above, limit
 from podtide.domain.fakes.yarn.rows import PROCESS, ContainerRow, ContainerStage, NodeState, YarnAgenda
 from podtide.domain.fakes.yarn.tables import YarnTables
 from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import Completion
-from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, ExecutorExiting, HeartbeatsStopped
 
+_BEATS: Final = 7
 ABORTED: Final = -100
 MANAGERS: Final = frozenset({ABORTED, PREEMPTED, -105, -106, -107})
 """The exit statuses that the resource manager gives; all others come from NodeManagers."""
@@ -79,8 +83,19 @@ def _shown(mib: int) -> str:
 # the process
 
 
+def fall_silent(tables: YarnTables, row: ContainerRow, now: Millis) -> ContainerRow:
+    """The process sends no heartbeat any more; the driver is told when it heard the last one."""
+    if row.beats_since < 0:
+        return row
+    share, _ = unit(split(tables.stream(CONTAINERS, row.number), _BEATS))
+    last = last_heartbeat(row.beats_since, now, tables.plan.heartbeat_ms, share)
+    tables.say(HeartbeatsStopped(now + row.rpc_ms, ExecutorId(row.executor), last + row.rpc_ms))
+    return row._replace(beats_since=-1)
+
+
 def disconnect(tables: YarnTables, row: ContainerRow, now: Millis, after_ms: Millis = 0) -> ContainerRow:
     """The connection to the driver is lost; the driver sees it when it does."""
+    row = fall_silent(tables, row, now)
     if not row.address:
         return row
     tables.say(ExecutorDisconnected(now + row.rpc_ms + after_ms, row.address))
@@ -92,6 +107,9 @@ def exits(tables: YarnTables, row: ContainerRow, status: int, text: str, now: Mi
     tables.cancel(row.timer)
     if row.stage < ContainerStage.REGISTERED:
         tables.count("executors.never registered")
+    if row.stage is ContainerStage.DRAINING and not status:
+        tables.say(ExecutorExiting(now + row.rpc_ms, ExecutorId(row.executor), FINISHED))
+        row = row._replace(beats_since=-1)
     row = disconnect(tables, row, now)
     if row.ended:
         tables.put_container(row._replace(timer=0))

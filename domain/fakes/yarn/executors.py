@@ -197,14 +197,15 @@ def hear(tables: YarnTables, row: ContainerRow, word: DriverWord, now: Millis) -
     if word is DriverWord.ACCEPTED and row.stage is ContainerStage.REGISTERING:
         tables.count("executors.registered")
         tables.cancel(row.timer)
-        _enter(tables, row._replace(timer=0), ContainerStage.REGISTERED, now, None)
+        _enter(tables, row._replace(timer=0, beats_since=now), ContainerStage.REGISTERED, now, None)
     elif word is DriverWord.REFUSED and row.stage is ContainerStage.REGISTERING:
         tables.count("executors.refused")
         wait, rng = draw(row.rng, executors.exit)
         _leaves(tables, row._replace(rng=rng), ContainerStage.EXITING, now + wait, _REFUSED_STATUS)
     elif word is DriverWord.STOP and row.stage in {ContainerStage.REGISTERED, ContainerStage.DRAINING}:
         wait, rng = draw(row.rng, executors.exit)
-        _leaves(tables, row._replace(rng=rng), ContainerStage.EXITING, now + wait, 0)
+        row = row._replace(rng=rng, beats_since=-1)  # the driver does not miss it
+        _leaves(tables, row, ContainerStage.EXITING, now + wait, 0)
     elif word is DriverWord.DECOMMISSION and row.stage is ContainerStage.REGISTERED:
         tables.count("executors.draining")
         wait, rng = draw(row.rng, executors.drain)

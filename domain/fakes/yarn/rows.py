@@ -13,7 +13,12 @@ from podtide.domain.protocol import yarn_messages
 from podtide.domain.protocol.container_requests import Layout, RequestTable
 from podtide.domain.protocol.containers import ContainerId, Resource
 from podtide.domain.protocol.executor_commands import AnswerRegistration, DecommissionExecutors
-from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import (
+    ExecutorDisconnected,
+    ExecutorExiting,
+    HeartbeatsStopped,
+    RegisterExecutor,
+)
 from podtide.domain.protocol.pod_commands import PodCommand
 
 ClusterStimulus: TypeAlias = (
@@ -24,6 +29,8 @@ ClusterStimulus: TypeAlias = (
     | yarn_messages.MasterLost
     | RegisterExecutor
     | ExecutorDisconnected
+    | ExecutorExiting
+    | HeartbeatsStopped
 )
 """What reaches the application."""
 
@@ -88,7 +95,8 @@ class ContainerRow(NamedTuple):
 
     ``ended``: for the resource manager it is over, though its process may still be there. ``fate``: with which exit
     status the stage will end the container (None: it goes on), and ``text``: its diagnostics, "" for the usual ones.
-    ``executor``: who is in it; ``address``: where the driver hears it from, "" while it does not.
+    ``executor``: who is in it; ``address``: where the driver hears it from, "" while it does not; ``beats_since``: since
+    when it sends heartbeats, -1 while it does not.
     """
 
     number: int
@@ -106,6 +114,7 @@ class ContainerRow(NamedTuple):
     executor: str = ""
     address: str = ""
     rpc_ms: Millis = 0
+    beats_since: Millis = -1
 
 
 class NodeState(IntEnum):

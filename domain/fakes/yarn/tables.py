@@ -63,9 +63,12 @@ class NodePlan(NamedTuple):
 class YarnPlan:
     """What follows from a description and a seed alone: computed once, shared by all versions of a cluster."""
 
-    def __init__(self, description: YarnDescription, seed: Stream, application_id: str) -> None:
+    def __init__(
+        self, description: YarnDescription, seed: Stream, application_id: str, heartbeat_ms: Millis = 10_000
+    ) -> None:
         self.description = description
         self.seed = seed
+        self.heartbeat_ms = heartbeat_ms
         found = _APPLICATION.fullmatch(application_id)
         self.prefix = f"container_{found[1]}_{int(found[2]):04d}" if found else "container_0_0001"
         interval = description.manager.heartbeat_ms

@@ -195,6 +195,20 @@ def test_executors_that_pause_go_on_unless_they_were_given_up(
     assert (told["workload"]["jobs"][0]["ended_ms"] - START) / 1_000 == pytest.approx(ended_s, abs=2)
 
 
+def test_on_yarn_executors_of_a_crashed_machine_are_given_up_before_the_resource_manager_misses_it(
+    tmp_path: Path,
+) -> None:
+    cluster = tmp_path / "c.yaml"
+    groups = (
+        "{groups: [{name: w, count: 3, memory: 8Gi, vcores: 4}], events: [{at: 1m, what: lose, group: w, stays: true}]}"
+    )
+    cluster.write_text(f"kind: yarn\nnodes: {groups}\n")
+    yarn = ("--conf", "spark.master=yarn")
+    told = document("--cluster", cluster, "--targets", "0:6,600:6", *yarn, "--until", "9m")
+    assert told["removals"] == {"heartbeat timeout": 2}
+    assert told["containers"]["registered"] == 8, "they are replaced, and the machine is missed after ten minutes"
+
+
 def test_pods_that_crash_are_wasted(tmp_path: Path) -> None:
     path = tmp_path / "crash.yaml"
     path.write_text(

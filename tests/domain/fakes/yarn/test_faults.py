@@ -26,7 +26,7 @@ from podtide.domain.fakes.yarn.description import (
 from podtide.domain.fakes.yarn.rows import ContainerStage
 from podtide.domain.protocol.completions import judge
 from podtide.domain.protocol.containers import NodeReport, Resource
-from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
+from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, HeartbeatsStopped, RegisterExecutor
 from podtide.domain.protocol.yarn_messages import LaunchEnded, MasterRegistered, ResourcesAnswered
 from tests.support.yarn_world_play import App, S, plain
 
@@ -149,6 +149,9 @@ def test_a_crashed_machine() -> None:
     assert app.stages() == {ContainerStage.REGISTERED: 8}
     app.until(2 * M)
     assert (app.gone(), app.stages()) == ([], {ContainerStage.REGISTERED: 4, ContainerStage.OVER: 4})
+    silent = app.all(HeartbeatsStopped)
+    assert len({one.executor for one in silent}) == len(silent) == 4
+    assert all(30 * S <= one.at < 31 * S and one.at - 20 * S < one.last_ms <= one.at for one in silent)
     app.until(3 * M)
     assert len(app.gone()) == 4
     assert app.completed() == []
