@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from podtide.adapters.eventlog import events as wire
 from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault
+from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault, Piece
 from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.eventlog.executors import LogExecutors
 from podtide.adapters.text.safe import escaped
@@ -146,6 +146,7 @@ class EventLogSensor:
         self._task_lines = (shapes.task_start, shapes.task_end)
         self._observer = observer
         self._held: list[Stimulus] = []
+        self._began: tuple[Millis, str, int] = (0, "", 1)  # when and where the present chunk began
         self._shuffles = LoggedShuffles()
         self._blocks = CachedBlocks()
         self._unended = MissingEnds()
@@ -156,18 +157,25 @@ class EventLogSensor:
         """Read until application and environment are known, or work begins. Raises LogError."""
         application = self.application
         while not self._ended and not self._settled():
-            self._read_piece()
+            self._take(next(self._pieces, None))
         return application
 
     def batches(self) -> Iterator[list[Stimulus]]:
         """The stimuli of the whole log in order, many at a time; ``at`` never falls. Raises LogError."""
-        while True:
-            if self._held:
+        while not self._ended:
+            try:
+                piece = next(self._pieces, None)
+            except LogError:
+                if self._held:
+                    yield self._held
+                raise
+            if self._held and not (isinstance(piece, Chunk) and piece.continues):
                 held, self._held = self._held, []
                 yield held
-            if self._ended:
-                break
-            self._read_piece()
+            self._take(piece)
+        if self._held:
+            yield self._held
+            self._held = []
         if not self.counts.read:
             raise NotEventLog(self.source.path, 'no Spark event in it (expected one JSON object with "Event" a line)')
 
@@ -178,8 +186,7 @@ class EventLogSensor:
             raise NotEventLog(self.source.path, f"not an event log: {self.counts.first_malformed[0].why}")
         return known or bool(seen.tasks or seen.stages) or self.counts.read > PROLOGUE_LINES_MAX
 
-    def _read_piece(self) -> None:
-        piece = next(self._pieces, None)
+    def _take(self, piece: Piece | None) -> None:
         if piece is None:
             self._ended = True
         elif isinstance(piece, LineFault):
@@ -194,11 +201,13 @@ class EventLogSensor:
             self.faults.append(fault)
 
     def _chunk(self, chunk: Chunk) -> None:
-        before = self.clock
+        if not chunk.continues:
+            self._began = self.clock, chunk.file, chunk.line
+        before, file, line = self._began
         self._decode(chunk)
         jump = self.clock - before
         if before > 0 and jump > self.seen.jump_ms:
-            self.seen.jump_ms, self.seen.jump_at = jump, (chunk.file, chunk.line)
+            self.seen.jump_ms, self.seen.jump_at = jump, (file, line)
 
     def _decode(self, chunk: Chunk) -> None:
         try:
@@ -211,7 +220,7 @@ class EventLogSensor:
 
     def _line_by_line(self, chunk: Chunk) -> None:
         decode, lines = self._decoder.line, []
-        for number, text in enumerate(chunk.data.split(b"\n"), start=chunk.line):
+        for number, text in enumerate(bytes(chunk.data).split(b"\n"), start=chunk.line):
             if not text or text.isspace():
                 continue
             try:
@@ -248,38 +257,42 @@ class EventLogSensor:
         make = tuple.__new__
         (start_line, end_line), start, end = self._task_lines, TaskStart, TaskEnd
         success, outcome_of = TaskOutcome.SUCCESS, wire.outcome
-        unnamed, caching, running = self._shuffles.unnamed, self._blocks.stages, self._unended.running
+        unnamed, caching = self._shuffles.unnamed, self._blocks.stages
+        running_of, ended = self._unended.running.get, self._unended.ended
         tasks = 0
         for line in lines:
             kind = type(line)
             if kind is end_line:
-                info = line.info
-                if info.finish > clock:
-                    clock = info.finish
-                if line.stage in unnamed:
-                    self._told_apart(line.stage, clock, writes=line.kind == MAP_TASK)
+                info, stage, attempt = line.info, line.stage, line.attempt
+                index, executor, speculative = info.index, info.executor, info.speculative
+                at = info.finish
+                if at > clock:
+                    clock = at
+                if stage in unnamed:
+                    self._told_apart(stage, clock, writes=line.kind == MAP_TASK)
                 reason = line.reason.reason
                 outcome = success if reason == "Success" else outcome_of(reason)
-                task = (clock, line.stage, line.attempt, info.index, info.executor, info.speculative, outcome)
-                of_stage = running.get(line.stage)
-                if of_stage and not line.attempt and not info.speculative and info.index in of_stage:
-                    del of_stage[info.index]
-                elif self._unended.ended(make(end, task)):
+                event = make(end, (clock, stage, attempt, index, executor, speculative, outcome))
+                of_stage = running_of(stage)
+                # Nearly always the task is known to run, and nothing else is to be known of its end.
+                if (not of_stage or attempt or speculative or of_stage.pop(index, None) is None) and ended(event):
                     continue
-                if line.stage in caching and outcome is success:
-                    out.extend(self._blocks.task_succeeded(line.stage, info.index, info.executor, clock))
-                append(make(end, task))
+                if stage in caching and outcome is success:
+                    out.extend(self._blocks.task_succeeded(stage, index, executor, clock))
+                append(event)
             elif kind is start_line:
-                info = line.info
-                if info.launch > clock:
-                    clock = info.launch
+                info, stage, attempt = line.info, line.stage, line.attempt
+                index, executor, speculative = info.index, info.executor, info.speculative
+                at = info.launch
+                if at > clock:
+                    clock = at
                 tasks += 1
-                of_stage = running.get(line.stage)
-                if of_stage is None or line.attempt or info.speculative:
-                    self._unended.started(line.stage, line.attempt, info.index, info.executor, info.speculative)
+                of_stage = running_of(stage)
+                if of_stage is None or attempt or speculative:
+                    self._unended.started(stage, attempt, index, executor, speculative)
                 else:
-                    of_stage[info.index] = info.executor
-                append(make(start, (clock, line.stage, line.attempt, info.index, info.executor, info.speculative)))
+                    of_stage[index] = executor
+                append(make(start, (clock, stage, attempt, index, executor, speculative)))
             else:
                 time = wire.time_of(line)
                 if time > clock:

@@ -221,7 +221,8 @@ def begins_like_log(place: str) -> bool:
         with open_log(place) as source:
             for piece in source.pieces(chunk_bytes=HEAD_BYTES):
                 if isinstance(piece, Chunk):
-                    return piece.data.lstrip().startswith(b"{") and b'"Event"' in piece.data
+                    text = bytes(piece.data).lstrip()
+                    return text.startswith(b"{") and b'"Event"' in text
     except (LogUndecodable, LogNotFound):
         return False
     return True

@@ -197,7 +197,7 @@ class Recording:
                     if piece.kind is FaultKind.CUT:
                         return
                     raise RecordingError(self.path, piece.why, piece.line)  # noqa: TRY301 - as any other complaint
-                lines = piece.data.split(b"\n")
+                lines = bytes(piece.data).split(b"\n")
                 if not piece.unterminated:
                     lines.pop()
                 for number, data in enumerate(lines, piece.line):

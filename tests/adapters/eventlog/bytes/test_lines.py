@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, strategies as st
 
+from podtide.adapters.eventlog.bytes import lines as cutting
 from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault, Piece, count_lines, cut_lines
 
 
@@ -22,7 +23,7 @@ def numbered(pieces: list[Piece]) -> list[tuple[int, bytes | FaultKind]]:
         if isinstance(piece, LineFault):
             lines.append((piece.line, piece.kind))
         else:
-            lines.extend((piece.line + at, line) for at, line in enumerate(piece.data.splitlines(keepends=True)))
+            lines.extend((piece.line + at, line) for at, line in enumerate(bytes(piece.data).splitlines(keepends=True)))
     return lines
 
 
@@ -87,11 +88,36 @@ def test_every_line_arrives_once_with_its_number(lines: list[bytes], ends: bool,
     ]
     pieces = cut(text, step, chunk_bytes, line_max=10)
     assert numbered(pieces) == expected
-    assert all(piece.lines == len(piece.data.splitlines()) for piece in pieces if isinstance(piece, Chunk))
+    assert all(piece.lines == len(bytes(piece.data).splitlines()) for piece in pieces if isinstance(piece, Chunk))
     flags = [piece.unterminated for piece in pieces if isinstance(piece, Chunk)]
     assert not any(flags[:-1])
 
 
-@given(st.lists(st.sampled_from([b"\n", b"a", b"b\n\n"])).map(b"".join))
-def test_both_ways_of_counting_agree(data: bytes) -> None:
-    assert count_lines(data, long_lines=True) == count_lines(data, long_lines=False) == data.count(b"\n")
+@given(st.lists(st.sampled_from([b"\n", b"a", b"b\n\n"])).map(b"".join), st.integers(0, 5), st.integers(0, 5))
+def test_both_ways_of_counting_agree(data: bytes, before: int, after: int) -> None:
+    start, end = min(before, len(data)), max(len(data) - after, min(before, len(data)))
+    expected = data[start:end].count(b"\n")
+    assert count_lines(data, start, end, long_lines=True) == count_lines(data, start, end, long_lines=False) == expected
+
+
+def test_large_blocks_are_not_copied_and_a_chunk_of_them_comes_in_parts() -> None:
+    blocks = [b"a" * 9 + b"\nbb\nc", b"cc\n" + b"d" * 9 + b"\ne", b"e\n" + b"f" * 20 + b"\n"]
+    pieces = [piece for piece in cut_lines(blocks, "log", chunk_bytes=25) if isinstance(piece, Chunk)]
+    lines = [b"a" * 9 + b"\nbb\n", b"ccc\n", b"d" * 9 + b"\n", b"ee\n", b"f" * 20 + b"\n"]
+    assert [bytes(piece.data) for piece in pieces] == lines
+    assert [piece.line for piece in pieces] == [1, 3, 4, 5, 6]
+    assert [piece.continues for piece in pieces] == [False, True, True, False, True]
+    assert [piece.data.obj for piece in pieces if isinstance(piece.data, memoryview)] == blocks
+
+
+@given(st.lists(st.sampled_from([b"", b"a", b"bc", b"d" * 9]), max_size=40), st.integers(1, 30), st.integers(1, 60))
+def test_chunks_end_where_they_would_if_everything_were_copied(lines: list[bytes], step: int, chunk_bytes: int) -> None:
+    text = b"\n".join(lines)
+    blocks = [text[at : at + step] for at in range(0, len(text), step)]
+    pieces = [piece for piece in cut_lines(blocks, "log", chunk_bytes=chunk_bytes) if isinstance(piece, Chunk)]
+    begun = [piece.line for piece in pieces if not piece.continues]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cutting, "IN_PLACE", 0)
+        copied = [piece for piece in cut_lines(blocks, "log", chunk_bytes=chunk_bytes) if isinstance(piece, Chunk)]
+    assert not any(piece.continues for piece in copied)
+    assert begun == [piece.line for piece in copied]
