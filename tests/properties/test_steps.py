@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from podtide.domain import engine
+from podtide.domain.backend import heartbeat_receiver
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.base.versioned import Exclusive, Inside, Versioned
 from podtide.domain.fakes.driver import driver as drivers
@@ -26,8 +27,14 @@ from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.fakes.yarn import cluster as yarn_clusters
 from podtide.domain.live import headless
 from podtide.domain.protocol.application import EngineConfig
+from podtide.domain.protocol.cluster_config import HeartbeatConfig
+from podtide.domain.protocol.executor_stimuli import Wake
 from podtide.domain.protocol.pods import PodNumber
-from tests.properties import test_engine_properties as on_kubernetes, test_yarn_side_properties as on_yarn
+from tests.properties import (
+    test_engine_properties as on_kubernetes,
+    test_heartbeat_properties as beating,
+    test_yarn_side_properties as on_yarn,
+)
 from tests.properties.pod_happenings import pod_stimuli
 from tests.support.workload_play import Play, map_reduce
 from tests.support.world_play import Driver
@@ -187,6 +194,20 @@ def test_an_engine_on_yarn(config: EngineConfig, items: list[Any], gaps: list[in
 
         def step(state: Any = state, item: Any = item, now: int = now) -> engine.EngineState:
             return engine.advance(state, (item._replace(at=now),), config, now).state
+
+        stays(state, step)
+        fails_anywhere(step, state, place)
+        state = step()
+
+
+@given(beating.fleets(), st.booleans(), where)
+def test_a_heartbeat_receiver(fleet: beating.Fleet, every_beat: bool, place: float) -> None:
+    config = HeartbeatConfig(fleet.timeout, fleet.check, every_beat=every_beat)
+    state = heartbeat_receiver.begin(0)
+    for at, item in (*list(beating.story(fleet, every_beat=every_beat))[:8], (fleet.end, Wake(fleet.end))):
+
+        def step(state: Any = state, item: Any = item, at: int = at) -> heartbeat_receiver.HeartbeatState:
+            return heartbeat_receiver.listen(state, (item,), config, at).state
 
         stays(state, step)
         fails_anywhere(step, state, place)
