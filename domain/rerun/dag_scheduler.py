@@ -3,22 +3,59 @@
 A job is submitted ``think_ms`` after the last of the jobs that it comes after; its stages when the output of their parents
 is there, each after the lag that the log shows. A stage is complete when the last of its partitions is there that ever
 ended well in the log, and a job with the last of its stages. Where output is missing when a stage is to be submitted,
-whoever makes it comes first.
+whoever makes it comes first; for a later job it is made by a stage of another id.
+
+*Map output* goes with its executor, unless a shuffle service keeps it or, being decommissioned, the executor hands it to
+others first (BlockManagerDecommissioner). Tasks of a running map stage that had ended there run again (Resubmitted).
+Otherwise the loss is noticed by a task that fails to fetch it, or when a stage that reads it is to be submitted. A task
+fetches when it begins: what is lost while it runs it has already. What is lost before, it fails for, at once if the driver
+knows of the loss (executorLost). An executor that was killed is dead at once, and the driver knows of it when it removes it:
+a task that begins in between asks in vain and asks again every ``retryWait`` (RetryingBlockTransferor), until the driver
+says that the executor is gone (BlockManagerMasterEndpoint, IsExecutorAlive), ``maxRetries`` times at most.
+
+*A failed fetch* ends the stage attempt. Its running tasks run on, as zombies, and what they compute counts; 200 ms later
+(RESUBMIT_TIMEOUT) the stage is submitted again, what it misses first. The executor's other output counts as lost, too. A
+failed task of a barrier stage ends the attempt with all of its tasks and output. After so many attempts in a row, or so
+many failures of one task, Spark gives up (``Plan.retries``).
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
+from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
-from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
+from podtide.domain.protocol.stimuli import (
+    BlockUpdated,
+    JobEnd,
+    JobStart,
+    ShuffleDataBlock,
+    StageCompleted,
+    StageSubmitted,
+)
 from podtide.domain.recorded.application import Application, RecordedStage
 from podtide.domain.recorded.partitions_by_cores import StageByCores, cut_anew
-from podtide.domain.rerun.rows import NOBODY, CachedRdd, Pool, RerunJob, RerunKind, RerunStage, StagePhase, TaskSet
+from podtide.domain.rerun.rows import (
+    FALLBACK,
+    NOBODY,
+    CachedRdd,
+    Pool,
+    RerunExecutor,
+    RerunJob,
+    RerunKind,
+    RerunStage,
+    StagePhase,
+    Standing,
+    TaskSet,
+)
 from podtide.domain.rerun.task_scheduler import TaskScheduler
+
+RESUBMIT_MS: Final[Millis] = 200
+"""DAGScheduler.RESUBMIT_TIMEOUT."""
 
 
 def _profile_served(profile: ProfileId, profiles_served: Mapping[ProfileId, int] | None) -> ProfileId:
@@ -38,7 +75,7 @@ def _with_tries(stage: RecordedStage) -> RecordedStage:
 
 
 class DagScheduler:
-    """Jobs and stages under way. ``ended_ms``: when the last job ended.
+    """Jobs and stages under way. ``ended_ms``: when the last job ended; ``aborted``: why Spark gave one of them up.
 
     ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
     ``by_cores``: stages that are cut for the cores that are registered when they are first submitted; ``cut_anew``: how
@@ -59,6 +96,8 @@ class DagScheduler:
         self.app = app
         self.jobs_left = len(app.jobs)
         self.ended_ms: Millis | None = None
+        self.aborted: str | None = None
+        self._dead: set[int] = set()  # executors that are, and the driver has not noticed
         self._scheduler = scheduler
         self._plan = scheduler.plan
         self._later = scheduler.agenda.later
@@ -97,6 +136,7 @@ class DagScheduler:
             state = self._jobs[job.job]
             state.rows = tuple(self.stages[stage] for stage in job.stages if stage in self.stages)
             state.left = {row.recorded.stage for row in state.rows}
+            state.ids = {need.shuffle: need.stage for need in job.needs if need.shuffle is not None}
             for row in state.rows:
                 row.priority = job.job
             before = [one for one in job.after if one in self._jobs and one != job.job]
@@ -202,11 +242,20 @@ class DagScheduler:
                 self._later(at + max(0, lag), RerunKind.SUBMIT, one)
                 continue
             one.phase = StagePhase.WAITING
-            todo.extend(
-                (parent, 0)
-                for parent in reversed(missing)
-                if parent.phase is StagePhase.IDLE and (parent.ever or self._is_due(parent))
-            )
+            for parent in reversed(missing):
+                if parent.phase is StagePhase.IDLE and (parent.ever or self._is_due(parent)):
+                    self._adopt(parent, one)
+                    todo.append((parent, 0))
+
+    def _adopt(self, row: RerunStage, child: RerunStage) -> None:
+        """A stage whose job is over runs again for the job of its child, which lists it under an id of its own."""
+        own, job = self._jobs.get(row.priority), self._jobs.get(child.priority)
+        if row.ever and own is not None and own.ended_ms != NEVER and job is not None:
+            row.priority = child.priority
+            assert row.recorded.shuffle is not None
+            listed = job.ids.get(row.recorded.shuffle, row.id)
+            if listed != row.id:
+                row.id, row.number = listed, 0
 
     def _is_due(self, row: RerunStage) -> bool:
         job = self._jobs.get(row.priority)
@@ -234,8 +283,9 @@ class DagScheduler:
         if not first or row.missing != recorded.tasks:
             parts = [part for part, body in enumerate(recorded.body_ms) if body >= 0 and not row.done[part]]
         pool = self._pool_of(row)
-        attempt = TaskSet(row, row.attempts, parts, pool)
+        attempt = TaskSet(row, row.number, parts, pool)
         row.attempts += 1
+        row.number += 1
         row.attempt = attempt
         tasks = recorded.tasks if first else attempt.total
         if first and (recorded.failures or (recorded.copies and self._plan.speculation)):
@@ -245,13 +295,17 @@ class DagScheduler:
             for task, after in recorded.failures:
                 if task in place:
                     fails.setdefault(place[task], []).append(after)
+            if recorded.attempts > 1:  # failures of several attempts, none of which had too many
+                fails = {task: some[: self._plan.retries.task_failures_max - 1] for task, some in fails.items()}
             attempt.fails = fails
             if self._plan.speculation:
                 attempt.copies = {place[task]: after for task, after in recorded.copies if task in place}
             attempt.special = frozenset((*fails, *(attempt.copies or ())))
         if row.reads and not self._scheduler.holds_all(row):
             attempt.simple = False
-        self._scheduler.say(StageSubmitted(at, recorded.stage, attempt.number, tasks, row.profile))
+        if self._dead and any(not self._dead.isdisjoint(parent.on) for parent in row.parents):
+            _tear(attempt)
+        self._scheduler.say(StageSubmitted(at, row.id, attempt.number, tasks, row.profile))
         self._scheduler.waiting[row.profile] = self._scheduler.waiting.get(row.profile, 0) + attempt.total
         self._scheduler.running.setdefault(row.profile, 0)
         if not first:
@@ -259,8 +313,10 @@ class DagScheduler:
         if attempt.total:
             self._later(at + max(0, recorded.launch_lag_ms if first else 0), RerunKind.READY, attempt)
         else:
-            # No task of it ended well in the log: it takes the time that it took there.
-            self._later(at + max(0, recorded.completed_ms - recorded.submitted_ms), RerunKind.COMPLETE, row)
+            # No task of it ended well in the log: it takes the time that it took there. Or nothing is left to do.
+            self._later(
+                at + (max(0, recorded.completed_ms - recorded.submitted_ms) if first else 0), RerunKind.COMPLETE, row
+            )
         self._scheduler.note_phase(at)
 
     def _pool_of(self, row: RerunStage) -> Pool:
@@ -280,14 +336,22 @@ class DagScheduler:
         attempt = row.attempt
         if attempt is None or row.phase is not StagePhase.RUNNING:
             return
+        if row.missing and (attempt.running or attempt.waiting):
+            return  # lost while the driver thought about it, and on its way again
         self.retire(attempt)
-        self._scheduler.say(StageCompleted(at, row.recorded.stage, attempt.number))
+        if not attempt.over:
+            attempt.over = True
+            self._scheduler.say(StageCompleted(at, row.id, attempt.number))
         row.phase = StagePhase.IDLE
         if row.missing:  # lost while the driver thought about it
             self.want(row, at, lag_ms=0)
             return
         row.ever = True
         row.completed_ms = at
+        row.failed.clear()
+        if row.holder is None and row.attempts > 1:
+            self._scheduler.kill(row, at)
+            self._scheduler.offer(at)
         for child in row.children:
             if child.phase is StagePhase.WAITING:
                 child.phase = StagePhase.IDLE
@@ -305,3 +369,173 @@ class DagScheduler:
             self._scheduler.waiting[attempt.profile] -= attempt.waiting
             attempt.zombie = True
         self._scheduler.unqueue(attempt)
+
+    def done_by_others(self, row: RerunStage, at: Millis) -> None:
+        """The last partition of a result stage was computed by an attempt that had failed: nobody waits for another one."""
+        if row.phase in (StagePhase.FAILED, StagePhase.WAITING):
+            row.phase = StagePhase.RUNNING
+            self.all_there(row, at)
+
+    # what fails
+
+    def fetch_failed(self, run: TaskSet, dead: frozenset[int], at: Millis) -> None:
+        """A task gave up fetching; ``dead``: the executors that did not answer and that the driver took for alive."""
+        row, retries = run.stage, self._plan.retries
+        if run.barrier:
+            self.barrier_failed(run, at)
+        else:
+            self.retire(run)
+        if dead & self._dead:  # what else it holds is unregistered with what was asked for
+            self._lose_output(self._scheduler.executors[min(dead & self._dead)], at, repeats=False)
+        lost = [parent for parent in row.parents if parent.missing]
+        for parent in lost:
+            if parent.recorded.barrier:
+                self._unregister(parent, range(parent.recorded.tasks))
+        if run is not row.attempt or run.barrier:
+            return
+        if not (retries.spares_decommissioned and lost and all(parent.spares for parent in lost)):
+            row.failed.add(row.attempts)
+        self._fail(row, run, at, "failed to fetch what its parents wrote")
+
+    def barrier_failed(self, run: TaskSet, at: Millis) -> None:
+        """A task of a barrier stage failed, or its executor did: all of its tasks begin anew."""
+        row = run.stage
+        if run is not row.attempt or run.over:
+            return
+        self.retire(run)
+        self._scheduler.kill(row, at)
+        if row.holder is not None:
+            self._unregister(row, range(row.recorded.tasks))
+        elif any(row.done):
+            self.abort(f"stage {row.id}, a barrier stage with results, failed, and Spark gives up then")
+        row.failed.add(row.attempts)
+        self._fail(row, run, at, "failed")
+
+    def _fail(self, row: RerunStage, run: TaskSet, at: Millis, how: str) -> None:
+        """The attempt of a stage is over; another one follows."""
+        most = self._plan.retries.stage_attempts_max
+        if len(row.failed) >= most:
+            times = "once" if most == 1 else f"{most} times in a row"
+            self.abort(
+                f"stage {row.id} {how} {times}, and Spark gives up then (spark.stage.maxConsecutiveAttempts={most})"
+            )
+        if row.phase is StagePhase.RUNNING and not run.over:
+            run.over = True
+            self._scheduler.say(StageCompleted(at, row.id, run.number))
+            row.phase = StagePhase.FAILED
+            self._later(at + RESUBMIT_MS, RerunKind.RESUBMIT, row)
+
+    def count_failure(self, run: TaskSet, index: int) -> None:
+        """TaskSetManager.handleFailedTask: one failure more of a task that may not have too many."""
+        if run.tries is None:
+            run.tries = {}
+        run.tries[index] = run.tries.get(index, 0) + 1
+        most = self._plan.retries.task_failures_max
+        if run.tries[index] >= most:
+            times = "once" if most == 1 else f"{most} times"
+            self.abort(
+                f"a task of stage {run.key[1]} failed {times}, and Spark gives up then (spark.task.maxFailures={most})"
+            )
+
+    def abort(self, why: str) -> None:
+        """abortStage: a job fails, and with it the application."""
+        if self.aborted is None:
+            self.aborted = why
+
+    # map output
+
+    def lacks(self, run: TaskSet) -> frozenset[int] | None:
+        """The dead executors that a task would ask for what it reads; none if it is known to be lost; None: all is there."""
+        parents = run.stage.parents
+        if any(parent.missing for parent in parents):
+            return frozenset()
+        dead = frozenset(one for parent in parents for one in parent.on if one in self._dead)
+        return dead or None
+
+    def executor_died(self, executor: RerunExecutor) -> None:
+        """The executor does not answer any more, and the driver has not noticed."""
+        self._dead.add(executor.row)
+        for row in self.stages.values():
+            if row.holder is not None and executor.row in row.on:
+                if executor.row not in row.holder:
+                    row.on.discard(executor.row)
+                    continue
+                _tear_readers(row)
+
+    def executor_lost(self, executor: RerunExecutor, at: Millis, *, lost: bool) -> None:
+        """handleExecutorLost: the driver knows that the executor is gone, and those know it that wait for its blocks."""
+        plan = self._plan
+        self._dead.discard(executor.row)
+        if not plan.shuffle_kept and not (plan.shuffle_migrates and not lost and self._migrate_output(executor, at)):
+            self._lose_output(executor, at, spares=plan.retries.spares_decommissioned and not lost)
+        wait = plan.retries.fetch_wait_ms
+        for slot, fetching in self._scheduler.fetching.items():
+            if executor.row in fetching.dead:
+                waits = -(-max(0, at - fetching.began) // wait) if wait else 0
+                ends = max(at, fetching.began + waits * wait)
+                if ends < fetching.at:
+                    fetching.at = ends
+                    self._later(ends, RerunKind.FETCH, self._scheduler.slot_run[slot], slot)
+
+    def _output_of(self, executor: RerunExecutor) -> Iterator[tuple[RerunStage, array[int], list[int]]]:
+        """The map output on an executor by stage: who holds each partition, and those that it held; it does no more."""
+        for row in self.stages.values():
+            holder = row.holder
+            if holder is not None and executor.row in row.on:
+                row.on.discard(executor.row)
+                yield row, holder, [part for part, who in enumerate(holder) if who == executor.row]
+
+    def _migrate_output(self, executor: RerunExecutor, at: Millis) -> bool:
+        """Others take over the map output of an executor that was told to go, in turn; False if it has nowhere to go."""
+        peers = [one for one in self._scheduler.by_id.values() if one.standing is Standing.ACTIVE]
+        if not peers and not self._plan.shuffle_fallback:
+            return False
+        turns = cycle(peers)
+        for row, holder, parts in self._output_of(executor):
+            for part in parts:
+                peer = next(turns, None)
+                holder[part] = FALLBACK if peer is None else peer.row
+                if peer is not None and peer.row not in row.on:
+                    assert row.recorded.shuffle is not None
+                    row.on.add(peer.row)
+                    block = ShuffleDataBlock(row.recorded.shuffle)
+                    self._scheduler.say(BlockUpdated(at, peer.id, block, valid=True, on_disk=True))
+        return True
+
+    def _lose_output(self, executor: RerunExecutor, at: Millis, *, repeats: bool = True, spares: bool = False) -> None:
+        """Map output is lost. ``repeats``: tasks of running map stages that made it run again; ``spares``: whoever fails for
+        it may fail as often as he likes."""
+        for row, _, lost in self._output_of(executor):
+            if not lost:
+                continue
+            self._unregister(row, lost, executor)
+            row.spares = spares
+            running = row.attempt if row.phase is StagePhase.RUNNING else None
+            if running is not None and not running.zombie and repeats:
+                for part in lost:
+                    self._scheduler.repeat(running, part, executor, at)
+
+    def _unregister(self, row: RerunStage, parts: Sequence[int], executor: RerunExecutor | None = None) -> None:
+        """MapOutputTracker forgets about these partitions of a stage."""
+        assert row.holder is not None
+        for part in parts:
+            row.holder[part] = NOBODY
+            if row.done[part]:
+                row.done[part] = 0
+                row.missing += 1
+                if executor is not None:
+                    self._scheduler.lost[row.recorded.stage, part] = executor.key, max(0, row.recorded.body_ms[part])
+        if row.attempt is not None:
+            row.attempt.simple = False
+        _tear_readers(row)
+
+
+def _tear(run: TaskSet) -> None:
+    """Whether a task of it finds what it reads has to be looked at from now on."""
+    run.torn, run.simple = True, False
+
+
+def _tear_readers(row: RerunStage) -> None:
+    for child in row.children:
+        if child.phase is StagePhase.RUNNING and child.attempt is not None:
+            _tear(child.attempt)

@@ -147,6 +147,9 @@ class Plain:
                     answer = Answer(now, command.serial)
                 case Kill() | Decommission():
                     granted = tuple(one for one in command.executors if self._let_go(one, now))
+                    if isinstance(command, Kill):  # the worker kills it at once; who is decommissioned ends by itself
+                        for one in granted:
+                            self.tasks.died(self.tasks.by_id[one], now)
                     answer = Answer(now, command.serial, granted)
                 case _:
                     continue

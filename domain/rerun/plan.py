@@ -60,6 +60,27 @@ class ExecutorShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Retries:
+    """``task_failures_max``: failures of one task that end its job (spark.task.maxFailures); ``stage_attempts_max``:
+    attempts of a stage in a row that failed to fetch, likewise (spark.stage.maxConsecutiveAttempts);
+    ``spares_decommissioned``: not those that failed for executors that were decommissioned
+    (spark.stage.ignoreDecommissionFetchFailure, on by default, where spark.decommission.enabled is).
+
+    ``fetches``, ``fetch_wait_ms``: how often a task asks again for a block that it did not get, and after what time each
+    (spark.shuffle.io.maxRetries and retryWait).
+    """
+
+    task_failures_max: int = 4
+    stage_attempts_max: int = 4
+    spares_decommissioned: bool = False
+    fetches: int = 3
+    fetch_wait_ms: Millis = 5_000
+
+
+RETRIES: Final = Retries()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One variant, settled.
 
@@ -73,7 +94,7 @@ class Plan:
     copies are made as the log made them. ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable
     shuffle storage). ``shuffle_migrates``: an executor that is decommissioned hands its map output to others before it goes
     (spark.storage.decommission.shuffleBlocks.enabled); ``shuffle_fallback``: or to a storage, where there are no others
-    (spark.storage.decommission.fallbackStorage.path).
+    (spark.storage.decommission.fallbackStorage.path). ``retries``: what Spark bears of failures.
     """
 
     name: str
@@ -92,5 +113,6 @@ class Plan:
     shuffle_kept: bool = False
     shuffle_migrates: bool = False
     shuffle_fallback: bool = False
+    retries: Retries = RETRIES
     faults: Faults = NO_FAULTS
     notes: tuple[str, ...] = field(default=())

@@ -100,6 +100,9 @@ class _Rerun:
             self._account(now)
             if now >= end:
                 break
+            if tasks.dag.aborted is not None:
+                why = tasks.dag.aborted
+                break
             if manager.stopped is not None:
                 why = manager.stopped
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappush
@@ -21,7 +22,7 @@ class Standing(IntEnum):
     """What an executor may be given."""
 
     ACTIVE = 0
-    LEAVING = 1  # told to go: no new task, those that run go on
+    LEAVING = 1  # told to go: no new task, those that run go on (or it is dead, and the driver has not noticed)
     GONE = 2
 
 
@@ -84,10 +85,16 @@ class CachedRdd:
 
 @dataclass(slots=True, eq=False)
 class RerunStage:
-    """A stage. ``done``: which partitions are there; ``missing``: how many are not; ``holder``: on whose disk they are."""
+    """A stage. ``done``: which partitions are there; ``missing``: how many are not; ``holder``: on whose disk they are.
+
+    ``id``: as its attempts are known now; a later job that computes lost output again does so as a stage of another id, with
+    attempts (``number``) of its own. ``failed``: its attempts since it was complete that failed to fetch; ``spares``: what
+    of its output was lost last was on executors that were decommissioned.
+    """
 
     recorded: RecordedStage
     profile: ProfileId
+    id: int = field(init=False)
     done: bytearray = field(init=False)
     ever: bool = False  # completed at least once
     on: set[int] = field(default_factory=set)  # executors that hold output of it
@@ -99,12 +106,16 @@ class RerunStage:
     children: list[RerunStage] = field(default_factory=list)
     phase: StagePhase = StagePhase.IDLE
     attempts: int = 0
+    number: int = 0
+    failed: set[int] = field(default_factory=set)
+    spares: bool = False
     attempt: TaskSet | None = None
     priority: int = 0
     submitted_ms: Millis = NEVER
     completed_ms: Millis = NEVER
 
     def __post_init__(self) -> None:
+        self.id = self.recorded.stage
         self.cut(self.recorded)
 
     def cut(self, recorded: RecordedStage) -> None:
@@ -127,7 +138,9 @@ class TaskSet:
     started.
 
     ``first_unsent`` and ``ended`` are what the listeners do not know yet: tasks from ``first_unsent`` to ``next`` started,
-    so many ended. ``simple``: its tasks can be started and ended without a second look.
+    so many ended. ``simple``: its tasks can be started and ended without a second look. ``torn``: some of what it reads may
+    be lost; ``elsewhere``: tasks that never start, because an earlier attempt computed their partitions meanwhile; ``over``:
+    its end was told.
     """
 
     stage: RerunStage
@@ -150,6 +163,10 @@ class TaskSet:
     first_unsent: int = 0
     ended: int = 0
     zombie: bool = False
+    over: bool = False
+    torn: bool = False
+    elsewhere: set[int] = field(default_factory=set)
+    tries: dict[int, int] | None = None  # failures of its tasks
     queued: bool = False
     fails: dict[int, list[Millis]] | None = None
     copies: dict[int, Millis] | None = None
@@ -159,7 +176,7 @@ class TaskSet:
     def __post_init__(self) -> None:
         stage, recorded = self.stage, self.stage.recorded
         self.profile = stage.profile
-        self.key = (stage.priority, recorded.stage, self.number)
+        self.key = (stage.priority, stage.id, self.number)
         self.bodies = recorded.body_ms
         self.stores, self.reads, self.done, self.holder = stage.stores, stage.reads, stage.done, stage.holder
         self.barrier = recorded.barrier
@@ -169,21 +186,30 @@ class TaskSet:
     @property
     def waiting(self) -> int:
         """Tasks that wait for a slot."""
-        return 0 if self.zombie else self.total - self.next + len(self.again)
+        return 0 if self.zombie else self.total - self.next + len(self.again) - len(self.elsewhere)
 
     def part(self, index: int) -> int:
         """The partition of a task."""
         return index if self.parts is None else self.parts[index]
 
+    def index(self, part: int) -> int:
+        """The task of a partition; NOBODY if it has none."""
+        if self.parts is None:
+            return part
+        place = bisect_left(self.parts, part)
+        return place if place < len(self.parts) and self.parts[place] == part else NOBODY
+
 
 @dataclass(slots=True, eq=False)
 class RerunJob:
-    """A job. ``left``: its own stages that have not completed; ``waits``: jobs that it comes after."""
+    """A job. ``left``: its own stages that have not completed; ``waits``: jobs that it comes after; ``ids``: by shuffle, the
+    id under which it lists the stage that writes it."""
 
     recorded: RecordedJob
     rows: tuple[RerunStage, ...] = ()
     left: set[int] = field(default_factory=set)
     waits: int = 0
+    ids: dict[int, int] = field(default_factory=dict)
     started_ms: Millis = NEVER
     ended_ms: Millis = NEVER
 
@@ -200,10 +226,22 @@ class RerunKind(IntEnum):
     RESUBMIT = 6
     OPEN = 7
     UNPERSIST = 8
+    FETCH = 9
+
+
+@dataclass(slots=True, eq=False)
+class Fetching:
+    """A task that will not get what it reads. ``began``: when it asks for it first; ``at``: when it gives up; ``dead``: the
+    executors that do not answer, of those that the driver still takes for alive (none: the output is known to be lost)."""
+
+    began: Millis
+    at: Millis
+    dead: frozenset[int]
 
 
 class Due(NamedTuple):
-    """Something that happens at a time: ``what`` is a job, a stage or a task set, ``task`` one of its tasks, or an RDD."""
+    """Something that happens at a time: ``what`` is a job, a stage or a task set, ``task`` one of its tasks, a slot in which
+    one runs, or an RDD."""
 
     at: Millis
     kind: RerunKind

@@ -20,7 +20,16 @@ from typing import Final
 
 from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.stimuli import MOVED_MAX, ExecutorTurn, ListenerEvent, Move, TasksMoved, TaskStart
+from podtide.domain.protocol.stimuli import (
+    MOVED_MAX,
+    ExecutorTurn,
+    ListenerEvent,
+    Move,
+    TaskEnd,
+    TaskOutcome,
+    TasksMoved,
+    TaskStart,
+)
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
@@ -28,6 +37,7 @@ from podtide.domain.rerun.rows import (
     NOBODY,
     Agenda,
     CachedRdd,
+    Fetching,
     Pool,
     RerunExecutor,
     RerunKind,
@@ -55,11 +65,19 @@ def _alone(now: Millis, work: Millis) -> Millis:  # noqa: ARG001 - others are in
     return work
 
 
+def _finds_all(_: TaskSet) -> frozenset[int] | None:
+    """What a task lacks of what it reads, where nothing is ever lost."""
+    return None
+
+
 class TaskScheduler:
     """Executors, their slots, and the task sets that wait for them. ``news``: what listeners hear, not taken yet.
 
     ``waiting`` and ``running``: tasks by profile; ``busy``: executors with a task. ``flips``: executors that fell idle or
-    to work, kept for whoever wants to know (None: nobody does).
+    to work, kept for whoever wants to know (None: nobody does). ``fetching``: by slot, tasks that will not get what they
+    read; ``lost``: by stage and partition, the executor (its key) that had computed output that is lost, and for how long.
+    ``lacks``: the dead executors whose output the next task of a task set would ask for in vain; none where output of
+    executors that are known to be gone is missing; None where nothing is.
     """
 
     def __init__(
@@ -97,6 +115,9 @@ class TaskScheduler:
         self.free: dict[ProfileId, list[RerunExecutor]] = {}
         self.moved: list[TaskSet] = []
         self.turned: list[RerunExecutor] = []
+        self.fetching: dict[int, Fetching] = {}
+        self.lost: dict[tuple[int, int], tuple[int, Millis]] = {}
+        self.lacks: Callable[[TaskSet], frozenset[int] | None] = _finds_all
         self.outputs: list[tuple[ExecutorId, int]] = []
         self._tracking = plan.dynamic is not None and plan.dynamic.shuffle_tracking
         self.pools: dict[str, Pool] = {}
@@ -233,7 +254,7 @@ class TaskScheduler:
             if attempt is None:
                 return
             alone = len(self.pools) == 1 and not attempt.again
-            some = executors[begun : begun + (attempt.total - attempt.next if alone else 1)]
+            some = executors[begun : begun + (attempt.waiting if alone else 1)]
             self.start(attempt, some, now)
             begun += len(some)
 
@@ -279,10 +300,12 @@ class TaskScheduler:
             if again:
                 index = attempt.again.pop()
             else:
-                index = attempt.next
+                index = attempt.next if not attempt.elsewhere else self._next_of(attempt)
                 attempt.next = index + 1
             part = index if attempt.parts is None else attempt.parts[index]
-            if fails and fails.get(index):
+            if attempt.torn and (dead := self.lacks(attempt)) is not None:
+                body = self._fetch_in_vain(slot, executor, began, dead) - began
+            elif fails and fails.get(index):
                 body = fails[index][0]  # as logged, with all that it took
                 executor.fresh = max(0, executor.fresh - 1)
             else:
@@ -315,9 +338,87 @@ class TaskScheduler:
         attempt.pool.running += count
         self.waiting[attempt.profile] -= count
         self.running[attempt.profile] += count
-        if attempt.next == attempt.total and not attempt.again:
+        if not attempt.again and attempt.next + len(attempt.elsewhere) == attempt.total:
             self.unqueue(attempt)
             self.note_phase(self.now)
+
+    def _next_of(self, attempt: TaskSet) -> int:
+        """The next task that nobody computed elsewhere. Those before it never start, so what is summed up ends there."""
+        index = attempt.next
+        while index in attempt.elsewhere:
+            attempt.elsewhere.discard(index)
+            index += 1
+        if index != attempt.next:
+            self.tell_moves(self.now)
+            attempt.next = attempt.first_unsent = index
+            self.moved.append(attempt)
+        return index
+
+    def _fetch_in_vain(self, slot: int, executor: RerunExecutor, began: Millis, dead: frozenset[int]) -> Millis:
+        """A task begins that will not get what it reads; returns when it gives up, as things are.
+
+        It asks as soon as it runs. If the driver knows that the output is gone, that is all; else it asks again and again
+        (RetryingBlockTransferor), until the driver knows it or its patience is at an end.
+        """
+        if executor.fresh:
+            executor.fresh -= 1
+            began += self._fresh_ms()
+        retries = self.plan.retries
+        ends = began + (retries.fetches * retries.fetch_wait_ms if dead else 0)
+        self.fetching[slot] = Fetching(began, ends, dead)
+        return ends
+
+    def give_back(self, run: TaskSet, index: int) -> None:
+        """A task waits once more."""
+        run.simple = False
+        run.again.append(index)
+        self.waiting[run.profile] += 1
+        self.enqueue(run)
+
+    def computed_elsewhere(self, run: TaskSet, part: int) -> None:
+        """TaskSetManager.markPartitionCompleted: an earlier attempt computed a partition; no task begins for it here."""
+        index = run.index(part)
+        if index in run.again:
+            run.again.remove(index)
+        elif index >= run.next and index not in run.elsewhere:
+            run.elsewhere.add(index)
+        else:
+            return
+        self.waiting[run.profile] -= 1
+        if not run.waiting:
+            self.unqueue(run)
+
+    def repeat(self, run: TaskSet, part: int, executor: RerunExecutor, at: Millis) -> None:
+        """Resubmitted: a task of a running map stage that had ended is needed again."""
+        index = run.index(part)
+        if index < 0 or index in run.elsewhere or index in run.again:
+            return
+        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, False, TaskOutcome.FAILED))
+        self.tasks_again += 1
+        self.give_back(run, index)
+
+    def kill(self, row: RerunStage, at: Millis) -> None:
+        """killAllTaskAttempts: whatever runs of a stage ends."""
+        for slot, run in enumerate(self.slot_run):
+            if run is not None and run.stage is row and self.slot_end[slot] >= 0:
+                copying = run.copying.get(self.slot_index[slot]) == slot
+                if copying:
+                    del run.copying[self.slot_index[slot]]
+                self.kill_task(slot, at, copying=copying)
+
+    def kill_task(self, slot: int, at: Millis, *, copying: bool) -> None:
+        """A task is killed; nobody is offered its slot yet."""
+        run, executor, index = self.slot_run[slot], self.slot_executor[slot], self.slot_index[slot]
+        assert run is not None
+        spent = max(0, at - self.slot_began[slot])  # it may have been about to begin again
+        executor.work_ms += spent
+        executor.wasted_ms += spent
+        run.running -= 1
+        run.pool.running -= 1
+        self.running[run.profile] -= 1
+        self.leave_slot(slot, executor, at, goes_on=True, in_sum=False)
+        self.fetching.pop(slot, None)
+        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copying, TaskOutcome.KILLED))
 
     def _computed_again(self, attempt: TaskSet, part: int) -> Millis:
         """What it takes to compute the cached partitions that the task reads and that nobody holds any more."""

@@ -2,10 +2,7 @@
 
 How long a task takes is known (``RecordedStage.body_ms``); when it runs is decided by Spark's rules
 (``rerun.task_scheduler``, ``rerun.dag_scheduler``). A slot that a task leaves is offered again ``turnaround_ms`` later.
-With an executor go its running tasks, which wait again, and its map output, unless a shuffle service keeps it or, being
-decommissioned, the executor hands it to others first (BlockManagerDecommissioner). Tasks of a running map stage that had
-ended there run again (Resubmitted). A stage that reads lost output stops giving out tasks; 200 ms later
-(DAGScheduler.RESUBMIT_TIMEOUT) what is missing is computed again, and then what is left of it.
+With an executor go its running tasks, which wait again, and its map output (``rerun.dag_scheduler``).
 
 A long stretch in which every slot that ends a task begins another one is the bulk of every simulation, so it costs little:
 one heap operation a task, and a summary (``TasksMoved``) instead of two events. ``advance`` runs such a stretch through to
@@ -15,11 +12,8 @@ manager's 100 ms grid, where the next decision can be.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from heapq import heappop, heappush, heapreplace
-from itertools import cycle
-from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol import stimuli
@@ -30,8 +24,6 @@ from podtide.domain.rerun.dag_scheduler import DagScheduler
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import (
-    FALLBACK,
-    NOBODY,
     Agenda,
     Due,
     RerunExecutor,
@@ -43,9 +35,6 @@ from podtide.domain.rerun.rows import (
     TaskSet,
 )
 from podtide.domain.rerun.task_scheduler import SHIFT, SLOT, TaskScheduler
-
-RESUBMIT_MS: Final[Millis] = 200
-"""DAGScheduler.RESUBMIT_TIMEOUT."""
 
 
 def _horizon(stop: Millis, until: Millis) -> int:
@@ -80,8 +69,10 @@ class Tasks(TaskScheduler):
             by_cores=behaviour.by_cores,
         )
         self.grid: Millis | None = None
+        # Of a host that is taken back, or of a pod that is deleted, Spark does not say that the application caused it.
+        self._losses_count = plan.kubernetes is None and plan.yarn is None and not plan.faults.spot_per_hour
         self._cached: set[tuple[int, int]] = set()
-        self._lost: dict[tuple[int, int], tuple[int, Millis]] = {}
+        self.lacks = self.dag.lacks
 
     def due(self) -> Millis:
         """When something happens next by itself."""
@@ -107,7 +98,7 @@ class Tasks(TaskScheduler):
                     until = self._next_place(due.at, until)
             elif not self.heap or self.heap[0] >> SHIFT > until:
                 break
-            if self.dag.done:
+            if self.dag.done or self.dag.aborted is not None:
                 until = min(until, self.now)
         self.now = max(self.now, until if until != NEVER else self.now)
         return self.now
@@ -270,10 +261,17 @@ class Tasks(TaskScheduler):
                 self._cached = {held for held in self._cached if held[1] != due.task}
             case RerunKind.OPEN:
                 self.open(due.at)
+            case RerunKind.FETCH:
+                fetching = self.fetching.get(due.task)
+                if fetching is not None and fetching.at == due.at and self.slot_run[due.task] is what:
+                    self._fetch_failed(due.task, due.at)
         return True
 
     def _ended(self, slot: int, run: TaskSet, executor: RerunExecutor, at: Millis) -> bool:
         """A task of an attempt that needs a second look ended: a failure, a task with a copy, a zombie, a retry."""
+        if slot in self.fetching:
+            self._fetch_failed(slot, at)
+            return True
         index, spent = self.slot_index[slot], at - self.slot_began[slot]
         copy = run.copying.get(index) == slot
         executor.work_ms += spent
@@ -296,31 +294,67 @@ class Tasks(TaskScheduler):
             else:
                 run.done[part] = 1
                 run.stage.missing -= 1
-                before = self._lost.pop((run.key[1], part), None)
+                before = self.lost.pop((run.stage.recorded.stage, part), None)
                 if before is not None:  # what was computed first has come to nothing
                     self.ledger.worked(before[0], 0, before[1])
                 if run.holder is not None:
                     run.holder[part] = executor.row
                     run.stage.on.add(executor.row)
+                latest = run.stage.attempt
+                if latest is not None and latest is not run and not latest.zombie:
+                    self.computed_elsewhere(latest, part)
             self._end_copy(run, index, slot, at)
             if run.stores or run.reads:
                 self._store(run, executor, part, at)
         self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, outcome))
         if failed and not run.zombie:
-            run.again.append(index)
-            self.waiting[run.profile] += 1
-            self.enqueue(run)
-        # A retry that has nothing left to do is over, even if parts that are none of its own were lost meanwhile: then the
-        # stage is submitted once more (DAGScheduler.processShuffleMapStageCompletion).
-        stage = run.stage
-        over = run is stage.attempt and not run.zombie and not run.running and not run.waiting
+            self._try_again(run, index, at, counts=True)
+        # An attempt that has nothing left to do is over, even if parts that are none of its own were lost meanwhile: then
+        # the stage is submitted once more (DAGScheduler.processShuffleMapStageCompletion).
+        stage, latest = run.stage, run.stage.attempt
+        over = latest is not None and not latest.zombie and not latest.running and not latest.waiting
         if stage.phase is StagePhase.RUNNING and (over or not stage.missing):
             self.dag.all_there(stage, at)
+        elif not stage.missing and stage.holder is None:
+            self.dag.done_by_others(stage, at)
         if run.barrier and failed:
             self.offer(at)
         self.offer_one(executor, at)
         self.note_phase(at)
         return True
+
+    def _try_again(self, run: TaskSet, index: int, at: Millis, *, counts: bool) -> None:
+        """A task of a live task set failed, or its executor did. ``counts``: against the failures that it may have."""
+        if run.barrier:
+            self.dag.barrier_failed(run, at)
+            return
+        if counts:
+            self.dag.count_failure(run, index)
+        self.give_back(run, index)
+
+    def _fetch_failed(self, slot: int, at: Millis) -> None:
+        """A task gives up fetching what it reads."""
+        run, executor, index = self.slot_run[slot], self.slot_executor[slot], self.slot_index[slot]
+        assert run is not None
+        dead = self.fetching[slot].dead
+        spent = max(0, at - self.slot_began[slot])
+        executor.work_ms += spent
+        executor.wasted_ms += spent
+        run.running -= 1
+        run.pool.running -= 1
+        self.running[run.profile] -= 1
+        self.tasks_run += 1
+        copy = run.copying.get(index) == slot
+        if copy:
+            del run.copying[index]
+        self.leave_slot(slot, executor, at, goes_on=True, in_sum=False)
+        del self.fetching[slot]
+        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, stimuli.TaskOutcome.FAILED))
+        self.dag.fetch_failed(run, dead, at)
+        if self._barriers:
+            self.offer(at)
+        self.offer_one(executor, at)
+        self.note_phase(at)
 
     def _store(self, run: TaskSet, executor: RerunExecutor, part: int, at: Millis) -> None:
         """A task cached its partitions where it ran, those that nobody held.
@@ -379,16 +413,9 @@ class Tasks(TaskScheduler):
         copy = run.copying.pop(index)
         for other, end in self._slots_of(run, index):
             if other != slot and end >= 0:
-                executor = self.slot_executor[other]
-                spent = max(0, at - self.slot_began[other])  # it may have been about to begin again
-                executor.work_ms += spent
-                executor.wasted_ms += spent
-                run.running -= 1
-                run.pool.running -= 1
-                self.running[run.profile] -= 1
-                self.leave_slot(other, executor, at, in_sum=False)
-                end_event = (at, run.key[1], run.number, index, executor.id, other == copy, stimuli.TaskOutcome.KILLED)
-                self.say(stimuli.TaskEnd(*end_event))
+                self.kill_task(other, at, copying=other == copy)
+                if self._barriers:
+                    self.offer(at)
 
     def remove(self, executor: RerunExecutor, at: Millis, *, lost: bool) -> None:
         """The executor is gone, and with it what ran on it and what it held."""
@@ -398,11 +425,8 @@ class Tasks(TaskScheduler):
         self.tell_moves(at)
         for slot in range(executor.first, executor.first + executor.slots):
             if self.slot_end[slot] >= 0:
-                self._lose_task(slot, executor, at)
-        plan = self.plan
-        migrates = plan.shuffle_migrates and not lost
-        if not plan.shuffle_kept and not (migrates and self._migrate_output(executor, at)):
-            self._lose_output(executor, at)
+                self._lose_task(slot, executor, at, counts=lost and self._losses_count)
+        self.dag.executor_lost(executor, at, lost=lost)
         for run in self._readers():
             run.simple = False  # it may have lost a cached partition
         if self.by_id.pop(executor.id, None) is not None:
@@ -416,7 +440,13 @@ class Tasks(TaskScheduler):
         """The task sets under way that read cached partitions."""
         return [row.attempt for row in self.dag.readers if row.attempt is not None and row.phase is StagePhase.RUNNING]
 
-    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis) -> None:
+    def died(self, executor: RerunExecutor, at: Millis) -> None:
+        """The executor was killed; the driver takes it for alive until it is told otherwise (``remove``)."""
+        self.now = max(self.now, at)
+        if executor.standing is Standing.LEAVING and not self.plan.shuffle_kept:
+            self.dag.executor_died(executor)
+
+    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis, *, counts: bool) -> None:
         run, index = self.slot_run[slot], self.slot_index[slot]
         assert run is not None
         spent = max(0, at - self.slot_began[slot])
@@ -430,80 +460,11 @@ class Tasks(TaskScheduler):
             del run.copying[index]
         self.slot_end[slot] = -1
         self.slot_run[slot] = None
+        self.fetching.pop(slot, None)
         executor.running -= 1
         if not executor.running:
             self.rests(executor, at)
         self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, stimuli.TaskOutcome.FAILED))
         self.tasks_again += 1
         if not run.zombie and not copy and not run.done[run.part(index)]:
-            self._give_back(run, index)
-
-    def _give_back(self, run: TaskSet, index: int) -> None:
-        run.simple = False
-        run.again.append(index)
-        self.waiting[run.profile] += 1
-        self.enqueue(run)
-
-    def _output_of(self, executor: RerunExecutor) -> Iterator[tuple[RerunStage, array[int], list[int]]]:
-        """The map output on an executor by stage: who holds each partition, and those that it held; it does no more."""
-        for row in self.dag.stages.values():
-            holder = row.holder
-            if holder is not None and executor.row in row.on:
-                row.on.discard(executor.row)
-                yield row, holder, [part for part, who in enumerate(holder) if who == executor.row]
-
-    def _migrate_output(self, executor: RerunExecutor, at: Millis) -> bool:
-        """Others take over the map output of an executor that was told to go, in turn; False if it has nowhere to go."""
-        peers = [one for one in self.by_id.values() if one.standing is Standing.ACTIVE]
-        if not peers and not self.plan.shuffle_fallback:
-            return False
-        turns = cycle(peers)
-        for row, holder, parts in self._output_of(executor):
-            for part in parts:
-                peer = next(turns, None)
-                holder[part] = FALLBACK if peer is None else peer.row
-                if peer is not None and peer.row not in row.on:
-                    assert row.recorded.shuffle is not None
-                    row.on.add(peer.row)
-                    block = stimuli.ShuffleDataBlock(row.recorded.shuffle)
-                    self.say(stimuli.BlockUpdated(at, peer.id, block, valid=True, on_disk=True))
-        return True
-
-    def _lose_output(self, executor: RerunExecutor, at: Millis) -> None:
-        """Map output is lost: running map stages repeat theirs, those that read it stop; else it is noticed when read."""
-        for row, holder, lost in self._output_of(executor):
-            if not lost:
-                continue
-            running = row.attempt if row.phase is StagePhase.RUNNING else None
-            for part in lost:
-                holder[part] = NOBODY
-                row.done[part] = 0
-                row.missing += 1
-                self._lost[row.recorded.stage, part] = executor.key, max(0, row.recorded.body_ms[part])
-                if running is not None and not running.zombie:
-                    self._repeat(running, part, executor, at)
-            if running is None:
-                for child in row.children:
-                    if child.phase is StagePhase.RUNNING:
-                        self._fail(child, at)
-
-    def _repeat(self, run: TaskSet, part: int, executor: RerunExecutor, at: Millis) -> None:
-        """Resubmitted: a task of a running map stage that had ended is needed again."""
-        index = part if run.parts is None else (run.parts.index(part) if part in run.parts else NOBODY)
-        if index < 0:
-            return
-        self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, False, stimuli.TaskOutcome.FAILED))
-        self.tasks_again += 1
-        self._give_back(run, index)
-
-    def _fail(self, row: RerunStage, at: Millis) -> None:
-        """A stage's next task would find the output of its parents gone (FetchFailed)."""
-        attempt = row.attempt
-        assert attempt is not None
-        if not attempt.waiting:
-            return  # all of its tasks run and have what they need
-        self.dag.retire(attempt)
-        attempt.simple = False
-        self.say(stimuli.StageCompleted(at, row.recorded.stage, attempt.number))
-        row.phase = StagePhase.FAILED
-        self.agenda.later(at + RESUBMIT_MS, RerunKind.RESUBMIT, row)
+            self._try_again(run, index, at, counts=counts)

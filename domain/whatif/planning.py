@@ -65,6 +65,7 @@ from podtide.domain.whatif.planning_executors import (
     scaling_of,
 )
 from podtide.domain.whatif.planning_notes import change_notes
+from podtide.domain.whatif.planning_retries import retries_of
 from podtide.domain.whatif.planning_sides import ASSUMED, ClusterSide, on_kubernetes, on_yarn
 
 CAME: Final = "the log: executors that came unasked"
@@ -72,8 +73,6 @@ REGISTERED_RATIO: Final = 0.8
 
 _DYNAMIC: Final = "spark.dynamicAllocation."
 _MODE: Final = "spark.scheduler.mode"
-_TASK_FAILURES: Final = "spark.task.maxFailures"
-_STAGE_ATTEMPTS: Final = "spark.stage.maxConsecutiveAttempts"
 _RATIO: Final = "spark.scheduler.minRegisteredResourcesRatio"
 _WAIT: Final = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 _FALLBACK: Final = "spark.storage.decommission.fallbackStorage.path"
@@ -160,8 +159,9 @@ def plan(
         # The first executors follow from these keys.
         side = side._replace(errors=tuple(error for error in side.errors if not error.key.startswith(_DYNAMIC)))
     errors += [error for error in side.errors if not _among(error, errors)]
-    mode, tasks, stages = reads.value(_MODE), reads.int(_TASK_FAILURES), reads.int(_STAGE_ATTEMPTS)
-    errors += _too_small(after, changed, {_TASK_FAILURES: tasks, _STAGE_ATTEMPTS: stages})
+    mode = reads.value(_MODE)
+    retries, wrong = retries_of(after, reads, changed)
+    errors += [error for error in wrong if not _among(error, errors)]
     if errors:
         return Failure(tuple(errors))
     notes = [
@@ -192,6 +192,7 @@ def plan(
             shuffle_kept=reliable or reads.flag(SERVICE) or _remote_shuffle(after),
             shuffle_migrates=all(map(reads.flag, (DECOMMISSION, STORAGE_DECOMMISSION, SHUFFLE_BLOCKS))),
             shuffle_fallback=after.setting(_FALLBACK) is not None,
+            retries=retries,
             faults=executors.faults,
             notes=tuple(dict.fromkeys(notes)),
         )
@@ -271,15 +272,6 @@ def _unreadable(changes: Mapping[str, str | None], conf: SparkConf) -> list[Conf
             error = reading.failure()
             if not _among(error, errors):
                 errors.append(error)
-    return errors
-
-
-def _too_small(conf: SparkConf, changes: Mapping[str, str | None], values: Mapping[str, int]) -> list[ConfError]:
-    """Limits that let nothing run at all."""
-    errors = []
-    for key, value in values.items():
-        if value < 1 and key in changes and conf.setting(key) is not None:
-            errors.append(conf.refused(key, "1 or more"))
     return errors
 
 

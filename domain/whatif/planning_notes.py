@@ -16,6 +16,7 @@ from podtide.domain.conf.entries import KEYS, RENAMED
 from podtide.domain.conf.entry_types import Use, Value
 from podtide.domain.conf.scaling_config import ENABLED
 from podtide.domain.conf.spark_conf import SparkConf, read
+from podtide.domain.whatif.planning_retries import RETRY_KEYS
 
 MEMORY_KEYS: Final = frozenset({
     "spark.executor.memory", "spark.executor.memoryOverhead", "spark.executor.memoryOverheadFactor",
@@ -25,7 +26,6 @@ MEMORY_KEYS: Final = frozenset({
 """They change what is billed; what they do to a task cannot be known from a log."""
 
 CORES_MAX: Final = "spark.cores.max"
-UNLIMITED: Final = frozenset({"spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"})
 """Limits that end a job; a log's failures are repeated as they were, and none of them ended more than it did."""
 
 SHAPE_KEYS: Final = ("spark.executor.cores", "spark.task.cpus")
@@ -77,8 +77,8 @@ def _note(
         return f"{key} decides nothing without dynamic allocation."
     if name == CORES_MAX:
         return None if master.startswith("spark://") else f"{key} decides nothing with master {_shown(master)}."
-    if name in UNLIMITED:
-        return f"{key} ends nothing here: tasks fail as often as they did, and are tried again."
+    if name in RETRY_KEYS:
+        return None
     if name in MEMORY_KEYS:
         return f"{key} changes the bill alone: tasks take as long as they took, spilled and collected as they did."
     if name in SHAPE_KEYS or name.startswith(_FAMILIES):

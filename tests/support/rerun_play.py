@@ -202,6 +202,7 @@ class WatchedTasks(Tasks):
         ended = max(began, free)  # it may have been about to begin again
         part = run.part(self.slot_index[slot])
         executor = self.slot_executor[slot].row
+        planned = NEVER if slot in self.fetching else planned  # it waits for what it will not get
         self.ran.append(
             Ran(run.key[1], run.number, part, executor, slot, began, planned, ended, bool(self.alone), free)
         )
@@ -211,9 +212,20 @@ class WatchedTasks(Tasks):
         super().say(event)
         self.events.append(event)
 
-    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis) -> None:
+    def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis, *, counts: bool) -> None:
         self.alone += 1
-        super()._lose_task(slot, executor, at)
+        super()._lose_task(slot, executor, at, counts=counts)
+        self.alone -= 1
+
+    def _fetch_failed(self, slot: int, at: Millis) -> None:
+        self.alone += 1
+        super()._fetch_failed(slot, at)
+        self.alone -= 1
+
+    def kill_task(self, slot: int, at: Millis, *, copying: bool) -> None:
+        """It is not told in sum."""
+        self.alone += 1
+        super().kill_task(slot, at, copying=copying)
         self.alone -= 1
 
     def _ended(self, slot: int, run: TaskSet, executor: RerunExecutor, at: Millis) -> bool:

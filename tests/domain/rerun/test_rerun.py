@@ -223,10 +223,10 @@ KNOWN = {
         app(stage(0, [1_000] * 4, barrier=True)), static(4), behaviour((100, 200, 300, 400)), 1_400, 4_600, 5_600,
         {SpendCause.STARTING: 1_000, SpendCause.OTHER: 600, SpendCause.RUNNING: 4_000}, {Limit.START_UP: 400},
     ),
-    # one task fails and runs again
+    # one task fails, the other one is killed, and both run again after 200 ms
     "a barrier with a failure": Known(
-        app(stage(0, [1_000] * 2, barrier=True, failures=(Failure(0, 300),))), static(2), AT_ONCE, 1_300, 2_600, 2_600,
-        {SpendCause.RUNNING: 2_000, SpendCause.LOST_WORK: 300, SpendCause.LAST_TASK: 300},
+        app(stage(0, [1_000] * 2, barrier=True, failures=(Failure(0, 300),))), static(2), AT_ONCE, 1_500, 3_000, 3_000,
+        {SpendCause.RUNNING: 2_000, SpendCause.LOST_WORK: 600, SpendCause.DRIVER: 400},
     ),
     "failures": Known(
         app(stage(0, [1_000], failures=(Failure(0, 300), Failure(0, 300)))), static(1), AT_ONCE, 1_600, 1_600, 1_600,
@@ -378,15 +378,15 @@ def test_a_copy_of_a_task_that_is_about_to_begin_again() -> None:
 def test_what_nobody_was_to_read_when_it_was_lost() -> None:
     """map 0 (lost at 2500, when only map 1's output is to be read) has to run again once map 1's output is lost too.
 
-    One executor at a time: 1000, 2000, then reduce; the first goes at 2500 with both outputs: 200 later map 0, map 1 and
-    reduce run again on the next one: 2700, 3700, 4700, 5700.
+    One executor at a time: 1000, 2000, then reduce; the first goes at 2500 with both outputs. On the next one reduce finds
+    nothing to fetch; 200 later map 0, map 1 and reduce run there: 2700, 3700, 4700, 5700.
     """
     application = app(*chain([[S], [S], [S]]))
     watched = Watched(application, static(1), behaviour(losses=(Loss(0, 2_500),)))
     outcome = watched.go()
     assert outcome.unfinished is None
     assert [(one.stage, one.attempt, one.began) for one in watched.tasks.ran] == [
-        (0, 0, 0), (1, 0, S), (2, 0, 2 * S), (0, 1, 2_700), (1, 1, 3_700), (2, 1, 4_700),
+        (0, 0, 0), (1, 0, S), (2, 0, 2 * S), (2, 0, 2_500), (0, 1, 2_700), (1, 1, 3_700), (2, 1, 4_700),
     ]  # fmt: skip
     assert (outcome.runtime_ms, outcome.executor_ms) == (5_700, 5_700)
     assert causes(outcome) == {SpendCause.RUNNING: 3_000, SpendCause.LOST_WORK: 2_500, SpendCause.DRIVER: 200}
@@ -395,9 +395,10 @@ def test_what_nobody_was_to_read_when_it_was_lost() -> None:
 def test_output_of_an_earlier_attempt_is_lost_during_a_later_one() -> None:
     """A stage's second attempt cannot compute again what the first one computed: a third one does.
 
-    Two executors, the first of which goes at 1500 with half of map; the second attempt of map begins at 1700 on the third
-    executor, and at 2200 the second executor goes with the other half. Map is over at 2700, but for that half: 2700 to 3700
-    on one of the two that are there. Of reduce nothing is there then but what was done at 2000: 3700 to 4700.
+    Two executors, the first of which goes at 1500 with half of map: reduce begins again on the third one and finds nothing
+    to fetch. The second attempt of map begins there at 1700, and at 2200 the second executor goes with the other half. Map
+    is over at 2700, but for that half: 2700 to 3700 on one of the two that are there. Of reduce nothing is there then but
+    what was done at 2000: 3700 to 4700.
     """
     application = app(*chain([[S] * 2, [S] * 2]))
     watched = Watched(application, static(2), behaviour(losses=(Loss(0, 1_500), Loss(1, 2_200))))
@@ -407,7 +408,7 @@ def test_output_of_an_earlier_attempt_is_lost_during_a_later_one() -> None:
     attempts = [(one.stage, one.attempt, one.began, one.ended) for one in watched.tasks.ran]
     assert sorted(attempts) == [
         (0, 0, 0, S), (0, 0, 0, S), (0, 1, 1_700, 2_700), (0, 2, 2_700, 3_700),
-        (1, 0, S, 1_500), (1, 0, S, 2 * S), (1, 1, 3_700, 4_700),
+        (1, 0, S, 1_500), (1, 0, S, 2 * S), (1, 0, 1_500, 1_500), (1, 1, 3_700, 4_700),
     ]  # fmt: skip
     assert outcome.executor_ms == 1_500 + 2_200 + (4_700 - 1_500) + (4_700 - 2_200)
     assert outcome.ledger[SpendCause.LOST_WORK] == 1_500 + S
@@ -432,7 +433,7 @@ def test_a_lineage_of_thousands_of_stages() -> None:
         app(*chain([[1]] * count + [[2 * S]])), static(1), behaviour(losses=(Loss(0, count + S),)), limit_ms=HOUR
     )
     assert outcome.unfinished is None
-    assert outcome.tasks_run == 2 * count + 1
+    assert outcome.tasks_run == 2 * count + 2  # the last one once in vain
     assert outcome.runtime_ms == count + S + 200 + count + 2 * S
 
 
@@ -534,7 +535,8 @@ def test_executors_that_are_lost_for_good() -> None:
     assert outcome.unfinished == "executors are lost faster than its stages can end"
     check_sums(outcome)
     again = rerun(app(*chain([[S, S], [10 * HOUR]])), behaviour(S), plan)
-    assert again.unfinished == "executors are lost faster than its stages can end"
+    assert again.unfinished is not None
+    assert again.unfinished.startswith("stage 1 failed to fetch what its parents wrote 4 times in a row")
 
 
 @pytest.mark.uncounted

@@ -18,7 +18,7 @@ from podtide.domain.recorded.application import Application, Leave, RecordedExec
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, with_faults
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
-from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan, Variant
+from podtide.domain.rerun.plan import ExecutorShape, Faults, Plan, Retries, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, YARN, application
 
@@ -223,6 +223,46 @@ def test_what_the_task_scheduler_is_told() -> None:
     }  # fmt: skip
     made = planned(application(), changes)
     assert (made.fair, made.speculation, made.registered_wait_ms) == (True, True, 5_000)
+    assert made.retries == Retries(7, 2)
+    assert not any("maxFailures" in note or "maxConsecutiveAttempts" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "retries"),
+    [
+        ({}, Retries()),
+        (
+            {"spark.shuffle.io.maxRetries": "0", "spark.shuffle.io.retryWait": "1500ms"},
+            Retries(fetches=0, fetch_wait_ms=1_000),
+        ),
+        ({"spark.shuffle.io.retryWait": "1min"}, Retries(fetch_wait_ms=60_000)),
+        ({"spark.decommission.enabled": "true"}, Retries(spares_decommissioned=True)),
+        (
+            {"spark.decommission.enabled": "true", "spark.stage.ignoreDecommissionFetchFailure": "false"},
+            Retries(),
+        ),
+    ],
+)
+def test_what_is_borne_of_failures(changes: dict[str, str | None], retries: Retries) -> None:
+    assert planned(application(), changes).retries == retries
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("spark.shuffle.io.maxRetries", "many", "a number of retries"),
+        ("spark.shuffle.io.maxRetries", "-1", "a number of retries"),
+        ("spark.shuffle.io.retryWait", "soon", "a time, as 5s"),
+        ("spark.stage.ignoreDecommissionFetchFailure", "maybe", "true or false"),
+        ("spark.task.maxFailures", "0", "1 or more"),
+    ],
+)
+def test_what_is_borne_of_failures_has_to_be_readable(key: str, text: str, expected: str) -> None:
+    """In a variant; a log's own conf is made the best of."""
+    [error] = refused(application(), {key: text})
+    assert (error.key, error.value, error.expected) == (key, text, expected)
+    if key != "spark.task.maxFailures":
+        assert planned(application({**CLUSTER, key: text})).retries == Retries()
 
 
 def test_a_remote_shuffle_service_keeps_map_output() -> None:
