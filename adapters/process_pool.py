@@ -104,11 +104,15 @@ class Workers:
         self._clock = clock
         self._workers: dict[Connection, _Worker[Any]] = {}
         self._stillborn = 0
+        self._runs = 0
         self.replaced = 0
 
     def run(self, requests: Iterable[tuple[K, bytes]]) -> Iterator[tuple[K, bytes | Ended]]:
         """Answer every request, in the order in which the answers come. ``requests`` is asked only for as many as are
-        worked on, so it may be endless. Raises ``WorkersError``."""
+        worked on, so it may be endless. What another run has under way is forgotten. Raises ``WorkersError``."""
+        self._runs += 1
+        this = self._runs
+        self._forget()
         source = iter(requests)
         waiting: deque[tuple[K, bytes]] = deque()
         more = True
@@ -131,8 +135,13 @@ class Workers:
                     return
                 yield from self._next()
         finally:
-            for worker in [worker for worker in self._workers.values() if worker.busy]:
-                self._drop(worker)  # its answer is not needed any more
+            if self._runs == this:
+                self._forget()
+
+    def _forget(self) -> None:
+        """End the processes that are busy: their answers are not needed any more."""
+        for worker in [worker for worker in self._workers.values() if worker.busy]:
+            self._drop(worker)
 
     def _give(self, worker: _Worker[K], token: K, request: bytes) -> None:
         worker.busy, worker.token = True, token
