@@ -7,6 +7,7 @@ refused: the model does not fit; 130 interrupted (docs/formats.md).
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -50,6 +51,9 @@ COMMANDS: Final = {
     ),
 }
 """Command name to module and one line of help. The module holds a click command of the command's name."""
+
+COLLECTED_AFTER: Final = 100_000
+"""Objects made and not released until cycles are looked for: batches of events and tables are large and have none."""
 
 CANNOT_WRITE: Final = 2
 INTERRUPTED: Final = 130
@@ -112,6 +116,7 @@ def podtide() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; ends the process with one of the documented exit codes."""
+    gc.set_threshold(COLLECTED_AFTER)
     code = run(arguments)
     try:
         sys.stdout.flush()

@@ -20,15 +20,20 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, Final
+from os.path import isdir, isfile
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import LineFault
 from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.eventlog.bytes.source import from_stdin, open_log
+from podtide.adapters.eventlog.contents import LineCounts, LogApplication, LogContents
 from podtide.adapters.eventlog.executors import LogExecutors
-from podtide.adapters.eventlog.sensor import EventLogSensor, LineCounts, LogApplication, LogContents
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import Stimulus, TaskEnd, TaskOutcome, TaskStart
+
+if TYPE_CHECKING:
+    from podtide.adapters.eventlog.sensor import EventLogSensor
 
 WORTH_BYTES: Final = 64 * 1024 * 1024
 """Stored size from which a second process pays for its start."""
@@ -152,12 +157,39 @@ class SecondProcess:
         raise LogError(self.source.path, f"the process that read it ended early (status {self._child.wait()})")
 
 
+def pays(source: LogSource) -> bool:
+    """Whether a second process gains more than its start costs."""
+    return source.size is not None and source.size >= WORTH_BYTES
+
+
+@contextlib.contextmanager
+def begun_early(path: str | None, *, strict: bool, keep_unended: bool) -> Iterator[SecondProcess | None]:
+    """A process that reads the log at ``path``, if one pays; it is ended on the way out.
+
+    None as well for whatever is no plain file or folder, and for what cannot be opened: who opens it later is told why.
+    """
+    if path is None or from_stdin(path) or not (isfile(path) or isdir(path)):  # noqa: PTH112, PTH113 - Path's may raise
+        yield None
+        return
+    try:
+        source = open_log(path)
+    except LogError:
+        yield None
+        return
+    with source:
+        if pays(source):
+            with SecondProcess(source, strict=strict, keep_unended=keep_unended) as reading:
+                yield reading
+        else:
+            yield None
+
+
 _CHILD: Final = "from podtide.adapters.eventlog.decoder_process import child; child()"
 
 
 def child() -> None:
     """The other end: read the log named on the command line and write messages to standard output."""
-    from podtide.adapters.eventlog.bytes.source import open_log  # noqa: PLC0415 - only the child opens logs
+    from podtide.adapters.eventlog.sensor import EventLogSensor  # noqa: PLC0415 - only the child decodes
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(COLLECTED_AFTER)

@@ -15,13 +15,13 @@ Lines that cannot be used are counted and the first of them kept, with file, lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from podtide.adapters.eventlog import events as wire
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.lines import Chunk, FaultKind, LineFault, Piece
 from podtide.adapters.eventlog.bytes.reader import LogSource
+from podtide.adapters.eventlog.contents import LineCounts, LogApplication, LogContents, Malformed
 from podtide.adapters.eventlog.executors import LogExecutors
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
@@ -63,58 +63,6 @@ class LogStrict(LogError):
 
 class NotEventLog(LogError):
     """Text, but not one Spark event in it."""
-
-
-class Malformed(NamedTuple):
-    """A line that could not be used."""
-
-    file: str
-    line: int
-    why: str
-
-
-@dataclass
-class LineCounts:
-    """What became of the lines. ``read``: well-formed events; ``skipped``: those of them that play no role."""
-
-    read: int = 0
-    skipped: int = 0
-    malformed: int = 0
-    cut: int = 0
-    first_malformed: list[Malformed] = field(default_factory=list)
-
-
-@dataclass
-class LogApplication:
-    """What the log says of its application; None where it does not."""
-
-    id: str | None = None
-    name: str | None = None
-    attempt: str | None = None
-    spark_version: str | None = None
-    started_ms: Millis | None = None
-    ended_ms: Millis | None = None
-    properties: dict[str, str] | None = None
-    first_ms: Millis | None = None
-
-
-@dataclass
-class LogContents:
-    """What a log holds, as far as it decides what the replay can know."""
-
-    tasks: int = 0
-    stages: int = 0
-    jobs: int = 0
-    executors: int = 0
-    block_managers: int = 0
-    block_updates: int = 0
-    persisted_rdds: bool = False
-    missing_ends: int = 0
-    map_stages: int = 0
-    parentless: bool = True
-    applications: int = 0
-    jump_ms: Millis = 0
-    jump_at: tuple[str, int] = ("", 0)
 
 
 class EventLogSensor:

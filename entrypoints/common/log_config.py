@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from returns.pipeline import is_successful
 
-from podtide.adapters.eventlog.sensor import LogApplication
+from podtide.adapters.eventlog.contents import LogApplication
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.entry_types import Use
 from podtide.domain.conf.redaction import Redaction, redaction_of

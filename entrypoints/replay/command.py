@@ -1,51 +1,23 @@
 """``podtide replay``: every scaling decision that Spark would take over an event log, when and why.
 
-The command opens the log, hands the records of the replay to whoever wants them as they come (the timeline, a file of
-decisions, an expectation, the temporary store behind ``--json``), and prints when the log has ended. None of them holds
-more than a bounded part of it. Standard output carries the answer alone: progress and errors go to standard error,
-progress only where that is a terminal.
+This module holds the options, and starts the process that reads a long log. Everything else is imported while that process
+starts, by ``replay.log_replay``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from podtide.adapters.eventlog.bytes.errors import LogError
-from podtide.adapters.eventlog.bytes.reader import LogSource
-from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.eventlog.decoder_process import WORTH_BYTES, SecondProcess
-from podtide.adapters.eventlog.sensor import EventLogSensor
+from podtide.adapters.eventlog.bytes.source import from_stdin
+from podtide.adapters.eventlog.decoder_process import begun_early
 from podtide.adapters.recording.opening import is_recording
-from podtide.adapters.recording.records.decision_file import STDOUT
-from podtide.adapters.recording.records.jsonl import RecordSpool
-from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import display
-from podtide.adapters.views.sparklog.log import LEVELS
-from podtide.adapters.views.timeline.scaling import Timeline
-from podtide.entrypoints.common.conf_options import given_conf
-from podtide.entrypoints.common.log_config import NothingToReplay, SettingsError
-from podtide.entrypoints.common.output import (
-    Misused,
-    UnreadableInput,
-    check_streams,
-    printed,
-    refused_as,
-    silence,
-    unreadable,
-)
-from podtide.entrypoints.replay.outputs import ReplayOptions, ReplayOutputs
-from podtide.entrypoints.replay.run import Replay
+from podtide.adapters.views.sparklog.templates import Level
 
 if TYPE_CHECKING:
-    from podtide.adapters.views.replay import ReplayView
-
-FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "defaults")
-"""Keys of the document that are printed before the decisions."""
+    from podtide.entrypoints.replay.outputs import ReplayOptions
 
 
 @click.command()
@@ -69,7 +41,7 @@ FIRST: Final = ("podtide", "app", "log", "events", "conf", "behaviour", "default
 )
 @click.option(
     "--spark-log-level",
-    type=click.Choice(LEVELS, case_sensitive=False),
+    type=click.Choice(get_args(Level), case_sensitive=False),
     help="The lowest level in it (INFO, as in Spark, if not given).",
 )
 @click.option("--spark-log-millis", is_flag=True, help="Its times with the full date and milliseconds.")
@@ -110,7 +82,33 @@ def replay(log: str, no_bounds: bool, **given: Any) -> int:
     Exit codes: 0 done, 1 not as expected (--expect, --check), 2 usage or configuration,
     3 the log or the expectation cannot be read, 130 interrupted.
     """
-    options = ReplayOptions(log, bounds=not no_bounds, **given)
+    # A named pipe cannot be asked; --check says what it holds.
+    recording = given["check"] or is_recording(log)
+    with begun_early(None if recording else log, strict=given["strict"], keep_unended=given["keep_unended"]) as reading:
+        # What follows is imported while that process starts.
+        from podtide.entrypoints.common.output import check_streams  # noqa: PLC0415
+        from podtide.entrypoints.replay.outputs import ReplayOptions  # noqa: PLC0415
+
+        options = ReplayOptions(log, bounds=not no_bounds, **given)
+        _refuse_contradictions(options)
+        check_streams(stdin=from_stdin(log))
+        if recording:
+            _refuse_for_recordings(options)
+            from podtide.entrypoints.replay.recording import replay_recording  # noqa: PLC0415 - loads the engine
+
+            return replay_recording(options)
+        for option, wanted in (("--fix", options.fixes), ("--policy", options.policies)):
+            if wanted:
+                raise click.UsageError(f"{option} belongs to recordings; {display(log)} is none.")
+        from podtide.entrypoints.replay.log_replay import replay_log  # noqa: PLC0415
+
+        return replay_log(options, reading)
+
+
+def _refuse_contradictions(options: ReplayOptions) -> None:
+    """Options that exclude each other."""
+    from podtide.adapters.recording.records.decision_file import STDOUT  # noqa: PLC0415
+
     if options.as_json and options.decisions == STDOUT:
         raise click.UsageError("--json and --decisions - both write to standard output; choose one.")
     if options.spark_log == STDOUT and (options.as_json or options.decisions == STDOUT):
@@ -123,29 +121,10 @@ def replay(log: str, no_bounds: bool, **given: Any) -> int:
         raise click.UsageError(f"{option} belongs to --spark-log, which is not given.")
     if options.as_json and options.whole:
         raise click.UsageError("--all belongs to the report; --json holds every decision anyway.")
-    check_streams(stdin=_from_stdin(log))
-    if options.check or is_recording(log):  # a named pipe cannot be asked; --check says what it holds
-        return _replay_recording(options)
-    for option, wanted in (("--fix", options.fixes), ("--policy", options.policies)):
-        if wanted:
-            raise click.UsageError(f"{option} belongs to recordings; {display(log)} is none.")
-    try:
-        with (
-            refused_as(UnreadableInput, LogError),
-            refused_as(UnreadableInput, NothingToReplay, prefix=f"{display(log)}: "),
-            refused_as(Misused, SettingsError),
-            contextlib.ExitStack() as resources,
-        ):
-            return _Run(options, resources).done()
-    except BrokenPipeError:  # of --decisions - or --spark-log -, while the log is read
-        silence()
-        return 0
 
 
-def _replay_recording(options: ReplayOptions) -> int:
-    """The same for a recording; what only an event log can be asked is refused."""
-    from podtide.entrypoints.replay.recording import replay_recording  # noqa: PLC0415 - loads the engine
-
+def _refuse_for_recordings(options: ReplayOptions) -> None:
+    """What only an event log can be asked."""
     logs_alone = {
         "--strict": options.strict,
         "--keep-unended": options.keep_unended,
@@ -158,95 +137,3 @@ def _replay_recording(options: ReplayOptions) -> int:
         raise click.UsageError("--check and --expect both say what is expected; choose one.")
     if options.check and (options.whole or options.decisions is not None or options.spark_log is not None):
         raise click.UsageError("--check ends at the first difference; write decisions and logs without it.")
-    return replay_recording(options)
-
-
-class _Run:
-    """One run of the command: who gets the records, and what is printed in the end."""
-
-    def __init__(self, options: ReplayOptions, resources: contextlib.ExitStack) -> None:
-        self.options = options
-        self.given = given_conf(options.conf, options.properties_file, options.spark_version)
-        self.timeline: Timeline | None = None
-        self.decided: RecordSpool | None = None
-        self._resources = resources
-        # Whatever may be refused at once is opened before the log is read for an hour.
-        self.outputs = ReplayOutputs(options, resources)
-        self.source = resources.enter_context(contextlib.closing(open_log(options.log)))
-        self.outputs.open()
-        if options.as_json:
-            self.outputs.keep_lists(repeated=False)  # schedule() may throw ten times a second for hours
-        elif not options.to_stdout and options.expect is None:
-            self.timeline = Timeline()
-            self.outputs.sinks.append(self.timeline.take)
-            if options.whole:
-                self.decided = self.outputs.keep_all()
-
-    def done(self) -> int:
-        """Replay, then print. Returns the exit code."""
-        options, outputs = self.options, self.outputs
-        progress = self._resources.enter_context(ByteProgress(sys.stderr, self.source.size))
-        sensor = self._sensor(self.source)
-        where = sensor if isinstance(sensor, SecondProcess) else self.source
-        timeline = self.timeline
-        work = Replay(sensor, self._sink, self.given.layers, options.spark_version, options.bounds)
-        work.spark_log = outputs.spark_log
-
-        def went_on() -> None:
-            progress.show(where.bytes_read)
-            if timeline is not None:
-                timeline.prune(work.world.proposed)
-
-        work.progress = went_on
-        with unreadable():
-            document = work.run()
-            outputs.finish()
-        document["notes"] = [*self.given.remarks, *document["notes"]]
-        progress.close()
-        outputs.commit()
-        with printed():
-            self._answer(work, document)
-            sys.stdout.flush()
-        return outputs.exit_code
-
-    def _sink(self, record: dict[str, Any]) -> None:
-        for sink in self.outputs.sinks:
-            sink(record)
-
-    def _sensor(self, source: LogSource) -> EventLogSensor | SecondProcess:
-        """The reader of the log: a process of its own where that pays."""
-        strict, keep_unended = self.options.strict, self.options.keep_unended
-        if source.size is not None and source.size >= WORTH_BYTES and not _from_stdin(self.options.log):
-            return self._resources.enter_context(SecondProcess(source, strict=strict, keep_unended=keep_unended))
-        return EventLogSensor(source, strict=strict, keep_unended=keep_unended)
-
-    def _answer(self, work: Replay, document: dict[str, Any]) -> None:
-        if self.options.as_json:
-            self.outputs.print_json(document, FIRST)
-        if self.outputs.expectation is not None:
-            # The verdict belongs to the answer, unless standard output is taken by a machine's.
-            taken = self.options.as_json or self.options.to_stdout
-            from podtide.adapters.views.expectation import verdict  # noqa: PLC0415 - rich costs a tenth of a second
-
-            view = _view(sys.stderr if taken else sys.stdout, work, document)
-            verdict(view, self.outputs.expectation, document)
-        elif self.timeline is not None:
-            self.timeline.finish(document["app"]["last_ms"], work.world.proposed)
-            view = _view(sys.stdout, work, document)
-            view.report(
-                self.timeline, self.decided.records() if self.decided is not None else None, work.world.proposed
-            )
-
-
-def _from_stdin(log: str) -> bool:
-    """Whether the log is standard input, which no second process can open."""
-    return log == "-" or log.startswith("-!")
-
-
-def _view(stream: IO[str], work: Replay, document: Mapping[str, Any]) -> ReplayView:
-    from podtide.adapters.text.page import Page  # noqa: PLC0415 - the same
-    from podtide.adapters.views.replay import ReplayView  # noqa: PLC0415 - rich costs a tenth of a second
-
-    config = work.settled.config
-    waits = {"backlog": config.backlog_timeout_ms, "sustained backlog": config.sustained_backlog_timeout_ms}
-    return ReplayView(Page(stream), document, waits)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from podtide.adapters.eventlog.decoder_process import SecondProcess
-from podtide.adapters.eventlog.sensor import EventLogSensor, LogApplication
+from podtide.adapters.eventlog.contents import LogApplication
 from podtide.adapters.recording.log_actuator import LogWorld, Meter, Sink
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
 from podtide.adapters.views.sparklog.log import SparkLog
@@ -24,6 +23,10 @@ from podtide.domain.protocol.stimuli import ShuffleUnneeded, Stimulus
 from podtide.domain.scaling.rules import total_need
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
+
+if TYPE_CHECKING:
+    from podtide.adapters.eventlog.decoder_process import SecondProcess
+    from podtide.adapters.eventlog.sensor import EventLogSensor
 
 BEHAVIOUR: Final = "4.3.0"
 """The Spark whose decision logic runs, whatever Spark wrote the log; only defaults follow the log's version."""

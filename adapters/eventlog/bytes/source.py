@@ -66,7 +66,7 @@ def open_log(path: str, *, stdin: BinaryIO | None = None) -> LogSource:
     (``LogNotFound``, ``LogEmpty``, ``LogUndecodable``, ``LogCorrupt``), several (``LogAmbiguous``), refused
     (``LogUnreadable``, ``RemoteFailed``), or a client is missing (``RemoteMissing``).
     """
-    if path == STDIN or path.startswith(f"{STDIN}!"):
+    if from_stdin(path):
         if stdin is None and sys.stdin is None:
             raise LogUnreadable(path, "standard input is closed")
         raw = stdin if stdin is not None else sys.stdin.buffer
@@ -88,6 +88,11 @@ def open_log(path: str, *, stdin: BinaryIO | None = None) -> LogSource:
         except LogMissing:
             return _open_at(path, store, local_path(chosen[1]), chosen[2])
     return _open_at(path, store, place, None)
+
+
+def from_stdin(path: str) -> bool:
+    """Whether a path means standard input, which no other process can open."""
+    return path == STDIN or path.startswith(f"{STDIN}!")
 
 
 def _open_at(path: str, store: Store, place: str, member: str | None) -> LogSource:

@@ -8,7 +8,7 @@ import pytest
 
 from podtide.adapters.eventlog.bytes.errors import LogError
 from podtide.adapters.eventlog.bytes.source import open_log
-from podtide.adapters.eventlog.decoder_process import SecondProcess, packed, unpacked
+from podtide.adapters.eventlog.decoder_process import SecondProcess, begun_early, packed, unpacked
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.domain.base.units import ExecutorId
 from podtide.domain.protocol.stimuli import JobEnd, Stimulus, TaskEnd, TaskOutcome, TaskStart
@@ -66,3 +66,20 @@ def test_closing_early_leaves_no_child_behind() -> None:
     with SecondProcess(open_log(str(DEMO))) as sensor:
         sensor.prologue()
     assert sensor._child.returncode is not None
+
+
+def test_a_long_log_is_begun_early_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("podtide.adapters.eventlog.decoder_process.WORTH_BYTES", 1_000)
+    long = tmp_path / "long"
+    long.write_text("\n" * 1_000)
+    (tmp_path / "short").write_text("\n" * 999)
+    (tmp_path / "foreign").write_bytes(b"PAR1" * 1_000)
+    (tmp_path / "-").write_text("\n" * 1_000)
+    monkeypatch.chdir(tmp_path)
+    for path in ("short", "foreign", "missing", "-", "\0", None):
+        with begun_early(path, strict=False, keep_unended=False) as reading:
+            assert reading is None
+    with begun_early(str(long), strict=False, keep_unended=False) as reading:
+        assert reading is not None
+        assert reading._child.poll() is None
+    assert reading._child.returncode is not None

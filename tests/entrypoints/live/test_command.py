@@ -69,7 +69,9 @@ def test_an_api_server_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp
     assert "secret-token" not in err
 
 
-@pytest.mark.parametrize("module", ["podtide.entrypoints.replay.command", "podtide.domain", "podtide.entrypoints.cli"])
+@pytest.mark.parametrize(
+    "module", ["podtide.entrypoints.replay.log_replay", "podtide.domain", "podtide.entrypoints.cli"]
+)
 def test_the_library_and_the_replay_need_no_kubernetes_client(module: str) -> None:
     program = (
         f"import {module}, sys; sys.exit(any(name.split('.')[0] in ('kubernetes', 'urllib3') for name in sys.modules))"

@@ -142,7 +142,7 @@ def test_json_is_one_object_with_the_promised_keys(log: Path) -> None:
 
 def test_a_second_process_tells_the_same(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = document(log)
-    monkeypatch.setattr("podtide.entrypoints.replay.command.WORTH_BYTES", 0)
+    monkeypatch.setattr("podtide.adapters.eventlog.decoder_process.WORTH_BYTES", 0)
     assert document(log) == alone
     log.write_text("hello\n" * 1000)
     assert (asked(log).code, asked(log, "--strict").code) == (3, 3)
