@@ -19,13 +19,14 @@ commit or a kill say nothing of the task.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from podtide.domain.base.samples import Sample, median
 from podtide.domain.base.units import ExecutorId, Millis, ProfileId
-from podtide.domain.protocol.stimuli import JobStage, RddBlock, ResourceProfileAdded
+from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
 from podtide.domain.recorded import executors as recorded_executors
 from podtide.domain.recorded.application import (
     Application,
@@ -35,7 +36,6 @@ from podtide.domain.recorded.application import (
     RecordedStage,
     Unknown,
 )
-from podtide.domain.recorded.cached_blocks import CachedBlocks, PersistedRdd
 from podtide.domain.recorded.job_dependencies import JobTraits, LoggedJob, SqlSpan, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
@@ -48,6 +48,7 @@ BLOCK_MANAGERS: Final = "block manager removed"
 """The reason of executors that are known by their block managers alone."""
 
 DRIVERS: Final = frozenset({"driver", "<driver>"})
+NOBODY: Final = -1
 NAME_MAX: Final = 200
 EXECUTOR_MAX: Final = 1_000
 CPUS_MAX: Final = 1_000_000.0
@@ -100,8 +101,7 @@ class LogReading:
         self._shuffles = LoggedShuffles()
         self._written: dict[int, int] = {}  # the shuffle of each map stage
         self._room = Room()
-        self._blocks = CachedBlocks()
-        self._cached: dict[int, set[int]] = {}  # partitions of a cached RDD that were ever computed
+        self._holders: dict[int, array[int]] = {}  # of a cached RDD: the executor (its life) that holds each partition
         self._caching: dict[int, int] = {}  # the stage that computed it first
 
     # tasks: called for nearly every line of a log
@@ -157,7 +157,7 @@ class LogReading:
             if work.success(place, length):
                 counted = work
                 if work.seen.stores:
-                    self._stored(work, place, executor, finish)
+                    self._stored(work, place, life)
                 if life.fresh and (stage, attempt, index) in life.fresh:
                     work.fresh.append(FreshTask(life.number, place, length, run))
                 elif not speculative:
@@ -175,27 +175,33 @@ class LogReading:
             life.fresh.discard((stage, attempt, index))
         return counted
 
-    def _stored(self, work: StageWork, place: int, executor: str, at: Millis) -> None:
-        """A task of a stage with cached RDDs ended well: note whether it computed a partition that had been lost."""
-        if work.seen.stage not in self._blocks.stages:
+    def _stored(self, work: StageWork, place: int, life: recorded_executors.ExecutorRecord) -> None:
+        """A task of a stage with cached RDDs ended well: it has computed its partition of each that nobody holds."""
+        if place >= len(work.body):
             return
-        for update in self._blocks.task_succeeded(work.seen.stage, place, ExecutorId(executor), at):
-            assert isinstance(update.block, RddBlock)
-            rdd = update.block.rdd
-            if place in self._cached.setdefault(rdd, set()):
-                work.recached.add(place)
-                self.counts["cached again"] += 1
-            else:
-                self._cached[rdd].add(place)
+        for rdd in work.seen.stores:
+            holders = self._holders.setdefault(rdd, array("i"))
+            if place >= len(holders):
+                holders.extend(array("i", [NOBODY]) * (len(work.body) - len(holders)))
+            holder = holders[place]
+            if holder != NOBODY and self.fleet.lives[holder].removed is None:
+                continue
+            if holder == NOBODY:
                 self._caching.setdefault(rdd, work.seen.stage)
+            else:
+                work.recached.setdefault(self._caching[rdd], array("q")).append(place)
+                self.counts["cached again"] += 1
+            holders[place] = life.number
 
     def _without_caching(self, works: Sequence[StageWork]) -> None:
         """Take out of tasks what it took to compute lost cached partitions again: what it had taken the first time."""
         for work in works:
-            firsts = [self.works[stage] for rdd in work.seen.stores if (stage := self._caching.get(rdd)) in self.works]
-            for task in sorted(work.recached):
-                again = sum(max(0, first.length(task)) for first in firsts if first is not work)
-                work.lengthen(task, max(0, work.length(task) - again))
+            for stage, tasks in work.recached.items():
+                first = self.works.get(stage)
+                if first is None or first is work:
+                    continue
+                for task in tasks:
+                    work.lengthen(task, max(0, work.length(task) - max(0, first.length(task))))
 
     @staticmethod
     def task_metered(
@@ -215,8 +221,6 @@ class LogReading:
     def stage_submitted(self, seen: LoggedStage, at: Millis) -> None:
         """A stage attempt was submitted."""
         seen = _clipped(seen)
-        if seen.stores:
-            self._blocks.stage_submitted(seen.stage, (PersistedRdd(rdd, on_disk=False) for rdd in seen.stores))
         work = self.works.get(seen.stage)
         if work is None:
             self.works[seen.stage] = StageWork(seen, at, self._job_of(seen.stage), self._room)
@@ -287,7 +291,6 @@ class LogReading:
         """An executor was removed. Block managers stand for executors where these are not logged."""
         if reason != BLOCK_MANAGERS or not (self.executors_announced or executor in DRIVERS):
             self.fleet.remove(executor, at, reason)
-            self._blocks.executor_removed(ExecutorId(executor))
 
     def block_manager_added(self, executor: str, at: Millis, host: str) -> None:
         """A block manager registered: the driver's, or, in logs before 1.3, all that is said of an executor."""
@@ -316,8 +319,8 @@ class LogReading:
     def unpersisted(self, rdd: int, at: Millis) -> None:
         """An RDD was unpersisted."""
         self.unpersists.append((at, rdd))
-        self._blocks.unpersisted(rdd)
-        self._cached.pop(rdd, None)
+        self._holders.pop(rdd, None)
+        self._caching.pop(rdd, None)
 
     def execution_began(self, execution: int, root: int | None, at: Millis) -> None:
         """An SQL execution began; nested ones belong to their root."""

@@ -99,8 +99,8 @@ class FreshTask(NamedTuple):
 class StageWork:
     """One stage while the log is read. ``maps``: whether its tasks write a shuffle; None before the first one ended.
 
-    ``recached``: tasks that computed a cached partition again, which had gone with its executor; ``repeats``: attempts of
-    other stages that computed its output again.
+    ``recached``: tasks that computed a cached partition again, which had gone with its executor, by the stage that had
+    cached it first; ``repeats``: attempts of other stages that computed its output again.
     """
 
     seen: LoggedStage
@@ -121,7 +121,7 @@ class StageWork:
     fresh: list[FreshTask] = field(default_factory=list)
     typical: Pairs = field(default_factory=Pairs)
     maps: bool | None = None
-    recached: set[int] = field(default_factory=set)
+    recached: dict[int, array[int]] = field(default_factory=dict)
     succeeded: int = 0
     recomputed: int = 0
     repeats: int = 0

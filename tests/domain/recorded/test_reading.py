@@ -348,7 +348,8 @@ def cached_twice(*, removed: bool) -> Application:
         log.reading.executor_removed("2", 5_000, "Executor 2 killed by driver.")
     log.submit(stages[1], 10_010).task(1, 0, "1", 10_020, 10_120)
     log.task(1, 1, "3" if removed else "2", 10_020, 11_120 if removed else 10_120)
-    return log.complete(stages[1], 11_130).application()
+    log.complete(stages[1], 11_130).reading.unpersisted(9, 12_000)
+    return log.application()
 
 
 @pytest.mark.parametrize("removed", [False, True])
