@@ -141,7 +141,8 @@ class Recorder:
     def record(self, application: str, config: str, number: int) -> str:
         """Run, scrub, check, install; a line about it. Ends the program where the run fails."""
         app = APPS[application]
-        delays = cluster_java.start_delays(f"{application}/{config}/{number}") if app.cluster_start else None
+        # Drawn by executor: every run of an application meets the same luck, so that what differs is its config.
+        delays = cluster_java.start_delays(application) if app.cluster_start else None
         begun = time.monotonic()
         place = self._truth / application / config / f"run{number}"
         with tempfile.TemporaryDirectory(prefix="run-", dir=self._work) as name:
