@@ -103,7 +103,7 @@ def _program(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
     if app.properties.get("spark.scheduler.mode", "FIFO").upper() == "FAIR" and len(pools) > 1:
         yield (
             f"Weights and minimum shares of {len(pools)} FAIR pools come from a file that is not logged.",
-            "All pools are taken for equal.",
+            "All pools are taken for equal, unless --fair-scheduler gives the file.",
         )
     if app.counts.get("streamed jobs"):
         yield (

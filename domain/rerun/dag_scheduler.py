@@ -39,6 +39,7 @@ from podtide.domain.protocol.stimuli import (
 )
 from podtide.domain.recorded.application import Application, RecordedStage
 from podtide.domain.recorded.partitions_by_cores import StageByCores, cut_anew
+from podtide.domain.rerun.plan import EQUAL
 from podtide.domain.rerun.rows import (
     FALLBACK,
     NOBODY,
@@ -324,7 +325,7 @@ class DagScheduler:
         name = (job.recorded.pool or "default") if self._plan.fair and job is not None else ""
         pool = self._scheduler.pools.get(name)
         if pool is None:
-            pool = self._scheduler.pools[name] = Pool(name)
+            pool = self._scheduler.pools[name] = Pool(name, self._plan.pools.get(name, EQUAL))
         return pool
 
     def all_there(self, row: RerunStage, at: Millis) -> None:

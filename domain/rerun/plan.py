@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.units import Millis, ProfileId
 from podtide.domain.conf.spark_conf import SparkConf
@@ -80,6 +80,18 @@ class Retries:
 RETRIES: Final = Retries()
 
 
+class FairPool(NamedTuple):
+    """A pool of fairscheduler.xml. ``fair``: whether task sets within it share fairly, too (else first in first out)."""
+
+    weight: int = 1
+    min_share: int = 0
+    fair: bool = False
+
+
+EQUAL: Final = FairPool()
+"""A pool that no file names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One variant, settled.
@@ -88,7 +100,8 @@ class Plan:
     start and kept. ``kubernetes``: the pods allocator and all that belongs to it decide about pods, on the cluster that
     ``cluster`` describes (its own scaling config is then the same as ``dynamic``). ``yarn``: the same of the YARN allocator,
     on the cluster ``hadoop`` (None: containers come and go as they did in the log). Neither: a plain resource manager that
-    gives what it is asked for. ``shapes``: by profile, the default one always. ``fair``: spark.scheduler.mode.
+    gives what it is asked for. ``shapes``: by profile, the default one always. ``fair``: spark.scheduler.mode;
+    ``pools``: those of fairscheduler.xml, by name, where it is known (all others are equal).
     ``registered_ratio``, ``registered_wait_ms``: no task starts before so many of the first executors are there or so long
     has passed (spark.scheduler.minRegisteredResourcesRatio and maxRegisteredResourcesWaitingTime). ``speculation``: whether
     copies are made as the log made them. ``shuffle_kept``: map output outlives its executor (a shuffle service, or reliable
@@ -107,6 +120,7 @@ class Plan:
     yarn: EngineConfig | None = None
     hadoop: YarnDescription | None = None
     fair: bool = False
+    pools: Mapping[str, FairPool] = field(default_factory=dict)
     registered_ratio: float = 0.0
     registered_wait_ms: Millis = 30_000
     speculation: bool = False

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import NEVER, ExecutorId, Millis, ProfileId
 from podtide.domain.recorded.application import RecordedJob, RecordedStage
+from podtide.domain.rerun.plan import EQUAL, FairPool
 
 NOBODY: Final = -1
 """In ``RerunStage.holder``: nobody holds the output of this partition."""
@@ -57,11 +58,27 @@ class RerunExecutor:
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """A pool of the scheduler: task sets that have tasks to give, by profile, in FIFO order."""
+    """A pool of the scheduler: task sets that have tasks to give, by profile, in FIFO order. ``share``: what it is owed."""
 
     name: str
+    share: FairPool = EQUAL
     running: int = 0
     queues: dict[ProfileId, list[TaskSet]] = field(default_factory=dict)
+
+    def next_of(self, queue: list[TaskSet]) -> TaskSet | None:
+        """The task set that is next among those of a queue of it; barrier stages wait for room of their own."""
+        free = (one for one in queue if not one.barrier)
+        if not self.share.fair:
+            return next(free, None)
+        return min(free, key=lambda one: (one.running, f"TaskSet_{one.key[1]}.{one.number}"), default=None)
+
+    @property
+    def turn(self) -> tuple[bool, float, str]:
+        """Its place among pools (FairSchedulingAlgorithm): who runs less than its minimum comes first, by the share of the
+        minimum that it runs; then by running tasks for its weight; then by name."""
+        weight, least, _ = self.share
+        needy = self.running < least
+        return not needy, self.running / (max(1, least) if needy else weight), self.name
 
 
 class StagePhase(IntEnum):

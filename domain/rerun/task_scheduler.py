@@ -1,7 +1,7 @@
 """The slots of a rerun: a small TaskSchedulerImpl that offers what executors have free to the task sets that wait.
 
-An executor with a free slot is offered tasks of its own resource profile: of the pool that runs the fewest tasks (FAIR with
-equal weights; FIFO is a single pool), within a pool of the oldest job's lowest stage, lowest task first. When tasks come or
+An executor with a free slot is offered tasks of its own resource profile: of the pool that has the least of what it is owed
+(FAIR; FIFO is a single pool), within a pool of the oldest job's lowest stage, lowest task first. When tasks come or
 executors do, all free slots are offered, one for each executor and round, in an order drawn by the seed. The first tasks
 on an executor, one for each slot, take longer (``behaviour.fresh_ms``). A barrier stage starts when it has room for all of
 its tasks at once.
@@ -205,19 +205,27 @@ class TaskScheduler:
 
     def choose(self, profile: ProfileId) -> TaskSet | None:
         """The task set that is next to be offered a slot of the profile; barrier stages wait for room of their own."""
-        if len(self.pools) == 1 and not self._barriers:
-            (pool,) = self.pools.values()
-            queue = pool.queues.get(profile)
+        only = self.only_pool
+        if only is not None and not self._barriers:
+            queue = only.queues.get(profile)
             return queue[0] if queue else None
         best: TaskSet | None = None
-        fewest: tuple[int, str] | None = None
+        first: tuple[bool, float, str] | None = None
         for pool in self.pools.values():
             queue = pool.queues.get(profile)
-            if queue and (fewest is None or (pool.running, pool.name) < fewest):
-                found = next((one for one in queue if not one.barrier), None)
+            if queue and (first is None or pool.turn < first):
+                found = pool.next_of(queue)
                 if found is not None:
-                    best, fewest = found, (pool.running, pool.name)
+                    best, first = found, pool.turn
         return best
+
+    @property
+    def only_pool(self) -> Pool | None:
+        """The pool, if there is one alone and it is first in first out."""
+        if len(self.pools) != 1:
+            return None
+        (pool,) = self.pools.values()
+        return None if pool.share.fair else pool
 
     def draw(self, below: int) -> int:
         """A number from 0 to below ``below``."""
@@ -253,7 +261,7 @@ class TaskScheduler:
             attempt = self.choose(profile)
             if attempt is None:
                 return
-            alone = len(self.pools) == 1 and not attempt.again
+            alone = self.only_pool is not None and not attempt.again
             some = executors[begun : begun + (attempt.waiting if alone else 1)]
             self.start(attempt, some, now)
             begun += len(some)

@@ -118,7 +118,7 @@ class Tasks(TaskScheduler):
         slot_run, slot_executor = self.slot_run, self.slot_executor
         moved, outputs, turnaround = self.moved, self.outputs, self.turnaround
         waiting, running = self.waiting, self.running
-        only = next(iter(self.pools.values())) if len(self.pools) == 1 else None
+        only = self.only_pool
         active, ran, near = Standing.ACTIVE, 0, False  # near: until is the next place of the grid, for whatever comes
         horizon = _horizon(stop, until)
         at = self.now
@@ -138,7 +138,7 @@ class Tasks(TaskScheduler):
                 self.now = at
                 if self._ended(slot, run, executor, at):
                     until = self._next_place(at, until)
-                only = next(iter(self.pools.values())) if len(self.pools) == 1 else None
+                only = self.only_pool
                 stop = min(stop, self.agenda[0].at) if self.agenda else stop
                 horizon = _horizon(stop, until)
                 continue

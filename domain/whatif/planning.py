@@ -54,7 +54,7 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.plan import AnyCluster, Plan, Variant
+from podtide.domain.rerun.plan import AnyCluster, FairPool, Plan, Variant
 from podtide.domain.whatif.planning_executors import (
     STATIC_MAX,
     PlannedExecutors,
@@ -132,11 +132,13 @@ def plan(
     *,
     cluster: AnyCluster | None = None,
     behaviour: Behaviour | None = None,
+    pools: Mapping[str, FairPool] | None = None,
 ) -> Result[Plan, tuple[ConfError, ...]]:
     """The plan of a variant over ``conf`` (``recorded_conf``'s), or what the variant gets wrong: key, value, expected.
 
     ``cluster``: where variants on Kubernetes, or on YARN, run. Without one for Kubernetes it is made from ``behaviour``, and
-    without both it is the default cluster of ``fakes.kubernetes.description``.
+    without both it is the default cluster of ``fakes.kubernetes.description``. ``pools``: those of FAIR scheduling, by name;
+    without, all are equal.
     """
     origin = f"variant {variant.name}"
     after, errors = _changed(conf, variant, origin)
@@ -170,6 +172,8 @@ def plan(
         *side.notes,
         *change_notes(conf, after, variant.changes, master=change.after.master, dynamic=dynamic is not None),
     ]
+    if pools and mode != "FAIR":
+        notes.append(f"The pools of --fair-scheduler decide nothing with {_MODE}={mode}.")
     if change.after.is_local and reads.flag(ENABLED):
         notes.append(
             f"Spark allocates no executors with master {change.after.master[:40]}: the driver does all the work."
@@ -186,6 +190,7 @@ def plan(
             yarn=side.yarn,
             hadoop=side.hadoop,
             fair=mode == "FAIR",
+            pools=pools or {},
             registered_ratio=_registered_ratio(reads, change.after.master),
             registered_wait_ms=max(0, reads.int(_WAIT)),
             speculation=reads.flag("spark.speculation"),

@@ -60,6 +60,7 @@ class WhatIfOptions:
     log: str
     wishes: VariantWishes = field(default_factory=VariantWishes)
     cluster: str | None = None
+    fair_scheduler: str | None = None
     kubernetes: bool = False
     price: str | None = None
     seeds: int = SEEDS
@@ -103,6 +104,7 @@ class WhatIfOptions:
 @click.option("--quota", metavar="N", help="The cluster gives no more than N executors: the variant faults.")
 @click.option("--kubernetes", is_flag=True, help="Run every variant on Kubernetes, whatever the log ran on.")
 @common_options.clustered
+@common_options.pooled
 @common_options.priced
 @common_options.seeded(SEEDS, SEEDS_MAX, "Runs of each variant.")
 @common_options.bounded("Refuse (exit code 5) when the log's own config, run again, is further off than this.")
@@ -179,6 +181,7 @@ class _WhatIfTerms:
         if options.kubernetes and not self.variants:
             self.variants = (Variant("on kubernetes", {"spark.master": MASTER}),)
         self.cluster = common_options.given_cluster(options.cluster)
+        self.pools = common_options.given_pools(options.fair_scheduler)
         common_options.check_report(options.report)
         given = given_conf(options.conf, options.properties_file, options.spark_version)
         self.overrides: list[SparkConf] = given.layers
@@ -192,7 +195,7 @@ def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: 
     wrong: list[str] = []
     masters = [conf.master]
     for variant in terms.variants:
-        checked = plan(application, conf, variant, cluster=terms.cluster)
+        checked = plan(application, conf, variant, cluster=terms.cluster, pools=terms.pools)
         if is_successful(checked):
             masters.append(checked.unwrap().conf.master)
         else:
@@ -211,6 +214,7 @@ def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: 
             options.spark_version,
             cluster=terms.cluster,
             seeds=options.seeds,
+            pools=terms.pools,
             rerun=rerun,
         )
         if not is_successful(made):

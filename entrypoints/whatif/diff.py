@@ -108,6 +108,7 @@ def _planned(study: Study, side: ConfigSide, base: ConfigSide | None) -> Plan | 
         side.variant(recorded, base),
         cluster=study.cluster,
         behaviour=study.behaviour,
+        pools=study.pools,
     )
     return made.unwrap() if is_successful(made) else made.failure()
 

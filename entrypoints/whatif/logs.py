@@ -6,9 +6,9 @@ A log is either ``UsableLog`` (its application, run again under its own config, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
-from podtide.domain.rerun.plan import AnyCluster
+from podtide.domain.rerun.plan import AnyCluster, FairPool
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.whatif.run import RerunFunction, Study, refusal, study
 
@@ -59,6 +59,7 @@ class Ground:
     cluster: AnyCluster | None = None
     seeds: int = 1
     max_error: float = MAX_ERROR
+    pools: Mapping[str, FairPool] = field(default_factory=dict)
 
 
 class OverridesRefused(Exception):
@@ -91,7 +92,13 @@ def studied(log: str, ground: Ground, read: Read, rerun: RerunFunction) -> Usabl
     if not application.tasks:
         return UnusableLog(log, LogFault.REFUSED, "no task of the application is in the log: there is nothing to run")
     made = study(
-        application, ground.overrides, ground.spark_version, cluster=ground.cluster, seeds=ground.seeds, rerun=rerun
+        application,
+        ground.overrides,
+        ground.spark_version,
+        cluster=ground.cluster,
+        seeds=ground.seeds,
+        pools=ground.pools,
+        rerun=rerun,
     )
     if not is_successful(made):
         raise OverridesRefused(made.failure())

@@ -13,13 +13,14 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from podtide.adapters.files.fair_scheduler import FairSchedulerError, read_pools
 from podtide.adapters.files.prices import PriceError, prices_of
 from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.yarn_cluster import read_cluster
 from podtide.adapters.recording.records.decision_file import STDOUT
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif.model import Document
-from podtide.domain.rerun.plan import AnyCluster
+from podtide.domain.rerun.plan import AnyCluster, FairPool
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.common.output import Misused, UnreadableInput, misused, refused_as
@@ -56,6 +57,15 @@ def clustered(command: Command) -> Command:
         "--cluster",
         metavar="FILE",
         help="The cluster, Kubernetes (docs/fake-cluster.md) or YARN (docs/fake-yarn.md), as YAML; without, as the log's.",
+    )(command)
+
+
+def pooled(command: Command) -> Command:
+    """``--fair-scheduler``."""
+    return click.option(
+        "--fair-scheduler",
+        metavar="FILE",
+        help="The application's fairscheduler.xml: weights and minimum shares of FAIR pools; without, all are equal.",
     )(command)
 
 
@@ -119,6 +129,12 @@ def given_cluster(path: str | None) -> AnyCluster | None:
     """The cluster of ``--cluster``, if it is given. Raises UnreadableInput."""
     with refused_as(UnreadableInput, FileError):
         return None if path is None else read_cluster(Path(path))
+
+
+def given_pools(path: str | None) -> dict[str, FairPool]:
+    """The pools of ``--fair-scheduler``, if it is given. Raises Misused."""
+    with refused_as(Misused, FairSchedulerError):
+        return {} if path is None else read_pools(Path(path))
 
 
 def check_report(path: str | None) -> None:

@@ -16,8 +16,8 @@ Cost: one run again per seed, and one more to watch the typical one (curve, stag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from returns.pipeline import is_successful
@@ -29,7 +29,7 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import holes, unknown_conf
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, Plan, Variant
+from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, FairPool, Plan, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.fit_behaviour import fit
 from podtide.domain.whatif.misfit import misfit
@@ -62,7 +62,8 @@ class Study:
     """An application that is ready to be asked.
 
     ``conf``: the log's own, settled; ``cluster``: that of variants on Kubernetes or on YARN, None for one as in the log;
-    ``seeds``: by which everything is run; ``replay``: the log's own config run again; ``error``: how far that is off.
+    ``seeds``: by which everything is run; ``replay``: the log's own config run again; ``error``: how far that is off;
+    ``pools``: of FAIR scheduling, where they are known.
     """
 
     application: Application
@@ -72,6 +73,7 @@ class Study:
     seeds: tuple[int, ...]
     replay: VariantAnswer
     error: OwnError
+    pools: Mapping[str, FairPool] = field(default_factory=dict)
 
 
 def evaluate(
@@ -105,12 +107,14 @@ def study(
     behaviour: Behaviour | None = None,
     cluster: AnyCluster | None = None,
     seeds: int = SEEDS,
+    pools: Mapping[str, FairPool] | None = None,
     rerun: RerunFunction = run_again,
 ) -> Result[Study, tuple[ConfError, ...]]:
     """Make an application ready: settle its conf, fit its behaviour, run it again as it was and compare.
 
     ``overrides``, ``spark_version``: what the user knows better than the log (``whatif.planning.recorded_conf``).
-    ``behaviour``: instead of the fitted one. ``seeds``: how many. Errors are those of ``overrides``.
+    ``behaviour``: instead of the fitted one. ``seeds``: how many. ``pools``: of FAIR scheduling,
+    by name. Errors are those of ``overrides``.
     """
     assert seeds >= 1
     settled = recorded_conf(application, overrides, spark_version)
@@ -118,14 +122,14 @@ def study(
         return Failure(settled.failure())
     conf = settled.unwrap()
     fitted = fit(application, conf.conf) if behaviour is None else behaviour
-    made = plan(application, conf.conf, SELF, cluster=cluster, behaviour=fitted)
+    made = plan(application, conf.conf, SELF, cluster=cluster, behaviour=fitted, pools=pools)
     if not is_successful(made):
         return Failure(made.failure())
     numbers = tuple(range(seeds))
     outcomes = evaluate(application, fitted, made.unwrap(), numbers, watch=True, rerun=rerun)
     error = own_error(application, typical(outcomes))
     replay = answer(SELF, made.unwrap(), outcomes, error)
-    return Success(Study(application, fitted, conf, cluster, numbers, replay, error))
+    return Success(Study(application, fitted, conf, cluster, numbers, replay, error, pools or {}))
 
 
 def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
@@ -148,7 +152,14 @@ def ask(
 
 def planned(study: Study, variant: Variant) -> Result[Plan, tuple[ConfError, ...]]:
     """The plan of a variant of a study, or what is wrong with it; cheap."""
-    return plan(study.application, study.conf.conf, variant, cluster=study.cluster, behaviour=study.behaviour)
+    return plan(
+        study.application,
+        study.conf.conf,
+        variant,
+        cluster=study.cluster,
+        behaviour=study.behaviour,
+        pools=study.pools,
+    )
 
 
 def answered(

@@ -86,6 +86,7 @@ class TuneOptions:
     seed: int = 0
     price: str | None = None
     cluster: str | None = None
+    fair_scheduler: str | None = None
     max_error: float = MAX_ERROR
     conf: tuple[str, ...] = ()
     properties_file: str | None = None
@@ -146,6 +147,7 @@ def percent_of(context: click.Context, option: click.Parameter, value: str) -> f
 )
 @common_options.priced
 @common_options.clustered
+@common_options.pooled
 @common_options.bounded("Leave a log out when its own config, run again, is further off than this.")
 @common_options.known_better("the logs'", "What the logs' own config really was.")
 @click.option(
@@ -253,10 +255,11 @@ class _TuneTerms:
         with refused_as(Misused, SpaceError):
             self.edits: tuple[Edit, ...] = edits_of(options.spaces)
         cluster = common_options.given_cluster(options.cluster)
+        pools = common_options.given_pools(options.fair_scheduler)
         common_options.check_report(options.report)
         given = given_conf(options.conf, options.properties_file, options.spark_version)
         self.remarks = given.remarks
-        self.ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error)
+        self.ground = Ground(given.layers, options.spark_version, cluster, options.seeds, options.max_error, pools)
 
     def space(self, cases: Sequence[UsableLog]) -> Space:
         """The space of these runs, as the user wants it. Raises Misused."""

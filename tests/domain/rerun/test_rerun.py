@@ -20,7 +20,7 @@ from podtide.domain.recorded.application import Application, Copy, Failure, Reco
 from podtide.domain.rerun.behaviour import Behaviour, Loss, StartUp
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import Faults, Plan
+from podtide.domain.rerun.plan import FairPool, Faults, Plan
 from podtide.domain.rerun.rerun import rerun
 from podtide.domain.rerun.start_up import SharedStartUp
 from tests.support.rerun_play import (
@@ -337,6 +337,35 @@ def test_which_job_comes_first(application: Application, fair: bool, ends: tuple
     seen = times(watched.tasks)
     assert (seen["job end", 0, 0], seen["job end", 1, 0]) == ends
     assert (outcome.runtime_ms, outcome.executor_ms, causes(outcome)) == (400, 800, {SpendCause.RUNNING: 800})
+
+
+def shares(pools: dict[str, FairPool], names: str, slots: int = 4) -> list[int]:
+    """How many tasks of each job run at a time, in the middle of things: jobs in pools of these names, long tasks each."""
+    stages = [stage(number, [100 + number] * 60, job=number) for number in range(len(names))]
+    jobs = [job(number, [stages[number]], pool=pool) for number, pool in enumerate(names)]
+    watched = Watched(app(*stages, jobs=jobs), static(slots, fair=True, pools=pools))
+    watched.go()
+    at = 1_000
+    running = [one.stage for one in watched.tasks.ran if one.began <= at < one.ended]
+    return [running.count(number) for number in range(len(names))]
+
+
+@pytest.mark.parametrize(
+    ("pools", "names", "running"),
+    [
+        pytest.param({}, "ab", [2, 2], id="equal"),
+        pytest.param({"a": FairPool(3)}, "ab", [3, 1], id="by weight"),
+        pytest.param({"b": FairPool(min_share=3)}, "ab", [1, 3], id="below the minimum share first"),
+        pytest.param({"a": FairPool(9), "b": FairPool(min_share=3)}, "ab", [1, 3], id="whatever the weights"),
+        pytest.param({"a": FairPool(min_share=2), "b": FairPool(min_share=6)}, "ab", [1, 3], id="by share of the minimum"),
+        pytest.param({"c": FairPool(7)}, "ab", [2, 2], id="a pool of no job"),
+        pytest.param({"a": FairPool(2)}, "aab", [3, 0, 1], id="first in first out within a pool"),
+        pytest.param({"a": FairPool(3, fair=True)}, "aab", [2, 1, 1], id="or fairly, too"),
+        pytest.param({"a": FairPool(fair=True)}, "aa", [2, 2], id="even if it is the only one"),
+    ],
+)  # fmt: skip
+def test_pools_of_a_file(pools: dict[str, FairPool], names: str, running: list[int]) -> None:
+    assert shares(pools, names) == running
 
 
 @pytest.mark.parametrize("speculation", [True, False])
