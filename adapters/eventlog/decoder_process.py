@@ -1,8 +1,8 @@
 """Reading and decoding a log in a second process, so that two cores share a long replay.
 
 ``SecondProcess`` looks like the sensor that it stands for: the child runs an ``EventLogSensor`` and sends what it
-yields; here the stimuli are put together again. Task events, nearly all of a long log, travel as plain tuples with a
-byte that says what they are; everything else is pickled between two ends of the same program.
+yields; here the stimuli are put together again. Task events, nearly all of a long log, travel as plain tuples, whose
+length says what they are; everything else is pickled between two ends of the same program.
 
 A message is a length (4 bytes) and a body; a body is one marshalled tuple. The child ends when the parent closes the
 pipe, and dies with the parent's interrupt.
@@ -45,47 +45,29 @@ MARSHAL_VERSION: Final = 2
 """The last one without references between values, which cost more than they save where nearly all are small numbers."""
 
 _LENGTH: Final = struct.Struct(">I")
-_START, _SUCCESS, _KILLED, _FAILED, _OTHER = range(5)
-_END_CODES: Final = {TaskOutcome.SUCCESS: _SUCCESS, TaskOutcome.KILLED: _KILLED, TaskOutcome.FAILED: _FAILED}
+START_FIELDS: Final = len(TaskStart._fields)
 
 
-def packed(batch: Sequence[Stimulus]) -> tuple[bytes, list[tuple[Any, ...]], bytes]:
-    """A batch as a byte per stimulus, the task events as plain tuples, and the rest pickled."""
-    kinds = bytearray()
-    rows: list[tuple[Any, ...]] = []
-    others: list[Stimulus] = []
-    for event in batch:
-        kind = type(event)
-        if kind is TaskStart:
-            kinds.append(_START)
-            rows.append(event[:])
-        elif kind is TaskEnd:
-            kinds.append(_END_CODES[event[6]])  # type: ignore[misc]  # kind says so
-            rows.append(event[:6])
-        else:
-            kinds.append(_OTHER)
-            others.append(event)
-    return bytes(kinds), rows, pickle.dumps(others)
+def packed(batch: Sequence[Any]) -> tuple[list[tuple[Any, ...] | None], bytes]:
+    """A batch of a sensor that yields rows: the rows, None for every other stimulus, and these pickled."""
+    rows = [event if type(event) is tuple else None for event in batch]
+    return rows, pickle.dumps([event for event in batch if type(event) is not tuple])
 
 
-def unpacked(kinds: bytes, rows: list[tuple[Any, ...]], others: bytes) -> list[Stimulus]:
-    """The batch that ``packed`` was given."""
+def unpacked(rows: Sequence[tuple[Any, ...] | None], others: bytes) -> list[Stimulus]:
+    """The batch that ``packed`` was given, its rows as stimuli."""
     make = tuple.__new__
-    ends: dict[int, tuple[TaskOutcome]] = {code: (outcome,) for outcome, code in _END_CODES.items()}
-    success = ends[_SUCCESS]
+    outcomes = [(outcome,) for outcome in TaskOutcome]
     rest = iter(pickle.loads(others))  # noqa: S301 - written by this program's own other end
-    row = iter(rows).__next__
     batch: list[Stimulus] = []
     append = batch.append
-    for kind in kinds:
-        if kind == _SUCCESS:
-            append(make(TaskEnd, row() + success))
-        elif kind == _START:
-            append(make(TaskStart, row()))
-        elif kind == _OTHER:
+    for row in rows:
+        if row is None:
             append(next(rest))
+        elif len(row) == START_FIELDS:
+            append(make(TaskStart, row))
         else:
-            append(make(TaskEnd, row() + ends[kind]))
+            append(make(TaskEnd, row[:-1] + outcomes[row[-1]]))
     return batch
 
 
@@ -132,8 +114,8 @@ class SecondProcess:
         while True:
             kind, *body = self._receive()
             if kind == "batch":
-                self.clock, self.bytes_read, kinds, rows, others = body
-                yield unpacked(kinds, rows, others)
+                self.clock, self.bytes_read, rows, others = body
+                yield unpacked(rows, others)
             else:
                 self._adopt((kind, *body))
                 return
@@ -198,7 +180,7 @@ def child() -> None:
     with contextlib.suppress(BrokenPipeError):
         try:
             with open_log(path) as source:
-                sensor = EventLogSensor(source, strict="strict" in how, keep_unended="keep" in how)
+                sensor = EventLogSensor(source, strict="strict" in how, keep_unended="keep" in how, rows=True)
                 sensor.prologue()
                 _send(out, ("begun", _state(sensor)))
                 for batch in sensor.batches():

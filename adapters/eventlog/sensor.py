@@ -69,7 +69,8 @@ class EventLogSensor:
     """Reads a log once. ``prologue()`` first, then ``batches()``; the counts are complete at the end.
 
     ``observer`` is shown every run of decoded lines, in order, and ``shapes`` may let it see more of them. With
-    ``keep_unended`` a task whose end is missing runs on for ever.
+    ``keep_unended`` a task whose end is missing runs on for ever. With ``rows`` the stimuli of tasks are plain tuples of
+    their fields, the outcome as its number in TaskOutcome: for whoever sends them elsewhere.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class EventLogSensor:
         shapes: wire.Shapes = wire.PLAIN,
         observer: Callable[[list[Any]], None] | None = None,
         keep_unended: bool = False,
+        rows: bool = False,
     ) -> None:
         self.source = source
         self.strict = strict
@@ -99,6 +101,10 @@ class EventLogSensor:
         self._blocks = CachedBlocks()
         self._unended = MissingEnds()
         self._keep_unended = keep_unended
+        self._make: Callable[[type[Any], tuple[Any, ...]], Any] = _NO_CLASS.get if rows else tuple.__new__
+        self._outcomes: dict[TaskOutcome, Any] = {
+            one: number if rows else one for number, one in enumerate(TaskOutcome)
+        }
         self._ended = False
 
     def prologue(self) -> LogApplication:
@@ -202,9 +208,9 @@ class EventLogSensor:
             self.application.first_ms = next((time for time in timed if time > 0), None)
         out = self._held
         append = out.append
-        make = tuple.__new__
+        make = self._make
         (start_line, end_line), start, end = self._task_lines, TaskStart, TaskEnd
-        success, outcome_of = TaskOutcome.SUCCESS, wire.outcome
+        outcomes, success = self._outcomes, self._outcomes[TaskOutcome.SUCCESS]
         unnamed, caching = self._shuffles.unnamed, self._blocks.stages
         running_of, ended = self._unended.running.get, self._unended.ended
         tasks = 0
@@ -219,11 +225,13 @@ class EventLogSensor:
                 if stage in unnamed:
                     self._told_apart(stage, clock, writes=line.kind == MAP_TASK)
                 reason = line.reason.reason
-                outcome = success if reason == "Success" else outcome_of(reason)
+                outcome = success if reason == "Success" else outcomes[wire.outcome(reason)]
                 event = make(end, (clock, stage, attempt, index, executor, speculative, outcome))
                 of_stage = running_of(stage)
                 # Nearly always the task is known to run, and nothing else is to be known of its end.
-                if (not of_stage or attempt or speculative or of_stage.pop(index, None) is None) and ended(event):
+                if (not of_stage or attempt or speculative or of_stage.pop(index, None) is None) and ended(
+                    TaskEnd(clock, stage, attempt, index, executor, speculative)
+                ):
                     continue
                 if stage in caching and outcome is success:
                     out.extend(self._blocks.task_succeeded(stage, index, executor, clock))
@@ -342,6 +350,10 @@ class EventLogSensor:
             self._held.extend(ShuffleRegistered(at, job, stage, shuffle) for job, shuffle in written)
         else:
             self._shuffles.result_task_ended(stage)
+
+
+_NO_CLASS: Final[dict[Any, Any]] = {}
+"""Its ``get(kind, fields)`` is called like ``tuple.__new__`` and gives the fields as they are, for less than a function."""
 
 
 def _reason(problem: Exception) -> str:

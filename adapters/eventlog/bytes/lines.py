@@ -107,21 +107,22 @@ def cut_lines(
         raise failure
 
 
-def count_lines(data: bytes, start: int, end: int, *, long_lines: bool) -> int:
-    """Newlines in ``data[start:end]``; ``long_lines`` chooses the faster of two ways and never changes the answer.
+def count_lines(data: bytes, *, long_lines: bool) -> int:
+    """Newlines in ``data``; ``long_lines`` chooses the faster of two ways and never changes the answer.
 
-    ``bytes.count`` looks at one byte a cycle (3 GB/s, more than all other work of reading a plain log); ``find`` runs
-    at memory speed but costs a call a line. Task lines of about 2 kB: 3 against 10 GB/s.
+    ``bytes.count`` looks at one byte a cycle (3 GB/s, more than all other work of reading a plain log); ``index`` runs at
+    memory speed but costs a call a line. Task lines of about 2 kB: 2.4 against 5.4 GB/s.
     """
     if not long_lines:
-        return data.count(b"\n", start, end)
-    lines = 0
-    find = data.find
-    at = find(b"\n", start, end) + 1
-    while at:
-        lines += 1
-        at = find(b"\n", at, end) + 1
-    return lines
+        return data.count(b"\n")
+    lines = at = 0
+    index = data.index
+    try:
+        while True:
+            at = index(b"\n", at) + 1
+            lines += 1
+    except ValueError:
+        return lines
 
 
 class _Cutter:
@@ -179,12 +180,13 @@ class _Cutter:
         if end * IN_PLACE < self._chunk_bytes:
             self._ready.append(block if end == len(block) else memoryview(block)[:end])
         elif self._ready:
+            lines = self._count(block)
             self._ready.append(memoryview(block)[: first + 1])
             yield self._joined()
-            if first + 1 < end:
-                yield self._counted(block, first + 1, end)
+            if lines > 1:
+                yield self._numbered(memoryview(block)[first + 1 : end], lines - 1)
         else:
-            yield self._counted(block, 0, end)
+            yield self._numbered(memoryview(block)[:end], self._count(block))
         self._tail = [block[end:]] if end < len(block) else []
         self._tail_size = len(block) - end
         if self._ready_size >= self._chunk_bytes:
@@ -208,13 +210,15 @@ class _Cutter:
     def _joined(self) -> Chunk:
         data = b"".join(self._ready)
         self._ready.clear()
-        return self._counted(data, 0, len(data))
+        return self._numbered(data, self._count(data))
 
-    def _counted(self, data: bytes, start: int, end: int) -> Chunk:
-        lines = count_lines(data, start, end, long_lines=self._long_lines)
-        self._long_lines = end - start > LONG_AVERAGE * lines
-        part = data if end - start == len(data) else memoryview(data)[start:end]
-        chunk = Chunk(part, self._file, self._line, lines, self._continues)
+    def _count(self, data: bytes) -> int:
+        lines = count_lines(data, long_lines=self._long_lines)
+        self._long_lines = len(data) > LONG_AVERAGE * lines
+        return lines
+
+    def _numbered(self, data: bytes | memoryview, lines: int) -> Chunk:
+        chunk = Chunk(data, self._file, self._line, lines, self._continues)
         self._continues = True
         self._line += lines
         return chunk

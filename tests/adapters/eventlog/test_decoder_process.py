@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.decoder_process import SecondProcess, begun_early, packed, unpacked
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.domain.base.units import ExecutorId
-from podtide.domain.protocol.stimuli import JobEnd, Stimulus, TaskEnd, TaskOutcome, TaskStart
+from podtide.domain.protocol.stimuli import JobEnd, TaskEnd, TaskOutcome, TaskStart
 from tests.support import event_log_lines as log
 from tests.support.project import PROJECT
 
@@ -20,25 +21,48 @@ DEMO = next((PROJECT / "demo").glob("eventlog_v2_*"))
 
 
 def test_a_batch_travels_whole() -> None:
-    batch: list[Stimulus] = [
-        TaskStart(1, 2, 0, 3, X, True),
+    outcomes = list(enumerate(TaskOutcome))
+    batch: list[Any] = [
+        (1, 2, 0, 3, X, True),
         JobEnd(4, 5),
-        *(TaskEnd(6, 2, 0, 3, X, False, outcome) for outcome in TaskOutcome),
-        TaskStart(7, 2, 1, 4, X, False),
+        *((6, 2, 0, 3, X, False, number) for number, _ in outcomes),
+        TaskEnd(6, 2, 0, 4, X, False, TaskOutcome.KILLED),
+        (7, 2, 1, 4, X, False),
     ]
     received = unpacked(*packed(batch))
-    assert received == batch
-    assert [type(s) for s in received] == [type(s) for s in batch]
+    assert received == [
+        TaskStart(1, 2, 0, 3, X, True),
+        JobEnd(4, 5),
+        *(TaskEnd(6, 2, 0, 3, X, False, outcome) for _, outcome in outcomes),
+        TaskEnd(6, 2, 0, 4, X, False, TaskOutcome.KILLED),
+        TaskStart(7, 2, 1, 4, X, False),
+    ]
+    kinds = [TaskStart, JobEnd, *[TaskEnd] * (len(outcomes) + 1), TaskStart]
+    assert [type(stimulus) for stimulus in received] == kinds
 
 
-def test_the_demo_reads_the_same_in_two_processes() -> None:
-    alone = EventLogSensor(open_log(str(DEMO)))
+def ends_of_all_kinds(folder: Path) -> str:
+    """A log of tasks that succeed, fail, are killed, and of which one has no end."""
+    lines = [*log.begun(), log.job(0, 5, log.stage(0, 5, 5)), log.submitted(0, 5, 10)]
+    lines += [log.task(0, n, "x", 20 + n) for n in range(5)]
+    lines += [
+        log.task(0, n, "x", 20 + n, 40 + n, reason)
+        for n, reason in enumerate(["Success", "TaskKilled", "ExceptionFailure", "Success"])
+    ]
+    return log.written(folder, [*lines, log.completed(0, 5, 60), log.job_end(0, 70)])
+
+
+@pytest.mark.parametrize("kind", ["demo", "ends"])
+def test_a_log_reads_the_same_in_two_processes(kind: str, tmp_path: Path) -> None:
+    path = str(DEMO) if kind == "demo" else ends_of_all_kinds(tmp_path)
+    alone = EventLogSensor(open_log(path))
     alone.prologue()
     expected = [stimulus for batch in alone.batches() for stimulus in batch]
-    with SecondProcess(open_log(str(DEMO))) as sensor:
+    with SecondProcess(open_log(path)) as sensor:
         sensor.prologue()
         received = [stimulus for batch in sensor.batches() for stimulus in batch]
         assert received == expected
+        assert [type(stimulus) for stimulus in received] == [type(stimulus) for stimulus in expected]
         assert sensor.application == alone.application
         assert sensor.counts == alone.counts
         assert sensor.seen == alone.seen
