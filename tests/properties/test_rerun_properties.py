@@ -16,10 +16,11 @@ from hypothesis import given, strategies as st
 
 from podtide.domain.base.units import DEFAULT_PROFILE, NEVER, Millis
 from podtide.domain.protocol.config import TICK_INTERVAL_MS, ProfileRules
+from podtide.domain.protocol.stimuli import JobStage
 from podtide.domain.recorded.application import Application, Copy, Failure, RecordedJob, RecordedStage
 from podtide.domain.rerun.behaviour import Behaviour, Loss
 from podtide.domain.rerun.outcome import RerunOutcome
-from podtide.domain.rerun.plan import Faults, Plan
+from podtide.domain.rerun.plan import Faults, Plan, Retries
 from podtide.domain.rerun.rerun import rerun
 from tests.support.rerun_play import (
     AT_ONCE,
@@ -136,7 +137,7 @@ def behaviours(draw: st.DrawFn, *, least: Millis = 0, losses: bool = True) -> Be
         tuple(draw(starts)),
         boot_ms=draw(st.sampled_from([0, 137, 500])),
         fresh_ms=draw(st.sampled_from([(), (50,), (10, 700)])),
-        removal_ms=draw(st.sampled_from([(), (305,), (40, 1_000)])),
+        removal_ms=draw(st.sampled_from([(), (305,), (40, 1_000), (5_000,)])),
         losses=tuple(draw(lost)) if losses else (),
         capacity=draw(st.sampled_from([None, None, 3])),
     )
@@ -176,6 +177,75 @@ def test_what_is_run(application: Application, plan: Plan, b: Behaviour, seed: i
     assert sum(busy.values()) <= outcome.task_ms <= outcome.slot_ms
     assert outcome.executor_ms == sum(one.until - one.since for one in executors)
     assert outcome.slot_ms == sum(one.slots * (one.until - one.since) for one in executors)
+
+
+def under_other_ids(application: Application) -> tuple[Application, dict[int, int]]:
+    """The same as Spark lists it: a shuffle of an earlier job has another stage id in each later one. And which is whose."""
+    own = {number: one.job for one in application.jobs for number in one.stages}
+    same: dict[int, int] = {}
+    stages = []
+    for one in application.stages:
+        read = []
+        for parent in one.parents:
+            twin = parent if own[parent] == one.job else 1_000 * (one.job + 1) + parent
+            same[twin] = parent
+            read.append(twin)
+        stages.append(replace(one, parents=tuple(read)))
+    jobs = []
+    for job_ in application.jobs:
+        listed = {parent for one in stages if one.job == job_.job for parent in one.parents} - own.keys()
+        jobs.append(replace(job_, needs=(*job_.needs, *(JobStage(twin, same[twin]) for twin in sorted(listed)))))
+    return replace(application, stages=tuple(stages), jobs=tuple(jobs)), same
+
+
+@st.composite
+def storms(draw: st.DrawFn) -> Behaviour:
+    """Executors that are lost, at any time, and those that are let go, dead long before the driver knows it."""
+    lost = st.lists(st.builds(Loss, st.integers(0, 7), st.integers(0, 9_000)), max_size=6)
+    return replace(
+        draw(behaviours()),
+        losses=tuple(draw(lost)),
+        removal_ms=draw(st.sampled_from([(), (305,), (5_000,), (700, 9_000), (40_000,)])),
+    )
+
+
+patience = st.sampled_from(
+    [
+        Retries(99, 99),
+        Retries(99, 99, fetches=0),
+        Retries(99, 99, fetch_wait_ms=300),
+        Retries(99, 99, fetch_wait_ms=0),
+        Retries(),
+    ]
+)
+
+
+@given(applications(), plans(), storms(), patience, seeds)
+def test_whatever_is_lost_a_run_that_ends_has_computed_everything(
+    application: Application, plan: Plan, b: Behaviour, retries: Retries, seed: int
+) -> None:
+    """And each task that ended well found all that it reads on executors that were still there when it began."""
+    application, same = under_other_ids(application)
+    watched = Watched(application, replace(plan, retries=retries), b, seed)
+    outcome = watched.go(LONG)
+    if outcome.unfinished is not None:
+        assert "Spark gives up" in outcome.unfinished or any(one.barrier for one in application.stages)
+    executors, by_number = watched.tasks.executors, {one.stage: one for one in application.stages}
+    made: dict[tuple[int, int], list[tuple[Millis, int]]] = defaultdict(list)
+    for task in watched.tasks.good:
+        made[same.get(task.stage, task.stage), task.part].append((task.ended, task.executor))
+    if outcome.unfinished is None:
+        assert all((one.stage, part) in made for one in application.stages for part in parts(one))
+    if plan.shuffle_kept or plan.shuffle_migrates:
+        return
+    for task in watched.tasks.good:
+        for parent in by_number[same.get(task.stage, task.stage)].parents:
+            writer = by_number[same[parent]]
+            for part in parts(writer):
+                assert any(
+                    ended <= task.began <= executors[executor].until + application.turnaround_ms
+                    for ended, executor in made[writer.stage, part]
+                )
 
 
 @given(applications(plain=True), plans(losses=False), behaviours(losses=False), seeds)
