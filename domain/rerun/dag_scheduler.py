@@ -5,54 +5,27 @@ is there, each after the lag that the log shows. A stage is complete when the la
 ended well in the log, and a job with the last of its stages. Where output is missing when a stage is to be submitted,
 whoever makes it comes first; for a later job it is made by a stage of another id.
 
-*Map output* goes with its executor, unless a shuffle service keeps it or, being decommissioned, the executor hands it to
-others first (BlockManagerDecommissioner). Tasks of a running map stage that had ended there run again (Resubmitted).
-Otherwise the loss is noticed by a task that fails to fetch it, or when a stage that reads it is to be submitted. A task
-fetches when it begins: what is lost while it runs it has already. What is lost before, it fails for, at once if the driver
-knows of the loss (executorLost). An executor that was killed is dead at once, and the driver knows of it when it removes it:
-a task that begins in between asks in vain and asks again every ``retryWait`` (RetryingBlockTransferor), until the driver
-says that the executor is gone (BlockManagerMasterEndpoint, IsExecutorAlive), ``maxRetries`` times at most.
-
-*A failed fetch* ends the stage attempt. Its running tasks run on, as zombies, and what they compute counts; 200 ms later
-(RESUBMIT_TIMEOUT) the stage is submitted again, what it misses first. The executor's other output counts as lost, too. A
-failed task of a barrier stage ends the attempt with all of its tasks and output. After so many attempts in a row, or so
-many failures of one task, Spark gives up (``Plan.retries``).
+Map output is lost with its executor (``rerun.outputs``). A fetch that fails ends the stage attempt. Its running tasks run
+on, as zombies, and what they compute counts; 200 ms later (RESUBMIT_TIMEOUT) the stage is submitted again, what it misses
+first. The executor's other output counts as lost, too. A failed task of a barrier stage ends the attempt with all of its
+tasks and output. After so many attempts in a row, or so many failures of one task, Spark gives up (``Plan.retries``).
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import cycle
 from typing import Final
 
 from podtide.domain.base.units import NEVER, Millis, ProfileId
-from podtide.domain.protocol.stimuli import (
-    BlockUpdated,
-    JobEnd,
-    JobStart,
-    ShuffleDataBlock,
-    StageCompleted,
-    StageSubmitted,
-)
+from podtide.domain.protocol.stimuli import JobEnd, JobStart, StageCompleted, StageSubmitted
 from podtide.domain.recorded.application import Application, RecordedStage
 from podtide.domain.recorded.partitions_by_cores import StageByCores, cut_anew
+from podtide.domain.rerun.outputs.map_output import MapOutput, tear
 from podtide.domain.rerun.plan import EQUAL
-from podtide.domain.rerun.rows import (
-    FALLBACK,
-    NOBODY,
-    CachedRdd,
-    Pool,
-    RerunExecutor,
-    RerunJob,
-    RerunKind,
-    RerunStage,
-    StagePhase,
-    Standing,
-    TaskSet,
-)
+from podtide.domain.rerun.rows import NOBODY, CachedRdd, Pool, RerunJob, RerunKind, RerunStage, StagePhase, TaskSet
 from podtide.domain.rerun.task_scheduler import TaskScheduler
 
 RESUBMIT_MS: Final[Millis] = 200
@@ -98,7 +71,6 @@ class DagScheduler:
         self.jobs_left = len(app.jobs)
         self.ended_ms: Millis | None = None
         self.aborted: str | None = None
-        self._dead: set[int] = set()  # executors that are, and the driver has not noticed
         self._scheduler = scheduler
         self._plan = scheduler.plan
         self._later = scheduler.agenda.later
@@ -106,6 +78,7 @@ class DagScheduler:
         self.stages = {
             row.stage: RerunStage(_with_tries(row), _profile_served(row.profile, profiles_served)) for row in app.stages
         }
+        self.output = MapOutput(self.stages, scheduler)
         self._by_cores = {one.stage: one for one in by_cores}
         self.cut_anew = 0
         self._writers: dict[int, list[RerunStage]] = {}
@@ -304,8 +277,9 @@ class DagScheduler:
             attempt.special = frozenset((*fails, *(attempt.copies or ())))
         if row.reads and not self._scheduler.holds_all(row):
             attempt.simple = False
-        if self._dead and any(not self._dead.isdisjoint(parent.on) for parent in row.parents):
-            _tear(attempt)
+        dead = self.output.dead
+        if dead and any(not dead.isdisjoint(parent.on) for parent in row.parents):
+            tear(attempt)
         self._scheduler.say(StageSubmitted(at, row.id, attempt.number, tasks, row.profile))
         self._scheduler.waiting[row.profile] = self._scheduler.waiting.get(row.profile, 0) + attempt.total
         self._scheduler.running.setdefault(row.profile, 0)
@@ -386,12 +360,12 @@ class DagScheduler:
             self.barrier_failed(run, at)
         else:
             self.retire(run)
-        if dead & self._dead:  # what else it holds is unregistered with what was asked for
-            self._lose_output(self._scheduler.executors[min(dead & self._dead)], at, repeats=False)
+        if unanswered := dead & self.output.dead:  # what else it holds is unregistered with what was asked for
+            self.output.lose(self._scheduler.executors[min(unanswered)], at, repeats=False)
         lost = [parent for parent in row.parents if parent.missing]
         for parent in lost:
             if parent.recorded.barrier:
-                self._unregister(parent, range(parent.recorded.tasks))
+                self.output.unregister(parent, range(parent.recorded.tasks))
         if run is not row.attempt or run.barrier:
             return
         if not (retries.spares_decommissioned and lost and all(parent.spares for parent in lost)):
@@ -406,7 +380,7 @@ class DagScheduler:
         self.retire(run)
         self._scheduler.kill(row, at)
         if row.holder is not None:
-            self._unregister(row, range(row.recorded.tasks))
+            self.output.unregister(row, range(row.recorded.tasks))
         elif any(row.done):
             self.abort(f"stage {row.id}, a barrier stage with results, failed, and Spark gives up then")
         row.failed.add(row.attempts)
@@ -442,101 +416,3 @@ class DagScheduler:
         """abortStage: a job fails, and with it the application."""
         if self.aborted is None:
             self.aborted = why
-
-    # map output
-
-    def lacks(self, run: TaskSet) -> frozenset[int] | None:
-        """The dead executors that a task would ask for what it reads; none if it is known to be lost; None: all is there."""
-        parents = run.stage.parents
-        if any(parent.missing for parent in parents):
-            return frozenset()
-        dead = frozenset(one for parent in parents for one in parent.on if one in self._dead)
-        return dead or None
-
-    def executor_died(self, executor: RerunExecutor) -> None:
-        """The executor does not answer any more, and the driver has not noticed."""
-        self._dead.add(executor.row)
-        for row in self.stages.values():
-            if row.holder is not None and executor.row in row.on:
-                if executor.row not in row.holder:
-                    row.on.discard(executor.row)
-                    continue
-                _tear_readers(row)
-
-    def executor_lost(self, executor: RerunExecutor, at: Millis, *, lost: bool) -> None:
-        """handleExecutorLost: the driver knows that the executor is gone, and those know it that wait for its blocks."""
-        plan = self._plan
-        self._dead.discard(executor.row)
-        if not plan.shuffle_kept and not (plan.shuffle_migrates and not lost and self._migrate_output(executor, at)):
-            self._lose_output(executor, at, spares=plan.retries.spares_decommissioned and not lost)
-        wait = plan.retries.fetch_wait_ms
-        for slot, fetching in self._scheduler.fetching.items():
-            if executor.row in fetching.dead:
-                waits = -(-max(0, at - fetching.began) // wait) if wait else 0
-                ends = max(at, fetching.began + waits * wait)
-                if ends < fetching.at:
-                    fetching.at = ends
-                    self._later(ends, RerunKind.FETCH, self._scheduler.slot_run[slot], slot)
-
-    def _output_of(self, executor: RerunExecutor) -> Iterator[tuple[RerunStage, array[int], list[int]]]:
-        """The map output on an executor by stage: who holds each partition, and those that it held; it does no more."""
-        for row in self.stages.values():
-            holder = row.holder
-            if holder is not None and executor.row in row.on:
-                row.on.discard(executor.row)
-                yield row, holder, [part for part, who in enumerate(holder) if who == executor.row]
-
-    def _migrate_output(self, executor: RerunExecutor, at: Millis) -> bool:
-        """Others take over the map output of an executor that was told to go, in turn; False if it has nowhere to go."""
-        peers = [one for one in self._scheduler.by_id.values() if one.standing is Standing.ACTIVE]
-        if not peers and not self._plan.shuffle_fallback:
-            return False
-        turns = cycle(peers)
-        for row, holder, parts in self._output_of(executor):
-            for part in parts:
-                peer = next(turns, None)
-                holder[part] = FALLBACK if peer is None else peer.row
-                if peer is not None and peer.row not in row.on:
-                    assert row.recorded.shuffle is not None
-                    row.on.add(peer.row)
-                    block = ShuffleDataBlock(row.recorded.shuffle)
-                    self._scheduler.say(BlockUpdated(at, peer.id, block, valid=True, on_disk=True))
-        return True
-
-    def _lose_output(self, executor: RerunExecutor, at: Millis, *, repeats: bool = True, spares: bool = False) -> None:
-        """Map output is lost. ``repeats``: tasks of running map stages that made it run again; ``spares``: whoever fails for
-        it may fail as often as he likes."""
-        for row, _, lost in self._output_of(executor):
-            if not lost:
-                continue
-            self._unregister(row, lost, executor)
-            row.spares = spares
-            running = row.attempt if row.phase is StagePhase.RUNNING else None
-            if running is not None and not running.zombie and repeats:
-                for part in lost:
-                    self._scheduler.repeat(running, part, executor, at)
-
-    def _unregister(self, row: RerunStage, parts: Sequence[int], executor: RerunExecutor | None = None) -> None:
-        """MapOutputTracker forgets about these partitions of a stage."""
-        assert row.holder is not None
-        for part in parts:
-            row.holder[part] = NOBODY
-            if row.done[part]:
-                row.done[part] = 0
-                row.missing += 1
-                if executor is not None:
-                    self._scheduler.lost[row.recorded.stage, part] = executor.key, max(0, row.recorded.body_ms[part])
-        if row.attempt is not None:
-            row.attempt.simple = False
-        _tear_readers(row)
-
-
-def _tear(run: TaskSet) -> None:
-    """Whether a task of it finds what it reads has to be looked at from now on."""
-    run.torn, run.simple = True, False
-
-
-def _tear_readers(row: RerunStage) -> None:
-    for child in row.children:
-        if child.phase is StagePhase.RUNNING and child.attempt is not None:
-            _tear(child.attempt)

@@ -2,7 +2,7 @@
 
 How long a task takes is known (``RecordedStage.body_ms``); when it runs is decided by Spark's rules
 (``rerun.task_scheduler``, ``rerun.dag_scheduler``). A slot that a task leaves is offered again ``turnaround_ms`` later.
-With an executor go its running tasks, which wait again, and its map output (``rerun.dag_scheduler``).
+With an executor go its running tasks, which wait again, and its map output (``rerun.outputs``).
 
 A long stretch in which every slot that ends a task begins another one is the bulk of every simulation, so it costs little:
 one heap operation a task, and a summary (``TasksMoved``) instead of two events. ``advance`` runs such a stretch through to
@@ -72,7 +72,7 @@ class Tasks(TaskScheduler):
         # Of a host that is taken back, or of a pod that is deleted, Spark does not say that the application caused it.
         self._losses_count = plan.kubernetes is None and plan.yarn is None and not plan.faults.spot_per_hour
         self._cached: set[tuple[int, int]] = set()
-        self.lacks = self.dag.lacks
+        self.lacks = self.dag.output.lacks
 
     def due(self) -> Millis:
         """When something happens next by itself."""
@@ -426,7 +426,7 @@ class Tasks(TaskScheduler):
         for slot in range(executor.first, executor.first + executor.slots):
             if self.slot_end[slot] >= 0:
                 self._lose_task(slot, executor, at, counts=lost and self._losses_count)
-        self.dag.executor_lost(executor, at, lost=lost)
+        self.dag.output.gone(executor, at, lost=lost)
         for run in self._readers():
             run.simple = False  # it may have lost a cached partition
         if self.by_id.pop(executor.id, None) is not None:
@@ -444,7 +444,7 @@ class Tasks(TaskScheduler):
         """The executor was killed; the driver takes it for alive until it is told otherwise (``remove``)."""
         self.now = max(self.now, at)
         if executor.standing is Standing.LEAVING and not self.plan.shuffle_kept:
-            self.dag.executor_died(executor)
+            self.dag.output.died(executor)
 
     def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis, *, counts: bool) -> None:
         run, index = self.slot_run[slot], self.slot_index[slot]

@@ -1,0 +1,137 @@
+"""Map output: which executor holds it, what is lost with it, and who notices.
+
+Map output goes with its executor, unless a shuffle service keeps it or, being decommissioned, the executor hands it to
+others first (BlockManagerDecommissioner). Tasks of a running map stage that had ended there run again (Resubmitted).
+Otherwise the loss is noticed by a task that fails to fetch it, or when a stage that reads it is to be submitted. A task
+fetches when it begins: what is lost while it runs it has already. What is lost before, it fails for, at once if the driver
+knows of the loss (executorLost). An executor that was killed is dead at once, and the driver knows of it when it removes it:
+a task that begins in between asks in vain and asks again every ``retryWait`` (RetryingBlockTransferor), until the driver
+says that the executor is gone (BlockManagerMasterEndpoint, IsExecutorAlive), ``maxRetries`` times at most.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+
+from podtide.domain.base.units import Millis
+from podtide.domain.protocol.stimuli import BlockUpdated, ShuffleDataBlock
+from podtide.domain.rerun.rows import (
+    FALLBACK,
+    NOBODY,
+    RerunExecutor,
+    RerunKind,
+    RerunStage,
+    StagePhase,
+    Standing,
+    TaskSet,
+)
+from podtide.domain.rerun.task_scheduler import TaskScheduler
+
+
+class MapOutput:
+    """The map output of all stages. ``dead``: executors that are, and the driver has not noticed."""
+
+    def __init__(self, stages: Mapping[int, RerunStage], scheduler: TaskScheduler) -> None:
+        self.stages = stages
+        self.plan = scheduler.plan
+        self.dead: set[int] = set()
+        self._scheduler = scheduler
+
+    def lacks(self, run: TaskSet) -> frozenset[int] | None:
+        """The dead executors that a task would ask for what it reads; none if it is known to be lost; None: all is there."""
+        parents = run.stage.parents
+        if any(parent.missing for parent in parents):
+            return frozenset()
+        dead = frozenset(one for parent in parents for one in parent.on if one in self.dead)
+        return dead or None
+
+    def died(self, executor: RerunExecutor) -> None:
+        """The executor does not answer any more, and the driver has not noticed."""
+        self.dead.add(executor.row)
+        for row in self.stages.values():
+            if row.holder is not None and executor.row in row.on:
+                if executor.row not in row.holder:
+                    row.on.discard(executor.row)
+                    continue
+                tear_readers(row)
+
+    def gone(self, executor: RerunExecutor, at: Millis, *, lost: bool) -> None:
+        """handleExecutorLost: the driver knows that the executor is gone, and those know it that wait for its blocks."""
+        plan = self.plan
+        self.dead.discard(executor.row)
+        if not plan.shuffle_kept and not (plan.shuffle_migrates and not lost and self._migrate_output(executor, at)):
+            self.lose(executor, at, spares=plan.retries.spares_decommissioned and not lost)
+        wait = plan.retries.fetch_wait_ms
+        for slot, fetching in self._scheduler.fetching.items():
+            if executor.row in fetching.dead:
+                waits = -(-max(0, at - fetching.began) // wait) if wait else 0
+                ends = max(at, fetching.began + waits * wait)
+                if ends < fetching.at:
+                    fetching.at = ends
+                    self._scheduler.agenda.later(ends, RerunKind.FETCH, self._scheduler.slot_run[slot], slot)
+
+    def _output_of(self, executor: RerunExecutor) -> Iterator[tuple[RerunStage, array[int], list[int]]]:
+        """The map output on an executor by stage: who holds each partition, and those that it held; it does no more."""
+        for row in self.stages.values():
+            holder = row.holder
+            if holder is not None and executor.row in row.on:
+                row.on.discard(executor.row)
+                yield row, holder, [part for part, who in enumerate(holder) if who == executor.row]
+
+    def _migrate_output(self, executor: RerunExecutor, at: Millis) -> bool:
+        """Others take over the map output of an executor that was told to go, in turn; False if it has nowhere to go."""
+        peers = [one for one in self._scheduler.by_id.values() if one.standing is Standing.ACTIVE]
+        if not peers and not self.plan.shuffle_fallback:
+            return False
+        turns = cycle(peers)
+        for row, holder, parts in self._output_of(executor):
+            for part in parts:
+                peer = next(turns, None)
+                holder[part] = FALLBACK if peer is None else peer.row
+                if peer is not None and peer.row not in row.on:
+                    assert row.recorded.shuffle is not None
+                    row.on.add(peer.row)
+                    block = ShuffleDataBlock(row.recorded.shuffle)
+                    self._scheduler.say(BlockUpdated(at, peer.id, block, valid=True, on_disk=True))
+        return True
+
+    def lose(self, executor: RerunExecutor, at: Millis, *, repeats: bool = True, spares: bool = False) -> None:
+        """Map output is lost. ``repeats``: tasks of running map stages that made it run again; ``spares``: whoever fails for
+        it may fail as often as he likes."""
+        for row, _, lost in self._output_of(executor):
+            if not lost:
+                continue
+            self.unregister(row, lost, executor)
+            row.spares = spares
+            running = row.attempt if row.phase is StagePhase.RUNNING else None
+            if running is not None and not running.zombie and repeats:
+                for part in lost:
+                    self._scheduler.repeat(running, part, executor, at)
+
+    def unregister(self, row: RerunStage, parts: Sequence[int], executor: RerunExecutor | None = None) -> None:
+        """MapOutputTracker forgets about these partitions of a stage."""
+        assert row.holder is not None
+        for part in parts:
+            row.holder[part] = NOBODY
+            if row.done[part]:
+                row.done[part] = 0
+                row.missing += 1
+                if executor is not None:
+                    self._scheduler.lost[row.recorded.stage, part] = executor.key, max(0, row.recorded.body_ms[part])
+        if row.attempt is not None:
+            row.attempt.simple = False
+        tear_readers(row)
+
+
+def tear(run: TaskSet) -> None:
+    """Whether a task of it finds what it reads has to be looked at from now on."""
+    run.torn, run.simple = True, False
+
+
+def tear_readers(row: RerunStage) -> None:
+    """The same of the task sets under way that read a stage's output."""
+    for child in row.children:
+        if child.phase is StagePhase.RUNNING and child.attempt is not None:
+            tear(child.attempt)
