@@ -162,7 +162,7 @@ def plan(
         side = side._replace(errors=tuple(error for error in side.errors if not error.key.startswith(_DYNAMIC)))
     errors += [error for error in side.errors if not _among(error, errors)]
     mode = reads.value(_MODE)
-    retries, wrong = retries_of(after, reads, changed)
+    retries, wrong = retries_of(after, reads, changed, application)
     errors += [error for error in wrong if not _among(error, errors)]
     if errors:
         return Failure(tuple(errors))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from array import array
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from podtide.domain.conf.spark_conf import ConfError, SparkConf, from_mapping
 from podtide.domain.fakes.kubernetes.checks import problems
 from podtide.domain.fakes.kubernetes.description import KIND
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
-from podtide.domain.recorded.application import Application, Leave, RecordedExecutor
+from podtide.domain.recorded.application import NO_TASK, Application, Failure, Leave, RecordedExecutor
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster, with_faults
 from podtide.domain.rerun.behaviour import Behaviour, StartUp
@@ -245,6 +246,17 @@ def test_what_the_task_scheduler_is_told() -> None:
 )
 def test_what_is_borne_of_failures(changes: dict[str, str | None], retries: Retries) -> None:
     assert planned(application(), changes).retries == retries
+
+
+def test_a_log_shows_how_often_its_tasks_could_fail() -> None:
+    """Its environment may be lost; but who asks for less has it."""
+    recorded = application()
+    [first, *rest] = recorded.stages
+    failing = replace(recorded, stages=(replace(first, failures=(Failure(0, 5),) * 6), *rest))
+    assert planned(failing).retries.task_failures_max == 7
+    assert planned(failing, {"spark.task.maxFailures": "3"}).retries.task_failures_max == 3
+    never = replace(first, failures=(Failure(0, 5),) * 6, body_ms=array("q", [NO_TASK, *first.body_ms[1:]]))
+    assert planned(replace(recorded, stages=(never, *rest))).retries.task_failures_max == 4
 
 
 @pytest.mark.parametrize(
