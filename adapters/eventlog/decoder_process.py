@@ -56,7 +56,7 @@ def packed(batch: Sequence[Any]) -> tuple[list[tuple[Any, ...] | None], bytes]:
 
 def unpacked(rows: Sequence[tuple[Any, ...] | None], others: bytes) -> list[Stimulus]:
     """The batch that ``packed`` was given, its rows as stimuli."""
-    make = tuple.__new__
+    make, of_start = tuple.__new__, START_FIELDS
     outcomes = [(outcome,) for outcome in TaskOutcome]
     rest = iter(pickle.loads(others))  # noqa: S301 - written by this program's own other end
     batch: list[Stimulus] = []
@@ -64,7 +64,7 @@ def unpacked(rows: Sequence[tuple[Any, ...] | None], others: bytes) -> list[Stim
     for row in rows:
         if row is None:
             append(next(rest))
-        elif len(row) == START_FIELDS:
+        elif len(row) == of_start:
             append(make(TaskStart, row))
         else:
             append(make(TaskEnd, row[:-1] + outcomes[row[-1]]))

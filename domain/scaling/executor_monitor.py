@@ -88,6 +88,14 @@ class Idleness(Versioned[MonitorTables]):
         """The counts of every profile that has or had executors."""
         return {profile: roster.copy() for profile, roster in self._tables.rosters.items()}
 
+    def busy_of_all(self) -> tuple[int, int]:
+        """How many executors are busy, and how many there are, of all profiles."""
+        busy = count = 0
+        for roster in self._tables.rosters.values():
+            busy += roster.busy
+            count += roster.count
+        return busy, count
+
     def total(self) -> int:
         """executorCount: every tracked executor, those on their way out included."""
         return len(self._tables.trackers)

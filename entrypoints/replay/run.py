@@ -105,10 +105,7 @@ class Replay:
         lane = loop.lanes[0]
         state = lane.state
         need = total_need(state, loop.load, loop.config)
-        busy = executors = 0
-        for roster in state.idleness.rosters().values():
-            busy += roster.busy
-            executors += roster.count
+        busy, executors = state.idleness.busy_of_all()
         self.history.hold(self.meter.last, now, (self.world.target, need, executors, busy))
         self.meter.observe(now, need, executors, busy, waiting=loop.load.tasks_wait())
 
