@@ -68,9 +68,20 @@ class FullTaskEndLine(wire.TypedTaskEndLine, frozen=True):
 
 
 class FullRddInfo(wire.DependentRddInfo, frozen=True):
-    """One RDD of a stage."""
+    """One RDD of a stage. ``determinism``: its DeterministicLevel; ``scope``: JSON, the operation that made it."""
 
     barrier: bool = field(name="Barrier", default=False)
+    determinism: str | None = field(name="DeterministicLevel", default=None)
+    scope: str | None = field(name="Scope", default=None)
+
+    @property
+    def rolls_back(self) -> bool:
+        """Whether a second run may give other rows, for which Spark would throw away all that was made from the first.
+
+        An exchange of SQL has checksums for that (ShuffleDependency.checksumMismatchFullRetryEnabled, by default since 4.1):
+        what it writes again counts as the same until they differ, and they are not logged.
+        """
+        return self.determinism == "INDETERMINATE" and _EXCHANGE not in (self.scope or "").replace(" ", "")
 
 
 class FullStageInfo(wire.DetailedStageInfo, frozen=True):
@@ -159,6 +170,9 @@ SHAPES: Final = wire.Shapes(
     wire.richer(_RICHER, ExecutionStartLine, wire.ExecutionEndLine), wire.TaskStartLine, FullTaskEndLine
 )
 """For ``EventLogSensor``."""
+
+_EXCHANGE: Final = '"name":"Exchange"'
+"""What the scope of the RDD says that ShuffleExchangeExec writes."""
 
 SCAN_RDD: Final = "FileScanRDD"
 """The name of the RDD that reads a data source's files."""
@@ -303,6 +317,7 @@ def _stage_seen(info: wire.StageInfo) -> LoggedStage:
         info.shuffle,
         exchanged=rich and any(rdd.name == ROW_RDD for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
         scanned=rich and any(rdd.name == SCAN_RDD for rdd in info.rdds),  # type: ignore[attr-defined]  # rich says so
+        indeterminate=rich and any(rdd.rolls_back for rdd in info.rdds[:1]),  # type: ignore[attr-defined]  # rich says so
     )
 
 

@@ -58,7 +58,8 @@ class RecordedStage:
     from submission to the first task, where a slot was free; ``finish_lag_ms``: from the last task's end to completion.
     ``recomputed``: tasks that ran again because their output was lost; ``attempts`` counts those that ran them. Bytes are
     sums over the tasks, 0 where not logged.
-    ``exchanged``: it reads an exchange of SQL; ``scanned``: it scans files for it.
+    ``exchanged``: it reads an exchange of SQL; ``scanned``: it scans files for it; ``indeterminate``: computed again, it may
+    come out otherwise, so that what was made from it is thrown away then.
     """
 
     stage: int
@@ -87,6 +88,7 @@ class RecordedStage:
     spilled_bytes: int = 0
     exchanged: bool = False
     scanned: bool = False
+    indeterminate: bool = False
 
     @property
     def tasks(self) -> int:

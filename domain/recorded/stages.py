@@ -36,7 +36,8 @@ RARE_MAX: Final = 100_000
 class LoggedStage(NamedTuple):
     """Stage Info, as an event carries it. ``rdd``: the stage's own; ``stores``: those with a storage level;
     ``readers``: its RDDs that depend on others, in the listing of a job;
-    ``exchanged``: one of them reads an exchange of SQL; ``scanned``: one scans files for it."""
+    ``exchanged``: one of them reads an exchange of SQL; ``scanned``: one scans files for it; ``indeterminate``: its own may
+    come out otherwise when it is computed again, and nothing but that tells (Stage.isStaticallyIndeterminate)."""
 
     stage: int
     attempt: int
@@ -51,6 +52,7 @@ class LoggedStage(NamedTuple):
     readers: tuple[RddReader, ...] = ()
     exchanged: bool = False
     scanned: bool = False
+    indeterminate: bool = False
 
     @property
     def listed(self) -> ListedStage:
@@ -285,5 +287,5 @@ class StageWork:
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,
             tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts) + self.repeats, self.recomputed,
             self.run_ms, self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes, self.spilled_bytes,
-            seen.exchanged, seen.scanned,
+            seen.exchanged, seen.scanned, seen.indeterminate,
         )  # fmt: skip

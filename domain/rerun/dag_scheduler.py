@@ -9,6 +9,13 @@ Map output is lost with its executor (``rerun.outputs``). A fetch that fails end
 on, as zombies, and what they compute counts; 200 ms later (RESUBMIT_TIMEOUT) the stage is submitted again, what it misses
 first. The executor's other output counts as lost, too. A failed task of a barrier stage ends the attempt with all of its
 tasks and output. After so many attempts in a row, or so many failures of one task, Spark gives up (``Plan.retries``).
+
+*An indeterminate stage* may come out otherwise when it is computed again (RecordedStage.indeterminate). When a fetch of its
+output fails, and once more when it is submitted again, then with all of its tasks, what the jobs under way made from that
+output is thrown away (rollbackSucceedingStages): output is unregistered, running map stages are cancelled and follow 200 ms
+later, and what still runs of failed attempts does not count. A result stage that runs or has results cannot be rolled back:
+Spark gives up. A stage that repeats the one of another job under its own id is new to Spark: its first attempt rolls nothing
+back.
 """
 
 from __future__ import annotations
@@ -241,6 +248,8 @@ class DagScheduler:
             row.phase = StagePhase.IDLE
             self.want(row, at, lag_ms=0)
             return
+        if row.recorded.indeterminate and row.holder is not None and row.number and row.missing:
+            self._roll_back(row, at, itself=True)
         first = row.attempts == 0
         by_cores = self._by_cores.get(row.recorded.stage)
         if first and by_cores is not None and (cores := self._scheduler.registered_cores):
@@ -371,6 +380,9 @@ class DagScheduler:
         if not (retries.spares_decommissioned and lost and all(parent.spares for parent in lost)):
             row.failed.add(row.attempts)
         self._fail(row, run, at, "failed to fetch what its parents wrote")
+        for parent in lost:
+            if parent.recorded.indeterminate and self.aborted is None:
+                self._roll_back(parent, at, itself=False)
 
     def barrier_failed(self, run: TaskSet, at: Millis) -> None:
         """A task of a barrier stage failed, or its executor did: all of its tasks begin anew."""
@@ -385,6 +397,43 @@ class DagScheduler:
             self.abort(f"stage {row.id}, a barrier stage with results, failed, and Spark gives up then")
         row.failed.add(row.attempts)
         self._fail(row, run, at, "failed")
+
+    def _roll_back(self, row: RerunStage, at: Millis, *, itself: bool) -> None:
+        """rollbackSucceedingStages: what was made from the output of an indeterminate stage comes to nothing, and, if
+        ``itself``, so does what is left of that output."""
+        succeeding = {row: None}
+        for one in (todo := [row]):
+            todo.extend(child for child in one.children if child not in succeeding)
+            succeeding.update(dict.fromkeys(one.children))
+        stages = [one for one in succeeding if self._is_under_way(one) and (itself or one is not row)]
+        for one in stages:
+            if one.holder is None and (any(one.done) or one.phase is StagePhase.RUNNING):
+                self.abort(
+                    f"stage {one.id} has results that were made from what stage {row.id} wrote before it was lost, which may"
+                    " come out otherwise this time (DeterministicLevel INDETERMINATE), and Spark gives up then"
+                )
+                return
+        for one in sorted(stages, key=lambda one: one.phase is not StagePhase.RUNNING):
+            attempt = one.attempt
+            if not one.number or attempt is None:
+                continue
+            if one.phase is StagePhase.RUNNING:
+                self.retire(attempt)
+                self._scheduler.kill(one, at)
+                one.failed.add(one.attempts)
+                self._fail(one, attempt, at, f"was rolled back with stage {row.id}")
+            for run in self._scheduler.slot_run:
+                if run is not None and run.stage is one:
+                    run.stale, run.simple = True, False
+            if one.holder is not None:
+                self.output.unregister_all(one)
+        self._scheduler.offer(at)
+
+    def _is_under_way(self, row: RerunStage) -> bool:
+        """Whether the stage belongs to a job that has begun, and has not come to its results."""
+        job = self._jobs.get(row.priority)
+        results = row.holder is None and not row.missing
+        return job is not None and job.started_ms != NEVER and job.ended_ms == NEVER and not results
 
     def _fail(self, row: RerunStage, run: TaskSet, at: Millis, how: str) -> None:
         """The attempt of a stage is over; another one follows."""

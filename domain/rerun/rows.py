@@ -156,8 +156,8 @@ class TaskSet:
 
     ``first_unsent`` and ``ended`` are what the listeners do not know yet: tasks from ``first_unsent`` to ``next`` started,
     so many ended. ``simple``: its tasks can be started and ended without a second look. ``torn``: some of what it reads may
-    be lost; ``elsewhere``: tasks that never start, because an earlier attempt computed their partitions meanwhile; ``over``:
-    its end was told.
+    be lost; ``stale``: what it computes does not count, as what it has read is computed again; ``elsewhere``: tasks that
+    never start, because an earlier attempt computed their partitions meanwhile; ``over``: its end was told.
     """
 
     stage: RerunStage
@@ -182,6 +182,7 @@ class TaskSet:
     zombie: bool = False
     over: bool = False
     torn: bool = False
+    stale: bool = False
     elsewhere: set[int] = field(default_factory=set)
     tries: dict[int, int] | None = None  # failures of its tasks
     queued: bool = False

@@ -289,7 +289,7 @@ class Tasks(TaskScheduler):
         outcome = stimuli.TaskOutcome.FAILED if failed else stimuli.TaskOutcome.SUCCESS
         self.leave_slot(slot, executor, at, in_sum=False)
         if not failed:
-            if run.done[part]:
+            if run.done[part] or run.stale:
                 executor.wasted_ms += spent
             else:
                 run.done[part] = 1

@@ -124,6 +124,17 @@ class MapOutput:
             row.attempt.simple = False
         tear_readers(row)
 
+    def unregister_all(self, row: RerunStage) -> None:
+        """unregisterAllMapAndMergeOutput: the stage has no output any more."""
+        assert row.holder is not None
+        held: dict[int, list[int]] = {}
+        for part, who in enumerate(row.holder):
+            if row.done[part]:
+                held.setdefault(who, []).append(part)
+        for who, parts in held.items():
+            self.unregister(row, parts, self._scheduler.executors[who] if who >= 0 else None)
+        row.on.clear()
+
 
 def tear(run: TaskSet) -> None:
     """Whether a task of it finds what it reads has to be looked at from now on."""

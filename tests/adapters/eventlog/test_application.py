@@ -202,6 +202,25 @@ def test_where_the_rows_of_a_stage_come_from(tmp_path: Path, name: str, exchange
     assert (seen.exchanged, seen.scanned) == (exchanged, scanned)
 
 
+@pytest.mark.parametrize(
+    ("own", "below", "indeterminate"),
+    [
+        ({"DeterministicLevel": "INDETERMINATE"}, {}, True),
+        ({"DeterministicLevel": "INDETERMINATE", "Scope": '{"id":"4","name":"repartition"}'}, {}, True),
+        ({"DeterministicLevel": "INDETERMINATE", "Scope": '{"id":"spark_plan_4","name":"Exchange"}'}, {}, False),
+        ({"DeterministicLevel": "UNORDERED"}, {"DeterministicLevel": "INDETERMINATE"}, False),
+        ({}, {}, False),
+    ],
+)
+def test_stages_that_may_come_out_otherwise(
+    tmp_path: Path, own: dict[str, str], below: dict[str, str], indeterminate: bool
+) -> None:
+    info = {**log.stage(0, 0, 5), "RDD Info": [{"RDD ID": 4, **own}, {"RDD ID": 3, **below}]}
+    told, _, _ = read(tmp_path, [*log.begun(), log.line("StageSubmitted", Stage_Info=info)])
+    (seen,) = told.stages_told
+    assert seen.indeterminate == indeterminate
+
+
 def test_executions_begin_and_end(tmp_path: Path) -> None:
     name = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
     lines = [
