@@ -377,8 +377,9 @@ class TaskScheduler:
         return ends
 
     def give_back(self, run: TaskSet, index: int) -> None:
-        """A task waits once more."""
-        run.simple = False
+        """A task waits once more. What it does is said one by one, as of every task that needs a second look."""
+        if run.special is None or index not in run.special:
+            run.simple = False
         run.again.append(index)
         self.waiting[run.profile] += 1
         self.enqueue(run)
