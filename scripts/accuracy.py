@@ -266,21 +266,19 @@ def application_rows(found: Sequence[Pair], studies: Mapping[str, Study]) -> str
     ]
     for name, those in groups.items():
         again = [one for one in those if one.source.config == one.target.config]
-        apart = (
-            ", ".join(percent(quantile([_apart(one, place) for one in again], 0.5)) for place in (0, 1))
-            if again
-            else "-"
-        )
+        spans = [[apart(one.source, one.target, place) for one in again] for place in (0, 1)]
+        repeated = ", ".join(percent(quantile(each, 0.5)) for each in spans) if again else "-"
         cells = []
         for method in ("inferred", "given"):
             sizes = [[abs(one) for one in errors(those, method, place)] for place in (0, 1)]
             cells.append("; ".join(f"{percent(quantile(each, 0.5))}, {percent(quantile(each, 0.9))}" for each in sizes))
-        lines.append(f"| {name} | {len(those)} | {cells[0]} | {cells[1]} | {apart} |")
+        lines.append(f"| {name} | {len(those)} | {cells[0]} | {cells[1]} | {repeated} |")
     return "\n".join(lines) + "\n"
 
 
-def _apart(one: Pair, place: int) -> float:
-    first, second = ((run.runtime, run.executor_seconds)[place] for run in (one.source, one.target))
+def apart(one: Real, other: Real, place: int) -> float:
+    """How far apart two runs are, relative to their mean: in run time (0) or executor-seconds (1)."""
+    first, second = ((run.runtime, run.executor_seconds)[place] for run in (one, other))
     return abs(first - second) / ((first + second) / 2)
 
 
@@ -289,11 +287,8 @@ def repeats(runs: Sequence[Real]) -> str:
     rows = []
     for one, other in combinations(runs, 2):
         if (one.application, one.config) == (other.application, other.config):
-            apart = [
-                abs(first - second) / ((first + second) / 2)
-                for first, second in ((one.runtime, other.runtime), (one.executor_seconds, other.executor_seconds))
-            ]
-            rows.append(f"| {one.application} {one.config} | {one.peak} | {percent(apart[0])} | {percent(apart[1])} |")
+            spans = [percent(apart(one, other, place)) for place in (0, 1)]
+            rows.append(f"| {one.application} {one.config} | {one.peak} | {spans[0]} | {spans[1]} |")
     return "| config | peak | run time | executor-seconds |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 

@@ -69,8 +69,8 @@ class Behaviour:
 
     ``boot_ms``: from the application's start to when its first executors are asked for. ``fresh_ms``: samples of what the
     first tasks on an executor take longer (one for each slot that begins fresh; empty: nothing), as work where it shares a
-    machine. ``removal_ms``: samples, in
-    order, of the time from a kill to the executor's removal. ``losses``: executors that were taken in the log.
+    machine. ``removal_ms``: samples, in order, of the time from a kill to the executor's removal. ``losses``: executors that
+    were taken in the log.
     ``capacity``: the most executors that there is room for; None: no bound was seen. ``containers``: of an application that
     ran on YARN, what of its start-ups and removals is left when its heartbeats are taken out. ``by_cores``: stages
     whose number of tasks follows the registered cores.

@@ -410,14 +410,18 @@ class TaskScheduler:
         """killAllTaskAttempts: whatever runs of a stage ends."""
         for slot, run in enumerate(self.slot_run):
             if run is not None and run.stage is row and self.slot_end[slot] >= 0:
-                copying = run.copying.get(self.slot_index[slot]) == slot
-                if copying:
-                    del run.copying[self.slot_index[slot]]
-                self.kill_task(slot, at, copying=copying)
+                self.kill_task(slot, at, copying=self.copy_ends(slot))
 
     def kill_task(self, slot: int, at: Millis, *, copying: bool) -> None:
         """A task is killed; nobody is offered its slot yet."""
-        run, executor, index = self.slot_run[slot], self.slot_executor[slot], self.slot_index[slot]
+        run, executor, index = self.ends_in_vain(slot, at), self.slot_executor[slot], self.slot_index[slot]
+        self.leave_slot(slot, executor, at, goes_on=True, in_sum=False)
+        self.fetching.pop(slot, None)
+        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copying, TaskOutcome.KILLED))
+
+    def ends_in_vain(self, slot: int, at: Millis) -> TaskSet:
+        """What a task has done so far came to nothing, and it runs no more; returns its task set. Its slot is as it was."""
+        run, executor = self.slot_run[slot], self.slot_executor[slot]
         assert run is not None
         spent = max(0, at - self.slot_began[slot])  # it may have been about to begin again
         executor.work_ms += spent
@@ -425,9 +429,16 @@ class TaskScheduler:
         run.running -= 1
         run.pool.running -= 1
         self.running[run.profile] -= 1
-        self.leave_slot(slot, executor, at, goes_on=True, in_sum=False)
-        self.fetching.pop(slot, None)
-        self.say(TaskEnd(at, run.key[1], run.number, index, executor.id, copying, TaskOutcome.KILLED))
+        return run
+
+    def copy_ends(self, slot: int) -> bool:
+        """Whether the task of a slot is a speculative copy; it is none any more."""
+        run, index = self.slot_run[slot], self.slot_index[slot]
+        assert run is not None
+        copying = run.copying.get(index) == slot
+        if copying:
+            del run.copying[index]
+        return copying
 
     def _computed_again(self, attempt: TaskSet, part: int) -> Millis:
         """What it takes to compute the cached partitions that the task reads and that nobody holds any more."""

@@ -334,19 +334,10 @@ class Tasks(TaskScheduler):
 
     def _fetch_failed(self, slot: int, at: Millis) -> None:
         """A task gives up fetching what it reads."""
-        run, executor, index = self.slot_run[slot], self.slot_executor[slot], self.slot_index[slot]
-        assert run is not None
+        run, executor, index = self.ends_in_vain(slot, at), self.slot_executor[slot], self.slot_index[slot]
         dead = self.fetching[slot].dead
-        spent = max(0, at - self.slot_began[slot])
-        executor.work_ms += spent
-        executor.wasted_ms += spent
-        run.running -= 1
-        run.pool.running -= 1
-        self.running[run.profile] -= 1
         self.tasks_run += 1
-        copy = run.copying.get(index) == slot
-        if copy:
-            del run.copying[index]
+        copy = self.copy_ends(slot)
         self.leave_slot(slot, executor, at, goes_on=True, in_sum=False)
         del self.fetching[slot]
         self.say(stimuli.TaskEnd(at, run.key[1], run.number, index, executor.id, copy, stimuli.TaskOutcome.FAILED))
@@ -447,17 +438,8 @@ class Tasks(TaskScheduler):
             self.dag.output.died(executor)
 
     def _lose_task(self, slot: int, executor: RerunExecutor, at: Millis, *, counts: bool) -> None:
-        run, index = self.slot_run[slot], self.slot_index[slot]
-        assert run is not None
-        spent = max(0, at - self.slot_began[slot])
-        executor.work_ms += spent
-        executor.wasted_ms += spent
-        run.running -= 1
-        run.pool.running -= 1
-        self.running[run.profile] -= 1
-        copy = run.copying.get(index) == slot
-        if copy:
-            del run.copying[index]
+        run, index = self.ends_in_vain(slot, at), self.slot_index[slot]
+        copy = self.copy_ends(slot)
         self.slot_end[slot] = -1
         self.slot_run[slot] = None
         self.fetching.pop(slot, None)
