@@ -18,12 +18,16 @@ from podtide.adapters.text import plot
 from podtide.adapters.text.format import clock, count, lasting
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
+from podtide.adapters.views.stats.waits import Wait
 from podtide.adapters.views.timeline.decisions import bound_words
 from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 
 TARGETS_SHOWN: Final = 12
 BOUNDS_SHOWN: Final = 8
 JOBS_SHOWN: Final = 12
+
+WAITS_INDENT: Final = 6
+"""Columns by which the causes of a target stand to the right of its row."""
 
 NARROW: Final = 56
 """Columns below which remarks stand under their figures."""
@@ -36,6 +40,22 @@ _EXITS: Final = {
     11: "more executors failed than spark.executor.maxNumFailures allows",
 }
 """What Spark's exit codes say."""
+
+_WAITS: Final = {
+    Wait.ROUND.value: "for the allocator's next round",
+    Wait.REFUSED.value: "after refused calls",
+    Wait.LOST.value: "for lost executors to be noticed",
+    Wait.MASTER.value: "for an application master",
+    Wait.QUEUE.value: "for room in the queue",
+    Wait.OFFER.value: "for containers, the queue has room",
+    Wait.API_CALL.value: "for API calls",
+    Wait.LAUNCH.value: "for launches",
+    Wait.UNSEEN.value: "to see pods that were created",
+    Wait.NODE.value: "for nodes",
+    Wait.CONTAINER.value: "for images and containers",
+    Wait.PROCESS.value: "for executors to start",
+}
+"""What a target waits for, in words; bounds have their own."""
 
 
 def _together(seconds: float, what: str) -> str:
@@ -127,12 +147,13 @@ class SimulationView:
         page.row("  ", [page.text(f"{name} {value}") for name, value in figures])
 
     def targets(self) -> None:
-        """How long each raised target took."""
+        """How long each raised target took, and what for."""
         goals = self.document["targets"]
         if not goals:
             return
         page = self.page
-        page.title("Targets that were raised", "and how long until so many executors had registered")
+        remark = "how long until so many executors had registered, and for what the last of them waited"
+        page.title("Targets that were raised", remark)
         named = self._named(goals)
         rows = []
         for goal in goals[:TARGETS_SHOWN]:
@@ -150,7 +171,14 @@ class SimulationView:
                     took,
                 )
             )
-        page.lines(page.table(rows, [True, *[False] * (len(rows[0]) - 1)]))
+        right = [True, *[False] * (len(rows[0]) - 1)]
+        lines = page.table(rows, right)
+        fits = len(lines) == len(rows)  # else the rows are stacked, each in lines of its own
+        for place, goal in enumerate(goals[:TARGETS_SHOWN]):
+            page.lines([lines[place]] if fits else page.table([rows[place]], right))
+            waits = [f"{lasting(wait['seconds'] * 1000)} {_wait_words(wait['for'])}" for wait in goal["waited"]]
+            if waits:
+                page.row(" " * WAITS_INDENT, [page.text(wait, "dim") for wait in waits])
         more = len(goals) - TARGETS_SHOWN
         if more > 0:
             page.say(
@@ -235,6 +263,11 @@ class SimulationView:
 
 Cost: TypeAlias = tuple[str, str, Sequence[str]]
 """A figure: what it is called, the number, and remarks (empty ones are left out)."""
+
+
+def _wait_words(cause: str) -> str:
+    """What a target waits for, in words."""
+    return _WAITS.get(cause) or f"by {bound_words(cause)}"
 
 
 def removed_words(removed: int, causes: Mapping[str, int]) -> str:

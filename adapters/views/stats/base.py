@@ -2,18 +2,20 @@
 
 A target is a goal from the moment it is raised until so many executors are there, or until it is changed. Bounds hold
 pods or containers back (``missing``) or keep executors that could have gone (``executors``); each is summed as time, and
-as time multiplied by how many. ``views.stats.kubernetes`` (pods) and ``views.stats.yarn`` (containers) add what their
-side says and does.
+as time multiplied by how many. Every moment of a goal has one cause (``views.stats.waits``), so that they sum to its
+time. ``views.stats.kubernetes`` (pods) and ``views.stats.yarn`` (containers) add what their side says and does.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from podtide.adapters.views.stats.series import History
+from podtide.adapters.views.stats.waits import ASKING_BOUNDS, Underway
 from podtide.domain.backend.registry import Registry
 from podtide.domain.base.units import ExecutorId, Millis
 from podtide.domain.protocol.commands import Report
@@ -44,8 +46,8 @@ _KEEPS: Final = ("executors", "above_target", "excess")
 class Goal:
     """A target that was raised, in ``steps`` from ``at_ms`` to ``raised_ms``, and when it was reached, after ``seconds``.
 
-    ``most``: the most executors that were there meanwhile. ``replaced``: it was changed before it was reached. The fields
-    are those of the document.
+    ``most``: the most executors that were there meanwhile. ``replaced``: it was changed before it was reached. ``waits``:
+    its milliseconds by cause.
     """
 
     at_ms: Millis
@@ -58,6 +60,17 @@ class Goal:
     reached_ms: Millis | None = None
     seconds: float | None = None
     replaced: bool = False
+    waits: Counter[str] = field(default_factory=Counter)
+
+    def document(self) -> dict[str, Any]:
+        """The goal as plain data; its causes the longest first, in seconds that sum to its time."""
+        waits = sorted(self.waits.items(), key=lambda item: (-item[1], item[0]))
+        return {
+            "at_ms": self.at_ms, "profile": self.profile, "before": self.before, "target": self.target,
+            "steps": self.steps, "raised_ms": self.raised_ms, "most": self.most, "reached_ms": self.reached_ms,
+            "seconds": self.seconds, "replaced": self.replaced,
+            "waited": [{"for": cause, "seconds": ms / 1000} for cause, ms in waits],
+        }  # fmt: skip
 
 
 HoldKey: TypeAlias = tuple[str, int]
@@ -109,7 +122,7 @@ class HoldTable:
         return [] if before is None else [(key, before)]
 
 
-class StatsBase:
+class StatsBase(ABC):
     """The counters of an application that begins at ``start``. ``unit``: what executors run in, in the names of sums."""
 
     unit: ClassVar[str] = "pod"
@@ -132,6 +145,7 @@ class StatsBase:
         self._held_ms: Counter[tuple[str, int, bool]] = Counter()
         self._held_times: Counter[tuple[str, int, bool]] = Counter()
         self._coming: set[str] = set()  # executors under way, who have not registered
+        self._underway = Underway()
         self._there: dict[str, int] = {}  # registered executors, and their profiles
         self._there_of: Counter[int] = Counter()
         self._executor_ms = 0
@@ -146,7 +160,7 @@ class StatsBase:
         """What a document begins with: how long it was, and the targets that were raised."""
         return {
             "seconds": (self._now - self.start) / 1000,
-            "targets": [asdict(goal) for goal in self.goals],
+            "targets": [goal.document() for goal in self.goals],
             "targets_left_out": self.counts["goals"] - len(self.goals),
         }
 
@@ -202,6 +216,7 @@ class StatsBase:
             return
         self.counts["registered"] += 1
         self._coming.discard(executor)
+        self._underway.end(executor)
         self._there[executor] = known.profile
         self._there_of[known.profile] += 1
 
@@ -216,6 +231,7 @@ class StatsBase:
     def _lose(self, executors: Iterable[str], cause: str) -> None:
         """These go, or are gone; those whose executors never registered were for nothing."""
         for executor in executors:
+            self._underway.end(executor)
             if executor in self._coming:
                 self._coming.discard(executor)
                 self.wastes[cause] += 1
@@ -228,12 +244,32 @@ class StatsBase:
 
     # ----------------------------------------------------------------------------------------------------- over time
 
+    def _cause(self, profile: int, target: int) -> str:
+        """What a target that is not reached waits for at this moment."""
+        behind = self._underway.behind(profile, target - self._there_of[profile])
+        return self._unasked(profile, target) if behind is None else behind.value
+
+    @abstractmethod
+    def _unasked(self, profile: int, target: int) -> str:
+        """Why not all executors of a target were asked for."""
+
+    def _bound_on(self, profile: int) -> str | None:
+        """The bound that keeps most of a profile's executors from being asked for; None where there is none."""
+        found = [
+            (hold.number, bound)
+            for (bound, of), hold in self._holds.holds.items()
+            if of == profile and bound in ASKING_BOUNDS and not hold.keeps
+        ]
+        return max(found)[1] if found else None
+
     def _pass(self, now: Millis) -> None:
         if now > self._now:
             self.history.hold(self._now, now, self._values)
             _, _, counted, there = self._values
             self._executor_ms += there * (now - self._now)
             self._waiting_ms += (counted - there) * (now - self._now)
+            for profile, goal in self._open.items():
+                goal.waits[self._cause(profile, goal.target)] += now - self._now
             self._now = now
 
     def _stand(self, now: Millis, counted: int) -> None:

@@ -21,15 +21,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from podtide.adapters.views.stats.base import StatsBase
+from podtide.adapters.views.stats.waits import Wait
 from podtide.domain.base.units import Millis
 from podtide.domain.engine import EngineState
 from podtide.domain.protocol import yarn_messages as ym
 from podtide.domain.protocol.application import AnyStimulus, Command
 from podtide.domain.protocol.commands import Step
 from podtide.domain.protocol.container_requests import count_of
-from podtide.domain.protocol.containers import ANY_HOST
+from podtide.domain.protocol.containers import ANY_HOST, Resource
 from podtide.domain.protocol.executor_commands import AnswerRegistration, RemoveExecutor
-from podtide.domain.protocol.reasons import Cause
+from podtide.domain.protocol.reasons import Bound, Cause
 from podtide.domain.yarn.allocator_state import YarnState
 
 CONTAINERS_MAX: Final = 1_000_000
@@ -88,6 +89,10 @@ class YarnStats(StatsBase):
         self._given_back: set[str] = set()
         self._looked_at: YarnState | None = None
         self._pending = 0
+        self._room: Resource | None = None  # what the queue has left, as far as it was said
+        self._sizes: dict[int, Resource] = {}  # of containers, by profile
+        self._master = False
+        self._refused = False  # the last heartbeat failed
 
     def step(self, now: Millis, stimuli: Sequence[AnyStimulus], taken: Step[EngineState, Command]) -> None:
         """See one step. Costs what it says, and the profiles."""
@@ -98,9 +103,14 @@ class YarnStats(StatsBase):
                 case ym.ResourcesAnswered(allocated=allocated):
                     self.counts["allocated"] += len(allocated)
                     hosts.update((container.id, container.host) for container in allocated)
+                    self._sizes.update((container.profile, container.resource) for container in allocated)
+                    self._room, self._refused = stimulus.available, False
                 case ym.ResourcesRefused(what=what):
                     self.failed_calls[f"{HEARTBEATS}: {what.partition(':')[0][:80]}"] += 1
-                case ym.LaunchEnded(failure=failure) if failure is not None:
+                    self._refused = True
+                case ym.LaunchEnded(failure=None):
+                    self._underway.reach(str(stimulus.executor), Wait.PROCESS)
+                case ym.LaunchEnded():
                     self.failed_calls[LAUNCHES] += 1
                     self._lose((str(stimulus.executor),), Cause.LAUNCH_FAILED.value)
                 case ym.MasterRegistered():
@@ -108,6 +118,9 @@ class YarnStats(StatsBase):
                     self._lose(tuple(self._coming), MASTER_ANEW)
                     self._executor_of.clear()
                     self._given_back.clear()
+                    self._master, self._room, self._refused = True, None, False
+                case ym.MasterLost():
+                    self._master = False
                 case _:
                     pass
         side = taken.state.yarn
@@ -165,6 +178,7 @@ class YarnStats(StatsBase):
             case ym.RequestContainers():
                 self.counts["requested"] += command.count
                 self.counts["localized"] += command.count - command.anywhere
+                self._sizes.setdefault(command.profile, command.resource)
             case ym.CancelRequests(spans=spans):
                 self.counts["cancelled"] += count_of(spans)
             case ym.CallResourceManager():
@@ -182,6 +196,7 @@ class YarnStats(StatsBase):
                 if len(self._executor_of) < CONTAINERS_MAX:
                     self._executor_of[command.container] = command.executor
                 self._coming.add(command.executor)
+                self._underway.begin(command.executor, command.profile, Wait.LAUNCH)
             case RemoveExecutor():
                 self._left(str(command.executor), gone_words(command))
             case ym.UpdateExclusions(added=added, removed=removed):
@@ -217,6 +232,21 @@ class YarnStats(StatsBase):
                     self._aim(now, profile, target)
         self._pending = allocator.pending
         self._stand(now, self._pending + allocator.containers.started)
+
+    def _unasked(self, profile: int, target: int) -> str:  # noqa: ARG002 - the allocator asks for all at once
+        if not self._master:
+            return Wait.MASTER.value
+        bound = self._bound_on(profile)
+        if self._refused:
+            return Wait.REFUSED.value
+        if bound != Bound.RESOURCE_MANAGER.value:
+            # Whoever is not asked for now will be with the next heartbeat.
+            return bound or Wait.ROUND.value
+        size, room = self._sizes.get(profile), self._room
+        if size is None or room is None:
+            return bound
+        full = size.memory_mib > room.memory_mib or size.vcores > room.vcores
+        return Wait.QUEUE.value if full else Wait.OFFER.value
 
 
 def nearness(location: str, host: str | None) -> str:

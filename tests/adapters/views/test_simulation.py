@@ -17,11 +17,12 @@ DOCUMENT: dict[str, Any] = {
     "conf": {"spark.kubernetes.allocation.batch.size": "1"}, "fixes": [], "notes": [],
     "targets": [
         {"at_ms": START + 200, "profile": 0, "before": 0, "target": 3, "steps": 1, "raised_ms": START + 200, "most": 3,
-         "reached_ms": START + 7_450, "seconds": 7.25, "replaced": False},
+         "reached_ms": START + 7_450, "seconds": 7.25, "replaced": False,
+         "waited": [{"for": "node", "seconds": 5.06}, {"for": "batch size", "seconds": 2.19}]},
         {"at_ms": START + 60_000, "profile": 0, "before": 3, "target": 400, "steps": 9, "raised_ms": START + 68_000,
-         "most": 58, "reached_ms": None, "seconds": None, "replaced": True},
+         "most": 58, "reached_ms": None, "seconds": None, "replaced": True, "waited": []},
         {"at_ms": START + 120_000, "profile": 0, "before": 2, "target": 5, "steps": 1, "raised_ms": START + 120_000,
-         "most": 4, "reached_ms": None, "seconds": None, "replaced": False},
+         "most": 4, "reached_ms": None, "seconds": None, "replaced": False, "waited": []},
     ],
     "targets_left_out": 0,
     "pods": {"created": 70, "creations_failed": 2, "registered": 58, "removed": 9, "wasted": 10, "on_the_way": 2,
@@ -107,6 +108,7 @@ def test_what_did_not_happen_is_not_listed() -> None:
 def test_targets_say_how_long_they_took_or_how_far_they_got() -> None:
     text = shown()
     assert row(text, "0:00.2") == "0:00.2 0 → 3 7.2 s"
+    assert "      5.1 s for nodes · 2.2 s by allocation.batch.size\n" in text
     assert row(text, "1:00.0") == "1:00.0 3 → 400 in 9 steps changed before it was reached, with 58 at most"
     assert row(text, "2:00.0") == "2:00.0 2 → 5 not reached, with 4 at most"
 

@@ -82,6 +82,36 @@ def test_a_target_without_limits(steady: Path) -> None:
     }  # fmt: skip
 
 
+def test_every_moment_until_the_target_has_one_cause(steady: Path) -> None:
+    told = document("--cluster", steady, "--targets", "0:3")
+    # The claims are listed from 0.2 s on, then the pods are asked for until 0.6. The last one is there at 0.55, each of
+    # its changes is seen 0.3 s later: on a node from 1.55, its container runs from 3.55, it registers at 5.55.
+    assert told["targets"][0]["waited"] == [
+        {"for": "container start", "seconds": 2.0},
+        {"for": "executor start", "seconds": 1.7},
+        {"for": "node", "seconds": 1.0},
+        {"for": "API call", "seconds": 0.4},
+        {"for": "pod not seen", "seconds": 0.25},
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--targets", "0:200", "--conf", f"{K}allocation.batch.size=5"),
+        ("--targets", "0:60,100:90,300:120", "--cluster", DEMO / "spot-cluster.yaml", "--until", "20m"),
+        ("--targets", "0:40,150:90", "--cluster", DEMO / "yarn-cluster.yaml", "--until", "20m"),
+        ("--targets", "0:12", "--conf", f"{K}allocation.pods.allocator=statefulset"),
+    ],
+)
+def test_the_causes_of_a_target_sum_to_its_time(arguments: tuple[str | Path, ...]) -> None:
+    told = document(*arguments, "--conf", "spark.executor.maxNumFailures=1000")
+    for goal, following in zip(told["targets"], [*told["targets"][1:], None], strict=True):
+        ends = told["seconds"] if following is None else (following["at_ms"] - START) / 1000
+        whole = goal["seconds"] if goal["seconds"] is not None else ends - (goal["at_ms"] - START) / 1000
+        assert sum(round(wait["seconds"] * 1000) for wait in goal["waited"]) == round(whole * 1000)
+
+
 def _counted(pods: int) -> list[int]:
     """When each pod begins to count: when its creation is answered."""
     return [300 + (place + 1) * 100 for place in range(pods)]

@@ -58,6 +58,7 @@ def test_a_target_is_reached_when_so_many_executors_have_registered() -> None:
     assert goal == {
         "at_ms": 2_000, "profile": 0, "before": 0, "target": 2, "steps": 1, "raised_ms": 2_000, "most": 2,
         "reached_ms": 9_000, "seconds": 7.0, "replaced": False,
+        "waited": [{"for": "executor start", "seconds": 4.0}, {"for": "pod not seen", "seconds": 3.0}],
     }  # fmt: skip
 
 
