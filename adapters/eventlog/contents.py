@@ -43,7 +43,11 @@ class LogApplication:
 
 @dataclass
 class LogContents:
-    """What a log holds, as far as it decides what the replay can know."""
+    """What a log holds, as far as it decides what the replay can know.
+
+    ``first_part``, ``part``: the numbers, from 0, of the first part of a log in parts and of the last one so far, None where
+    none is said; ``context``: of which SparkContext that is; ``first_job``: the lowest id of a job.
+    """
 
     tasks: int = 0
     stages: int = 0
@@ -58,3 +62,18 @@ class LogContents:
     applications: int = 0
     jump_ms: Millis = 0
     jump_at: tuple[str, int] = ("", 0)
+    first_part: int | None = None
+    part: int | None = None
+    context: int | None = None
+    first_job: int | None = None
+
+
+def begins_late(application: LogApplication, seen: LogContents) -> bool:
+    """Whether the log is what is left of one whose beginning is missing: a part, or parts without the first.
+
+    Of a log in parts the first one says its number. Of any other it is told by what stands at every log's beginning: without
+    ApplicationStart, it is whole only if it has an environment and its first job is job 0.
+    """
+    if seen.first_part is not None:
+        return seen.first_part > 0
+    return seen.applications == 0 and (application.properties is None or seen.first_job != 0)

@@ -125,8 +125,8 @@ class SecondProcess:
         if kind == "error":
             raise LogError(*body)
         state = pickle.loads(body[0])  # noqa: S301 - written by this program's own other end
-        self.application, self.counts, self.seen, self.faults, self.fleet, self.clock, codecs = state
-        self.source.codecs = codecs
+        self.application, self.counts, self.seen, self.faults, self.fleet, self.clock, *of_source = state
+        self.source.codecs, self.source.notes = of_source
 
     def _receive(self) -> tuple[Any, ...]:
         head = self._pipe.read(_LENGTH.size)
@@ -193,7 +193,7 @@ def child() -> None:
 
 def _state(sensor: EventLogSensor) -> bytes:
     parts = (sensor.application, sensor.counts, sensor.seen, sensor.faults, sensor.fleet, sensor.clock)
-    return pickle.dumps((*parts, sensor.source.codecs))
+    return pickle.dumps((*parts, sensor.source.codecs, sensor.source.notes))
 
 
 def _send(out: IO[bytes], message: tuple[Any, ...]) -> None:

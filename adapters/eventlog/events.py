@@ -263,6 +263,14 @@ class LogStartLine(Struct, frozen=True, tag="SparkListenerLogStart", tag_field="
     version: str = field(name="Spark Version", default="")
 
 
+class PartLine(Struct, frozen=True, tag="DBCEventLoggingListenerMetadata", tag_field="Event"):
+    """The first line of each part of a log that Databricks writes. ``number``: from 0; ``context``: of one SparkContext."""
+
+    version: str = field(name="Spark Version", default="")
+    number: Int = field(name="Rollover Number", default=0)
+    context: Long | None = field(name="SparkContext Id", default=None)
+
+
 class EnvironmentLine(Struct, frozen=True, tag="SparkListenerEnvironmentUpdate", tag_field="Event"):
     """SparkListenerEnvironmentUpdate; may come several times."""
 
@@ -302,6 +310,7 @@ Line: TypeAlias = (
     | UnschedulableAddedLine
     | UnschedulableRemovedLine
     | LogStartLine
+    | PartLine
     | EnvironmentLine
     | ApplicationStartLine
     | ApplicationEndLine

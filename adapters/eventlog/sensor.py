@@ -9,6 +9,9 @@ Logs from before Spark 1.3 lack ExecutorAdded: there a block manager's coming an
 It lacks block updates, unless they were asked for: ``recorded.cached_blocks`` tells them from storage levels. It may lack
 ends of tasks: ``recorded.missing_ends`` says which.
 
+Databricks writes a log in parts and begins each with its number (``PartLine``), from 0: whether a part is missing is known from
+these, whatever the files are called.
+
 Lines that cannot be used are counted and the first of them kept, with file, line and reason.
 """
 
@@ -278,6 +281,7 @@ class EventLogSensor:
                 out.extend(self._unended.stage_completed(stimulus.stage, at, well=well))
             case JobStart():
                 seen.jobs += 1
+                seen.first_job = line.job if seen.first_job is None else min(seen.first_job, line.job)
                 properties = line.properties if isinstance(line, wire.ListingJobStartLine) else None
                 execution = None if properties is None else properties.outermost
                 listing = [wire.listed(info) for info in line.stages]
@@ -310,6 +314,9 @@ class EventLogSensor:
         match line:
             case wire.LogStartLine(version):
                 application.spark_version = version or application.spark_version
+            case wire.PartLine(version, number, context):
+                application.spark_version = application.spark_version or version or None
+                self._part(number, context)
             case wire.EnvironmentLine(properties):
                 if application.properties is None:
                     application.properties = {key: text for key, text in properties.items() if text is not None}
@@ -333,6 +340,26 @@ class EventLogSensor:
                 out.extend(ShuffleUnneeded(at, shuffle) for shuffle in self._shuffles.execution_ended(execution))
             case _:
                 self.counts.skipped += 1
+
+    def _part(self, number: int, context: int | None) -> None:
+        """A part of a log in parts begins: its number says whether it follows the one before."""
+        seen = self.seen
+        last, seen.part = seen.part, number
+        if last is None:
+            seen.first_part, seen.context = number, context
+            last = -1
+        _, file, line = self._began
+        if context != seen.context:
+            seen.context = context
+            why = "a part of another application's log follows (another SparkContext Id)"
+        elif number > last + 1:
+            parts = f"part {last + 1}" if number == last + 2 else f"parts {last + 1} to {number - 1}"
+            why = f"{parts} missing: what happened in between is not known"
+        elif number <= last:
+            why = f"part {number} follows part {last}: the order is unknown"
+        else:
+            return
+        self.faults.append(LineFault(file, line, FaultKind.GAP, why))
 
     def _persisted(self, info: wire.StageInfo) -> None:
         """A stage comes: which persisted RDDs its tasks may store, unless the log says it itself."""

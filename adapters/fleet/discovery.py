@@ -1,10 +1,11 @@
 """Finding the logs of a fleet: what a path, a folder, a pattern or a list of paths means, as a stream.
 
 - a file is a log; a ZIP is every log in it;
-- a folder that holds ``events_<n>_<application>`` is one rolled log, whatever its name; every other folder is a tree of
-  logs: its files and, at any depth, its folders' (links to folders are not followed). Hidden files, checksums and the
-  status files of rolled logs are passed over by their names and counted. Of the other files it is unknown before they are
-  opened whether they are logs; that is the worker's business, and what then is none is skipped and counted too;
+- a folder that holds ``events_<n>_<application>`` is one rolled log, whatever its name; the parts of a log that Databricks
+  delivered (``bytes.rolled``) are one log, named by their folder; who gives one of the parts means the whole. Every other
+  folder is a tree of logs: its files and, at any depth, its folders' (links to folders are not followed). Hidden files,
+  checksums and the status files of rolled logs are passed over by their names and counted. Of the other files it is unknown
+  before they are opened whether they are logs; that is the worker's business, and what then is none is skipped and counted;
 - a pattern with ``*``, ``?``, ``[...]`` or ``**`` (folders at any depth) is what it matches, as found in a folder;
 - a URL is the same in a remote store (patterns excepted for http, where ``?`` begins a query and nothing can be listed).
 
@@ -26,7 +27,15 @@ from typing import BinaryIO, Final, NamedTuple
 from podtide.adapters.eventlog.bytes.codecs import HEAD_BYTES
 from podtide.adapters.eventlog.bytes.errors import LogError, LogMissing, LogNotFound, LogUndecodable, LogUnreadable
 from podtide.adapters.eventlog.bytes.lines import Chunk
-from podtide.adapters.eventlog.bytes.rolled import ROLLED_PREFIX, STATUS_PREFIX, hidden, is_events_name
+from podtide.adapters.eventlog.bytes.rolled import (
+    ROLLED_PREFIX,
+    STATUS_PREFIX,
+    hidden,
+    is_current_name,
+    is_dated_name,
+    is_events_name,
+    is_part_name,
+)
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.bytes.store import is_url
 from podtide.adapters.fleet.listing import Item, Listing, listing_of
@@ -64,6 +73,8 @@ class Finder:
     def __init__(self) -> None:
         self.passed_over = 0
         self.links = 0
+        self._asked = ""  # the folder that was last asked for what its parts are a part of, and the answer
+        self._whole: FoundLog | None = None
 
     def argument(self, given: str) -> Iterator[FoundLog]:
         """Everything that a path, a folder, a pattern or a URL means. Raises ``LogError`` if it means nothing at all."""
@@ -97,7 +108,7 @@ class Finder:
                 inside, zipped = listing_of(member[1])
                 yield FoundLog(given, inside.item(zipped).stamp, True)
                 return
-            if not _MAGIC.search(path) or given.lower().startswith(("http://", "https://")):
+            if not _MAGIC.search(path) or _is_web(given):
                 raise
             anything = False
             for found in self._matching(listing, path, local=not is_url(given)):
@@ -109,7 +120,21 @@ class Finder:
         if item.folder:
             yield from self._folder(listing, path, 0)
         else:
-            yield from self._file(listing, item, True, given)
+            yield from self._given(listing, item, True, given)
+
+    def _given(self, listing: Listing, item: Item, named: bool, shown: str | None = None) -> Iterator[FoundLog]:
+        """A file that was named or that a pattern matches: the log that it is a part of, or itself."""
+        folder = item.path.rpartition("/")[0] or ("/" if item.path.startswith("/") else ".")
+        place = listing.show(item.path)
+        if not item.regular or not (is_part_name(item.name) or is_current_name(item.name)) or _is_web(place):
+            yield from self._file(listing, item, named, shown)
+            return
+        if self._asked != (key := listing.show(folder)):
+            self._asked, self._whole = key, _whole(listing, folder)
+        if self._whole is None:
+            yield from self._file(listing, item, named, shown)
+        else:
+            yield self._whole
 
     def _file(self, listing: Listing, item: Item, named: bool, shown: str | None = None) -> Iterator[FoundLog]:
         place = listing.show(item.path) if shown is None else shown
@@ -140,18 +165,19 @@ class Finder:
             if depth > DEPTH_MAX:
                 raise LogUnreadable(place, f"lies more than {DEPTH_MAX} folders deep")
             items = listing.items(path)
-            if path.rstrip("/").rpartition("/")[2].startswith(ROLLED_PREFIX) or any(
-                is_events_name(item.name) and item.regular and not item.folder for item in items
-            ):
-                stamps = {item.name: item.stamp for item in items if not item.folder and not hidden(item.name)}
-                yield FoundLog(place, stamp_of_all(stamps), True)
+            if path.rstrip("/").rpartition("/")[2].startswith(ROLLED_PREFIX) or any(map(_is_events, items)):
+                yield FoundLog(place, stamp_of_all(_rolled(items)), True)
                 return
+            if parts := _delivered(items):
+                yield FoundLog(place, stamp_of_all(parts), True)
             for item in items:
                 if item.folder:
                     if hidden(item.name):
                         self.passed_over += 1
                     else:
                         yield from self._folder(listing, item.path, depth + 1)
+                elif item.name in parts:
+                    continue
                 elif item.regular:
                     yield from self._file(listing, item, False)
                 else:
@@ -175,6 +201,7 @@ class Finder:
             yield FoundLog(listing.show(folder), Stamp(), True, f"lies more than {DEPTH_MAX} folders deep")
             return
         part, rest = parts[0], parts[1:]
+        last: FoundLog | None = None  # many parts, one log
         if part == "**" and not rest:
             yield from self._folder(listing, folder, depth + 1)
             return
@@ -191,11 +218,40 @@ class Finder:
                 elif item.folder:
                     yield from self._below(listing, path, rest, depth + 1)
                 elif not rest:
-                    yield from self._file(listing, item._replace(path=path), False)
+                    for one in self._given(listing, item._replace(path=path), False):
+                        if one is not last:
+                            yield one
+                        last = one
         except LogMissing:
             return  # what a pattern does not find is no fault of the place
         except LogError as problem:
             yield FoundLog(listing.show(folder), Stamp(), True, problem.why)
+
+
+def _delivered(items: Iterable[Item]) -> dict[str, Stamp]:
+    """The parts among these of a log that Databricks delivered, by name; none where none of them has a date."""
+    files = (item for item in items if item.regular and not item.folder)
+    parts = {item.name: item.stamp for item in files if is_dated_name(item.name) or is_current_name(item.name)}
+    return parts if any(is_dated_name(name) for name in parts) else {}
+
+
+def _whole(listing: Listing, folder: str) -> FoundLog | None:
+    """The log of several files that lies in a folder, or None: there is none, or the folder cannot be listed."""
+    try:
+        items = listing.items(folder)
+        parts = _rolled(items) if any(_is_events(item) for item in items) else _delivered(items)
+    except LogError:
+        return None
+    return FoundLog(listing.show(folder), stamp_of_all(parts), True) if parts else None
+
+
+def _rolled(items: Iterable[Item]) -> dict[str, Stamp]:
+    """The files of the one rolled log that a folder is, by name."""
+    return {item.name: item.stamp for item in items if not item.folder and not hidden(item.name)}
+
+
+def _is_events(item: Item) -> bool:
+    return is_events_name(item.name) and item.regular and not item.folder
 
 
 def paths_in(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -226,6 +282,10 @@ def begins_like_log(place: str) -> bool:
     except (LogUndecodable, LogNotFound):
         return False
     return True
+
+
+def _is_web(place: str) -> bool:
+    return place.lower().startswith(("http://", "https://"))
 
 
 def _looked(place: str) -> Item:

@@ -265,3 +265,27 @@ def unknown_conf(application: Application) -> str | None:
         "the log has no environment (SparkListenerEnvironmentUpdate), so it is not known under which config the application "
         "ran, and Spark's defaults were assumed: --conf or --properties-file can say what it was"
     )
+
+
+LATE_START: Final = "begins late"
+"""In ``Application.counts``: 1 where what came before the first line of the log is missing."""
+
+MISSING_PARTS: Final = "gaps between parts"
+"""In ``Application.counts``: where a part of a log in parts does not follow the one before."""
+
+
+def lost_parts(application: Application) -> str | None:
+    """Why an application is not whole whose log came in parts; None where it is.
+
+    What a missing part tells of is neither in the bill nor in the run time, and executors whose tasks it holds look idle: a
+    setting that lets them go would seem to save what they cost.
+    """
+    if application.counts.get(LATE_START):
+        return (
+            "the log begins in the middle of its application: its first part is missing, or this is one part of it. What came "
+            "before, and what it cost, is not known; the parts of a log are read as one from the folder that holds them all"
+        )
+    if places := application.counts.get(MISSING_PARTS):
+        where = "in one place" if places == 1 else f"in {places:,} places"
+        return f"parts of the log are missing or out of order {where}: what happened in between is not known"
+    return None

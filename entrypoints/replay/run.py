@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from podtide.adapters.eventlog.contents import LogApplication
+from podtide.adapters.eventlog.bytes.lines import FaultKind
+from podtide.adapters.eventlog.contents import LogApplication, begins_late
 from podtide.adapters.recording.log_actuator import LogWorld, Meter, Sink
 from podtide.adapters.recording.records.decisions import SCHEMA_VERSION
+from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.sparklog.log import SparkLog
 from podtide.adapters.views.sparklog.narrator import Narrator
 from podtide.adapters.views.stats.series import History
@@ -70,6 +72,7 @@ class Replay:
             self._take(batch)
             if self.progress is not None:
                 self.progress()
+        application = sensor.application  # another process that reads the log has told its end only now
         end = sensor.clock if application.ended_ms is None else max(sensor.clock, application.ended_ms)
         if not (sensor.seen.tasks or sensor.seen.stages or sensor.fleet.added):
             text = "no stage, task or executor in it: there is nothing to decide upon"
@@ -177,7 +180,7 @@ class Replay:
                                                              "shuffles_cleaned_at_once": _lane(self.cleaned)},
             },
             "series": self.history.document(),
-            "notes": [*sensor.source.notes, *settled.notes],
+            "notes": [*_incomplete(sensor), *sensor.source.notes, *settled.notes],
             "limits": [*_limits(sensor, settled, self.cleaned is not None), *self._cut_short(), *self._unsaid(start)],
         }  # fmt: skip
 
@@ -201,6 +204,23 @@ def _lane(world: LogWorld) -> dict[str, Any]:
         "by_cause": dict(sorted(tally.by_cause.items())),
         "held": dict(sorted(tally.held.items())),
     }
+
+
+def _incomplete(sensor: EventLogSensor | SecondProcess) -> list[str]:
+    """What is missing of the log itself: said before everything else."""
+    notes = []
+    if begins_late(sensor.application, sensor.seen):
+        notes.append(
+            "The log begins in the middle of its application: its first part is missing, or this is one part of it. "
+            "Executors, tasks and settings from before are not known."
+        )
+    if gaps := sum(fault.kind is FaultKind.GAP for fault in sensor.faults):
+        times = "" if gaps == 1 else f", in {gaps} places"
+        notes.append(f"Parts of the log are missing or out of order{times}: what happened there is not known.")
+    cut = next((fault for fault in sensor.faults if fault.kind is FaultKind.CUT), None)
+    if cut is not None and not sensor.source.in_progress:
+        notes.append(f"The log is cut off ({escaped(cut.file)}:{cut.line}: {cut.why}): what came after that is not known.")
+    return notes
 
 
 def _limits(sensor: EventLogSensor | SecondProcess, settled: SettledConf, bounded: bool) -> list[str]:

@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from podtide.adapters.eventlog.application import SHAPES, ApplicationLog
+from podtide.adapters.eventlog.bytes.lines import FaultKind
 from podtide.adapters.eventlog.bytes.reader import LogSource
 from podtide.adapters.eventlog.bytes.source import open_log
+from podtide.adapters.eventlog.contents import begins_late
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.recording.log_actuator import LogWorld
 from podtide.adapters.text.progress import ByteProgress
@@ -31,7 +33,7 @@ from podtide.domain.recorded.executors import ExecutorRecord, leave_of
 from podtide.domain.recorded.lifetimes import CAME_UNASKED, TOGETHER_MS, came_unasked
 from podtide.domain.recorded.reading import Facts, LogReading
 from podtide.domain.recorded.request_times import Registration, Target, request_times
-from podtide.domain.recorded.unknowns import LogTraits, unknowns_of
+from podtide.domain.recorded.unknowns import LATE_START, MISSING_PARTS, LogTraits, unknowns_of
 from podtide.domain.rerun.heartbeats import is_reset_at_start
 from podtide.entrypoints.common.event_loop import Loop
 from podtide.entrypoints.common.log_config import NothingToReplay, SettledConf, settle
@@ -129,8 +131,9 @@ def read_application(
     requested = _requested(reading, lives, asking, settled, facts)
     application = reading.application(facts, requested)
     traits = _traits(reading, sensor, settled, compacted=compacted)
-    application = replace(application, unknowns=unknowns_of(application, traits))
-    counts = {
+    counts = {**application.counts, **_lost(sensor)}
+    application = replace(application, counts=counts, unknowns=unknowns_of(application, traits))
+    lines = {
         "read": sensor.counts.read,
         "skipped": sensor.counts.skipped,
         "malformed": sensor.counts.malformed,
@@ -138,7 +141,7 @@ def read_application(
         "faults": len(sensor.faults),
     }
     targets = tuple((target.at, sum(target.executors.values())) for target in asking.targets)
-    return RecordedLog(application, settled, targets, counts, (*settled.notes, *_notes(sensor, loop)))
+    return RecordedLog(application, settled, targets, lines, (*settled.notes, *_notes(sensor, loop)))
 
 
 class Loaded(NamedTuple):
@@ -239,6 +242,13 @@ def _traits(reading: LogReading, sensor: EventLogSensor, settled: SettledConf, *
         sum(work.oversized for work in works),
         settled.enabled,
     )
+
+
+def _lost(sensor: EventLogSensor) -> dict[str, int]:
+    """What there is not of a log in parts, as ``Application.counts`` has it."""
+    late = begins_late(sensor.application, sensor.seen)
+    gaps = sum(fault.kind is FaultKind.GAP for fault in sensor.faults)
+    return {name: count for name, count in ((LATE_START, int(late)), (MISSING_PARTS, gaps)) if count}
 
 
 def _notes(sensor: EventLogSensor, loop: Loop | None) -> list[str]:

@@ -26,7 +26,7 @@ from returns.result import Failure, Result, Success
 from podtide.domain.base.units import Millis
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
-from podtide.domain.recorded.unknowns import holes, unknown_conf
+from podtide.domain.recorded.unknowns import holes, lost_parts, unknown_conf
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, FairPool, Plan, Variant
@@ -136,9 +136,9 @@ def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
     """Why the model does not fit this application, the main thing first; () where it does."""
     application = study.application
     reasons = misfit(application, study.replay.typical, study.error, max_error)
-    missing, conf = holes(application), unknown_conf(application)
-    if missing is not None:
-        return missing, *reasons
+    conf = unknown_conf(application)
+    if lost := [why for why in (lost_parts(application), holes(application)) if why is not None]:
+        return (*lost, *reasons)
     return (conf, *reasons) if reasons and conf is not None else reasons
 
 

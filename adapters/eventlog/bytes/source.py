@@ -2,7 +2,8 @@
 
 - a file, plain or compressed, finished or ``.inprogress``; ``-`` for standard input, or any pipe; a URL of a store
   that fsspec has a client for (``s3://``, ``gs://``, ``abfs://``, ``https://``, ``hdfs://``, ...);
-- a rolled log, ``eventlog_v2_<app>``, or a folder in which exactly one log lies. Of several files those that do not
+- a rolled log, ``eventlog_v2_<app>``; the parts of a log that Databricks delivered (``eventlog-<date>.gz`` and ``eventlog``)
+  in one folder; or a folder in which exactly one log lies. Of several files those that do not
   begin like a log are passed over (a run's notes beside its log); several logs are refused by name;
 - the ZIP that a History Server hands out, which may hold several attempts: ``logs.zip!<name>`` chooses one. A ZIP is
   read in place; only where it cannot be (a pipe, a server without ranges) is it first copied to a temporary file.
@@ -38,9 +39,9 @@ from podtide.adapters.eventlog.bytes.rolled import (
     STATUS_PREFIX,
     Entry,
     Rolled,
-    is_events_name,
+    is_part_name,
     log_entries,
-    rolled,
+    split_log,
 )
 from podtide.adapters.eventlog.bytes.store import LocalStore, Reader, RemoteStore, Store, is_url, local_path
 from podtide.adapters.eventlog.bytes.zip_store import ZipStore
@@ -135,14 +136,14 @@ def _open_file(path: str, store: Store, place: str, entry: Entry, member: str | 
         files=(LogFile(display(store.show(place)), place, entry.size),),
         # Spark takes .inprogress off when an application ends; other names say nothing.
         in_progress=True if name.endswith(IN_PROGRESS) else None,
-        notes=("this is one file of a rolled log; its folder holds the whole",) if is_events_name(name) else (),
+        notes=("this is one part of a log of several files; its folder holds the whole",) if is_part_name(name) else (),
     )
     return LogSource(path, store, plan)
 
 
 def _open_folder(path: str, store: Store, place: str) -> LogSource:
     entries = store.entries(place)
-    if any(is_events_name(entry.name) and not entry.folder for entry in entries):
+    if any(is_part_name(entry.name) and not entry.folder for entry in entries):
         return _open_rolled(path, store, place, entries)
     if place.rstrip("/").rpartition("/")[2].startswith(ROLLED_PREFIX):
         raise LogNotFound(path, "this rolled log holds no events; events_<n>_<application> was expected in it")
@@ -157,11 +158,11 @@ def _open_found(path: str, store: Store, place: str, entry: Entry) -> LogSource:
 
 
 def _open_rolled(path: str, store: Store, place: str, entries: Iterable[Entry]) -> LogSource:
-    log = rolled(entries)
+    log = split_log(entries)
     if log is None:
         raise LogNotFound(path, "this rolled log holds no events; events_<n>_<application> was expected in it")
     if log.clashes:
-        why = "files that exclude each other in one rolled log, remove the wrong ones"
+        why = "files that exclude each other in one log, remove the wrong ones"
         raise LogAmbiguous(path, why, (store.show(store.join(place, name)) for name in log.clashes))
     paths = [store.join(place, entry.name) for entry in log.files]
     plan = ReadingOrder(
@@ -254,7 +255,7 @@ def _rolled_notes(log: Rolled) -> tuple[str, ...]:
     if log.compacted:
         replaced = f" and replaces {len(log.replaced)} files beside it" if log.replaced else ""
         notes.append(f"{display(log.files[0].name)} is compacted{replaced}: events of finished jobs were dropped")
-    if log.in_progress is None:
+    if log.in_progress is None and not log.delivered:
         notes.append(f"no {STATUS_PREFIX}<application> file says whether the application has ended")
     return tuple(notes)
 

@@ -15,7 +15,7 @@ from typing import IO, Final
 
 from podtide.adapters.eventlog.bytes.errors import LogCorrupt, LogError, LogMissing, LogUndecodable, LogUnreadable
 from podtide.adapters.eventlog.bytes.framing import BOMB, is_bomb
-from podtide.adapters.eventlog.bytes.rolled import Entry, hidden, is_events_name, log_entries
+from podtide.adapters.eventlog.bytes.rolled import Entry, hidden, is_events_name, is_part_name, log_entries
 from podtide.adapters.eventlog.bytes.store import Reader
 from podtide.adapters.text.safe import cause
 
@@ -59,14 +59,14 @@ class ZipStore:
                 self._folders.setdefault(folder, []).append(Entry(own, info.file_size))
 
     def logs(self) -> list[tuple[str, Entry]]:
-        """Every log at any depth: folders of rolled files, and single files elsewhere; hidden ones are left out."""
+        """Every log at any depth: folders that hold the parts of one, and single files; hidden ones are left out."""
         logs: list[tuple[str, Entry]] = []
         for folder, entries in sorted(self._folders.items()):
             if any(hidden(part) for part in folder.split("/")):
                 continue
-            if any(is_events_name(entry.name) for entry in entries):
+            if any(is_part_name(entry.name) for entry in entries):
                 logs.append((folder, Entry(folder, None, folder=True)))
-            else:
+            if not any(is_events_name(entry.name) for entry in entries):
                 logs.extend((self.join(folder, entry.name), entry) for entry in log_entries(entries))
         return logs
 

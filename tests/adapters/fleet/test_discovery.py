@@ -110,6 +110,29 @@ def test_a_list_has_something_for_every_line(tree: Path) -> None:
     ]
 
 
+PARTS = ("eventlog-2026-11-23--09-00.gz", "eventlog-2026-11-23--10-00.gz", "eventlog")
+
+
+def test_the_parts_of_a_delivered_log_are_one_and_what_lies_beside_them_is_not_lost(tmp_path: Path) -> None:
+    for name in (*PARTS, "app-1", "deeper/eventlog", "deeper/app-2"):
+        path = tmp_path / "ctx" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(EVENT)
+    with zipfile.ZipFile(tmp_path / "ctx.zip", "w") as archive:
+        for name in (*(f"ctx/{part}" for part in PARTS), "ctx/app-1", "b/eventlog"):
+            archive.writestr(name, EVENT)
+    found = {one.place.removeprefix(f"{tmp_path}/"): one for one in Finder().argument(str(tmp_path))}
+    assert sorted(found) == [
+        "ctx", "ctx.zip!b/eventlog", "ctx.zip!ctx", "ctx.zip!ctx/app-1", "ctx/app-1", "ctx/deeper/app-2",
+        "ctx/deeper/eventlog",
+    ]  # fmt: skip
+    assert found["ctx"].stamp.size == 3 * len(EVENT)
+    whole, alone = f"{tmp_path}/ctx", f"{tmp_path}/ctx/deeper"
+    matched = places(*Finder().argument(f"{whole}/*"))
+    assert matched == [whole, f"{whole}/app-1", f"{whole}/deeper/app-2", f"{whole}/deeper/eventlog"]
+    assert places(*Finder().listed([f"{whole}/eventlog", f"{alone}/eventlog"])) == [whole, f"{alone}/eventlog"]
+
+
 @pytest.fixture
 def store() -> Iterator[None]:
     fsspec = pytest.importorskip("fsspec")

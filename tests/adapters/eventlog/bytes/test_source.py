@@ -405,6 +405,35 @@ def test_what_a_compact_file_replaces_cannot_clash() -> None:
     assert log.replaced == ("events_1_a", "events_1_a.zstd")
 
 
+@pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        (["eventlog", "eventlog-2026-11-23--10-00.gz", "eventlog-2026-11-23--09-00.gz"], [2, 1, 0]),
+        (["eventlog-2026-12-31--23-50", "eventlog-2027-01-01--00-00", "eventlog.gz"], [0, 1, 2]),
+        (["eventlog-2026-11-23--10-00"], [0]),
+        (["eventlog", "notes", "eventlog-2026-11-23--10-00.gz"], [2, 0]),
+    ],
+)
+def test_what_databricks_delivers_in_one_folder_is_one_log_by_date(
+    tmp_path: Path, names: list[str], read: list[int]
+) -> None:
+    for number, name in enumerate(names):
+        write(tmp_path / "a" / name, gzip.compress(event(number), mtime=0) if name.endswith(".gz") else event(number))
+    source = open_log(str(tmp_path / "a"))
+    assert text_of(source) == b"".join(map(event, read))
+    assert (source.rolled, source.in_progress, source.notes) == (True, None, ())
+    assert text_of(open_log(zipped(tmp_path / "a.zip", {f"a/{names[0]}": event(0)}))) == event(0)
+
+
+def test_two_parts_of_one_date_are_refused(tmp_path: Path) -> None:
+    names = ["eventlog-2026-11-23--10-00", "eventlog-2026-11-23--10-00.gz"]
+    for name in names:
+        write(tmp_path / name, event(1))
+    with pytest.raises(errors.LogAmbiguous, match="exclude each other") as refused:
+        open_log(str(tmp_path))
+    assert [Path(one).name for one in refused.value.candidates] == names
+
+
 def test_an_unfinished_rolled_log_may_end_in_an_empty_file(tmp_path: Path) -> None:
     path = roll(tmp_path / "eventlog_v2_a", "events_1_a", status="appstatus_a.inprogress")
     write(Path(path) / "events_2_a", b"")
@@ -432,7 +461,7 @@ def test_one_file_of_a_rolled_log_is_read_and_noted(tmp_path: Path) -> None:
     path = roll(tmp_path / "eventlog_v2_a", "events_1_a", "events_2_a")
     source = open_log(f"{path}/events_2_a")
     assert text_of(source) == event(2)
-    assert source.notes == ("this is one file of a rolled log; its folder holds the whole",)
+    assert source.notes == ("this is one part of a log of several files; its folder holds the whole",)
 
 
 def test_a_folder_around_one_log_is_that_log(tmp_path: Path) -> None:
