@@ -60,7 +60,8 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``reason``: why it is not ok, without the log's own name. ``seconds``: wall time that the work took. ``best``: the name
     of the cheapest setting within the time bound, None where none is worth it; ``best_conf``: its changes, ``best_static``
-    its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``compared``: how many
+    its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``tasks_*``: what the log has of
+    task starts and ends, those that failed and those that were killed (also a denied commit) among the ends. ``compared``: how many
     settings were tried.
     """
 
@@ -71,7 +72,10 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     app_name: str | None = None
     spark_version: str | None = None
     started_ms: Millis | None = None
-    tasks: int | None = None
+    tasks_started: int | None = None
+    tasks_ended: int | None = None
+    tasks_failed: int | None = None
+    tasks_killed: int | None = None
     runtime_s: float | None = None
     simulated_runtime_s: float | None = None
     executor_seconds: float | None = None

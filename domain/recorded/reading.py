@@ -55,6 +55,8 @@ CPUS_MAX: Final = 1_000_000.0
 SUCCESS: Final = "Success"
 RESUBMITTED: Final = "Resubmitted"
 OWN_FAILURE: Final = "ExceptionFailure"
+KILLED: Final = frozenset({"TaskKilled", "TaskCommitDenied"})
+"""What Spark ends as killed: no failure of anything."""
 
 
 class Facts(NamedTuple):
@@ -169,6 +171,7 @@ class LogReading:
             work.fail(place, length)
         else:
             self.counts["taken away"] += 1  # killed, denied, or lost with its executor or another's output
+            self.counts["killed"] += reason in KILLED
         if copied:
             work.copied_ended(index, launch)
         if life.fresh:
@@ -498,6 +501,7 @@ class LogReading:
     def _totals(self, works: Sequence[StageWork], executors: Sequence[RecordedExecutor]) -> dict[str, int]:
         """What was counted, for people and reports."""
         counts = self.counts
+        counts["tasks started"] = sum(life.started for life in self.fleet.lives)
         counts["tasks ended"] = sum(life.ended for life in self.fleet.lives)
         counts["succeeded"] = sum(work.succeeded for work in works)
         counts["recomputed"] = sum(work.recomputed for work in works)

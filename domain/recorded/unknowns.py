@@ -16,10 +16,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import NO_TASK, Application, Leave, Unknown
 from podtide.domain.recorded.executors import UNANNOUNCED
 from podtide.domain.recorded.job_dependencies import MAIN
 from podtide.domain.recorded.lifetimes import CAME_UNASKED, STRAY_TASKS, STRAYS
+
+MEMORY_LEAST_MS: Final[Millis] = 30_000
+"""Time of all tasks together from which on spilling or collecting garbage is worth a word, however large its share."""
+
+SPILL_BYTES_PER_MS: Final = 100 * 2**20 // 1000
+"""What spilling is taken to cost: 100 MiB a second, about what a busy disk writes."""
+
+GC_SHARE: Final = 0.1
+"""Of the tasks' run time."""
 
 NOTABLE: Final = 0.05
 """A share of the run time from which on it is worth a word."""
@@ -159,10 +169,15 @@ def _tasks(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
         )
     run, collected = sum(s.run_ms for s in app.stages), sum(s.gc_ms for s in app.stages)
     spilled = sum(stage.spilled_bytes for stage in app.stages)
-    if spilled or collected > 0.1 * max(1, run):
+    costs = []
+    if spilled / SPILL_BYTES_PER_MS >= MEMORY_LEAST_MS:
+        costs.append(f"spilled {spilled / 2**30:.1f} GiB")
+    if collected > GC_SHARE * run and collected >= MEMORY_LEAST_MS:
+        share = 100 * collected / max(1, run)
+        costs.append(f"spent {share:.0f}% of their time ({collected / 1000:.0f} s) collecting garbage")
+    if costs:
         yield (
-            f"Tasks spilled {spilled / 2**30:.1f} GiB and spent {100 * collected / max(1, run):.0f}% of their time "
-            "collecting garbage.",
+            f"Tasks {' and '.join(costs)}.",
             "With other memory, or other tasks beside them, they would take another time; it is kept as it is.",
         )
     if any(stage.read_bytes for stage in app.stages) and not _is_local(app):

@@ -84,6 +84,8 @@ def _row_of(
 ) -> FleetRow:
     """What the log itself says, and how far the simulation is from it."""
     error = None if found is None else found.error
+    counts = application.counts
+    killed = counts.get("killed", 0)
     return FleetRow(
         log=path,
         status=status,
@@ -92,7 +94,10 @@ def _row_of(
         app_name=shortened(clean(application.name)),
         spark_version=shortened(clean(application.spark_version)),
         started_ms=application.started_ms,
-        tasks=application.tasks,
+        tasks_started=counts.get("tasks started", 0),
+        tasks_ended=counts.get("tasks ended", 0) + counts.get("resubmitted", 0),
+        tasks_failed=counts.get("failed", 0) + counts.get("taken away", 0) - killed,
+        tasks_killed=killed,
         runtime_s=_seconds(application.runtime_ms),
         executor_seconds=_seconds(application.executor_ms),
         peak_executors=application.peak_executors,

@@ -66,7 +66,7 @@ def fake_assess(path: str, options: FleetOptions) -> FleetRow:
         app_name=asked.get("name", f"job {number % 7}"),
         spark_version="4.3.0",
         started_ms=1_700_000_000_000 + number,
-        tasks=number,
+        tasks_started=number,
         runtime_s=10.0,
         executor_seconds=100.0,
         billed_seconds=110.0,

@@ -50,14 +50,14 @@ def executors_chart(
     curves = {name: steps_of(run.curve, index) for name, index in _COLUMN.items()} if run.curve else {}
     if recorded.curve:
         curves["recorded"] = steps_of(recorded.curve, 1)
-    span = max(run.runtime_s if run.curve else 0.0, recorded.runtime_s if recorded.curve else 0.0)
+    span = max(run.span_s if run.curve else 0.0, recorded.runtime_s if recorded.curve else 0.0)
     if not curves or span <= 0:
         return element("p", "There are no curves of this run.", class_="quiet")
     there = added(curves["running"], curves["pending"]) if run.curve else []
     held = max([peak(there), peak(curves.get("target", [])), peak(curves.get("recorded", [])), 1.0])
     scale = count_ticks(held * 1.04)
     top = scale[-1]
-    ends = {name: recorded.runtime_s if name == "recorded" else run.runtime_s for name in curves}
+    ends = {name: recorded.runtime_s if name == "recorded" else run.span_s for name in curves}
     drawn = [name for name, _, _ in SERIES if name in curves]
     paths = join(
         _area(there, "pending", ends["running"], span, top) if run.curve else EMPTY,
@@ -104,7 +104,7 @@ def summary(run: RunEntry, recorded: RecordedEntry, label: str) -> str:
     """The chart in a sentence, for who cannot see it."""
     text = f"Executors over time, {label}: "
     if run.curve:
-        text += f"up to {number(run.peak_executors)} running in {took(run.runtime_s)}; "
+        text += f"up to {number(run.peak_executors)} running in {took(run.span_s)}; "
     return text + f"in the log up to {number(recorded.peak_executors)} in {took(recorded.runtime_s)}."
 
 

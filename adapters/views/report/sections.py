@@ -86,7 +86,7 @@ def key_figures(document: Document) -> list[tuple[str, str, str]]:
         figures.append(("Core-hours", number(recorded.core_hours), "no price was given"))
     figures.append(("Peak executors", number(recorded.peak_executors), f"simulated {number(bill.peak_executors)}"))
     if work is not None:
-        figures.append(("Did work", percent(work), "of the billed executor-seconds"))
+        figures.append(("Did work", percent(work), "of the billed executor-seconds, as simulated"))
     return figures
 
 

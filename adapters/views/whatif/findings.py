@@ -87,18 +87,18 @@ def headlines(document: Document) -> Headlines:
 
 
 def happened(document: Document) -> str:
-    """``Ran 12m04s on up to 40 executors; 38% of 2,310 billed executor-seconds did work.``"""
+    """``Ran 12m04s on up to 40 executors. As simulated, 38% of 2,310 billed executor-seconds did work.``"""
     recorded, bill = document.recorded, document.self_replay
     several = f"{count(len(document.runs), 'run')}, on average: ran" if len(document.runs) > 1 else "Ran"
     ran = f"{several} {took(recorded.runtime_s)} on up to {executors(recorded.peak_executors)}"
     work = share_of(bill.ledger.get(WORK, 0.0), bill.billed)
     if work is None:
         return f"{ran}: {executor_seconds(recorded.executor_seconds)}."
-    return f"{ran}; {percent(work)} of {whole(bill.billed)} billed executor-seconds did work."
+    return f"{ran}. As simulated, {percent(work)} of {whole(bill.billed)} billed executor-seconds did work."
 
 
 def cost(document: Document) -> str:
-    """``2,310 executor-seconds, 2,474 billed: 2.6 core-hours, 10.3 GB-hours, $1.23. 62% of the bill did no work: ...``"""
+    """``As recorded, 2,310 executor-seconds, 2,474 billed: 2.6 core-hours, $1.23. As simulated, 62% of the bill did no work.``"""
     recorded = document.recorded
     amounts = [f"{number(recorded.core_hours)} core-hours"] if recorded.core_hours is not None else []
     amounts += [f"{number(recorded.gb_hours)} GB-hours"] if recorded.gb_hours is not None else []
@@ -106,11 +106,11 @@ def cost(document: Document) -> str:
     first = executor_seconds(recorded.executor_seconds)
     first += f", {whole(recorded.billed_seconds)} billed" if recorded.billed_seconds is not None else ""
     first += f": {', '.join(amounts)}" if amounts else ""
-    return f"{first}. {wasted(document.self_replay)}".strip()
+    return f"As recorded, {first}. {wasted(document.self_replay)}".strip()
 
 
 def wasted(run: RunEntry) -> str:
-    """``62% of the bill did no work: 21% kept by minimum, 14% starting, 9.1% waiting for the driver.``"""
+    """``As simulated, 62% of the bill did no work: 21% kept by minimum, 14% starting, 9.1% waiting for the driver.``"""
     billed = run.billed
     idle = largest(run.ledger, WORK)
     if not idle or billed <= 0:
@@ -118,7 +118,8 @@ def wasted(run: RunEntry) -> str:
     named = ", ".join(f"{percent(amount / billed)} {name}" for name, amount in idle[:WASTE_NAMED])
     rest = sum(amount for _, amount in idle[WASTE_NAMED:]) / billed
     tail = f", {percent(rest)} the rest" if rest >= SAME else ""
-    return f"{percent(sum(amount for _, amount in idle) / billed)} of the bill did no work: {named}{tail}."
+    idle_share = percent(sum(amount for _, amount in idle) / billed)
+    return f"As simulated, {idle_share} of the bill did no work: {named}{tail}."
 
 
 def why(run: RunEntry) -> str:
@@ -128,7 +129,7 @@ def why(run: RunEntry) -> str:
     if run.waited_s < 0.05:
         return "Tasks hardly waited for executors: no limit held the application back."
     limits = largest(run.waiting)
-    share = share_of(run.waited_s, run.runtime_s)
+    share = share_of(run.waited_s, run.span_s)
     lead = f"Tasks waited {took(run.waited_s)} for executors" + (f" ({percent(share)} of the run)" if share else "")
     if not limits:
         return f"{lead}."
@@ -154,8 +155,8 @@ def changing(document: Document) -> str:
     if len(done) == 1:
         return f"{done[0].name}: {standing(done[0], document)}"
     key = _expense(document)
-    cheap = min(done, key=lambda one: (key(one), one.runtime_s))
-    fast = min(done, key=lambda one: (one.runtime_s, key(one)))
+    cheap = min(done, key=lambda one: (key(one), one.span_s))
+    fast = min(done, key=lambda one: (one.span_s, key(one)))
     lead = f"Of {count(len(document.variants), 'variant')}, {cheap.name} costs least"
     if cheap is fast:
         return f"{lead} and is the fastest: {standing(cheap, document)}"

@@ -115,13 +115,15 @@ class DecisionEntry(Struct, frozen=True):
 
 
 class RunEntry(Struct, frozen=True, kw_only=True):
-    """A config, simulated. Ranges are None where there is but a point; ``conf`` is what differs from the log's."""
+    """A config, simulated. Ranges are None where there is but a point; ``conf`` is what differs from the log's.
+
+    ``runtime_s`` and its range are None where it does not come to its end (``unfinished``): it has no run time then."""
 
     name: str
     conf: dict[str, str | None] = {}
     static: int | None = None
     faults: FaultsEntry | None = None
-    runtime_s: Seconds
+    runtime_s: Seconds | None
     runtime_range_s: Range | None = None
     executor_seconds: float
     executor_seconds_range: Range | None = None
@@ -157,6 +159,13 @@ class RunEntry(Struct, frozen=True, kw_only=True):
     def billed(self) -> float:
         """Executor-seconds of the bill, from request to end: what the causes of the ledger sum to."""
         return math.fsum(self.ledger.values()) or self.billed_seconds
+
+    @property
+    def span_s(self) -> Seconds:
+        """The time that its curve, its stages and its decisions are spread over."""
+        if self.runtime_s is not None:
+            return self.runtime_s
+        return self.curve[-1][0] if self.curve else 0.0
 
 
 class OwnErrorEntry(Struct, frozen=True):

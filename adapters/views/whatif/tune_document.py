@@ -32,6 +32,9 @@ from podtide.domain.whatif.summary import OwnError, VariantAnswer
 
 IDS_SHOWN: Final = 3
 _NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "decisions_left_out", "error"})
+_RUN_TIMES: Final = frozenset({"runtime_s", "runtime_range_s"})
+"""Of a config that does not come to its end in one run, there are none."""
+
 _OF_ONE_RUN: Final = frozenset({"curve", "stages", "decisions"})
 
 R = TypeVar("R", model.RecordedEntry, model.RunEntry)
@@ -128,6 +131,8 @@ def _mean(entries: Sequence[R]) -> R:
             means[key] = next((value for value in values if value is not None), None)
         elif key == "notes":
             means[key] = tuple(dict.fromkeys(note for value in values for note in value))
+        elif key in _RUN_TIMES and any(value is None for value in values):
+            means[key] = None
         elif key in _NOT_AVERAGED or any(value is None for value in values):
             continue
         elif isinstance(values[0], tuple):

@@ -91,7 +91,7 @@ class WhatIfView:
     def plot(self) -> None:
         """The log's own config run again, over time."""
         page, run = self.page, self.document.self_replay
-        span_ms = round(run.runtime_s * 1000)
+        span_ms = round(run.span_s * 1000)
         if not run.curve or span_ms <= 0:
             return
         legend = {"target": "target", "busy": "busy", "idle": "idle", "need": "needed"}

@@ -14,6 +14,7 @@ from podtide.domain.rerun.plan import Variant
 from podtide.domain.whatif.prices import Prices
 from podtide.entrypoints.fleet.assess import WORTH, assess
 from podtide.entrypoints.fleet.work import FleetOptions, answer, request
+from tests.support import event_log_lines as log
 from tests.support.project import PROJECT
 
 DEMO = str(next((PROJECT / "demo").glob("eventlog_v2_*")))
@@ -29,7 +30,7 @@ def truth(run: str) -> str:
 def test_the_figures_of_a_row_hang_together() -> None:
     row = assess(DEMO, FleetOptions(max_error=100.0))
     assert row.status is RowStatus.OK
-    assert row.app_id and row.spark_version and row.runtime_s and row.tasks  # noqa: PT018 - all are there
+    assert row.app_id and row.spark_version and row.runtime_s and row.tasks_ended  # noqa: PT018 - all are there
     assert row.billed_seconds is not None
     assert sum(row.ledger.values()) == pytest.approx(row.billed_seconds, abs=0.05)
     assert row.waited_s is not None
@@ -111,3 +112,13 @@ def test_a_path_without_a_log_raises_and_the_answer_says_it(tmp_path: Path) -> N
 def test_the_same_log_twice_is_the_same_row() -> None:
     options = FleetOptions(max_error=100.0, seeds=2)
     assert msgspec.json.encode(assess(DEMO, options)) == msgspec.json.encode(assess(DEMO, options))
+
+
+def test_tasks_are_counted_as_the_log_has_them(tmp_path: Path) -> None:
+    ends = ["Success", "ExceptionFailure", "FetchFailed", "ExecutorLostFailure", "TaskKilled", "TaskCommitDenied", "Success"]
+    lines = [*log.begun(), log.executor("x", 5), log.job(0, 5, log.stage(0, 9, 5)), log.submitted(0, 9, 10)]
+    lines += [log.task(0, index, "x", 20) for index in range(9)]
+    lines += [log.task(0, index, "x", 20, 40 + index, reason) for index, reason in enumerate(ends)]
+    lines += [log.task(0, 0, "x", 20, 40, "Resubmitted"), log.completed(0, 9, 60), log.job_end(0, 70)]
+    row = assess(log.written(tmp_path, lines), FleetOptions())
+    assert (row.tasks_started, row.tasks_ended, row.tasks_failed, row.tasks_killed) == (9, 8, 3, 2)

@@ -15,6 +15,7 @@ from tests.support import commands
 from tests.support.commands import Answer
 from tests.support.project import PROJECT
 from tests.support.schemas import validate
+from tests.support.whatif_log import START, write_log
 
 asked = partial(commands.answer, "replay")
 ran = partial(commands.ran, "replay")
@@ -414,3 +415,14 @@ def test_real_logs_are_told_within_the_width() -> None:
         assert max(map(len, answer.out.splitlines()), default=0) <= 100
         replayed += answer.code == 0
     assert replayed >= 3
+
+
+def test_a_log_that_another_process_reads_gives_the_same_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_log(tmp_path / "app.inprogress")
+    alone = document(path)
+    monkeypatch.setattr("podtide.adapters.eventlog.decoder_process.WORTH_BYTES", 1)
+    together = document(path)
+    assert together == alone
+    assert (together["app"]["ended_ms"], together["log"]["in_progress"]) == (START + 24_000, True)

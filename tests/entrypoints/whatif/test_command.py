@@ -65,6 +65,27 @@ def test_what_can_be_worked_out_by_hand(log: Path) -> None:
     assert sum(four["ledger"].values()) == pytest.approx(four["billed_seconds"])
 
 
+def test_what_does_not_come_to_its_end_has_no_run_time(log: Path) -> None:
+    (stuck,) = document(log, "--quota", "0", "--seeds", "2")["variants"]
+    assert (stuck["runtime_s"], stuck["runtime_range_s"], bool(stuck["unfinished"])) == (None, None, True)
+    answer = asked(log, "--quota", "0", "--seeds", "1")
+    (run_time,) = (line for line in answer.out.splitlines() if line.strip().startswith("run time"))
+    assert run_time.split()[-1] == "–"
+    assert "faults does not come to its end" in answer.out
+
+
+@pytest.mark.parametrize(("task_ms", "noted"), [(1_000, False), (10_000, True)])
+def test_a_large_share_of_a_little_time_is_no_trouble_with_memory(tmp_path: Path, task_ms: int, noted: bool) -> None:
+    """A fifth of the tasks' time goes to the garbage collector: 8 s, or 80 s."""
+    path = write_log(tmp_path / "log", task_ms=task_ms)
+    metrics = {"Executor Run Time": task_ms, "JVM GC Time": task_ms // 5, "Disk Bytes Spilled": 1 << 20}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    metered = [line | {"Task Metrics": metrics} if line["Event"] == "SparkListenerTaskEnd" else line for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in metered))
+    troubles = [one["what"] for one in document(path, "--seeds", "1")["unknowns"] if "garbage" in one["what"]]
+    assert troubles == (["Tasks spent 20% of their time (80 s) collecting garbage."] if noted else [])
+
+
 def test_all_kinds_of_variants_at_once(log: Path) -> None:
     wide = "wide:static=2,spark.executor.cores=4,spark.executor.memory=8g"
     found = document(

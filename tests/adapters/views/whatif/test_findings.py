@@ -64,7 +64,7 @@ def document(*variants: dict[str, Any], replay: dict[str, Any] | None = None, **
 
 def test_what_happened() -> None:
     words = findings.happened(document())
-    assert words == "Ran 12m04s on up to 40 executors; 38% of 2,500 billed executor-seconds did work."
+    assert words == "Ran 12m04s on up to 40 executors. As simulated, 38% of 2,500 billed executor-seconds did work."
     assert findings.happened(document(replay={"ledger": {}, "billed_seconds": 0})) == (
         "Ran 12m04s on up to 40 executors: 2,310 executor-seconds."
     )
@@ -77,11 +77,11 @@ def test_several_runs_are_told_as_means() -> None:
 
 def test_what_it_cost() -> None:
     assert findings.cost(document()) == (
-        "2,310 executor-seconds: 2.6 core-hours, 10.3 GB-hours, $1.23. 62% of the bill did no work: 32% kept by minimum, "
-        "16% starting, 12% waiting for the driver, 2% the rest."
+        "As recorded, 2,310 executor-seconds: 2.6 core-hours, 10.3 GB-hours, $1.23. As simulated, 62% of the bill did no work: "
+        "32% kept by minimum, 16% starting, 12% waiting for the driver, 2% the rest."
     )
     assert findings.cost(document(recorded=RECORDED | {"billed_seconds": 2_444, "cost": None})).startswith(
-        "2,310 executor-seconds, 2,444 billed: 2.6 core-hours, 10.3 GB-hours. 62%"
+        "As recorded, 2,310 executor-seconds, 2,444 billed: 2.6 core-hours, 10.3 GB-hours. As simulated, 62%"
     )
 
 
