@@ -39,6 +39,7 @@ from podtide.domain.conf.scaling_config import (
     ENABLED,
     INITIAL,
     INSTANCES,
+    MIN,
     SERVICE,
     SHUFFLE_BLOCKS,
     STORAGE_DECOMMISSION,
@@ -54,9 +55,8 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.lifetimes import CAME_UNASKED
 from podtide.domain.rerun.assumed_kubernetes import assumed_cluster
 from podtide.domain.rerun.behaviour import Behaviour
-from podtide.domain.rerun.plan import AnyCluster, FairPool, Plan, Variant
+from podtide.domain.rerun.plan import EXECUTORS_MAX, AnyCluster, FairPool, Plan, Variant
 from podtide.domain.whatif.planning_executors import (
-    STATIC_MAX,
     PlannedExecutors,
     Scaling,
     VariantChange,
@@ -149,6 +149,7 @@ def plan(
     dynamic = scaling.settings.config if scaling.settings.enabled else None
     errors += _scaling_errors(change, scaling, known, errors)
     reads = Reads(after)
+    errors += [error for error in _too_many(change, reads, dynamic) if not _among(error, errors)]
     executors = executors_of(change, reads, scaling, known)
     errors += [error for error in executors.errors if not _among(error, errors)]
     if change.counted and dynamic is None:
@@ -242,12 +243,23 @@ def _changed(conf: SparkConf, variant: Variant, origin: str) -> tuple[SparkConf,
         settings.set(INSTANCES, Setting(str(variant.static), origin))
     after = replace(conf, settings=settings.persistent())
     errors = [*_unknown(variant.changes, after), *_unreadable(variant.changes, after)]
-    count = variant.static
-    if count is not None and not 1 <= count <= STATIC_MAX:
-        errors.append(ConfError(INSTANCES, str(count), origin, f"a static count from 1 to {STATIC_MAX}"))
-    if count is not None and (variant.changes.get(ENABLED) or "").strip().lower() == "true":
+    if variant.static is not None and variant.static < 1:
+        errors.append(ConfError(INSTANCES, str(variant.static), origin, "a static count of 1 or more"))
+    if variant.static is not None and (variant.changes.get(ENABLED) or "").strip().lower() == "true":
         errors.append(ConfError(ENABLED, "true", origin, "false, or nothing: the variant has a static count"))
     return after, errors
+
+
+def _too_many(change: VariantChange, reads: Reads, dynamic: ScalingConfig | None) -> list[ConfError]:
+    """The settings of the variant that ask for more executors at the start than are simulated."""
+    keys = (INSTANCES,) if dynamic is None else (INSTANCES, INITIAL, MIN)
+    expected = f"at most {EXECUTORS_MAX:,} executors from the start: more are not simulated"
+    counts = [(key, reads.value(key)) for key in keys if key in change.changed]
+    return [
+        ConfError(key, str(count), change.origin, expected)
+        for key, count in counts
+        if isinstance(count, int) and count > EXECUTORS_MAX
+    ]
 
 
 def _unknown(changes: Mapping[str, str | None], conf: SparkConf) -> list[ConfError]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ProfileId
 from podtide.domain.conf.backend_config import DEFAULT_EXECUTORS
@@ -17,12 +17,9 @@ from podtide.domain.conf.scaling_config import INSTANCES, REQUIRED_CONDITIONS, S
 from podtide.domain.conf.settings import settled
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application, main_profile, peaks
-from podtide.domain.rerun.plan import ExecutorShape, Faults, Variant
+from podtide.domain.rerun.plan import EXECUTORS_MAX, ExecutorShape, Faults, Variant
 from podtide.domain.whatif.executor_shapes import CORES_KEY, recorded_cores, shapes
 from podtide.domain.whatif.planning_notes import CORES_MAX, touches
-
-STATIC_MAX: Final = 1_000_000
-"""More executors than any application has: a bound on what a plan can ask for."""
 
 
 class Scaling(NamedTuple):
@@ -107,21 +104,21 @@ def _static(change: VariantChange) -> tuple[int, str | None]:
     """How many executors are asked for without dynamic allocation, and what to say about it."""
     application, counted = change.application, change.counted
     if change.variant.static is not None:
-        return min(max(1, change.variant.static), STATIC_MAX), None
+        return min(max(1, change.variant.static), EXECUTORS_MAX), None
     instances = Reads(change.after).value(INSTANCES)
-    count = min(instances, STATIC_MAX) if isinstance(instances, int) and instances > 0 else None
+    count = instances if isinstance(instances, int) and instances > 0 else None
     if count is not None and INSTANCES in change.changed:
-        return count, None
+        return min(count, EXECUTORS_MAX), None
     peak = peaks(application).get(main_profile(application), 1)
     if scaling_of(change.before).settings.enabled:
         if counted:
-            count = DEFAULT_EXECUTORS if count is None else count
+            count = DEFAULT_EXECUTORS if count is None else min(count, EXECUTORS_MAX)
             return count, f"Without dynamic allocation Spark asks for spark.executor.instances executors: {count}."
         return peak, f"Without dynamic allocation: {peak} executors from the start, the most that were there at once."
     if change.after.is_local:
         return 1, None
     if count is not None and (count == peak or (counted and not application.executors)):
-        return count, None
+        return count if count == peak else min(count, EXECUTORS_MAX), None
     if count is not None and counted and peak < count:
         return peak, f"{INSTANCES} is {count}, and no more than {peak} executors came: so many are asked for."
     setting = f"{INSTANCES} is not set" if count is None else f"{INSTANCES} is {count}"

@@ -27,6 +27,7 @@ from podtide.adapters.process_pool import Work, Workers, WorkersError
 from podtide.adapters.text.format import count
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.spark_conf import from_arguments
+from podtide.domain.rerun.plan import EXECUTORS_MAX
 from podtide.entrypoints.common.output import (
     ClusterRefused,
     Misused,
@@ -73,7 +74,7 @@ class FleetRequest:
     "--variant", "variants", multiple=True, metavar="NAME:KEY=VALUE,...", help="As in whatif: one more setting to try."
 )
 @click.option(
-    "--static", "statics", multiple=True, type=click.IntRange(1, 1_000_000), metavar="N", help="A static count to try."
+    "--static", "statics", multiple=True, type=click.IntRange(1, EXECUTORS_MAX), metavar="N", help="A static count to try."
 )
 @click.option("--tune", type=click.Choice(["quick"]), help="Search for the best setting of each log instead.")
 @click.option(

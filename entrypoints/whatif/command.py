@@ -25,7 +25,7 @@ from podtide.adapters.views.whatif.document import WhatIfRequest, document
 from podtide.adapters.views.whatif.model import Document, builtins
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn.description import YarnDescription
-from podtide.domain.rerun.plan import AnyCluster, Variant
+from podtide.domain.rerun.plan import EXECUTORS_MAX, AnyCluster, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, VariantAnswer
@@ -45,7 +45,7 @@ from podtide.entrypoints.common.output import (
 from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.logs import shown_error
 from podtide.entrypoints.whatif.recorded_log import Loaded, NothingToRun, load
-from podtide.entrypoints.whatif.run import RerunFunction, answered, planned, refusal, study
+from podtide.entrypoints.whatif.run import Announced, RerunFunction, answered, planned, refusal, study
 from podtide.entrypoints.whatif.variants import VariantError, VariantWishes, variants_of
 
 SEEDS_MAX: Final = 1_000
@@ -93,9 +93,9 @@ class WhatIfOptions:
     "--static",
     "statics",
     multiple=True,
-    type=click.IntRange(1, 1_000_000),
+    type=click.IntRange(1, EXECUTORS_MAX),
     metavar="N",
-    help="A variant without dynamic allocation: N executors from the start.",
+    help=f"A variant without dynamic allocation: N executors from the start, at most {EXECUTORS_MAX:,}.",
 )
 @click.option("--spot-rate", metavar="RATE", help="Interruptions of an executor, such as 0.5/h: the variant faults.")
 @click.option(
@@ -207,7 +207,8 @@ def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: 
     if not application.tasks:
         raise ModelRefused(f"{display(options.log)}: no task of the application is in the log: there is nothing to run")
     with TerminalLine(sys.stderr) as line:
-        line.put(f"simulating its own config, {options.seeds} times")
+        runs = Announced(rerun, line.put)
+        runs.begin("simulating its own config")
         made = study(
             application,
             terms.overrides,
@@ -215,7 +216,7 @@ def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: 
             cluster=terms.cluster,
             seeds=options.seeds,
             pools=terms.pools,
-            rerun=rerun,
+            rerun=runs,
         )
         if not is_successful(made):
             raise Misused(*(shown_error(error, conf) for error in made.failure()))
@@ -223,8 +224,8 @@ def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: 
         refused = refusal(found, options.max_error)
         answers: list[VariantAnswer] = []
         for place, variant in enumerate(() if refused else terms.variants):
-            line.put(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(terms.variants)}")
-            answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=rerun))
+            runs.begin(f"simulating {escaped(variant.name, 60)}, {place + 1} of {len(terms.variants)}")
+            answers.append(answered(found, variant, planned(found, variant).unwrap(), rerun=runs))
     notes = tuple(dict.fromkeys((*terms.remarks, *found.conf.notes, *loaded.notes)))
     request = WhatIfRequest(options.log, terms.prices, options.max_error, options.seeds, notes=notes, refused=refused)
     return document(application, conf, found.replay, found.error, answers, request)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
@@ -29,8 +29,8 @@ from podtide.entrypoints.common.output import Misused, check_streams, print_obje
 from podtide.entrypoints.whatif import options as common_options
 from podtide.entrypoints.whatif.diff import Differ, compare
 from podtide.entrypoints.whatif.diff_sides import RECORDED, ConfigSide, SideError, side_of
-from podtide.entrypoints.whatif.logs import Ground, Read, read_log
-from podtide.entrypoints.whatif.run import RerunFunction
+from podtide.entrypoints.whatif.logs import Ground, Read, read_log, read_shown
+from podtide.entrypoints.whatif.run import Announced, RerunFunction
 from podtide.entrypoints.whatif.workers import PROCESSES_MAX, processors
 
 SEEDS: Final = 3
@@ -116,6 +116,12 @@ def run(options: DiffOptions, *, read: Read = read_log, rerun: RerunFunction = r
     processes = processors() if options.processes is None else options.processes
     with CountProgress(sys.stderr) as progress:
         total = count(len(options.logs), "log")
+        if len(options.logs) == 1:  # worked on here, so that it can say how far it is
+            runs = Announced(rerun, progress.show)
+            runs.begin("reading and simulating")
+            differ = replace(differ, read=read_shown if read is read_log else read, rerun=runs)
+        else:
+            progress.put(f"comparing  0 of {total}")
         with refused_as(Misused, WorkersError):
             rows = compare(
                 differ, options.logs, processes, progress=lambda done: progress.show(f"comparing  {done:,} of {total}")

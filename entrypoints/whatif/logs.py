@@ -79,6 +79,13 @@ def read_log(log: str) -> Application:
         return read_application(source).application
 
 
+def read_shown(log: str) -> Application:
+    """The same, with a line on standard error that says how far the reading is, where that is a terminal."""
+    from podtide.entrypoints.whatif.recorded_log import load  # noqa: PLC0415 - decoders and codecs
+
+    return load(log).application
+
+
 def studied(log: str, ground: Ground, read: Read, rerun: RerunFunction) -> UsableLog | UnusableLog:
     """Read and study a log. Raises OverridesRefused."""
     from podtide.entrypoints.common.log_config import NothingToReplay  # noqa: PLC0415 - the same

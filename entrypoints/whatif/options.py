@@ -17,7 +17,7 @@ from podtide.adapters.files.fair_scheduler import FairSchedulerError, read_pools
 from podtide.adapters.files.prices import PriceError, prices_of
 from podtide.adapters.files.schema import FileError
 from podtide.adapters.files.yarn_cluster import read_cluster
-from podtide.adapters.recording.records.decision_file import STDOUT
+from podtide.adapters.recording.records.decision_file import STDOUT, DecisionFileError, DecisionWriter
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif.model import Document
 from podtide.domain.rerun.plan import AnyCluster, FairPool
@@ -138,9 +138,20 @@ def given_pools(path: str | None) -> dict[str, FairPool]:
 
 
 def check_report(path: str | None) -> None:
-    """A report that could not be written is refused before anything is simulated. Raises Misused."""
-    if path is not None and path != STDOUT and not Path(path).absolute().parent.is_dir():
+    """A report that could not be written is refused before a log is read. Raises Misused.
+
+    A pipe or a device is left alone: opening it would wait for whoever reads it.
+    """
+    if path is None or path == STDOUT:
+        return
+    place = Path(path).absolute()
+    if not place.parent.is_dir():
         raise Misused(f"--report {display(path)}: expected a file in a folder that exists")
+    if place.is_dir():
+        raise Misused(f"--report {display(path)}: is a folder; expected a file")
+    if place.is_file() or not place.exists():
+        with refused_as(Misused, DecisionFileError, prefix="--report "), DecisionWriter(path):
+            pass  # it could be opened beside its place, and is gone again
 
 
 def write_report(document: Document, path: str) -> None:

@@ -16,7 +16,7 @@ Cost: one run again per seed, and one more to watch the typical one (curve, stag
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -168,3 +168,36 @@ def answered(
     """Run a plan of a study over its seeds."""
     outcomes = evaluate(study.application, study.behaviour, plan, study.seeds, watch=watch, rerun=rerun)
     return answer(variant, plan, outcomes, study.error)
+
+
+class Announced:
+    """A rerun that says what is under way before each run: one run of a long log takes seconds.
+
+    ``say``: is told one line, in words that are safe to print.
+    """
+
+    def __init__(self, rerun: RerunFunction, say: Callable[[str], None]) -> None:
+        self._rerun = rerun
+        self._say = say
+        self._what = ""
+        self._runs = 0
+
+    def begin(self, what: str) -> None:
+        """Runs of something else follow."""
+        self._what, self._runs = what, 0
+        self._say(what)
+
+    def __call__(
+        self,
+        app: Application,
+        behaviour: Behaviour,
+        plan: Plan,
+        seed: int = 0,
+        *,
+        watch: bool = False,
+        limit_ms: Millis | None = None,
+    ) -> RerunOutcome:
+        """See ``RerunFunction``."""
+        self._runs += 1
+        self._say(f"{self._what}, run {self._runs}")
+        return self._rerun(app, behaviour, plan, seed, watch=watch, limit_ms=limit_ms)

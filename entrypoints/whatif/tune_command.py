@@ -47,10 +47,10 @@ from podtide.entrypoints.whatif.logs import (
     Read,
     UnusableLog,
     UsableLog,
-    read_log,
+    read_shown,
     studied,
 )
-from podtide.entrypoints.whatif.run import RerunFunction
+from podtide.entrypoints.whatif.run import Announced, RerunFunction
 from podtide.entrypoints.whatif.tune import (
     BUDGET,
     BUDGET_MAX,
@@ -172,7 +172,7 @@ def tune(logs: tuple[str, ...], **given: Any) -> int:
     return run(TuneOptions(logs, **given))
 
 
-def run(options: TuneOptions, *, read: Read = read_log, rerun: RerunFunction = run_again) -> int:
+def run(options: TuneOptions, *, read: Read = read_shown, rerun: RerunFunction = run_again) -> int:
     """The command. ``read`` and ``rerun``: what reads a log and what runs it again. Raises Refusal."""
     check_streams()
     if len(options.logs) > LOGS_MAX:
@@ -273,10 +273,11 @@ def _studied(
 ) -> tuple[list[UsableLog], list[UnusableLog]]:
     usable: list[UsableLog] = []
     unusable: list[UnusableLog] = []
+    runs = Announced(rerun, show)
     for place, log in enumerate(options.logs):
-        show(f"reading and simulating log {place + 1} of {len(options.logs)}")
+        runs.begin(f"reading and simulating log {place + 1} of {len(options.logs)}")
         try:
-            one = studied(log, ground, read, rerun)
+            one = studied(log, ground, read, runs)
         except OverridesRefused as wrong:
             raise Misused(
                 *(f"{e.key} = {_hidden(e.key, e.value, ground)!r}: expected {e.expected}" for e in wrong.errors)

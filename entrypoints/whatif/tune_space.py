@@ -25,7 +25,8 @@ from podtide.adapters.files import yaml_reader as yaml_nodes
 from podtide.adapters.text.safe import cause, display, escaped
 from podtide.domain.conf.entries import KEYS
 from podtide.domain.conf.redaction import REDACTED, Redaction, redaction_of
-from podtide.domain.whatif.search.space import AXES_MAX, STATIC_MAX, VALUES_MAX, Axis, Space, in_order, refusal
+from podtide.domain.rerun.plan import EXECUTORS_MAX
+from podtide.domain.whatif.search.space import AXES_MAX, VALUES_MAX, Axis, Space, in_order, refusal
 from podtide.entrypoints.whatif.variants import split
 
 NONE: Final = "none"
@@ -119,9 +120,9 @@ def _edit(where: str, key: str, values: Sequence[str | None]) -> Edit:
         if list(values) == [NONE]:
             return Edit(where, STATIC, ())
         for value in values:
-            if value is None or _COUNT.fullmatch(value) is None or not 1 <= int(value) <= STATIC_MAX:
+            if value is None or _COUNT.fullmatch(value) is None or not 1 <= int(value) <= EXECUTORS_MAX:
                 shown = escaped("null" if value is None else value, 60)
-                raise SpaceError(f"{where}: static {shown!r}: expected counts from 1 to {STATIC_MAX:,}, or none")
+                raise SpaceError(f"{where}: static {shown!r}: expected counts from 1 to {EXECUTORS_MAX:,}, or none")
         if len(values) > VALUES_MAX:
             raise SpaceError(f"{where}: static: {len(values)} counts: expected at most {VALUES_MAX}")
         return Edit(where, STATIC, tuple(values))

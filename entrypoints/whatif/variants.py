@@ -20,8 +20,7 @@ from typing import Final
 
 from podtide.adapters.files.values import duration
 from podtide.adapters.text.safe import escaped
-from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED, NO_FAULTS, Faults, Variant
-from podtide.domain.whatif.planning_executors import STATIC_MAX
+from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED, EXECUTORS_MAX, NO_FAULTS, Faults, Variant
 
 SET: Final = "set"
 FAULTS: Final = "faults"
@@ -32,6 +31,7 @@ QUOTA_KEY: Final = "fault.quota"
 
 VARIANTS_MAX: Final = 200
 NAME_CHARS_MAX: Final = 80
+QUOTA_MAX: Final = 1_000_000
 SPOT_MAX: Final = 3_600.0
 """Interruptions of an executor an hour: one a second."""
 
@@ -129,7 +129,7 @@ def _variant(name: str, pairs: Sequence[str], option: str) -> Variant:
         if key in changes:
             raise VariantError(f"{option}: {escaped(key, 100)}: expected once")
         if key == STATIC_KEY:
-            static = _count(f"{option}: {key}", value, 1, STATIC_MAX)
+            static = _count(f"{option}: {key}", value, 1, EXECUTORS_MAX)
         elif key.startswith("fault."):
             faults = _fault(faults, option, key, value)
         else:
@@ -153,7 +153,7 @@ def _fault(faults: Faults, option: str, key: str, value: str) -> Faults:
             except ValueError:
                 raise VariantError(f"{where} = {escaped(value, 60)!r}: expected a duration such as 30s") from None
         case "fault.quota":
-            return replace(faults, quota=_count(where, value, 0, STATIC_MAX))
+            return replace(faults, quota=_count(where, value, 0, QUOTA_MAX))
         case _:
             known = f"{SPOT_KEY}, {SLOW_KEY} or {QUOTA_KEY}"
             raise VariantError(f"{option}: {escaped(key, 100)}: expected {known}")

@@ -53,7 +53,6 @@ VALUES_MAX: Final = 200
 """Settings of a space, and values of one."""
 
 POINTS_MAX: Final = 10**18
-STATIC_MAX: Final = 100_000
 TRIED: Final = "tried by the search"
 """Where a value of a candidate comes from, as a conf says it."""
 

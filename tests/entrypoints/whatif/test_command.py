@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ asked = partial(commands.answer, "whatif")
 
 TRUTH = PROJECT.parent / "shared" / "data" / "truth"
 DA = "spark.dynamicAllocation."
+DYNAMIC = ("--set", DA + "enabled=true", "--set", DA + "shuffleTracking.enabled=true")
 MOVES = {"spark.master": "yarn", DA + "enabled": "true", DA + "maxExecutors": "1", "spark.executor.cores": "1"}
 """Under which one executor would have run what two did."""
 
@@ -136,6 +138,31 @@ def test_the_html_report(log: Path, tmp_path: Path) -> None:
     assert asked(log, "--report", "-").out.lower().startswith("<!doctype html>")
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_the_log_is_read(tmp_path: Path) -> None:
+    for place, words in ((tmp_path, "is a folder"), (tmp_path / ("x" * 300), "cannot be written")):
+        refused = asked(tmp_path / "no log", "--report", place)
+        assert (refused.code, refused.out) == (2, "")
+        assert words in refused.err
+    assert asked(tmp_path / "no log", "--report", tmp_path / "page.html").code == 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_terminal_sees_each_run_begin(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert run(WhatIfOptions(str(log), VariantWishes(statics=(4,)), seeds=2, as_json=True)) == 0
+    said = [text.removesuffix("\x1b[K") for text in terminal.getvalue().split("\r") if "run" in text]
+    assert said == [
+        *(f"simulating its own config, run {number}" for number in (1, 2, 3)),
+        *(f"simulating static 4, 1 of 1, run {number}" for number in (1, 2, 3)),
+    ]
+
+
 # ---------------------------------------------------------------------------------------------------- what is refused
 
 
@@ -153,6 +180,13 @@ def test_the_html_report(log: Path, tmp_path: Path) -> None:
         (["--spot-rate", "often"], "expected interruptions an hour"),
         (["--slow-start", "slow"], "expected a duration"),
         (["--quota", "few"], "expected a whole number"),
+        (["--static", "1000000"], "1000000 is not in the range 1<=x<=20000"),
+        (["--variant", "w:static=1000000"], "expected a whole number from 1 to 20,000"),
+        (["--set", "spark.executor.instances=1000000"], "expected at most 20,000 executors from the start"),
+        (
+            [*DYNAMIC, "--set", DA + "initialExecutors=1000000"],
+            DA + "initialExecutors = '1000000' (variant set): expected at most 20,000 executors",
+        ),
         (["--price", "core-hour=cheap"], "core-hour = 'cheap': expected a number"),
         (["--price", "/nowhere/prices.yaml"], "cannot be read"),
         (["--seeds", "0"], "0 is not in the range"),
