@@ -61,7 +61,8 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``reason``: why it is not ok, without the log's own name. ``seconds``: wall time that the work took. ``best``: the name
     of the cheapest setting within the time bound, None where none is worth it; ``best_conf``: its changes, ``best_static``
     its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``tasks_*``: what the log has of
-    task starts and ends, those that failed and those that were killed (also a denied commit) among the ends. ``compared``: how many
+    task starts and ends, those that failed and those that were killed (also a denied commit) among the ends. ``filled_seconds``:
+    what tasks whose result counted fill of the bill, a slot being its share of its executor. ``compared``: how many
     settings were tried.
     """
 
@@ -80,6 +81,7 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     simulated_runtime_s: float | None = None
     executor_seconds: float | None = None
     billed_seconds: float | None = None
+    filled_seconds: float | None = None
     peak_executors: int | None = None
     core_hours: float | None = None
     gb_hours: float | None = None
@@ -110,10 +112,11 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def waste_s(self) -> float | None:
-        """Executor-seconds of the bill in which no task ran whose result counted."""
+        """Executor-seconds of the bill that no task filled whose result counted, slot by slot."""
         if not self.ledger:
             return None
-        return round(sum(spent for cause, spent in self.ledger.items() if cause != SpendCause.RUNNING.value), 3)
+        worked = self.ledger.get(SpendCause.RUNNING.value, 0.0) if self.filled_seconds is None else self.filled_seconds
+        return round(sum(self.ledger.values()) - worked, 3)
 
 
 _encoder: Final = msgspec.json.Encoder()

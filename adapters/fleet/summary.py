@@ -30,6 +30,7 @@ TOTALS: Final = (
     "runtime_s",
     "executor_seconds",
     "billed_seconds",
+    "filled_seconds",
     "core_hours",
     "gb_hours",
     "cost",

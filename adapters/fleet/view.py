@@ -13,6 +13,9 @@ from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import display, escaped
 from podtide.domain.rerun.ledger.causes import SpendCause
 
+FREE_LEAST: Final = 0.005
+"""Of the bill: less of it in free slots is not told apart."""
+
 CAUSES: Final = 6
 LIMITS: Final = 4
 SETTINGS: Final = 5
@@ -47,7 +50,7 @@ def _bill(document: Mapping[str, Any], totals: Mapping[str, float]) -> str:
     parts = [
         f"{_amount(totals['core_hours'])} core-hours",
         f"{_amount(totals['gb_hours'])} GB-hours",
-        f"{lasting(1000 * totals['billed_seconds'])} of executors from request to end",
+        f"{lasting(1000 * totals['billed_seconds'])} of executors from request to end, as simulated",
     ]
     if "cost" in totals:
         parts.insert(0, _money(totals["cost"], document))
@@ -59,7 +62,10 @@ def _bill(document: Mapping[str, Any], totals: Mapping[str, float]) -> str:
 
 def _waste(page: Page, document: Mapping[str, Any], billed: float) -> None:
     spent = [(at, cause) for cause, at in document["ledger"].items() if cause != SpendCause.RUNNING.value and at > 0]
-    page.title("where the waste is", f"{_share(document['totals']['waste_s'], billed)} of the bill")
+    waste = document["totals"]["waste_s"]
+    if (free := waste - sum(at for at, _ in spent)) >= FREE_LEAST * billed > 0:
+        spent.append((free, "slots free beside running tasks"))
+    page.title("where the waste is", f"{_share(waste, billed)} of the bill, slot by slot")
     _bars(page, [(cause, at, billed) for at, cause in sorted(spent, key=lambda one: -one[0])[:CAUSES]])
 
 

@@ -170,6 +170,7 @@ class _Rerun:
             ledger=sums.ledger,
             waiting=sums.waiting,
             billed_by_profile=billed,
+            filled_ms=sums.filled_ms,
             curve=tuple(self.curve),
             stages=tuple(self._stages()) if self.watch else (),
             decisions=() if manager.core is None else tuple(manager.core.decisions),

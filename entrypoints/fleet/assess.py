@@ -116,6 +116,7 @@ def _answered(
     row = msgspec.structs.replace(
         _row_of(path, found.application, RowStatus.OK, None, found),
         billed_seconds=_seconds(outcome.billed_ms),
+        filled_seconds=_seconds(outcome.filled_ms),
         core_hours=round(usage.core_hours, 6),
         gb_hours=round(usage.gb_hours, 6),
         cost=None if cost is None else round(cost, 6),

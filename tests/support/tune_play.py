@@ -107,6 +107,7 @@ def rerun(
         (StageTimes(0, BOOT_MS, runtime),) if watch else (),
         decisions if watch else (),
         unfinished=unfinished,
+        filled_ms=WORK_MS // slots,
     )
 
 

@@ -95,7 +95,7 @@ def outcome(
         billed_by_profile={DEFAULT_PROFILE: billed} if profiles is None else profiles,
         curve=curve if watched else (), stages=(StageTimes(0, 2_000, runtime_ms - 1_000),) if watched else (),
         decisions=(Decision(1_000, "target", "backlog", facts, 0, 0, 2),) if watched else (),
-        tasks_run=8, unfinished=unfinished,
+        tasks_run=8, unfinished=unfinished, filled_ms=running // 2,
     )  # fmt: skip
 
 

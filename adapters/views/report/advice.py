@@ -36,7 +36,7 @@ TERMS: Final = {
     "Run time": "from the application's start to its end",
     "Executor-seconds": "from each executor's registration to its removal, or the application's end",
     "Billed executor-seconds": "from each executor's request to the same end; the causes of the ledger sum to them",
-    "Did work": "the executor ran at least one task whose result counted",
+    "Did work": "slots of the bill in which a task ran whose result counted; an executor with free slots did so in part",
     "Slots unused": "slot time that no task used, of all slot time that executors offered",
 }
 

@@ -16,12 +16,10 @@ from podtide.adapters.views.report.markup import element, name, visible
 from podtide.adapters.views.whatif.figures import (
     CAUSES,
     LIMITS,
-    WORK,
     executor_seconds,
     money,
     number,
     percent,
-    share_of,
     took,
     whole,
 )
@@ -73,7 +71,7 @@ def warnings(document: Document) -> list[str]:
 def key_figures(document: Document) -> list[tuple[str, str, str]]:
     """The figures that everybody asks for: what it is, the figure, and what stands below it."""
     recorded, bill = document.recorded, document.self_replay
-    work = share_of(bill.ledger.get(WORK, 0.0), bill.billed)
+    work = bill.filled_share if bill.ledger else None
     seconds = whole(recorded.executor_seconds)
     figures = [
         ("Run time", took(recorded.runtime_s), f"simulated {took(bill.runtime_s)}"),
@@ -86,7 +84,7 @@ def key_figures(document: Document) -> list[tuple[str, str, str]]:
         figures.append(("Core-hours", number(recorded.core_hours), "no price was given"))
     figures.append(("Peak executors", number(recorded.peak_executors), f"simulated {number(bill.peak_executors)}"))
     if work is not None:
-        figures.append(("Did work", percent(work), "of the billed executor-seconds, as simulated"))
+        figures.append(("Did work", percent(work), "of the bill, slot by slot, as simulated"))
     return figures
 
 
@@ -111,7 +109,10 @@ def bill(document: Document) -> list[tuple[str, str, str, str]]:
 
 def ledger(document: Document, most: int = BARS_MAX) -> Amounts:
     """Where the executor-seconds of up to ``most`` configs went."""
-    bars = [Bar(one.name, one.ledger, f"{executor_seconds(one.billed)} billed") for one in _runs(document, most)]
+    bars = [
+        Bar(one.name, one.ledger, f"{executor_seconds(one.billed)} billed, {percent(one.filled_share)} at work slot by slot")
+        for one in _runs(document, most)
+    ]
     bars = [one for one in bars if one.amounts]
     return Amounts(
         "The ledger: where every executor-second went",

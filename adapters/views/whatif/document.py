@@ -153,6 +153,7 @@ def _run(
         executor_seconds_range=_range(answer.executor_ms),
         billed_seconds=seconds(outcome.billed_ms),
         billed_seconds_range=_range(answer.billed_ms),
+        filled_seconds=seconds(outcome.filled_ms),
         peak_executors=outcome.peak_executors,
         executors_started=outcome.executors_started,
         executors_lost=outcome.executors_lost,

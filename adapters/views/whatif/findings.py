@@ -38,6 +38,12 @@ CLOSE: Final = 0.05
 FAIR: Final = 0.15
 """Own errors up to which a model is called close, or fair."""
 
+FREE_SLOTS: Final = "slots free beside running tasks"
+"""What running tasks leave of their executors."""
+
+SLOTS_NOTED: Final = 0.005
+"""Of the bill: less of it in free slots is not told apart."""
+
 WASTE_NAMED: Final = 3
 """Causes that a sentence names."""
 
@@ -94,7 +100,13 @@ def happened(document: Document) -> str:
     work = share_of(bill.ledger.get(WORK, 0.0), bill.billed)
     if work is None:
         return f"{ran}: {executor_seconds(recorded.executor_seconds)}."
-    return f"{ran}. As simulated, {percent(work)} of {whole(bill.billed)} billed executor-seconds did work."
+    filled = bill.filled_share or 0.0
+    if work - filled < SLOTS_NOTED:
+        return f"{ran}. As simulated, {percent(work)} of {whole(bill.billed)} billed executor-seconds did work."
+    return (
+        f"{ran}. As simulated, {percent(filled)} of {whole(bill.billed)} billed executor-seconds did work, slot by slot; "
+        f"in {percent(work)} of them the executor ran a task in one slot at least."
+    )
 
 
 def cost(document: Document) -> str:
@@ -112,7 +124,8 @@ def cost(document: Document) -> str:
 def wasted(run: RunEntry) -> str:
     """``As simulated, 62% of the bill did no work: 21% kept by minimum, 14% starting, 9.1% waiting for the driver.``"""
     billed = run.billed
-    idle = largest(run.ledger, WORK)
+    free = max(0.0, run.ledger.get(WORK, 0.0) - run.filled)
+    idle = largest({**run.ledger, FREE_SLOTS: free if free >= SLOTS_NOTED * billed else 0.0}, WORK)
     if not idle or billed <= 0:
         return ""
     named = ", ".join(f"{percent(amount / billed)} {name}" for name, amount in idle[:WASTE_NAMED])

@@ -20,6 +20,8 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from podtide.domain.rerun.ledger.causes import SpendCause
+
 SCHEMA: Final = 1
 
 CAUSES_MAX: Final = 100
@@ -117,6 +119,7 @@ class DecisionEntry(Struct, frozen=True):
 class RunEntry(Struct, frozen=True, kw_only=True):
     """A config, simulated. Ranges are None where there is but a point; ``conf`` is what differs from the log's.
 
+    ``filled_seconds``: what tasks whose result counted fill of the bill, a slot being its share of its executor.
     ``runtime_s`` and its range are None where it does not come to its end (``unfinished``): it has no run time then."""
 
     name: str
@@ -129,6 +132,7 @@ class RunEntry(Struct, frozen=True, kw_only=True):
     executor_seconds_range: Range | None = None
     billed_seconds: float = 0.0
     billed_seconds_range: Range | None = None
+    filled_seconds: float | None = None
     peak_executors: float = 0
     executors_started: float = 0
     executors_lost: float = 0
@@ -166,6 +170,16 @@ class RunEntry(Struct, frozen=True, kw_only=True):
         if self.runtime_s is not None:
             return self.runtime_s
         return self.curve[-1][0] if self.curve else 0.0
+
+    @property
+    def filled(self) -> float:
+        """Executor-seconds of the bill that tasks fill; where slots are not known, those in which any task ran."""
+        return self.ledger.get(SpendCause.RUNNING.value, 0.0) if self.filled_seconds is None else self.filled_seconds
+
+    @property
+    def filled_share(self) -> Share | None:
+        """The same as a share of the bill; None of nothing."""
+        return self.filled / self.billed if self.billed > 0 else None
 
 
 class OwnErrorEntry(Struct, frozen=True):

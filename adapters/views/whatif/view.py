@@ -142,6 +142,9 @@ class WhatIfView:
         rows = []
         for cause, amount in figures.parts_of(base.ledger, figures.CAUSES):
             bar = page.text("█" * max(1, round(amount / most * BAR)), "busy")
+            if cause == figures.WORK and base.filled < amount:
+                filled = figures.percent(base.filled_share)
+                bar = Text.assemble(bar, page.text(f"  slot by slot {filled}", "dim"))
             share = figures.share_of(amount, base.billed)
             rows.append(
                 [page.text(escaped(cause)), page.text(figures.whole(amount)), page.text(figures.percent(share)), bar]
@@ -228,6 +231,7 @@ class WhatIfView:
             _Figure("core-hours", "core_hours"),
             _Figure("GB-hours", "gb_hours"),
             _Figure("money", "cost", lambda value: figures.money(value, currency), "cost_range"),
+            _Figure("work in the bill", "filled_share", figures.percent, compared=False),
             _Figure("idle share", "idle_share", figures.percent, compared=False),
             _Figure("peak executors", "peak_executors", compared=False),
             _Figure("executors started", "executors_started"),

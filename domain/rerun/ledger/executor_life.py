@@ -37,11 +37,13 @@ class ExecutorLife:
     """One executor: its present spell, and what is booked of the spells before.
 
     ``since``: when the present spell began; ``driver_at``, ``last_at``: the application's sums then (of an idle spell);
-    ``timeout_at``: when its plain idle timeout passes; ``hold``: the data that keeps it, ``hold_since`` this spell.
+    ``timeout_at``: when its plain idle timeout passes; ``hold``: the data that keeps it, ``hold_since`` this spell; ``slots``: tasks
+    that it runs at once.
     """
 
     requested: Millis
     registered: Millis | None = None
+    slots: int = 0
     ended: Millis = field(init=False)
     since: Millis = field(init=False)
     state: int = REQUESTED
@@ -79,6 +81,11 @@ class ExecutorLife:
             self.cached += at - start
         else:
             self.shuffle += at - start
+
+    def filled(self) -> float:
+        """Of the time in which it ran tasks, what those fill whose result counted: a slot is its share of the executor."""
+        useful = self.task_ms - min(self.wasted_ms, self.task_ms)
+        return useful / self.slots if self.slots else 0.0
 
     def causes(self) -> tuple[Millis, ...]:
         """Its whole life, once it has ended, in the order of ``CAUSES``."""

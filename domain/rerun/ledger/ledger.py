@@ -69,7 +69,8 @@ class Sums:
     """The closed books.
 
     ``ledger``: every cause, in ms; sums to ``billed_ms``, the time from request to end. ``executor_ms``: from registration
-    to end. ``waiting``: every limit, in ms; sums to ``waited_ms``. ``by_executor``: if asked for, in the order of requests.
+    to end. ``waiting``: every limit, in ms; sums to ``waited_ms``. ``filled_ms``: what tasks whose result counted fill of RUNNING, a
+    slot being its share of its executor. ``by_executor``: if asked for, in the order of requests.
     """
 
     ledger: dict[SpendCause, Millis]
@@ -77,6 +78,7 @@ class Sums:
     executor_ms: Millis
     waiting: dict[Limit, float]
     waited_ms: Millis
+    filled_ms: Millis = 0
     by_executor: Mapping[Key, Bill] = field(default_factory=dict)
 
 
@@ -137,6 +139,7 @@ class Ledger:
         else:
             life.starting += at - life.since
         life.registered = at
+        life.slots = slots
         self._rests(life, at, NEVER)
         life.fresh = True
 
@@ -299,6 +302,7 @@ class Ledger:
             raise self._wrong("close", None, at, "")
         self._wait(at)
         billed = registered = 0
+        filled = 0.0
         rows = [(0,) * len(CAUSES)]
         for life in self._lives.values():
             if life.state != GONE:
@@ -307,6 +311,7 @@ class Ledger:
             if life.registered is not None:
                 registered += life.ended - life.registered
             rows.append(life.causes())
+            filled += life.filled()
         totals = dict(zip(CAUSES, map(sum, zip(*rows, strict=True)), strict=True))
         ledger = {cause: totals[cause] for cause in SpendCause}
         bills: dict[Key, Bill] = {}
@@ -315,7 +320,7 @@ class Ledger:
                 bills[key] = Bill(life.requested, life.registered, life.ended, life.lost, row)
         self._now = _CLOSED
         waiting = {limit: wait / (1 << _FINE) for limit, wait in zip(LIMITS, self._waits, strict=True)}
-        return Sums(ledger, billed, registered, waiting, self._waited, bills)
+        return Sums(ledger, billed, registered, waiting, self._waited, round(filled), bills)
 
     # -------------------------------------------------------------------------------------------------------- inside
 

@@ -22,7 +22,7 @@ from podtide.entrypoints.whatif.variants import VariantWishes
 from tests.support import commands
 from tests.support.project import PROJECT
 from tests.support.schemas import validate
-from tests.support.whatif_log import write_log
+from tests.support.whatif_log import STATIC, write_log
 from tests.support.whatif_play import BEHAVIOUR, KUBERNETES, application, rerun
 
 asked = partial(commands.answer, "whatif")
@@ -86,6 +86,20 @@ def test_a_large_share_of_a_little_time_is_no_trouble_with_memory(tmp_path: Path
     path.write_text("".join(json.dumps(line) + "\n" for line in metered))
     troubles = [one["what"] for one in document(path, "--seeds", "1")["unknowns"] if "garbage" in one["what"]]
     assert troubles == (["Tasks spent 20% of their time (80 s) collecting garbage."] if noted else [])
+
+
+def test_work_is_counted_in_slots(tmp_path: Path) -> None:
+    """Two tasks of 20 s on two executors of eight slots: each executor runs one, and is an eighth full."""
+    path = write_log(tmp_path / "log", {**STATIC, "spark.executor.cores": "8"}, tasks=2, task_ms=20_000)
+    path.write_text(path.read_text().replace('"Total Cores": 1', '"Total Cores": 8'))
+    replay = document(path, "--seeds", "1")["self_replay"]
+    assert replay["filled_seconds"] == 2 * 20 / 8
+    assert replay["ledger"]["running"] >= 20
+    said = asked(path, "--seeds", "1").words
+    share = f"{5 / replay['billed_seconds']:.0%}"
+    assert f"{share} of {replay['billed_seconds']:.0f} billed executor-seconds did work, slot by slot" in said
+    assert f"{1 - 5 / replay['billed_seconds']:.0%} of the bill did no work" in said
+    assert "slots free beside running tasks" in said
 
 
 def test_all_kinds_of_variants_at_once(log: Path) -> None:
