@@ -9,8 +9,8 @@ Logs from before Spark 1.3 lack ExecutorAdded: there a block manager's coming an
 It lacks block updates, unless they were asked for: ``recorded.cached_blocks`` tells them from storage levels. It may lack
 ends of tasks: ``recorded.missing_ends`` says which.
 
-Databricks writes a log in parts and begins each with its number (``PartLine``), from 0: whether a part is missing is known from
-these, whatever the files are called.
+Databricks writes a log in parts and begins each with its number (``PartLine``), from 0: these tell whether one is missing,
+whatever the files are called.
 
 Lines that cannot be used are counted and the first of them kept, with file, line and reason.
 """

@@ -201,7 +201,7 @@ class Finder:
             yield FoundLog(listing.show(folder), Stamp(), True, f"lies more than {DEPTH_MAX} folders deep")
             return
         part, rest = parts[0], parts[1:]
-        last: FoundLog | None = None  # many parts, one log
+        whole: FoundLog | None = None  # many parts, one log
         if part == "**" and not rest:
             yield from self._folder(listing, folder, depth + 1)
             return
@@ -219,9 +219,10 @@ class Finder:
                     yield from self._below(listing, path, rest, depth + 1)
                 elif not rest:
                     for one in self._given(listing, item._replace(path=path), False):
-                        if one is not last:
+                        if one is not whole:
                             yield one
-                        last = one
+                        if one is self._whole:
+                            whole = one
         except LogMissing:
             return  # what a pattern does not find is no fault of the place
         except LogError as problem:

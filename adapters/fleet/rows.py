@@ -60,10 +60,10 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``reason``: why it is not ok, without the log's own name. ``seconds``: wall time that the work took. ``best``: the name
     of the cheapest setting within the time bound, None where none is worth it; ``best_conf``: its changes, ``best_static``
-    its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``tasks_*``: what the log has of
-    task starts and ends, those that failed and those that were killed (also a denied commit) among the ends. ``filled_seconds``:
-    what tasks whose result counted fill of the bill, a slot being its share of its executor. ``compared``: how many
-    settings were tried.
+    its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``tasks_*``: what the log
+    has of task starts and ends, those that failed and those that were killed (also a denied commit) among the ends.
+    ``filled_seconds``: what tasks whose result counted fill of the bill, a slot being its share of its executor.
+    ``compared``: how many settings were tried.
     """
 
     log: str

@@ -6,6 +6,7 @@ escaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -20,6 +21,9 @@ ID_SHOWN_MAX: Final = 24
 """Characters of one executor id that are shown."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_INFINITE: Final = re.compile(r"(2147483647|2147483647000|9223372036854775807)(s|ms)?")
+_MILLIS: Final = re.compile(r"[0-9]{1,12}ms")
 
 
 def clock(span_ms: Millis, *, tenths: bool = False) -> str:
@@ -84,3 +88,14 @@ def ids(executors: Sequence[str], shown_max: int = IDS_SHOWN) -> str:
 def joined(parts: Iterable[str], separator: str = " · ") -> str:
     """The parts of a reason as one line."""
     return separator.join(part for part in parts if part)
+
+
+def setting_text(value: str | None, most: int = 40) -> str:
+    """A setting's value as it was written, but for milliseconds and Spark's spelling of infinity; at most ``most`` signs."""
+    if value is None:
+        return "unset"
+    if _INFINITE.fullmatch(value):
+        return "unlimited"
+    if _MILLIS.fullmatch(value):
+        return lasting(int(value[:-2])).replace(" ", "")
+    return escaped(value, most) or "(empty)"

@@ -17,7 +17,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from podtide.adapters.text import plot
-from podtide.adapters.text.format import clock, count, lasting, moment
+from podtide.adapters.text.format import clock, count, lasting, moment, setting_text
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.timeline.reasons import BOUNDS
@@ -44,8 +44,6 @@ BATCH: Final = 64
 BAR: Final = 8
 """Columns of the longest bar."""
 
-_INFINITE: Final = re.compile(r"(2147483647|2147483647000|9223372036854775807)(s|ms)?")
-_MILLIS: Final = re.compile(r"[0-9]{1,12}ms")
 _PLACE: Final = re.compile(r"(:| as |, as ).*", re.DOTALL)
 _PREFIX: Final = "spark.dynamicAllocation."
 _ENABLED: Final = "spark.dynamicAllocation.enabled"
@@ -114,7 +112,15 @@ class ReplayView:
             "need": "need of the tasks",
         }
         remark = "over the time since the start, averaged"
-        parts = plot.show(page, self.document["series"], self.span, remark, legend)
+        series = self.document["series"]
+        if not self.document["dynamic_allocation"]:
+            # What would have been asked for may be a thousand times what there was: the scale is that of what there was.
+            most = max((one[2] for one in series["mean"]), default=0.0)
+            above = max((one[0] for one in series["mean"]), default=0.0)
+            if 0 < most < above:
+                series = {**series, "mean": [(min(one[0], most), *one[1:]) for one in series["mean"]]}
+                legend["target"] += f" (up to {self.document['replayed']['peak_target']:,}, beyond the scale)"
+        parts = plot.show(page, series, self.span, remark, legend)
         if not parts:
             return
         whole = Text("   ").join(parts)
@@ -125,6 +131,12 @@ class ReplayView:
     def timeline(self, timeline: Timeline) -> None:
         """The selected moments and, between them, how many are left out."""
         moments = timeline.moments()
+        kills = ""
+        if not self.document["dynamic_allocation"] and (proposed := self.document["replayed"]["kills_proposed"]):
+            moments = [one for one in moments if one.kind is not MomentKind.KILLED]
+            kills = (
+                f"{count(proposed, 'kill')} would have been proposed; nobody decided any: dynamic allocation was off"
+            )
         rows = Rows(self.waits, timeline.profiles)
         rows_most = sum(min(m.moves, len(m.steps)) if m.kind is MomentKind.RAISED else 1 for m in moments)
         steps = timeline.kept_all and rows_most <= ROWS_MAX
@@ -138,6 +150,8 @@ class ReplayView:
             if now is not None:
                 listed += rows.of(now, steps=steps)
             last = now
+        if kills:
+            listed.append(kills)
         width = max((len(self.page.plain(row.what)) for row in listed if isinstance(row, TimelineRow)), default=0)
         shown: list[Text] = []
         for row in listed:
@@ -230,7 +244,7 @@ class ReplayView:
             name = key.removeprefix("spark.") if key == _ENABLED else key.removeprefix(_PREFIX)
             quiet = "dim" if origin == "default" else ""
             cell = page.text(f"{escaped(name, 60)} ", quiet)
-            cell.append_text(page.text(_value_text(entry["value"]), "bad" if "unusable" in entry else quiet or "bold"))
+            cell.append_text(page.text(setting_text(entry["value"]), "bad" if "unusable" in entry else quiet or "bold"))
             groups.setdefault(origin, []).append(cell)
         page.title("Config in force", f"({_PREFIX}* by its last part)")
         order = sorted(
@@ -325,17 +339,6 @@ def _gathered(origin: str) -> str:
     if origin.startswith("value of "):
         return "derived"
     return escaped(_PLACE.sub("", origin), 60)
-
-
-def _value_text(value: str | None) -> str:
-    """A value as it was written, but for milliseconds and Spark's spelling of infinity."""
-    if value is None:
-        return "unset"
-    if _INFINITE.fullmatch(value):
-        return "unlimited"
-    if _MILLIS.fullmatch(value):
-        return lasting(int(value[:-2])).replace(" ", "")
-    return escaped(value, 40) or "(empty)"
 
 
 def _kills(replayed: Mapping[str, Any]) -> str:

@@ -65,13 +65,24 @@ def profile_rules(reads: Reads, *, enabled: bool) -> ProfileRules:
         fault = resource_profiles.tasks_per_executor(resource_profiles.default_profile(rules), rules)
         if isinstance(fault, SparkFault):
             name = _blamed(conf, rules, fault)
-            reads.refuse(name, "a default profile that Spark accepts", fault.exception_class, fault.message)
+            reads.refuse(name, _expected(fault), fault.exception_class, fault.message)
     return rules
+
+
+def _expected(fault: SparkFault) -> str:
+    """What an executor lacks that has no room for one task."""
+    if _of_cores(fault):
+        return "cores for one task at least: spark.executor.cores no smaller than spark.task.cpus"
+    return "an amount of which an executor has enough for one task at least"
+
+
+def _of_cores(fault: SparkFault) -> bool:
+    return fault.message.startswith(("The number of cores", "assertion failed: CPUs"))
 
 
 def _blamed(conf: SparkConf, rules: ProfileRules, fault: SparkFault) -> str:
     """The key to name for a default profile that does not work."""
-    if fault.message.startswith(("The number of cores", "assertion failed: CPUs")):
+    if _of_cores(fault):
         return CORES_KEY if conf.setting(CORES_KEY) is not None else "spark.task.cpus"
     words = fault.message.replace(",", " ").split()
     named = [name for name, _ in rules.task_resources if name in words] or [rules.task_resources[0][0]]

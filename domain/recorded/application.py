@@ -32,6 +32,10 @@ NO_TASK: Final = -1
 """In ``RecordedStage.body_ms``: this task never ended well in the log."""
 
 
+SKEW: Final = 2.0
+"""How many times as long as its others, on average, the longest task of a stage with skew takes."""
+
+
 class Failure(NamedTuple):
     """A try of a task that failed by itself (an exception, not a lost executor): ``after_ms`` from its launch."""
 
@@ -94,6 +98,14 @@ class RecordedStage:
     def tasks(self) -> int:
         """How many tasks the stage is made of."""
         return len(self.body_ms)
+
+    @property
+    def skewed(self) -> bool:
+        """Whether one of its tasks takes so much longer than the others that these are waited out. O(tasks)."""
+        if len(self.body_ms) < 2:
+            return False
+        longest = max(self.body_ms)
+        return longest * (len(self.body_ms) - 1) >= SKEW * max(1, sum(self.body_ms) - longest)
 
 
 @dataclass(frozen=True, slots=True)

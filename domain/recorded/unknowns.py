@@ -76,8 +76,8 @@ def _log(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
             "The run again lacks their work; run time and executor-seconds are those of the rest.",
         )
     if traits.unread or traits.gaps:
-        places = f"{traits.unread} lines could not be read" + (
-            f", {traits.gaps} places have holes" if traits.gaps else ""
+        places = f"{_count(traits.unread, 'line')} could not be read" + (
+            f", holes in {_count(traits.gaps, 'place')}" if traits.gaps else ""
         )
         yield f"The log is incomplete: {places}.", "Tasks and executors in them are missing."
     if not app.end_known:
@@ -87,10 +87,13 @@ def _log(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
         )
     unended = sum(job.ended_ms is None for job in app.jobs)
     if unended:
-        yield f"{unended} jobs had not ended when the log did.", "They are run as far as the log shows their stages."
+        yield (
+            f"{_count(unended, 'job')} had not ended when the log did.",
+            "What the log shows of their stages is run, no more.",
+        )
     if app.counts.get("jobs made up"):
         yield (
-            f"{app.counts['jobs made up']} jobs are not in the log, only their stages.",
+            f"Of {_count(app.counts['jobs made up'], 'job')} only the stages are in the log.",
             "What these waited for is guessed from the times of the stages.",
         )
 
@@ -117,7 +120,7 @@ def _program(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
         )
     if app.counts.get("streamed jobs"):
         yield (
-            f"{app.counts['streamed jobs']} jobs are micro-batches of a stream, started by the clock.",
+            f"The clock started {_count(app.counts['streamed jobs'], 'job')}: micro-batches of a stream.",
             "They begin when they did; how much data they would have found at another time is not known.",
         )
     if traits.stages_parentless and len(app.stages) > len(app.jobs):
@@ -131,14 +134,17 @@ def _tasks(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
     missing = app.counts.get(HOLES, 0)
     if missing:
         yield (
-            f"{missing} tasks are not in the log, although their stages completed.",
+            f"{_count(missing, 'task')} of stages that completed cannot be found in the log.",
             "They are not run again; the rest of their stages' time is not accounted for.",
         )
     lost = sum(stage.body_ms.count(NO_TASK) for stage in app.stages) - missing
     if lost > 0:
-        yield f"{lost} tasks never succeeded in the log.", "How long they would take is not known."
+        yield f"{_count(lost, 'task')} never succeeded in the log.", "How long they would take is not known."
     if traits.oversized:
-        yield f"{traits.oversized} stages claim far more tasks than ran.", "Only those that ran are run again."
+        yield (
+            f"Far fewer tasks ran of {_count(traits.oversized, 'stage')} than the log claims.",
+            "Only those that ran are run again.",
+        )
     if not traits.metered:
         yield (
             "Tasks have no metrics.",
@@ -147,19 +153,19 @@ def _tasks(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
     retried = sum(stage.attempts > 1 for stage in app.stages)
     if retried and not traits.partitions:
         yield (
-            f"{retried} stages were tried again, and partition ids are not logged.",
+            f"There were further attempts of {_count(retried, 'stage')}, and partition ids are not logged.",
             "Which tasks those were is guessed by their order.",
         )
     copies = sum(len(stage.copies) for stage in app.stages)
     if copies:
         yield (
-            f"{copies} tasks had speculative copies; how long an original would have taken that was killed is not known.",
+            f"{_count(copies, 'task')} had speculative copies; how long a killed original would have taken is not known.",
             "Such a task is taken to end when its copy did.",
         )
     stored = {rdd for stage in app.stages for rdd in stage.stores}
     if stored and not traits.block_updates:
         yield (
-            f"{len(stored)} RDDs were cached; which executors held them, and when they were dropped, is not logged.",
+            f"Which executors held cached partitions ({_count(len(stored), 'RDD')}), and until when, is not logged.",
             "Every executor that computed one of them is taken to hold it until it is unpersisted.",
         )
     if any(stage.shuffle is not None for stage in app.stages) and traits.dynamic:
@@ -195,33 +201,34 @@ def _executors(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]
         )
     elif app.counts.get("executors not announced"):
         yield (
-            f"{app.counts['executors not announced']} executors are known only by their tasks or block managers.",
+            f"Only tasks or block managers tell of {_count(app.counts['executors not announced'], 'executor')}.",
             "They are taken to have come with the first of these; cores are guessed.",
         )
     tasks = app.counts.get(STRAY_TASKS, 0)
     if tasks:
         yield (
-            f"{tasks} tasks of stages that no job lists claim to have run before the application began or after it ended.",
+            f"No job lists the stages of {_count(tasks, 'task')} that ran, as they claim, before the application began or "
+            "after it ended.",
             "They are left out.",
         )
     strays = app.counts.get(STRAYS, 0)
     if strays:
         yield (
-            f"{strays} executors claim to have come before the application began or after it ended, and ran no task in "
-            "between.",
+            f"By the log {_count(strays, 'executor')} came before the application began or after it ended, and ran no task "
+            "in between.",
             "They are left out; the log was edited, or put together from several.",
         )
     came = app.counts.get(CAME_UNASKED, 0)
     if came:
         yield (
-            f"{came} executors came at the start, though nothing in the log had asked for most of them.",
+            f"{_count(came, 'executor')} came at the start, though nothing in the log had asked for most of them.",
             "They are taken for the platform's own initial executors, asked for when the driver was ready, under every "
             "config that does not say otherwise (spark.dynamicAllocation.initialExecutors).",
         )
     unannounced = app.counts.get(UNANNOUNCED, 0)
     if unannounced:
         yield (
-            f"{unannounced} resource profiles are used and not in the log.",
+            f"The log does not describe {_count(unannounced, 'resource profile')} that its executors have.",
             "Their executors have the cores that were logged; what their tasks ask for is taken from the conf.",
         )
     if traits.platform is not None:
@@ -238,7 +245,8 @@ def _executors(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]
     taken = sum(one.leave is Leave.LOST for one in app.executors)
     if taken:
         yield (
-            f"{taken} executors were lost; whether that would happen again, or sooner with more executors, is not known.",
+            f"The application lost {_count(taken, 'executor')}; whether that would happen again, or sooner with more "
+            "executors, is not known.",
             "The same ones are lost after the same time.",
         )
     if app.driver_ready_ms is None:
@@ -246,6 +254,11 @@ def _executors(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]
             "When the driver was ready is not logged.",
             "The first executors are taken to be asked for when the application starts.",
         )
+
+
+def _count(number: int, what: str) -> str:
+    """``1 job``, ``1,024 jobs``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _is_local(app: Application) -> bool:
@@ -270,6 +283,13 @@ def holes(application: Application) -> str | None:
         f"{missing:,} of {tasks:,} tasks are not in the log, although their stages completed: what they took, and where, is "
         "not known, so nothing can be said about other executors"
     )
+
+
+def nothing_to_run(application: Application) -> str | None:
+    """Why there is nothing to run again; None where there is a task."""
+    if application.tasks:
+        return None
+    return lost_parts(application) or "no task of the application is in the log: there is nothing to run"
 
 
 def unknown_conf(application: Application) -> str | None:
@@ -297,8 +317,8 @@ def lost_parts(application: Application) -> str | None:
     """
     if application.counts.get(LATE_START):
         return (
-            "the log begins in the middle of its application: its first part is missing, or this is one part of it. What came "
-            "before, and what it cost, is not known; the parts of a log are read as one from the folder that holds them all"
+            "the log begins in the middle of its application: its first part is missing, or this is one part of it. What "
+            "came before, and what it cost, is not known; parts of a log that lie in one folder are read as one"
         )
     if places := application.counts.get(MISSING_PARTS):
         where = "in one place" if places == 1 else f"in {places:,} places"

@@ -57,10 +57,10 @@ class RerunOutcome:
     """One run again.
 
     ``executor_ms``: from registration to removal or the application's end; ``billed_ms``: from request to the same
-    (``billed_by_profile`` divides it); ``filled_ms``: what tasks whose result counted fill of that, a slot being its share of its
-    executor; ``slot_ms``: what executors offered to tasks, ``task_ms``: what was used of it; ``waited_ms``: how long tasks waited
-    for executors, which ``waiting`` divides. ``requests``: calls that the allocation would have made (pods: create, delete,
-    label; otherwise request totals and kills). ``unfinished``: why it did not come to its end, if it did not.
+    (``billed_by_profile`` divides it); ``filled_ms``: what tasks whose result counted fill of that, a slot being its share
+    of its executor; ``slot_ms``: what executors offered to tasks, ``task_ms``: what was used of it; ``waited_ms``: how long
+    tasks waited for executors, which ``waiting`` divides. ``requests``: calls that the allocation would have made (pods:
+    create, delete, label; otherwise request totals and kills). ``unfinished``: why it did not come to its end, if so.
     """
 
     seed: int

@@ -26,9 +26,9 @@ AS_SIMULATED: Final = "as simulated"
 """The name of the variant that changes nothing: the log's own config, run again."""
 
 
-EXECUTORS_MAX: Final = 20_000
-"""The most executors that somebody may ask for from the start: more than the largest applications have, and simulated in about a
-second a run. What a log had is run again whatever it was."""
+EXECUTORS_MAX: Final = 10_000
+"""The most executors that somebody may ask for from the start: more than the largest applications have. What a
+log had is run again whatever it was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ class RerunStage:
     priority: int = 0
     submitted_ms: Millis = NEVER
     completed_ms: Millis = NEVER
+    _skewed: bool | None = None
 
     def __post_init__(self) -> None:
         self.id = self.recorded.stage
@@ -138,10 +139,18 @@ class RerunStage:
     def cut(self, recorded: RecordedStage) -> None:
         """Begin with these tasks: none of them is done."""
         self.recorded = recorded
+        self._skewed = None
         tasks = recorded.tasks
         self.done = bytearray(tasks)
         self.missing = sum(body >= 0 for body in self.recorded.body_ms)
         self.holder = None if self.recorded.shuffle is None else array("i", [NOBODY]) * tasks
+
+    @property
+    def skewed(self) -> bool:
+        """Whether the stage has skew."""
+        if self._skewed is None:
+            self._skewed = self.recorded.skewed
+        return self._skewed
 
     @property
     def there(self) -> bool:

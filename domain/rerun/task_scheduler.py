@@ -31,6 +31,7 @@ from podtide.domain.protocol.stimuli import (
     TaskStart,
 )
 from podtide.domain.rerun.behaviour import Behaviour
+from podtide.domain.rerun.ledger.causes import SpendCause
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import (
@@ -122,6 +123,7 @@ class TaskScheduler:
         self._tracking = plan.dynamic is not None and plan.dynamic.shuffle_tracking
         self.pools: dict[str, Pool] = {}
         self._barriers = 0
+        self._afoot: dict[TaskSet, None] = {}  # were given slots to wait for, and may still run tasks
 
     def open(self, now: Millis) -> None:
         """Enough executors are registered: tasks may start."""
@@ -193,6 +195,7 @@ class TaskScheduler:
         """The task set is offered slots from now on, if tasks of it wait."""
         if attempt.waiting and not attempt.queued:
             attempt.queued = True
+            self._afoot[attempt] = None
             insort(attempt.pool.queues.setdefault(attempt.profile, []), attempt, key=_KEY)
             self._barriers += attempt.barrier
 
@@ -571,4 +574,18 @@ class TaskScheduler:
 
     def note_phase(self, at: Millis) -> None:
         """Tell the ledger whether tasks run or wait."""
-        self.ledger.phase(max(at, self.now), sum(self.running.values()), sum(self.waiting.values()))
+        running, waiting = sum(self.running.values()), sum(self.waiting.values())
+        alone = self._alone() if running and not waiting else SpendCause.LAST_TASK
+        self.ledger.phase(max(at, self.now), running, waiting, alone)
+
+    def _alone(self) -> SpendCause:
+        """What an executor without a task waits for, where tasks run and none waits."""
+        found = SpendCause.SERIAL
+        for one in list(self._afoot):
+            if not one.running:
+                del self._afoot[one]
+            elif one.stage.skewed:
+                return SpendCause.LAST_TASK
+            elif one.stage.recorded.tasks > 1:
+                found = SpendCause.FEW_TASKS
+        return found

@@ -243,9 +243,10 @@ def _changed(conf: SparkConf, variant: Variant, origin: str) -> tuple[SparkConf,
         settings.set(INSTANCES, Setting(str(variant.static), origin))
     after = replace(conf, settings=settings.persistent())
     errors = [*_unknown(variant.changes, after), *_unreadable(variant.changes, after)]
-    if variant.static is not None and variant.static < 1:
-        errors.append(ConfError(INSTANCES, str(variant.static), origin, "a static count of 1 or more"))
-    if variant.static is not None and (variant.changes.get(ENABLED) or "").strip().lower() == "true":
+    count = variant.static
+    if count is not None and not 1 <= count <= EXECUTORS_MAX:
+        errors.append(ConfError(INSTANCES, str(count), origin, f"a static count from 1 to {EXECUTORS_MAX:,}"))
+    if count is not None and (variant.changes.get(ENABLED) or "").strip().lower() == "true":
         errors.append(ConfError(ENABLED, "true", origin, "false, or nothing: the variant has a static count"))
     return after, errors
 

@@ -19,6 +19,7 @@ from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.fleet.rows import FleetRow, RowStatus, shortened
 from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
+from podtide.domain.recorded.unknowns import lost_parts, nothing_to_run
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import VariantAnswer
@@ -41,10 +42,8 @@ def assess(path: str, options: FleetOptions) -> FleetRow:
             application = read_application(source).application
     except NothingToRun as nothing:
         return FleetRow(log=path, status=RowStatus.REFUSED, reason=shortened(clean(str(nothing))))
-    if not application.tasks:
-        return _row_of(
-            path, application, RowStatus.REFUSED, "no task of the application is in the log: there is nothing to run"
-        )
+    if (why := lost_parts(application) or nothing_to_run(application)) is not None:
+        return _row_of(path, application, RowStatus.REFUSED, why)
     made = study(application, seeds=options.seeds)
     if not is_successful(made):  # only what a user lays over the log's conf can be wrong, and here nobody does
         return _row_of(path, application, RowStatus.REFUSED, "; ".join(map(str, made.failure())))

@@ -74,7 +74,12 @@ class FleetRequest:
     "--variant", "variants", multiple=True, metavar="NAME:KEY=VALUE,...", help="As in whatif: one more setting to try."
 )
 @click.option(
-    "--static", "statics", multiple=True, type=click.IntRange(1, EXECUTORS_MAX), metavar="N", help="A static count to try."
+    "--static",
+    "statics",
+    multiple=True,
+    type=click.IntRange(1, EXECUTORS_MAX),
+    metavar="N",
+    help="A static count to try.",
 )
 @click.option("--tune", type=click.Choice(["quick"]), help="Search for the best setting of each log instead.")
 @click.option(

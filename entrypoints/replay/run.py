@@ -219,7 +219,9 @@ def _incomplete(sensor: EventLogSensor | SecondProcess) -> list[str]:
         notes.append(f"Parts of the log are missing or out of order{times}: what happened there is not known.")
     cut = next((fault for fault in sensor.faults if fault.kind is FaultKind.CUT), None)
     if cut is not None and not sensor.source.in_progress:
-        notes.append(f"The log is cut off ({escaped(cut.file)}:{cut.line}: {cut.why}): what came after that is not known.")
+        notes.append(
+            f"The log is cut off ({escaped(cut.file)}:{cut.line}: {cut.why}): what came after that is not known."
+        )
     return notes
 
 

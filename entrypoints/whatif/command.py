@@ -25,6 +25,7 @@ from podtide.adapters.views.whatif.document import WhatIfRequest, document
 from podtide.adapters.views.whatif.model import Document, builtins
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.fakes.yarn.description import YarnDescription
+from podtide.domain.recorded.unknowns import nothing_to_run
 from podtide.domain.rerun.plan import EXECUTORS_MAX, AnyCluster, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.planning import plan, recorded_conf
@@ -204,8 +205,8 @@ def _answer(options: WhatIfOptions, terms: _WhatIfTerms, loaded: Loaded, rerun: 
         raise Misused(*dict.fromkeys(wrong))
     if terms.cluster is not None:
         _check_cluster(terms.cluster, masters)
-    if not application.tasks:
-        raise ModelRefused(f"{display(options.log)}: no task of the application is in the log: there is nothing to run")
+    if (nothing := nothing_to_run(application)) is not None:
+        raise ModelRefused(f"{display(options.log)}: {nothing}")
     with TerminalLine(sys.stderr) as line:
         runs = Announced(rerun, line.put)
         runs.begin("simulating its own config")

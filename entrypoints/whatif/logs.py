@@ -19,6 +19,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.domain.conf.redaction import redaction_of
 from podtide.domain.conf.spark_conf import ConfError, SparkConf
 from podtide.domain.recorded.application import Application
+from podtide.domain.recorded.unknowns import nothing_to_run
 from podtide.domain.rerun.plan import AnyCluster, FairPool
 from podtide.domain.whatif.summary import MAX_ERROR
 from podtide.entrypoints.whatif.run import RerunFunction, Study, refusal, study
@@ -96,8 +97,8 @@ def studied(log: str, ground: Ground, read: Read, rerun: RerunFunction) -> Usabl
         return UnusableLog(log, LogFault.UNREADABLE, problem.why)
     except NothingToReplay as nothing:
         return UnusableLog(log, LogFault.REFUSED, escaped(str(nothing)))
-    if not application.tasks:
-        return UnusableLog(log, LogFault.REFUSED, "no task of the application is in the log: there is nothing to run")
+    if (why := nothing_to_run(application)) is not None:
+        return UnusableLog(log, LogFault.REFUSED, why)
     made = study(
         application,
         ground.overrides,

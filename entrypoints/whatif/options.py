@@ -7,7 +7,9 @@ them in ``--help``. What is wrong with an option is a refusal of the command (``
 from __future__ import annotations
 
 import math
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -144,14 +146,15 @@ def check_report(path: str | None) -> None:
     """
     if path is None or path == STDOUT:
         return
-    place = Path(path).absolute()
-    if not place.parent.is_dir():
+    if not Path(path).absolute().parent.is_dir():
         raise Misused(f"--report {display(path)}: expected a file in a folder that exists")
-    if place.is_dir():
-        raise Misused(f"--report {display(path)}: is a folder; expected a file")
-    if place.is_file() or not place.exists():
-        with refused_as(Misused, DecisionFileError, prefix="--report "), DecisionWriter(path):
-            pass  # it could be opened beside its place, and is gone again
+    mode = 0
+    with suppress(OSError):  # nothing there, or what writing is refused for
+        mode = Path(path).stat().st_mode
+    if mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        return
+    with refused_as(Misused, DecisionFileError, prefix="--report "), DecisionWriter(path):
+        pass  # it could be opened beside its place, and is gone again
 
 
 def write_report(document: Document, path: str) -> None:

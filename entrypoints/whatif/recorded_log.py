@@ -22,6 +22,7 @@ from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.eventlog.contents import begins_late
 from podtide.adapters.eventlog.sensor import EventLogSensor
 from podtide.adapters.recording.log_actuator import LogWorld
+from podtide.adapters.text.format import count
 from podtide.adapters.text.progress import ByteProgress
 from podtide.adapters.text.safe import escaped
 from podtide.domain.base.units import Millis, ProfileId
@@ -256,7 +257,9 @@ def _notes(sensor: EventLogSensor, loop: Loop | None) -> list[str]:
     counts = sensor.counts
     if counts.malformed:
         first = counts.first_malformed[0]
-        notes.append(f"{counts.malformed} lines could not be used; {escaped(first.file)}:{first.line}: {first.why}.")
+        notes.append(
+            f"{count(counts.malformed, 'line')} could not be used; {escaped(first.file)}:{first.line}: {first.why}."
+        )
     if loop is not None and loop.cut_short:
         notes.append(f"In {loop.cut_short} gaps between events the timer was not followed to the end.")
     return notes

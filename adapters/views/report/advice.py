@@ -94,7 +94,7 @@ def frontier_chart(document: Document) -> Markup:
         spots.append(Spot(recorded.runtime_s, value, "recorded", AS_RECORDED, text))
     for one in (base, *featured(document, SPOTS_MAX)):
         value = paid(one)
-        if one.runtime_s is None or value is None:
+        if one.unfinished is not None or one.runtime_s is None or value is None:
             continue
         kind = (
             "simulated" if one is base else "recommended" if one.name == picked else "static" if one.static is not None

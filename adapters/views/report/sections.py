@@ -13,17 +13,17 @@ from typing import Final
 from podtide.adapters.text.format import moment
 from podtide.adapters.views.report.bars import Amounts, Bar
 from podtide.adapters.views.report.markup import element, name, visible
-from podtide.adapters.views.whatif.figures import (
-    CAUSES,
-    LIMITS,
-    executor_seconds,
-    money,
-    number,
-    percent,
-    took,
-    whole,
+from podtide.adapters.views.whatif.figures import CAUSES, LIMITS, executor_seconds, money, number, percent, took, whole
+from podtide.adapters.views.whatif.findings import (
+    Trust,
+    about,
+    featured,
+    incomplete,
+    money_range,
+    number_range,
+    time_range,
+    trust,
 )
-from podtide.adapters.views.whatif.findings import Trust, about, featured, money_range, number_range, time_range, trust
 from podtide.adapters.views.whatif.model import Document, RunEntry, StageEntry
 
 STAGES_FIRST: Final = 12
@@ -57,14 +57,15 @@ def facts(document: Document) -> list[str]:
 
 
 def warnings(document: Document) -> list[str]:
-    """Why no decision is to be taken from the figures, if so."""
+    """Why no decision is to be taken from the figures, if so, and what is missing of the log."""
     if document.refused:
-        return [" ".join(document.refused)]
+        return [" ".join(document.refused), *incomplete(document)]
     if trust(document.self_replay.error, document.max_error) is not Trust.MISFIT:
-        return []
+        return list(incomplete(document))
     bound = percent(document.max_error)
     return [
-        f"The model does not fit this run: its own error is beyond {bound}. Take no decision from the figures below."
+        f"The model does not fit this run: its own error is beyond {bound}. Take no decision from the figures below.",
+        *incomplete(document),
     ]
 
 
@@ -110,7 +111,11 @@ def bill(document: Document) -> list[tuple[str, str, str, str]]:
 def ledger(document: Document, most: int = BARS_MAX) -> Amounts:
     """Where the executor-seconds of up to ``most`` configs went."""
     bars = [
-        Bar(one.name, one.ledger, f"{executor_seconds(one.billed)} billed, {percent(one.filled_share)} at work slot by slot")
+        Bar(
+            one.name,
+            one.ledger,
+            f"{executor_seconds(one.billed)} billed, {percent(one.filled_share)} at work slot by slot",
+        )
         for one in _runs(document, most)
     ]
     bars = [one for one in bars if one.amounts]

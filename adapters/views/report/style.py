@@ -25,7 +25,7 @@ DARK: Final = {
 
 CAUSE_COLOURS: Final = (
     ("blue", ""), ("red", "a"), ("amber", ""), ("amber", "a"), ("purple", ""), ("purple", "a"), ("purple", "b"),
-    ("teal", ""), ("teal", "a"), ("slate", ""), ("slate", "a"), ("grey", ""),
+    ("teal", ""), ("teal", "a"), ("teal", "b"), ("amber", "b"), ("slate", ""), ("slate", "a"), ("grey", ""),
 )  # fmt: skip
 """Hue and hatching of the causes, in the order of ``views.whatif.figures.CAUSES``."""
 

@@ -13,11 +13,12 @@ from typing import Final
 
 from rich.text import Text
 
-from podtide.adapters.text.format import count
+from podtide.adapters.text.format import count, setting_text
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif.diff_document import ComparedRow, DiffBreach, DiffDocument, DiffRow, DiffStatus
 from podtide.adapters.views.whatif.figures import UNKNOWN, change, money, number, percent, took, whole
+from podtide.adapters.views.whatif.model import OwnErrorEntry
 from podtide.adapters.views.whatif.view import remarks
 from podtide.domain.whatif.comparison import Metric
 
@@ -62,7 +63,10 @@ class DiffView:
         differences: Counter[tuple[str, str, str]] = Counter()
         run = [one for one in self.document.applications if isinstance(one, ComparedRow)]
         for one in run:
-            differences.update((key, _set(base), _set(candidate)) for key, (base, candidate) in one.settings.items())
+            differences.update(
+                (key, setting_text(base, 60), setting_text(candidate, 60))
+                for key, (base, candidate) in one.settings.items()
+            )
         if not differences:
             if run:
                 self.page.say("No setting that decides differs between the two.", "dim")
@@ -72,9 +76,9 @@ class DiffView:
         rows = [
             [
                 page.text(escaped(key), "dim"),
-                page.text(escaped(base, 60)),
+                page.text(base),
                 page.text("→"),
-                page.text(escaped(candidate, 60)),
+                page.text(candidate),
                 page.text("" if times == len(run) else f"in {times} of {len(run)}", "dim"),
             ]
             for (key, base, candidate), times in list(differences.items())[:SETTINGS_SHOWN]
@@ -91,10 +95,11 @@ class DiffView:
             return
         page.title(
             count(len(compared), "application"),
-            "means over the seeds; ± is the model's own error, decisions are those that differ",
+            "means over the seeds; ± is how far the model is off on the figure before it, in the log's own config run "
+            "again; decisions are those that differ",
         )
         priced = self.measure is Metric.COST
-        heads = ["", "run time", "", "executor-s", "", *(["cost", ""] if priced else []), "±", "decisions"]
+        heads = ["", "run time", "", "±", "executor-s", "", "±", *(["cost", ""] if priced else []), "decisions"]
         rows = [[page.text(head, "dim") for head in heads]]
         listed = sorted(compared, key=lambda one: -abs(one.change[self.measure].share or 0.0))
         names = [_app_name(one) for one in compared]
@@ -106,8 +111,8 @@ class DiffView:
             rows.append([page.text(f"and {more:,} more", "dim"), *(Text() for _ in heads[1:])])
         if len(compared) > 1:
             totals = document.totals
-            cells = self._cells("in all", totals.candidate, totals.change, priced, "bold")
-            rows.append([*cells, Text(), page.text(f"{totals.decisions_differing:,}", "bold")])
+            cells = self._cells("in all", totals.candidate, totals.change, None, priced, "bold")
+            rows.append([*cells, page.text(f"{totals.decisions_differing:,}", "bold")])
         page.lines(page.table(rows, (False, *(True for _ in heads[1:]))))
 
     def _row(self, one: ComparedRow, priced: bool, *, by_log: bool) -> list[Text]:
@@ -116,8 +121,7 @@ class DiffView:
         name = _ending(escaped(one.log, LOG_MAX)) if by_log else escaped(_app_name(one), NAME_MAX)
         shares = {metric: change.share for metric, change in one.change.items()}
         return [
-            *self._cells(name, one.candidate, shares, priced, ""),
-            page.text(percent(one.error.worst), "dim"),
+            *self._cells(name, one.candidate, shares, one.error, priced, ""),
             page.text(f"{decisions.differing:,} of {decisions.base + decisions.candidate:,}"),
         ]
 
@@ -126,6 +130,7 @@ class DiffView:
         name: str,
         takes: Mapping[Metric, float],
         changes: Mapping[Metric, float | None],
+        error: OwnErrorEntry | None,
         priced: bool,
         style: str,
     ) -> list[Text]:
@@ -134,12 +139,17 @@ class DiffView:
         def changed(metric: Metric) -> Text:
             return page.text(change(changes[metric]), style or "dim")
 
+        def off(share: float | None) -> Text:
+            return page.text("" if share is None else percent(abs(share)), "dim")
+
         cells = [
             page.text(name, style),
             page.text(took(takes[Metric.RUNTIME]), style),
             changed(Metric.RUNTIME),
+            off(None if error is None else error.runtime),
             page.text(whole(takes[Metric.EXECUTOR_SECONDS]), style),
             changed(Metric.EXECUTOR_SECONDS),
+            off(None if error is None else error.executor_seconds),
         ]
         if priced:
             cells += [page.text(money(takes[Metric.COST], self.currency), style), changed(Metric.COST)]
@@ -202,7 +212,3 @@ def _app_name(one: DiffRow) -> str:
 def _ending(log: str) -> str:
     """The end of a path, where logs of a corpus differ."""
     return log if len(log) <= NAME_MAX else f"…{log[1 - NAME_MAX :]}"
-
-
-def _set(text: str | None) -> str:
-    return "unset" if text is None else text

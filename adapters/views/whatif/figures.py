@@ -159,7 +159,9 @@ CAUSES: Final[Mapping[str, str]] = {
     SpendCause.CACHED.value: "Idle beyond the idle timeout, kept for the cached blocks that it holds.",
     SpendCause.SHUFFLE.value: "Idle beyond the idle timeout, kept for the shuffle data that it holds.",
     SpendCause.IDLE_TIMEOUT.value: "Idle within the idle timeout, then let go: the price of waiting to be sure.",
-    SpendCause.LAST_TASK.value: "Idle while other executors ran the last tasks of a stage and none waited.",
+    SpendCause.LAST_TASK.value: "Idle while other executors ran the last tasks of a stage with skew and none waited.",
+    SpendCause.SERIAL.value: "Idle while a stage of a single task ran: no executor can help it.",
+    SpendCause.FEW_TASKS.value: "Idle while a stage without skew had fewer tasks, or fewer left, than there were slots.",
     SpendCause.DRIVER.value: "Idle while no stage was under way: the driver planned, collected or thought.",
     SpendCause.LEAVING.value: "Told to go and still there.",
     SpendCause.OTHER.value: "Idle while tasks waited that it could not, or was not yet offered to, take.",
@@ -211,6 +213,23 @@ LIMITS: Final[Mapping[str, tuple[str, str]]] = {
     Limit.OTHER.value: ("None of the limits above.", ""),
 }
 """What each limit means, and which settings move it."""
+
+
+WAITED_WORDS: Final[Mapping[str, str]] = {
+    Limit.BACKLOG_TIMEOUT.value: "until more were asked for (schedulerBacklogTimeout)",
+    Limit.RAMP.value: "while the target was still doubling",
+    Limit.MAXIMUM.value: "because no more were allowed (maxExecutors, or the static count)",
+    Limit.RATIO.value: "because fewer were asked for than tasks could use (executorAllocationRatio)",
+    Limit.BATCH.value: "while pods were created in batches",
+    Limit.PENDING.value: "because so many pods were pending already",
+    Limit.HEARTBEAT.value: "for the application master's next heartbeat",
+    Limit.SCHEDULER.value: "until the resource manager placed the containers",
+    Limit.EXCLUSION.value: "because only nodes had room that the application does not use",
+    Limit.START_UP.value: "while executors started",
+    Limit.CAPACITY.value: "because the cluster had no room",
+    Limit.OTHER.value: "for other reasons",
+}
+"""How a sentence goes on that says how long tasks waited for executors."""
 
 
 def parts_of(amounts: Mapping[str, float], order: Mapping[str, object]) -> list[tuple[str, float]]:

@@ -17,6 +17,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif.figures import (
     SAME,
     UNKNOWN,
+    WAITED_WORDS,
     WORK,
     change,
     difference,
@@ -43,6 +44,9 @@ FREE_SLOTS: Final = "slots free beside running tasks"
 
 SLOTS_NOTED: Final = 0.005
 """Of the bill: less of it in free slots is not told apart."""
+
+_OF_THE_LOG: Final = ("The log holds ", "The log was compacted", "The log is incomplete", "The log has no end")
+"""How ``recorded.unknowns`` begins what it says of the log as a whole."""
 
 WASTE_NAMED: Final = 3
 """Causes that a sentence names."""
@@ -110,7 +114,7 @@ def happened(document: Document) -> str:
 
 
 def cost(document: Document) -> str:
-    """``As recorded, 2,310 executor-seconds, 2,474 billed: 2.6 core-hours, $1.23. As simulated, 62% of the bill did no work.``"""
+    """``As recorded, 2,310 executor-seconds, 2,474 billed: 2.6 core-hours. As simulated, 62% of the bill did no work.``"""
     recorded = document.recorded
     amounts = [f"{number(recorded.core_hours)} core-hours"] if recorded.core_hours is not None else []
     amounts += [f"{number(recorded.gb_hours)} GB-hours"] if recorded.gb_hours is not None else []
@@ -136,7 +140,7 @@ def wasted(run: RunEntry) -> str:
 
 
 def why(run: RunEntry) -> str:
-    """``Tasks waited 4m10s for executors: 3m02s of it was batch size and delay, 40 s start-up.``"""
+    """``Tasks waited 4m10s for executors: 3m02s while pods were created in batches, 40 s while executors started.``"""
     if run.unfinished is not None:
         return f"It does not come to its end: {escaped(run.unfinished, 200)}."
     if run.waited_s < 0.05:
@@ -146,9 +150,9 @@ def why(run: RunEntry) -> str:
     lead = f"Tasks waited {took(run.waited_s)} for executors" + (f" ({percent(share)} of the run)" if share else "")
     if not limits:
         return f"{lead}."
-    first, *others = [(name, amount) for name, amount in limits if amount >= 0.02 * run.waited_s] or limits[:1]
-    rest = "".join(f", {took(amount)} {name}" for name, amount in others[: WASTE_NAMED - 1])
-    return f"{lead}: {took(first[1])} of it was {first[0]}{rest}."
+    named = [(name, amount) for name, amount in limits if amount >= 0.02 * run.waited_s] or limits[:1]
+    shares = [f"{took(amount)} {WAITED_WORDS.get(name, name)}" for name, amount in named[:WASTE_NAMED]]
+    return f"{lead}: {', '.join(shares)}."
 
 
 def changing(document: Document) -> str:
@@ -200,6 +204,11 @@ def sure(document: Document) -> str:
     ranges = f"Ranges come from {count(document.seeds, 'seed')} and from that error."
     unknown = f" {count(len(document.unknowns), 'thing')} the log does not tell." if document.unknowns else ""
     return f"The recorded config, simulated, is off by {distance}: {fit}. {ranges}{unknown}"
+
+
+def incomplete(document: Document) -> tuple[str, ...]:
+    """What is missing of the log itself, which is to be known before any figure is read."""
+    return tuple(one.what for one in document.unknowns if one.what.startswith(_OF_THE_LOG))
 
 
 def error_rows(document: Document) -> list[tuple[str, str, str, str]]:

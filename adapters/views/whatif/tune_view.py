@@ -84,7 +84,8 @@ class TuneView:
         page.title(f"Time against {word}", "* nobody is faster and cheaper; differences are to the config that ran")
         heads = ("", "run time", "", word, "", "peak", "config")
         listed = sorted(
-            (document.self_replay, *document.variants), key=lambda run: (run.unfinished is not None, run.runtime_s or 0, self._price(run) or 0)
+            (document.self_replay, *document.variants),
+            key=lambda run: (run.unfinished is not None, run.runtime_s or 0, self._price(run) or 0),
         )
         rows = [[page.text(head, "dim") for head in heads], *(list(self._row(run)) for run in listed)]
         widths = [max(cell_len(row[place].plain) for row in rows) for place in range(len(heads) - 1)]

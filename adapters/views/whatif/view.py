@@ -80,6 +80,8 @@ class WhatIfView:
         when = () if app.started_ms is None else (moment(app.started_ms),)
         header(page, app, *when, findings.about(self.document))
         page.say(f"Log: {escaped(app.log)}", "dim")
+        for text in findings.incomplete(self.document):
+            page.bullet("!", escaped(text, 1000), "held")
 
     def happened(self) -> None:
         """What happened, what it cost, and why."""

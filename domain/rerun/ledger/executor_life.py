@@ -23,6 +23,8 @@ CAUSES: Final = (
     SpendCause.MINIMUM,
     SpendCause.IDLE_TIMEOUT,
     SpendCause.LAST_TASK,
+    SpendCause.SERIAL,
+    SpendCause.FEW_TASKS,
     SpendCause.DRIVER,
     SpendCause.OTHER,
 )
@@ -36,9 +38,9 @@ STATES: Final = ("not yet registered", "idle", "busy", "gone")
 class ExecutorLife:
     """One executor: its present spell, and what is booked of the spells before.
 
-    ``since``: when the present spell began; ``driver_at``, ``last_at``: the application's sums then (of an idle spell);
-    ``timeout_at``: when its plain idle timeout passes; ``hold``: the data that keeps it, ``hold_since`` this spell; ``slots``: tasks
-    that it runs at once.
+    ``since``: when the present spell began; ``phases_at``: the application's sums then (of an idle spell);
+    ``timeout_at``: when its plain idle timeout passes; ``hold``: the data that keeps it, ``hold_since`` this spell;
+    ``slots``: tasks that it runs at once.
     """
 
     requested: Millis
@@ -54,14 +56,15 @@ class ExecutorLife:
     timeout_at: Millis = NEVER
     hold: SpendCause | None = None
     hold_since: Millis = field(init=False)
-    driver_at: Millis = 0
-    last_at: Millis = 0
+    phases_at: tuple[Millis, ...] = ()
     starting: Millis = 0
     running: Millis = 0
     leaving: Millis = 0
     idle_timeout: Millis = 0
     driver: Millis = 0
     last_task: Millis = 0
+    serial: Millis = 0
+    few_tasks: Millis = 0
     other: Millis = 0
     cached: Millis = 0
     shuffle: Millis = 0
@@ -90,7 +93,7 @@ class ExecutorLife:
     def causes(self) -> tuple[Millis, ...]:
         """Its whole life, once it has ended, in the order of ``CAUSES``."""
         if not self.ran:
-            return 0, 0, self.leaving, self.ended - self.requested - self.leaving, 0, 0, 0, 0, 0, 0, 0, 0
+            return 0, 0, self.leaving, self.ended - self.requested - self.leaving, *(0,) * 10
         wasted = min(self.wasted_ms, self.task_ms)
         lost_work = self.running * wasted // self.task_ms if wasted else 0
         return (
@@ -104,6 +107,8 @@ class ExecutorLife:
             self.minimum,
             self.idle_timeout,
             self.last_task,
+            self.serial,
+            self.few_tasks,
             self.driver,
             self.other,
         )

@@ -16,7 +16,8 @@ What a millisecond of an executor's life is booked as; where two apply, the firs
 - it has not registered, or cannot be given tasks yet: STARTING.
 - it is idle. A spell of idleness has two parts. *Up to the plain idle timeout* it depends on how the spell ends: with the
   executor let go, IDLE_TIMEOUT; with a task, the executor's loss or the close, by what the application did meanwhile:
-  tasks waited, OTHER; tasks ran and none waited, LAST_TASK; neither, DRIVER. *Beyond it*, by what keeps the executor:
+  tasks waited, OTHER; tasks ran and none waited, LAST_TASK where a stage of theirs has skew, SERIAL where each of their
+  stages has one task, else FEW_TASKS; neither, DRIVER. *Beyond it*, by what keeps the executor:
   CACHED or SHUFFLE while its data does, else MINIMUM. Without a timeout (a static count) all of it is the first part.
 
 What the application did is kept as sums over time up to each change, so that a spell is divided by two differences; only
@@ -46,7 +47,15 @@ Key: TypeAlias = int | str
 LIMITS: Final = tuple(Limit)
 """The order of the counts that ``Ledger.shortage`` takes as a tuple."""
 
-_DRIVER, _LAST_TASK, _WAITING = range(3)
+_DRIVER, _LAST_TASK, _SERIAL, _FEW_TASKS, _WAITING = range(5)
+_SUMMED: Final = 4
+"""Phases of the application whose time is summed; the last one is what remains."""
+
+_PHASES: Final = {
+    SpendCause.LAST_TASK: _LAST_TASK,
+    SpendCause.SERIAL: _SERIAL,
+    SpendCause.FEW_TASKS: _FEW_TASKS,
+}
 
 _FINE: Final = 20
 """Waiting is divided in units of 2**-20 ms: 99 days of it are exact as a float."""
@@ -69,8 +78,8 @@ class Sums:
     """The closed books.
 
     ``ledger``: every cause, in ms; sums to ``billed_ms``, the time from request to end. ``executor_ms``: from registration
-    to end. ``waiting``: every limit, in ms; sums to ``waited_ms``. ``filled_ms``: what tasks whose result counted fill of RUNNING, a
-    slot being its share of its executor. ``by_executor``: if asked for, in the order of requests.
+    to end. ``waiting``: every limit, in ms; sums to ``waited_ms``. ``filled_ms``: what tasks whose result counted fill of
+    RUNNING, a slot being its share of its executor. ``by_executor``: if asked for, in the order of requests.
     """
 
     ledger: dict[SpendCause, Millis]
@@ -102,15 +111,14 @@ class Ledger:
         self._now: float = started
         self._tick = tick_ms
         self._lives: dict[Key, ExecutorLife] = {}
-        # The application's present phase, since when, and how long it had been in two of the phases by then; the third
+        # The application's present phase, since when, and how long it had been in each phase but the last by then; that
         # is what remains. The arrays keep the same of every change.
         self._phase = _DRIVER
         self._turn = started
-        self._driver = self._last = 0
+        self._sums: tuple[Millis, ...] = (0,) * _SUMMED
         self._turns = array("q", [started])
         self._phases = bytearray([_DRIVER])
-        self._drivers = array("q", [0])
-        self._lasts = array("q", [0])
+        self._sums_then = array("q", self._sums)
         # What is missing because of each limit, the limits of which anything is, their total, and since when.
         self._missing: tuple[int, ...] = (0,) * len(LIMITS)
         self._shares: tuple[tuple[int, int], ...] = ()
@@ -258,24 +266,26 @@ class Ledger:
 
     # --------------------------------------------------------------------------------------------------- application
 
-    def phase(self, at: Millis, running_tasks: int, waiting_tasks: int) -> None:
+    def phase(
+        self, at: Millis, running_tasks: int, waiting_tasks: int, alone: SpendCause = SpendCause.LAST_TASK
+    ) -> None:
         """The application's tasks from now on; only whether there are any matters, so other changes cost next to
-        nothing and need not be said."""
+        nothing and need not be said. ``alone``: what executors without a task wait for where tasks run and none waits:
+        LAST_TASK, SERIAL or FEW_TASKS."""
         if at < self._now:
             raise self._wrong("phase", None, at, "")
         self._now = at
-        phase = _WAITING if waiting_tasks > 0 else _LAST_TASK if running_tasks > 0 else _DRIVER
+        phase = _WAITING if waiting_tasks > 0 else _PHASES[alone] if running_tasks > 0 else _DRIVER
         if phase == self._phase:
             return
         if at == self._turn:  # no time passed in the phase before: it never was
             self._phases[-1] = phase
         else:
-            self._driver, self._last = self._spent(at)
+            self._sums = self._spent(at)
             self._turn = at
             self._turns.append(at)
             self._phases.append(phase)
-            self._drivers.append(self._driver)
-            self._lasts.append(self._last)
+            self._sums_then.extend(self._sums)
         self._phase = phase
 
     def shortage(self, at: Millis, missing: Mapping[Limit, int] | tuple[int, ...]) -> None:
@@ -324,46 +334,38 @@ class Ledger:
 
     # -------------------------------------------------------------------------------------------------------- inside
 
-    def _spent(self, at: Millis) -> tuple[Millis, Millis]:
-        """How long, from the start to ``at`` (now), the application was in the phases DRIVER and LAST_TASK."""
-        if self._phase == _DRIVER:
-            return self._driver + at - self._turn, self._last
-        if self._phase == _LAST_TASK:
-            return self._driver, self._last + at - self._turn
-        return self._driver, self._last
+    def _spent(self, at: Millis) -> tuple[Millis, ...]:
+        """How long, from the start to ``at`` (now), the application was in each phase but WAITING."""
+        return _with(self._sums, self._phase, at - self._turn)
 
-    def _spent_then(self, at: Millis) -> tuple[Millis, Millis]:
+    def _spent_then(self, at: Millis) -> tuple[Millis, ...]:
         """The same up to a moment that has passed."""
         turn = bisect_right(self._turns, at) - 1
-        driver, last = self._drivers[turn], self._lasts[turn]
-        phase = self._phases[turn]
-        if phase == _DRIVER:
-            return driver + at - self._turns[turn], last
-        if phase == _LAST_TASK:
-            return driver, last + at - self._turns[turn]
-        return driver, last
+        sums = tuple(self._sums_then[turn * _SUMMED : (turn + 1) * _SUMMED])
+        return _with(sums, self._phases[turn], at - self._turns[turn])
 
     def _rests(self, life: ExecutorLife, at: Millis, timeout_at: Millis) -> None:
         """A spell of idleness begins."""
         life.state = IDLE
         life.since = at
         life.timeout_at = timeout_at
-        life.driver_at, life.last_at = self._spent(at)
+        life.phases_at = self._spent(at)
 
     def _rested(self, life: ExecutorLife, at: Millis) -> None:
         """A spell of idleness ends in anything but the executor's being let go."""
         if at <= life.timeout_at:
-            driver, last = self._spent(at)
+            sums = self._spent(at)
             length = at - life.since
         else:
-            driver, last = self._spent_then(life.timeout_at)
+            sums = self._spent_then(life.timeout_at)
             length = life.timeout_at - life.since
             life.keep(at)
-        driver -= life.driver_at
-        last -= life.last_at
+        driver, last, serial, few = [now - then for now, then in zip(sums, life.phases_at, strict=True)]
         life.driver += driver
         life.last_task += last
-        life.other += length - driver - last
+        life.serial += serial
+        life.few_tasks += few
+        life.other += length - driver - last - serial - few
 
     def _let_go(self, life: ExecutorLife, at: Millis) -> None:
         """A spell of idleness ends in the executor's being let go."""
@@ -414,3 +416,10 @@ class Ledger:
         life = None if key is None else self._lives.get(key)
         state = "" if key is None else f"; it was {'never asked for' if life is None else STATES[life.state]}"
         return ValueError(f"{what}{who}{when}: expected {expected}{state}")
+
+
+def _with(sums: tuple[Millis, ...], phase: int, passed: Millis) -> tuple[Millis, ...]:
+    """The sums, with so much more time in a phase."""
+    if phase == _WAITING or not passed:
+        return sums
+    return (*sums[:phase], sums[phase] + passed, *sums[phase + 1 :])

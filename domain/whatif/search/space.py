@@ -57,20 +57,20 @@ TRIED: Final = "tried by the search"
 """Where a value of a candidate comes from, as a conf says it."""
 
 WORDS: Final = {
-    MAX: "max",
-    MIN: "min",
-    INITIAL: "initial",
-    "spark.dynamicAllocation.executorIdleTimeout": "idle",
-    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "cached idle",
-    "spark.dynamicAllocation.shuffleTracking.timeout": "shuffle timeout",
-    "spark.dynamicAllocation.schedulerBacklogTimeout": "backlog",
-    "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout": "sustained",
-    "spark.dynamicAllocation.executorAllocationRatio": "ratio",
-    "spark.kubernetes.allocation.batch.size": "batch",
-    "spark.kubernetes.allocation.batch.delay": "delay",
-    CORES: "cores",
+    MAX: "maxExecutors",
+    MIN: "minExecutors",
+    INITIAL: "initialExecutors",
+    "spark.dynamicAllocation.executorIdleTimeout": "executorIdleTimeout",
+    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "cachedExecutorIdleTimeout",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "shuffleTracking.timeout",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "schedulerBacklogTimeout",
+    "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout": "sustainedSchedulerBacklogTimeout",
+    "spark.dynamicAllocation.executorAllocationRatio": "executorAllocationRatio",
+    "spark.kubernetes.allocation.batch.size": "batch.size",
+    "spark.kubernetes.allocation.batch.delay": "batch.delay",
+    CORES: "executor.cores",
 }
-"""Short names of settings in the names of candidates; what follows from another setting has none."""
+"""What settings are called in the names of candidates: the ends of their keys; what follows from another has no name."""
 
 Change: TypeAlias = tuple[str, str | None]
 Place: TypeAlias = tuple[int, ...]

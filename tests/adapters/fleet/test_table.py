@@ -15,7 +15,7 @@ from podtide.adapters.fleet.table import GROUP_ROWS, TableError, check_table, op
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
 OK = FleetRow(
-    log="a", status=RowStatus.OK, app_id="app-1", app_name="=HYPERLINK(1)", started_ms=1_700_000_000_123, tasks=7,
+    log="a", status=RowStatus.OK, app_id="app-1", app_name="=HYPERLINK(1)", started_ms=1_700_000_000_123, tasks_started=7,
     runtime_s=1.5, billed_seconds=20.0, core_hours=0.5,
     ledger={SpendCause.RUNNING.value: 12.0, SpendCause.STARTING.value: 8.0}, waited_s=0.0, error_runtime=-0.25,
     best="static 4", best_static=4, saving_core_hours=0.1, log_bytes=9,
@@ -54,7 +54,12 @@ def test_csv(tmp_path: Path) -> None:
         "0.0",
     )
     assert ok["best_conf"] == '{"spark.x":null,"spark.ü":"="}'
-    assert (bad["status"], bad["reason"], bad["ledger_running_s"], bad["tasks"]) == ("refused", "why\\nnot", "", "")
+    assert (bad["status"], bad["reason"], bad["ledger_running_s"], bad["tasks_started"]) == (
+        "refused",
+        "why\\nnot",
+        "",
+        "",
+    )
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -62,12 +67,12 @@ def test_parquet(tmp_path: Path) -> None:
     rows = GROUP_ROWS + 3
     with open_table(str(tmp_path / "t.parquet")) as table:
         for number in range(rows):
-            table.put(msgspec.structs.replace(OK if number % 2 else BAD, tasks=number))
+            table.put(msgspec.structs.replace(OK if number % 2 else BAD, tasks_started=number))
         table.commit()
     file = parquet.ParquetFile(tmp_path / "t.parquet")
     assert (file.metadata.num_rows, file.metadata.num_row_groups) == (rows, 2)
     read = file.read().to_pylist()
-    assert [row["tasks"] for row in read] == list(range(rows))
+    assert [row["tasks_started"] for row in read] == list(range(rows))
     assert (read[1]["app_name"], read[1]["ledger_starting_s"], read[0]["ledger_starting_s"]) == (
         "=HYPERLINK(1)",
         8.0,

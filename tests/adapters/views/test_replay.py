@@ -57,6 +57,7 @@ def document(name: str | None = "etl", **more: Any) -> dict[str, Any]:
         },
         "behaviour": "4.3.0",
         "defaults": "Spark 3.5",
+        "dynamic_allocation": True,
         "actual": {
             "added": 2, "removed": 1, "peak": 2, "peak_ms": T0 + 7000, "executor_seconds": 90.5,
             "idle_executor_seconds": 30.25, "backlog_seconds": 12.0, "backlog_waited_for_executors_seconds": 2.0,

@@ -108,7 +108,7 @@ def test_idle_executors_go() -> None:
     assert outcome.runtime_ms == 46 * S
     assert outcome.executor_ms == 8 * 20 * S + 6 * S + 2 * 5 * S
     assert causes(outcome) == {
-        SpendCause.RUNNING: 95 * S, SpendCause.IDLE_TIMEOUT: 80 * S, SpendCause.LAST_TASK: S,
+        SpendCause.RUNNING: 95 * S, SpendCause.IDLE_TIMEOUT: 80 * S, SpendCause.FEW_TASKS: S,
     }  # fmt: skip
     assert limits(outcome) == pytest.approx({Limit.BACKLOG_TIMEOUT: 2 * S, Limit.RAMP: 3 * S + S})
 

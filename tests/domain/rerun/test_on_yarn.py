@@ -79,7 +79,7 @@ KNOWN: Final = {
     # A container costs from 200, its executor is there at 1000 and 1200.
     "start-ups begin with the launch": Known(
         app(stage(0, [1_000] * 2)), fixed(2), place((800, 1_000)), 2_200, 2_200, 4_000,
-        {SpendCause.STARTING: 1_800, SpendCause.RUNNING: 2_000, SpendCause.LAST_TASK: 200},
+        {SpendCause.STARTING: 1_800, SpendCause.RUNNING: 2_000, SpendCause.FEW_TASKS: 200},
         {SCHEDULER: 1, HEARTBEAT: 199, START_UP: 1_000},
     ),
     "a slow start": Known(

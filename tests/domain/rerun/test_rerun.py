@@ -78,7 +78,7 @@ KNOWN = {
     ),
     "a last wave of one": Known(
         app(stage(0, [100] * 5)), static(2), AT_ONCE, 300, 600, 600,
-        {SpendCause.RUNNING: 500, SpendCause.LAST_TASK: 100}, {Limit.MAXIMUM: 200},
+        {SpendCause.RUNNING: 500, SpendCause.FEW_TASKS: 100}, {Limit.MAXIMUM: 200},
     ),
     "four slots each": Known(
         app(stage(0, [100] * 8)), static(1, slots=4), AT_ONCE, 200, 200, 200,
@@ -93,7 +93,7 @@ KNOWN = {
     "a chain with lags": Known(
         app(*chain([[100] * 2, [200] * 2, [300]], submit_lag_ms=10, launch_lag_ms=5, finish_lag_ms=2)),
         static(2), AT_ONCE, 651, 1_302, 1_302,
-        {SpendCause.RUNNING: 900, SpendCause.OTHER: 30, SpendCause.LAST_TASK: 300, SpendCause.DRIVER: 72},
+        {SpendCause.RUNNING: 900, SpendCause.OTHER: 30, SpendCause.SERIAL: 300, SpendCause.DRIVER: 72},
     ),
     # 100 +3 the first ends +1000 +100 +3 the second ends +50 the application's
     "two jobs, a thought in between, one at the end": Known(
@@ -103,13 +103,13 @@ KNOWN = {
     # asked for at 200, there at 1200 and 1400, done at 2200 and 2400
     "start-ups": Known(
         app(stage(0, [1_000] * 2)), static(2), behaviour((1_000, 1_200), boot_ms=200), 2_400, 2_200, 4_400,
-        {SpendCause.STARTING: 2_200, SpendCause.RUNNING: 2_000, SpendCause.LAST_TASK: 200}, {Limit.START_UP: 1_200},
+        {SpendCause.STARTING: 2_200, SpendCause.RUNNING: 2_000, SpendCause.FEW_TASKS: 200}, {Limit.START_UP: 1_200},
     ),
     # 1000 of each at half the speed, then 1000 of the other alone: there at 2000 and 3000
     "start-ups that share a machine": Known(
         app(stage(0, [1_500] * 2)), static(2), Behaviour(StartUp((1_000, 2_000), parallel=1.0, machines=1)),
         4_500, 4_000, 9_000,
-        {SpendCause.STARTING: 5_000, SpendCause.RUNNING: 3_000, SpendCause.LAST_TASK: 1_000}, {Limit.START_UP: 3_000},
+        {SpendCause.STARTING: 5_000, SpendCause.RUNNING: 3_000, SpendCause.FEW_TASKS: 1_000}, {Limit.START_UP: 3_000},
     ),
     # registered at 300, ready at 500: the first task begins then
     "not ready at once": Known(
@@ -143,7 +143,7 @@ KNOWN = {
     # 1 at 1 s, 3 at 2 s, 7 at 3 s, 15 at 4 s, 20 at 5 s, and each 3 s later there: 108 s - 4 - 2*5 - 4*6 - 8*7 - 5*8
     "the ramp": Known(
         app(stage(0, [100 * S] * 20)), dynamic(), behaviour(3 * S), 108 * S, 2_026 * S, 2_086 * S,
-        {SpendCause.STARTING: 60 * S, SpendCause.RUNNING: 2_000 * S, SpendCause.LAST_TASK: 26 * S},
+        {SpendCause.STARTING: 60 * S, SpendCause.RUNNING: 2_000 * S, SpendCause.FEW_TASKS: 26 * S},
         {
             Limit.BACKLOG_TIMEOUT: 1_000,
             Limit.RAMP: 50 * (19 + 17 + 13) + Fraction(5_000, 19),
@@ -155,7 +155,7 @@ KNOWN = {
     "a sustained timeout of its own, a grid of its own": Known(
         app(stage(0, [100 * S] * 4), jobs=[job(0, [stage(0, [100 * S] * 4)], think_ms=300)]),
         dynamic(sustained_backlog_timeout_ms=400), behaviour(0, boot_ms=250), 102_150, 401_600, 401_600,
-        {SpendCause.RUNNING: 400 * S, SpendCause.LAST_TASK: 1_600}, {Limit.BACKLOG_TIMEOUT: 1_000, Limit.RAMP: 800},
+        {SpendCause.RUNNING: 400 * S, SpendCause.FEW_TASKS: 1_600}, {Limit.BACKLOG_TIMEOUT: 1_000, Limit.RAMP: 800},
     ),
     "a maximum": Known(
         app(stage(0, [1_000] * 8)), dynamic(executors_max=2, executors_initial=2), AT_ONCE, 4_000, 8_000, 8_000,
@@ -164,7 +164,7 @@ KNOWN = {
     # need 4 of 8: one at 1 s, three at 2 s, four at 3 s; the second wave begins at 11, 12, 12 and 13 s
     "a ratio of one half": Known(
         app(stage(0, [10 * S] * 8)), dynamic(ratio=0.5), AT_ONCE, 23 * S, 84 * S, 84 * S,
-        {SpendCause.RUNNING: 80 * S, SpendCause.LAST_TASK: 4 * S},
+        {SpendCause.RUNNING: 80 * S, SpendCause.FEW_TASKS: 4 * S},
         {
             Limit.BACKLOG_TIMEOUT: 500,
             Limit.RAMP: Fraction(3_000, 7) + 200,
@@ -202,7 +202,7 @@ KNOWN = {
         {
             SpendCause.STARTING: 9_000,  # until enough are there nobody can be given a task
             SpendCause.RUNNING: 400,
-            SpendCause.LAST_TASK: 200,
+            SpendCause.FEW_TASKS: 200,
             SpendCause.OVER_REQUESTED: 3_200,
         },
         {Limit.START_UP: 3_100},
@@ -240,19 +240,20 @@ KNOWN = {
     "lost with a shuffle service": Known(
         app(*chain([[1_000] * 2, [1_000] * 2])), static(2, shuffle_kept=True), behaviour(losses=(Loss(0, 1_500),)),
         2_500, 5_000, 5_000,
-        {SpendCause.RUNNING: 4_000, SpendCause.LOST_WORK: 500, SpendCause.LAST_TASK: 500},
+        {SpendCause.RUNNING: 4_000, SpendCause.LOST_WORK: 500, SpendCause.FEW_TASKS: 500},
     ),
     # reduce stops at 1500, 200 later half of map runs again, then half of reduce: 1700, 2700, 3700. The other executor's
     # reduce task, which has all it needs, ends at 2000; the new executor is idle from 1500 to 1700
     "lost with its map output": Known(
         app(*chain([[1_000] * 2, [1_000] * 2])), static(2), behaviour(losses=(Loss(0, 1_500),)), 3_700, 7_400, 7_400,
-        {SpendCause.RUNNING: 4_000, SpendCause.LOST_WORK: 1_500, SpendCause.LAST_TASK: 1_900},
+        {SpendCause.RUNNING: 4_000, SpendCause.LOST_WORK: 1_500, SpendCause.FEW_TASKS: 1_900},
     ),
     # a map task that had ended runs again (Resubmitted) beside the one that ran: from 1500 on the new executor, from 2000
     # on the old one; 3000, and 50 of the reduce
     "lost during the map": Known(
         app(*chain([[1_000] * 4, [50]])), static(2), behaviour(losses=(Loss(0, 1_500),)), 3_050, 6_100, 6_100,
-        {SpendCause.RUNNING: 4_050, SpendCause.LOST_WORK: 1_500, SpendCause.LAST_TASK: 550}, {Limit.MAXIMUM: 1_500},
+        {SpendCause.RUNNING: 4_050, SpendCause.LOST_WORK: 1_500, SpendCause.FEW_TASKS: 500, SpendCause.SERIAL: 50},
+        {Limit.MAXIMUM: 1_500},
     ),
     "a quota": Known(
         app(stage(0, [100] * 4)), static(5, faults=Faults(quota=2)), AT_ONCE, 200, 400, 400,
@@ -302,6 +303,21 @@ KNOWN = {
         static(2), AT_ONCE, 200, 400, 400, {SpendCause.RUNNING: 400},
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bodies", "cause", "idle_ms"),
+    [
+        ([20 * S], SpendCause.SERIAL, 40 * S),
+        ([20 * S, 5 * S, 5 * S], SpendCause.LAST_TASK, 30 * S),
+        ([20 * S, 20 * S], SpendCause.FEW_TASKS, 20 * S),
+        ([20 * S, 15 * S, 15 * S], SpendCause.FEW_TASKS, 10 * S),
+    ],
+)
+def test_what_idle_executors_wait_for_while_tasks_run(bodies: list[int], cause: SpendCause, idle_ms: int) -> None:
+    """All three executors ran a task of the first stage; the second leaves some without one."""
+    outcome = run(app(*chain([[S] * 3, bodies])), static(3))
+    assert causes(outcome) == {SpendCause.RUNNING: 3 * S + sum(bodies), cause: idle_ms}
 
 
 @pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)

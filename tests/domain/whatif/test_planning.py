@@ -85,7 +85,7 @@ def test_unsetting_a_key_unsets_its_older_names() -> None:
         ({DA + "maxExecutors": "0"}, DA + "maxExecutors", "1 or more"),
         ({DA + "minExecutors": "9"}, DA + "minExecutors", "at most spark.dynamicAllocation.maxExecutors (8)"),
         ({DA + "executorAllocationRatio": "2"}, DA + "executorAllocationRatio", "at most 1"),
-        ({"spark.executor.cores": "1", "spark.task.cpus": "2"}, "spark.executor.cores", "default profile"),
+        ({"spark.executor.cores": "1", "spark.task.cpus": "2"}, "spark.executor.cores", "smaller than spark.task.cpus"),
         ({"spark.scheduler.mode": "QUICK"}, "spark.scheduler.mode", "one of FAIR, FIFO, NONE"),
         ({"spark.task.maxFailures": "0"}, "spark.task.maxFailures", "1 or more"),
         ({"spark.executor.memory": "-3"}, "spark.executor.memory", "size"),

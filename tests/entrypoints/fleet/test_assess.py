@@ -117,7 +117,15 @@ def test_the_same_log_twice_is_the_same_row() -> None:
 
 
 def test_tasks_are_counted_as_the_log_has_them(tmp_path: Path) -> None:
-    ends = ["Success", "ExceptionFailure", "FetchFailed", "ExecutorLostFailure", "TaskKilled", "TaskCommitDenied", "Success"]
+    ends = [
+        "Success",
+        "ExceptionFailure",
+        "FetchFailed",
+        "ExecutorLostFailure",
+        "TaskKilled",
+        "TaskCommitDenied",
+        "Success",
+    ]
     lines = [*log.begun(), log.executor("x", 5), log.job(0, 5, log.stage(0, 9, 5)), log.submitted(0, 9, 10)]
     lines += [log.task(0, index, "x", 20) for index in range(9)]
     lines += [log.task(0, index, "x", 20, 40 + index, reason) for index, reason in enumerate(ends)]

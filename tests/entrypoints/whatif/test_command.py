@@ -102,6 +102,11 @@ def test_work_is_counted_in_slots(tmp_path: Path) -> None:
     assert "slots free beside running tasks" in said
 
 
+def test_an_even_stage_with_a_task_too_many_is_not_told_to_mind_its_skew(tmp_path: Path) -> None:
+    ledger = document(write_log(tmp_path / "log", tasks=41), "--seeds", "1")["self_replay"]["ledger"]
+    assert (ledger["waiting for the last task"], ledger["fewer tasks than slots"]) == (0.0, 1.0)
+
+
 def test_all_kinds_of_variants_at_once(log: Path) -> None:
     wide = "wide:static=2,spark.executor.cores=4,spark.executor.memory=8g"
     found = document(
@@ -153,10 +158,10 @@ def test_the_html_report(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_log_is_read(tmp_path: Path) -> None:
-    for place, words in ((tmp_path, "is a folder"), (tmp_path / ("x" * 300), "cannot be written")):
+    for place in (tmp_path, tmp_path / ("x" * 300)):
         refused = asked(tmp_path / "no log", "--report", place)
         assert (refused.code, refused.out) == (2, "")
-        assert words in refused.err
+        assert "cannot be written" in refused.err
     assert asked(tmp_path / "no log", "--report", tmp_path / "page.html").code == 3
     assert not list(tmp_path.iterdir())
 
@@ -194,12 +199,12 @@ def test_a_terminal_sees_each_run_begin(log: Path, monkeypatch: pytest.MonkeyPat
         (["--spot-rate", "often"], "expected interruptions an hour"),
         (["--slow-start", "slow"], "expected a duration"),
         (["--quota", "few"], "expected a whole number"),
-        (["--static", "1000000"], "1000000 is not in the range 1<=x<=20000"),
-        (["--variant", "w:static=1000000"], "expected a whole number from 1 to 20,000"),
-        (["--set", "spark.executor.instances=1000000"], "expected at most 20,000 executors from the start"),
+        (["--static", "1000000"], "1000000 is not in the range 1<=x<=10000"),
+        (["--variant", "w:static=1000000"], "expected a whole number from 1 to 10,000"),
+        (["--set", "spark.executor.instances=1000000"], "expected at most 10,000 executors from the start"),
         (
             [*DYNAMIC, "--set", DA + "initialExecutors=1000000"],
-            DA + "initialExecutors = '1000000' (variant set): expected at most 20,000 executors",
+            DA + "initialExecutors = '1000000' (variant set): expected at most 10,000 executors",
         ),
         (["--price", "core-hour=cheap"], "core-hour = 'cheap': expected a number"),
         (["--price", "/nowhere/prices.yaml"], "cannot be read"),

@@ -40,7 +40,7 @@ def test_the_answer_for_people(asked: Any) -> None:
     assert answer.code == 0
     assert "as it ran" in answer.out
     assert "static 4" in answer.out
-    assert "→ idle 5s" in answer.out
+    assert "→ executorIdleTimeout 5s" in answer.out
     assert "spark.dynamicAllocation.executorIdleTimeout  5s" in answer.out
     assert "--conf spark.dynamicAllocation.executorIdleTimeout=5s" in answer.out
     assert "SparkApplication" not in answer.out, "the application ran on YARN"
@@ -52,11 +52,15 @@ def test_the_answer_for_people(asked: Any) -> None:
 def test_the_document(asked: Any) -> None:
     found = asked("good-0", *SMALL, "--json", "--price", "core-hour=3.6,currency=EUR").document
     assert found["command"] == "tune"
-    assert found["recommendation"]["name"] == "idle 5s"
+    assert found["recommendation"]["name"] == "executorIdleTimeout 5s"
     assert found["recommendation"]["conf"] == {IDLE: "5s"}
     assert found["recommendation"]["saving"]["share"] == pytest.approx(1 - 680 / 1120, abs=1e-6)
     assert set(found["recommendation"]["lines"]) == {"spark-defaults.conf", "spark-submit"}, "no operator on YARN"
-    assert found["frontier"] == ["max 16, idle 5s", "idle 5s", "max 4, idle 5s"]
+    assert found["frontier"] == [
+        "maxExecutors 16, executorIdleTimeout 5s",
+        "executorIdleTimeout 5s",
+        "maxExecutors 4, executorIdleTimeout 5s",
+    ]
     assert {one["name"] for one in found["variants"]} >= set(found["frontier"])
     assert found["self_replay"]["cost"] == pytest.approx(1120 / 1000)
     assert found["searched"]["space"] == {
@@ -77,7 +81,7 @@ def test_several_runs_are_one_answer_and_bad_logs_are_left_out(asked: Any) -> No
     assert [one["id"] for one in found["runs"]] == ["app-1", "app-2"]
     assert [one["log"] for one in found["unusable"]] == ["nowhere", "misfit-1", "nothing-1"]
     assert found["recorded"]["runtime_s"] == pytest.approx(90.0)
-    assert found["recommendation"]["name"] == "idle 5s"
+    assert found["recommendation"]["name"] == "executorIdleTimeout 5s"
     assert found["recommendation"] == asked("good-1", "good-2", *SMALL, "--json").document["recommendation"]
     assert found["runs"][0]["recommended"]["price_share"] == pytest.approx(680 / 1120 - 1, abs=1e-6)
     shown = asked("good-2", "nowhere", "good-1", *SMALL)
@@ -88,9 +92,9 @@ def test_several_runs_are_one_answer_and_bad_logs_are_left_out(asked: Any) -> No
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        (("--within", "100%"), "max 4, idle 5s"),
-        (("--within", "0%"), "idle 5s"),
-        (("--within", "-20%"), "max 16, idle 5s"),
+        (("--within", "100%"), "maxExecutors 4, executorIdleTimeout 5s"),
+        (("--within", "0%"), "executorIdleTimeout 5s"),
+        (("--within", "-20%"), "maxExecutors 16, executorIdleTimeout 5s"),
         (("--within", "-80%"), None),
         (("--worth", "50%"), None),
     ],
@@ -134,14 +138,14 @@ def test_a_report_is_written(asked: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     assert asked("good-0", *SMALL, "--report", file).code == 0
     text = file.read_text()
-    assert "idle 5s" in text
+    assert "executorIdleTimeout 5s" in text
     assert "count <b>" not in text
 
 
 def test_on_a_narrow_terminal_nothing_is_lost(asked: Any) -> None:
     answer = asked("good-0", *SMALL, columns=40)
     assert max(map(len, answer.out.splitlines())) <= 40
-    assert "idle 5s" in answer.out
+    assert "executorIdleTimeout 5s" in answer.out
 
 
 @pytest.mark.skipif(not TRUTH.is_dir(), reason="../shared/data is not here")

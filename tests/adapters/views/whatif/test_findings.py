@@ -77,8 +77,8 @@ def test_several_runs_are_told_as_means() -> None:
 
 def test_what_it_cost() -> None:
     assert findings.cost(document()) == (
-        "As recorded, 2,310 executor-seconds: 2.6 core-hours, 10.3 GB-hours, $1.23. As simulated, 62% of the bill did no work: "
-        "32% kept by minimum, 16% starting, 12% waiting for the driver, 2% the rest."
+        "As recorded, 2,310 executor-seconds: 2.6 core-hours, 10.3 GB-hours, $1.23. As simulated, 62% of the bill did no "
+        "work: 32% kept by minimum, 16% starting, 12% waiting for the driver, 2% the rest."
     )
     assert findings.cost(document(recorded=RECORDED | {"billed_seconds": 2_444, "cost": None})).startswith(
         "As recorded, 2,310 executor-seconds, 2,444 billed: 2.6 core-hours, 10.3 GB-hours. As simulated, 62%"
@@ -90,14 +90,15 @@ def test_what_it_cost() -> None:
     [
         (
             {},
-            "Tasks waited 4m10s for executors (34% of the run): 3m02s of it was batch size and delay, 1m00s start-up, "
-            "6 s maximum.",
+            "Tasks waited 4m10s for executors (34% of the run): 3m02s while pods were created in batches, 1m00s while "
+            "executors started, 6 s because no more were allowed (maxExecutors, or the static count).",
         ),
         ({"waiting": {}}, "Tasks waited 4m10s for executors (34% of the run)."),
         ({"waited_s": 0.0}, "Tasks hardly waited for executors: no limit held the application back."),
         (
             {"waiting": {"maximum": 250.0}},
-            "Tasks waited 4m10s for executors (34% of the run): 4m10s of it was maximum.",
+            "Tasks waited 4m10s for executors (34% of the run): 4m10s because no more were allowed (maxExecutors, or the "
+            "static count).",
         ),
     ],
 )

@@ -68,12 +68,23 @@ def test_a_small_grid_is_walked_and_its_frontier_is_exact() -> None:
     points = [row.point(1) for row in answer.rows]
     assert {row.point(1) for row in answer.frontier} == {points[at] for at in frontier(points)}
     names = [row.candidate.name for row in answer.frontier]
-    assert names == ["max 16, idle 5s", "idle 5s", "max 4, idle 5s", "max 2, idle 5s"]
+    assert names == [
+        "maxExecutors 16, executorIdleTimeout 5s",
+        "executorIdleTimeout 5s",
+        "maxExecutors 4, executorIdleTimeout 5s",
+        "maxExecutors 2, executorIdleTimeout 5s",
+    ]
 
 
 @pytest.mark.parametrize(
     ("within", "name"),
-    [(0.0, "idle 5s"), (0.5, "idle 5s"), (1.0, "max 4, idle 5s"), (4.0, "max 2, idle 5s"), (-0.2, "max 16, idle 5s")],
+    [
+        (0.0, "executorIdleTimeout 5s"),
+        (0.5, "executorIdleTimeout 5s"),
+        (1.0, "maxExecutors 4, executorIdleTimeout 5s"),
+        (4.0, "maxExecutors 2, executorIdleTimeout 5s"),
+        (-0.2, "maxExecutors 16, executorIdleTimeout 5s"),
+    ],
 )
 def test_the_cheapest_within_the_bound_is_recommended(within: float, name: str) -> None:
     row = found(SMALL, demand(within)).verdict.recommended
@@ -96,7 +107,7 @@ def test_every_run_and_every_seed_has_to_hold_the_bound() -> None:
     over = space(Axis(MAX, ("8",)), Axis(IDLE, ("5s", "20s", "60s")), runs=2)
     answer = found(over, demand(0.1, seeds=3, runs=2), told=unlucky)
     assert answer.verdict.recommended is not None
-    assert answer.verdict.recommended.candidate.name == "idle 20s"
+    assert answer.verdict.recommended.candidate.name == "executorIdleTimeout 20s"
 
 
 def test_a_change_that_makes_no_difference_is_left_out() -> None:

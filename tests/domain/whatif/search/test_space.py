@@ -58,11 +58,11 @@ def test_a_value_is_the_same_however_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("settings", "axes", "names"),
     [
-        ({}, [Axis(MIN, ("4",)), Axis(MAX, ("2", "4"))], ["max 4, min 4"]),
-        ({}, [Axis(MIN, ("2",)), Axis(INITIAL, ("1", "3"))], ["min 2, initial 3"]),
-        ({}, [Axis(MAX, ("2",)), Axis(INITIAL, ("1", "3"))], ["max 2, initial 1"]),
-        ({INSTANCES: "6"}, [Axis(MAX, ("4", "8"))], ["max 8"]),
-        ({MIN: "5"}, [Axis(MAX, ("4", "8"))], ["max 8"]),
+        ({}, [Axis(MIN, ("4",)), Axis(MAX, ("2", "4"))], ["maxExecutors 4, minExecutors 4"]),
+        ({}, [Axis(MIN, ("2",)), Axis(INITIAL, ("1", "3"))], ["minExecutors 2, initialExecutors 3"]),
+        ({}, [Axis(MAX, ("2",)), Axis(INITIAL, ("1", "3"))], ["maxExecutors 2, initialExecutors 1"]),
+        ({INSTANCES: "6"}, [Axis(MAX, ("4", "8"))], ["maxExecutors 8"]),
+        ({MIN: "5"}, [Axis(MAX, ("4", "8"))], ["maxExecutors 8"]),
     ],
 )
 def test_a_config_that_spark_refuses_is_none(settings: dict[str, str], axes: list[Axis], names: list[str]) -> None:
@@ -100,8 +100,11 @@ def test_values_are_in_order_of_size_and_each_once() -> None:
 
 
 def test_names_say_what_matters_first() -> None:
-    assert named([(MIN, "2"), (MAX, "8"), ("spark.speculation", "true")]) == "max 8, min 2, speculation true"
-    assert named([(CORES, "4"), (MEMORY, "8192m")]) == "cores 4"
+    assert (
+        named([(MIN, "2"), (MAX, "8"), ("spark.speculation", "true")])
+        == "maxExecutors 8, minExecutors 2, speculation true"
+    )
+    assert named([(CORES, "4"), (MEMORY, "8192m")]) == "executor.cores 4"
     assert named([(MEMORY, "2g")]) == "executor.memory 2g"
     assert named([(ENABLED, "true")]) == "dynamicAllocation.enabled true"
 
