@@ -18,6 +18,7 @@ from podtide.adapters.eventlog import events as wire
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.job_dependencies import JobTraits
+from podtide.domain.recorded.memory import Peaks
 from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, LogReading
 from podtide.domain.recorded.shuffles import ROW_RDD
 from podtide.domain.recorded.stages import LoggedStage
@@ -42,11 +43,39 @@ class Input(Struct, gc=False, frozen=True):
     read: wire.Long = field(name="Bytes Read", default=0)
 
 
+class ExecutorMetrics(Struct, gc=False, frozen=True):
+    """ExecutorMetrics: the peaks that were polled (``recorded.memory.Peaks``)."""
+
+    heap: wire.Long = field(name="JVMHeapMemory", default=0)
+    non_heap: wire.Long = field(name="JVMOffHeapMemory", default=0)
+    execution: wire.Long = field(name="OnHeapExecutionMemory", default=0)
+    storage: wire.Long = field(name="OnHeapStorageMemory", default=0)
+    unified: wire.Long = field(name="OnHeapUnifiedMemory", default=0)
+    off_heap_storage: wire.Long = field(name="OffHeapStorageMemory", default=0)
+    off_heap_unified: wire.Long = field(name="OffHeapUnifiedMemory", default=0)
+    direct: wire.Long = field(name="DirectPoolMemory", default=0)
+    jvm_resident: wire.Long = field(name="ProcessTreeJVMRSSMemory", default=0)
+    python_resident: wire.Long = field(name="ProcessTreePythonRSSMemory", default=0)
+    other_resident: wire.Long = field(name="ProcessTreeOtherRSSMemory", default=0)
+
+    @property
+    def peaks(self) -> Peaks | None:
+        """As the domain knows them; None where nothing was polled."""
+        if self.heap <= 0:
+            return None
+        return Peaks(
+            self.heap, self.non_heap, self.execution, self.storage, self.unified, self.off_heap_storage,
+            self.off_heap_unified, self.direct, self.jvm_resident, self.python_resident, self.other_resident,
+        )  # fmt: skip
+
+
 class Metrics(Struct, frozen=True):
     """Task Metrics. Until Spark 2.0 the inner objects are there only where they say something."""
 
     run: wire.Long = field(name="Executor Run Time", default=-1)
     gc: wire.Long = field(name="JVM GC Time", default=0)
+    peak: wire.Long = field(name="Peak Execution Memory", default=0)
+    result: wire.Long = field(name="Result Size", default=0)
     memory_spilled: wire.Long = field(name="Memory Bytes Spilled", default=0)
     disk_spilled: wire.Long = field(name="Disk Bytes Spilled", default=0)
     shuffle_read: ShuffleRead | None = field(name="Shuffle Read Metrics", default=None)
@@ -60,11 +89,19 @@ class FullTaskInfo(wire.TaskInfo, gc=False, frozen=True):
     partition: wire.Int = field(name="Partition ID", default=-1)
 
 
+class FullTaskEndReason(wire.TaskEndReason, gc=False, frozen=True):
+    """Task End Reason; ``exception``: the class of what the task ended in."""
+
+    exception: str | None = field(name="Class Name", default=None)
+
+
 class FullTaskEndLine(wire.TypedTaskEndLine, frozen=True):
     """SparkListenerTaskEnd, with metrics."""
 
+    reason: FullTaskEndReason = field(name="Task End Reason")
     info: FullTaskInfo = field(name="Task Info")
     metrics: Metrics | None = field(name="Task Metrics", default=None)
+    peaks: ExecutorMetrics | None = field(name="Task Executor Metrics", default=None)
 
 
 class FullRddInfo(wire.DependentRddInfo, frozen=True):
@@ -146,6 +183,15 @@ class FullBlockManagerAddedLine(wire.BlockManagerAddedLine, frozen=True):
     """SparkListenerBlockManagerAdded."""
 
     manager: FullBlockManagerId = field(name="Block Manager ID", default_factory=FullBlockManagerId)
+    pool: wire.Long = field(name="Maximum Onheap Memory", default=0)
+
+
+class StagePeaksLine(Struct, frozen=True, tag="SparkListenerStageExecutorMetrics", tag_field="Event"):
+    """SparkListenerStageExecutorMetrics; logged only with spark.eventLog.logStageExecutorMetrics."""
+
+    stage: wire.Int = field(name="Stage ID")
+    executor: wire.Name = field(name="Executor ID", default="")
+    peaks: ExecutorMetrics = field(name="Executor Metrics", default_factory=ExecutorMetrics)
 
 
 class ExecutionStartLine(Struct, frozen=True, tag=f"{wire.SQL_EXECUTION}Start", tag_field="Event"):
@@ -167,7 +213,7 @@ _RICHER: Final = (
 )
 
 SHAPES: Final = wire.Shapes(
-    wire.richer(_RICHER, ExecutionStartLine, wire.ExecutionEndLine), wire.TaskStartLine, FullTaskEndLine
+    wire.richer(_RICHER, ExecutionStartLine, StagePeaksLine, wire.ExecutionEndLine), wire.TaskStartLine, FullTaskEndLine
 )
 """For ``EventLogSensor``."""
 
@@ -202,6 +248,7 @@ class ApplicationLog:
         """Take a run of lines, in order."""
         reading = self.reading
         started, ended, metered = reading.task_started, reading.task_ended, reading.task_metered
+        remembered = reading.memory.task_ended
         start_line, end_line, none = wire.TaskStartLine, FullTaskEndLine, _NO_METRICS
         times = reading.times
         clock = times.clock
@@ -215,6 +262,13 @@ class ApplicationLog:
                     line.stage, line.attempt, info.index, info.partition, info.executor, info.launch, info.finish,
                     info.speculative, line.reason.reason, metrics.run, line.kind,
                 )  # fmt: skip
+                if line.reason.exception is not None:
+                    reading.memory.task_failed(line.stage, line.reason.exception)
+                if metrics is not none:
+                    remembered(
+                        line.stage, metrics.run, metrics.gc, metrics.peak, metrics.memory_spilled, metrics.disk_spilled,
+                        metrics.result, None if line.peaks is None else line.peaks.peaks,
+                    )  # fmt: skip
                 if stage is not None and metrics is not none:
                     inward, outward, source = metrics.shuffle_read, metrics.shuffle_write, metrics.input
                     metered(
@@ -224,7 +278,6 @@ class ApplicationLog:
                         0 if source is None else source.read,
                         0 if inward is None else inward.remote + inward.local,
                         0 if outward is None else outward.written,
-                        metrics.memory_spilled + metrics.disk_spilled,
                     )
             elif kind is start_line:
                 info = line.info
@@ -275,8 +328,13 @@ class ApplicationLog:
             case wire.BlockManagerAddedLine(manager):
                 host = manager.host if isinstance(manager, FullBlockManagerId) else ""
                 reading.block_manager_added(manager.executor, at, host)
+                if isinstance(line, FullBlockManagerAddedLine) and manager.executor not in DRIVERS:
+                    reading.memory.pool = max(reading.memory.pool, line.pool)
             case wire.BlockManagerRemovedLine(manager):
                 reading.executor_removed(manager.executor, at, BLOCK_MANAGERS)
+            case StagePeaksLine(stage, executor, peaks):
+                if executor not in DRIVERS and (polled := peaks.peaks) is not None:
+                    reading.memory.executor_peaks(stage, polled)
             case wire.UnpersistLine(rdd):
                 reading.unpersisted(rdd, at)
             case wire.BlockUpdatedLine():

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from podtide.domain.base.units import DEFAULT_PROFILE, ExecutorId, Millis, ProfileId
 from podtide.domain.protocol.stimuli import JobStage, ResourceProfileAdded
+from podtide.domain.recorded.memory import NO_MEMORY, MemoryEvidence
 
 NO_TASK: Final = -1
 """In ``RecordedStage.body_ms``: this task never ended well in the log."""
@@ -89,7 +90,6 @@ class RecordedStage:
     read_bytes: int = 0
     shuffle_read_bytes: int = 0
     shuffle_write_bytes: int = 0
-    spilled_bytes: int = 0
     exchanged: bool = False
     scanned: bool = False
     indeterminate: bool = False
@@ -188,7 +188,7 @@ class Application:
     ``driver_ready_ms``: when the driver's block manager was registered, close to when executors are first asked for;
     None where not logged. ``turnaround_ms``: what a slot stands empty for between two tasks while others wait (the driver's
     own work). ``cores_per_task``: spark.task.cpus. ``unpersisted``: (time, RDD) as logged. ``properties``: the Spark
-    properties of the log, as they are (redact before showing).
+    properties of the log, as they are (redact before showing). ``memory``: what the log says of it.
     """
 
     id: str
@@ -208,6 +208,7 @@ class Application:
     unpersisted: tuple[tuple[Millis, int], ...] = ()
     unknowns: tuple[Unknown, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    memory: MemoryEvidence = NO_MEMORY
 
     @property
     def runtime_ms(self) -> Millis:

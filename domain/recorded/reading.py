@@ -39,6 +39,7 @@ from podtide.domain.recorded.application import (
 from podtide.domain.recorded.job_dependencies import JobTraits, LoggedJob, SqlSpan, Waited, waited_for
 from podtide.domain.recorded.jobs import JobWork, complete
 from podtide.domain.recorded.lifetimes import STRAY_TASKS, STRAYS, Times, place
+from podtide.domain.recorded.memory import MemoryReading
 from podtide.domain.recorded.repeated_stages import merged
 from podtide.domain.recorded.shuffles import MAP_TASK, LoggedShuffles
 from podtide.domain.recorded.stages import ROOM_PER_TASK, FreshTask, LoggedStage, Room, StageWork
@@ -92,6 +93,7 @@ class LogReading:
         self.counts: Counter[str] = Counter()
         self.fleet = recorded_executors.Fleet()
         self.turnaround = Sample()
+        self.memory = MemoryReading()
         self.works: dict[int, StageWork] = {}
         self.executors_announced = False
         self.partitioned = False
@@ -208,7 +210,7 @@ class LogReading:
 
     @staticmethod
     def task_metered(
-        work: StageWork, run: Millis, gc: Millis, read: int, shuffle_read: int, shuffle_written: int, spilled: int
+        work: StageWork, run: Millis, gc: Millis, read: int, shuffle_read: int, shuffle_written: int
     ) -> None:
         """The metrics of a task that counts."""
         if run > 0:
@@ -217,7 +219,6 @@ class LogReading:
         work.read_bytes += read
         work.shuffle_read_bytes += shuffle_read
         work.shuffle_write_bytes += shuffle_written
-        work.spilled_bytes += spilled
 
     # stages and jobs
 
@@ -404,7 +405,7 @@ class LogReading:
             facts.properties, self._jobs_done(jobs, stages, waits, repeated), tuple(stages),
             tuple(sorted(executors, key=lambda one: (one.added_ms, one.executor))), profiles,
             self.driver_ready_ms, max(0, gap), self._fresh(extras), tuple(self.unpersists), tuple(unknowns),
-            self._totals(works, executors),
+            self._totals(works, executors), self.memory.evidence(),
         )  # fmt: skip
 
     def _leave_out(self, facts: Facts) -> None:

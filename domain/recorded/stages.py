@@ -132,7 +132,6 @@ class StageWork:
     read_bytes: int = 0
     shuffle_read_bytes: int = 0
     shuffle_write_bytes: int = 0
-    spilled_bytes: int = 0
 
     def __post_init__(self, at: Millis) -> None:
         self.base = self.seen.attempt
@@ -286,6 +285,6 @@ class StageWork:
             seen.stage, job, seen.name, ProfileId(seen.profile), first.submitted, max(completed, first.submitted),
             self.tasks(), seen.parents, shuffle, seen.stores, seen.barrier, submit_lag, launch_lag, finish_lag,
             tuple(sorted(self.failures)), tuple(sorted(self.copies)), len(self.attempts) + self.repeats, self.recomputed,
-            self.run_ms, self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes, self.spilled_bytes,
+            self.run_ms, self.gc_ms, self.read_bytes, self.shuffle_read_bytes, self.shuffle_write_bytes,
             seen.exchanged, seen.scanned, seen.indeterminate,
         )  # fmt: skip

@@ -174,10 +174,10 @@ def _tasks(app: Application, traits: LogTraits) -> Iterator[tuple[str, str]]:
             "Executors with shuffle data may be kept longer, or let go earlier, than they would be.",
         )
     run, collected = sum(s.run_ms for s in app.stages), sum(s.gc_ms for s in app.stages)
-    spilled = sum(stage.spilled_bytes for stage in app.stages)
+    spilled = app.memory.spilled
     costs = []
     if spilled / SPILL_BYTES_PER_MS >= MEMORY_LEAST_MS:
-        costs.append(f"spilled {spilled / 2**30:.1f} GiB")
+        costs.append(f"spilled {spilled / 2**30:.1f} GiB of memory")
     if collected > GC_SHARE * run and collected >= MEMORY_LEAST_MS:
         share = 100 * collected / max(1, run)
         costs.append(f"spent {share:.0f}% of their time ({collected / 1000:.0f} s) collecting garbage")

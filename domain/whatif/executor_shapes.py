@@ -40,6 +40,13 @@ def recorded_cores(application: Application) -> dict[ProfileId, int]:
     return {profile: max(seen, key=lambda cores: (seen[cores], cores)) for profile, seen in counts.items()}
 
 
+def sizes_of(reads: Reads) -> Sizes:
+    """What executors of the default profile are made of, on whichever cluster manager they run."""
+    sizes = application_sizes(reads)
+    on_yarn = (reads.conf.raw(_PYTHON_ON_YARN) or "").strip().lower() == "true"
+    return sizes._replace(python=True) if on_yarn else sizes
+
+
 def shapes(
     application: Application, conf: SparkConf, rules: ProfileRules, *, as_logged: bool
 ) -> tuple[dict[ProfileId, ExecutorShape], tuple[ConfError, ...]]:
@@ -48,9 +55,7 @@ def shapes(
     ``rules``: of the same conf. ``as_logged``: the variant leaves cores alone, so the logged ones count.
     """
     reads = Reads(conf)
-    sizes = application_sizes(reads)
-    if (conf.raw(_PYTHON_ON_YARN) or "").strip().lower() == "true":
-        sizes = sizes._replace(python=True)
+    sizes = sizes_of(reads)
     logged = recorded_cores(application)
     profiles = {DEFAULT_PROFILE: resource_profiles.default_profile(rules)}
     for event in application.profiles[:PROFILES_MAX]:

@@ -19,13 +19,15 @@ from msgspec import UNSET, structs
 
 from podtide.adapters.text.safe import display
 from podtide.adapters.views.whatif import model
-from podtide.domain.base.units import Millis, ProfileId
+from podtide.adapters.views.whatif.memory import memory_entry
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis, ProfileId
 from podtide.domain.conf.redaction import Redaction, redaction_of
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import CurvePoint, RerunOutcome
 from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults
+from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
 from podtide.domain.whatif.summary import OwnError, Range, VariantAnswer
 
@@ -62,15 +64,18 @@ def document(
     redaction = redaction_of(conf)
     prices = request.prices
     own = _run(replay, application, redaction, prices, error)
+    recorded = _recorded(application, replay.plan.shapes, prices)
+    remembered = memory_finding(application, conf, replay.plan.shapes[DEFAULT_PROFILE])
     return model.Document(
         command=request.command,
         app=app_entry(application, request.log),
-        recorded=_recorded(application, replay.plan.shapes, prices),
+        recorded=recorded,
         self_replay=model.SelfReplay(**structs.asdict(own), error=error_entry(error)),
         variants=tuple(_run(one, application, redaction, prices, error) for one in answers),
         prices=prices_entry(prices),
         max_error=request.max_error,
         seeds=request.seeds,
+        memory=None if remembered is None else memory_entry(remembered, recorded.gb_hours, prices),
         unknowns=tuple(model.UnknownEntry(*one) for one in application.unknowns),
         notes=request.notes[:NOTES_MAX],
         refused=request.refused,

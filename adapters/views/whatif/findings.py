@@ -33,6 +33,7 @@ from podtide.adapters.views.whatif.figures import (
     took,
     whole,
 )
+from podtide.adapters.views.whatif.memory import memory_headline
 from podtide.adapters.views.whatif.model import Document, OwnErrorEntry, Range, RunEntry
 
 CLOSE: Final = 0.05
@@ -93,7 +94,8 @@ class Headlines(NamedTuple):
 
 def headlines(document: Document) -> Headlines:
     """The answer in short."""
-    return Headlines(happened(document), cost(document), why(document.self_replay), changing(document), sure(document))
+    change = f"{memory_headline(document)} {changing(document)}".strip()
+    return Headlines(happened(document), cost(document), why(document.self_replay), change, sure(document))
 
 
 def happened(document: Document) -> str:

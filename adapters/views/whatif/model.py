@@ -219,6 +219,55 @@ class UnknownEntry(Struct, frozen=True):
     effect: str = ""
 
 
+class MemoryStageEntry(Struct, frozen=True, kw_only=True):
+    """A stage that spilled. Bytes; MiB of a task and of an executor; ``partitions``: how many times as many."""
+
+    stage: int
+    name: str = ""
+    tasks: Rows = 0
+    spilling: Rows = 0
+    memory_spilled: int = 0
+    disk_spilled: int = 0
+    need_mib: float = 0.0
+    heap_mib: int | None = None
+    partitions: int | None = None
+    exchanged: bool = False
+    uneven: bool = False
+    in_python: bool = False
+    run_share: Share = 0.0
+
+
+class MemoryEntry(Struct, frozen=True, kw_only=True):
+    """What the log says of executors' memory (MiB of one), and what is recommended: ``changes``, with their ``risk``."""
+
+    cores: int
+    slots: int
+    heap_mib: int
+    overhead_mib: int
+    off_heap_mib: int = 0
+    total_mib: int
+    pool_mib: float
+    needed_pool_mib: float
+    used_heap_mib: float = 0.0
+    storage_mib: float = 0.0
+    resident_mib: float = 0.0
+    polled_share: Share = 0.0
+    gc_share: Share = 0.0
+    memory_spilled: int = 0
+    disk_spilled: int = 0
+    spill_share: Share = 0.0
+    stages: tuple[MemoryStageEntry, ...] = ()
+    losses: dict[str, int] = {}
+    enough_mib: int | None = None
+    enough_cores: int | None = None
+    overhead_needed_mib: int | None = None
+    changes: dict[str, str] = {}
+    total_after_mib: int
+    risk: str | None = None
+    gb_hours_change: float | None = None
+    cost_change: float | None = None
+
+
 class Recommendation(Struct, frozen=True):
     """What to change; no ``name``: nothing is worth changing. ``lines``: text to paste, by where it goes."""
 
@@ -288,6 +337,7 @@ class Document(Struct, frozen=True, kw_only=True):
     prices: PricesEntry | None = None
     max_error: Share | None = None
     seeds: Rows = 1
+    memory: MemoryEntry | None = None
     unknowns: tuple[UnknownEntry, ...] = ()
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()

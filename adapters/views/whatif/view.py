@@ -25,6 +25,7 @@ from podtide.adapters.text.format import count, moment
 from podtide.adapters.text.page import Page
 from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import figures, findings
+from podtide.adapters.views.whatif.memory import memory_lines
 from podtide.adapters.views.whatif.model import AppEntry, CurvePoint, Document, RunEntry
 from podtide.domain.base.units import Millis
 from podtide.domain.rerun.plan import AS_RECORDED, AS_SIMULATED
@@ -72,6 +73,7 @@ class WhatIfView:
         self.variants()
         self.ledger()
         self.waiting()
+        self.memory()
         self.limits()
 
     def header(self) -> None:
@@ -184,6 +186,14 @@ class WhatIfView:
         for run in runs:
             lead = page.text(f"  {_name(run)}  ", "bold")
             page.lines(list(page.hanging(lead, page.text(findings.why(run)))))
+
+    def memory(self) -> None:
+        """What memory would have sufficed."""
+        lines = memory_lines(self.document)
+        if lines:
+            self.page.title("Memory", "of executors, from the peaks and spills in the log")
+            for line in lines:
+                self.page.bullet("·", escaped(line, 1000))
 
     def limits(self) -> None:
         """What could not be known, and what is odd."""

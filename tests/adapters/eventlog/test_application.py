@@ -88,7 +88,7 @@ def begun() -> list[str]:
 def test_metrics_of_a_task(tmp_path: Path) -> None:
     told, _, _ = read(tmp_path, [*begun(), ended(metrics=METRICS, **{"Partition ID": 0})])
     work = told.works[0]
-    assert (work.run_ms, work.gc_ms, work.spilled_bytes) == (30, 4, 11)
+    assert (work.run_ms, work.gc_ms) == (30, 4)
     assert (work.shuffle_read_bytes, work.shuffle_write_bytes, work.read_bytes) == (15, 9, 10)
     assert (work.maps, told.partitioned, list(work.body)) == (True, True, [40])
 
@@ -289,3 +289,36 @@ def test_what_claims_no_time_happened_with_the_work_around_it(tmp_path: Path) ->
     lines = [*log.begun(), log.executor("1", 10**10), log.submitted(0, 1, 1_000), log.line("UnpersistRDD", RDD_ID=5)]
     told, _, _ = read(tmp_path, lines)
     assert told.unpersists == [(START + 1_000, 5)]
+
+
+def test_memory_is_told_by_tasks_stages_and_block_managers(tmp_path: Path) -> None:
+    spilling = METRICS | {"Peak Execution Memory": 100, "Result Size": 12}
+    first = json.loads(ended(metrics=spilling))
+    first["Task Executor Metrics"] = {"JVMHeapMemory": 700, "OnHeapStorageMemory": 50, "ProcessTreeJVMRSSMemory": 900}
+    second = json.loads(ended(metrics={"Peak Execution Memory": 103}))
+    second["Task Executor Metrics"] = {"JVMHeapMemory": 0}
+    second["Task End Reason"] = {"Reason": "ExceptionFailure", "Class Name": "java.lang.OutOfMemoryError"}
+    manager = {
+        "Event": "SparkListenerBlockManagerAdded",
+        "Block Manager ID": {"Executor ID": "1", "Host": "h", "Port": 1},
+        "Maximum Memory": 5_000,
+        "Timestamp": START + 2,
+        "Maximum Onheap Memory": 4_000,
+    }
+    stage = {
+        "Event": "SparkListenerStageExecutorMetrics",
+        "Executor ID": "1",
+        "Stage ID": 0,
+        "Stage Attempt ID": 0,
+        "Executor Metrics": {"JVMHeapMemory": 800, "OnHeapUnifiedMemory": 60},
+    }
+    drivers = stage | {"Executor ID": "driver", "Executor Metrics": {"JVMHeapMemory": 9_000}}
+    lines = [*begun(), *map(json.dumps, (manager, first, second, stage, drivers))]
+    told, sensor, _ = read(tmp_path, lines)
+    evidence = told.memory.evidence()
+    [one] = evidence.stages
+    assert (evidence.pool, evidence.spilled, sensor.counts.malformed) == (4_000, 5, 0)
+    assert (one.tasks, one.polled, one.run_ms, one.gc_ms, one.results, one.failed) == (2, 1, 30, 4, 12, 1)
+    assert (one.spilling, one.memory_spilled, one.disk_spilled) == (1, 5, 6)
+    assert (one.peak, one.spill_need, one.need, one.need_sum) == (103, 105, 105, 208)
+    assert (one.peaks.heap, one.peaks.storage, one.peaks.unified, one.peaks.resident) == (800, 50, 60, 900)

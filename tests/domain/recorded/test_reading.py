@@ -64,7 +64,7 @@ class Log:
         time = ended - began if run is None else run
         work = self.reading.task_ended(stage, attempt, index, place, executor, began, ended, copy, reason, time, kind)
         if work is not None:
-            self.reading.task_metered(work, time, 1, 2, 3, 4, 5)
+            self.reading.task_metered(work, time, 1, 2, 3, 4)
         return self
 
     def task(self, stage: int, index: int, executor: str, began: Millis, ended: Millis, **more: object) -> Log:
@@ -101,7 +101,7 @@ def test_stages_jobs_and_the_times_between() -> None:
     assert (second.parents, second.shuffle) == ((0,), None)
     assert (second.submit_lag_ms, second.launch_lag_ms, second.finish_lag_ms) == (30, 5, 5)
     assert (first.run_ms, first.gc_ms, first.read_bytes, first.shuffle_read_bytes) == (2_870, 3, 6, 9)
-    assert (first.shuffle_write_bytes, first.spilled_bytes) == (12, 15)
+    assert first.shuffle_write_bytes == 12
     [job] = app.jobs
     assert (job.stages, job.needs, job.end_lag_ms, job.succeeded) == ((0, 1), (JobStage(0, 7), JobStage(1)), 10, True)
     assert app.turnaround_ms == 1
@@ -507,7 +507,7 @@ def words(app: Application, told: LogTraits = TOLD) -> str:
 
 def test_a_plain_log_leaves_little_unknown() -> None:
     app = replace(two_stages(1).task(0, 0, "1", 2_000, 2_500).application(), driver_ready_ms=1)
-    stages = tuple(replace(stage, read_bytes=0, gc_ms=0, spilled_bytes=0, shuffle=None) for stage in app.stages)
+    stages = tuple(replace(stage, read_bytes=0, gc_ms=0, shuffle=None) for stage in app.stages)
     executors = tuple(replace(one, requested_ms=1) for one in app.executors)
     jobs = tuple(replace(job, ended_ms=3_000) for job in app.jobs)
     bare = replace(app, stages=stages, executors=executors, jobs=jobs)
