@@ -317,8 +317,8 @@ def lost_parts(application: Application) -> str | None:
     """
     if application.counts.get(LATE_START):
         return (
-            "the log begins in the middle of its application: its first part is missing, or this is one part of it. What "
-            "came before, and what it cost, is not known; parts of a log that lie in one folder are read as one"
+            "the log begins in the middle of its application: what came before, and what it cost, is not known (the parts "
+            "of a log are read as one from the folder that holds them)"
         )
     if places := application.counts.get(MISSING_PARTS):
         where = "in one place" if places == 1 else f"in {places:,} places"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zipfile
 from collections.abc import Iterable
@@ -426,3 +427,23 @@ def test_a_log_that_another_process_reads_gives_the_same_document(
     together = document(path)
     assert together == alone
     assert (together["app"]["ended_ms"], together["log"]["in_progress"]) == (START + 24_000, True)
+
+
+def test_what_nobody_decided_is_one_line_and_the_scale_is_of_what_there_was(tmp_path: Path) -> None:
+    """Two executors where dynamic allocation would have asked for three, and let both go."""
+    (tmp_path / "log").write_text(lines(small(enabled="false")))
+    given = asked(tmp_path / "log")
+    assert "3 kills would have been proposed; nobody decided any: dynamic allocation was off" in given.words
+    assert "kill 1, 2, 2" not in given.out
+    assert "target, replayed (up to 3, beyond the scale)" in given.words
+    (tmp_path / "log").write_text(lines(small()))
+    assert "kill 1, 2, 2" in asked(tmp_path / "log").out
+
+
+def test_a_log_that_is_cut_off_says_so_before_all_else(tmp_path: Path) -> None:
+    whole = gzip.compress(write_log(tmp_path / "whole").read_bytes(), mtime=0)
+    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) * 3 // 4])
+    notes = document(tmp_path / "cut.gz")["notes"]
+    assert notes[0].startswith("The log is cut off (")
+    said = commands.answer("whatif", tmp_path / "cut.gz", "--seeds", "1").out
+    assert said.index("! The log is incomplete") < said.index("What happened")

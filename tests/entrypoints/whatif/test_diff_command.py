@@ -158,3 +158,11 @@ def test_real_runs_are_compared() -> None:
     assert answer.code == 1
     assert [one["status"] for one in found["applications"]] == ["compared"] * len(logs)
     assert all(one["decisions"]["differing"] > 0 for one in found["applications"])
+
+
+def test_each_error_stands_beside_its_figure_and_unlimited_is_a_word(asked: Any) -> None:
+    timeout = "spark.dynamicAllocation.shuffleTracking.timeout"
+    answer = asked("good-0", "--candidate", f"{timeout}=2m")
+    (heads,) = (line.split() for line in answer.out.splitlines() if "executor-s" in line)
+    assert heads == ["run", "time", "±", "executor-s", "±", "decisions"]
+    assert f"{timeout} unlimited → 2m" in answer.words

@@ -157,3 +157,11 @@ def test_real_runs_are_tuned() -> None:
     assert len(found["runs"]) == len(logs)
     assert found["searched"]["candidates"] <= 20
     assert all(abs(one["error"]["runtime"]) < 0.25 for one in found["runs"])
+
+
+def test_the_report_of_several_logs_has_no_empty_panel(asked: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert asked("good-0", "good-1", *SMALL, "--report", file).code == 0
+    assert "<h3>Executors over time" not in file.read_text()
+    assert asked("good-0", *SMALL, "--report", file).code == 0
+    assert "<h3>Executors over time" in file.read_text()
