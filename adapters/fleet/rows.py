@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, StrEnum
+from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
@@ -63,7 +64,9 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     its count. ``saving_share``: of the cost where there is a price, of the core-hours otherwise. ``tasks_*``: what the log
     has of task starts and ends, those that failed and those that were killed (also a denied commit) among the ends.
     ``filled_seconds``: what tasks whose result counted fill of the bill, a slot being its share of its executor.
-    ``compared``: how many settings were tried.
+    ``compared``: how many settings were tried. ``memory_losses``: executors and tasks that ended for want of memory;
+    ``memory_conf``: the memory that is recommended, None where no other is; its savings are of the bill as it ran, and below
+    0 where it takes more (``domain.whatif.memory``).
     """
 
     log: str
@@ -104,6 +107,12 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     saving_core_hours: float | None = None
     saving_cost: float | None = None
     saving_share: float | None = None
+    memory_spilled_bytes: int | None = None
+    memory_losses: int | None = None
+    memory_conf: Mapping[str, str] | None = None
+    memory_risk: str | None = None
+    saving_memory_gb_hours: float | None = None
+    saving_memory_cost: float | None = None
     seconds: float = 0.0
     podtide: str = ""
     log_bytes: int | None = None
@@ -207,8 +216,9 @@ def _waited(limit: Limit) -> Column:
     )
 
 
-def _conf(row: FleetRow) -> str | None:
-    return None if row.best_conf is None else msgspec.json.encode(row.best_conf).decode()
+def _conf(field: str, row: FleetRow) -> str | None:
+    changes = getattr(row, field)
+    return None if changes is None else msgspec.json.encode(changes).decode()
 
 
 def _columns(field: str, hint: str) -> Iterator[Column]:
@@ -221,8 +231,8 @@ def _columns(field: str, hint: str) -> Iterator[Column]:
             yield from map(_waited, Limit)
         case "status":
             yield Column(field, ColumnKind.TEXT, lambda row: row.status.value)
-        case "best_conf":
-            yield Column(field, ColumnKind.TEXT, _conf)
+        case "best_conf" | "memory_conf":
+            yield Column(field, ColumnKind.TEXT, partial(_conf, field))
         case "started_ms" | "log_modified_ms":
             yield Column(field.removesuffix("_ms"), ColumnKind.MOMENT, attrgetter(field))
         case _:

@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from typing import Any, Final, Self
 
+from podtide.adapters.fleet.memory import MemoryTotals
 from podtide.adapters.fleet.rows import FleetRow, RowStatus
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 
@@ -79,6 +80,7 @@ class FleetSummary:
         self.totals = dict.fromkeys(TOTALS, 0.0)
         self.ledger = dict.fromkeys((cause.value for cause in SpendCause), 0.0)
         self.waiting = dict.fromkeys((limit.value for limit in Limit), 0.0)
+        self.memory = MemoryTotals()
         self.seconds = 0.0
         self._reasons: dict[tuple[RowStatus, str], tuple[str, int]] = {}
         self._base = sqlite3.connect("", isolation_level=None)
@@ -98,6 +100,7 @@ class FleetSummary:
             value = getattr(row, name)
             if value is not None:
                 self.totals[name] += value
+        self.memory.add(row)
         for cause, spent in row.ledger.items():
             self.ledger[cause] = self.ledger.get(cause, 0.0) + spent
         for limit, waited in row.waiting.items():
@@ -149,6 +152,7 @@ class FleetSummary:
             "totals": totals,
             "ledger": {cause: round(spent, 3) for cause, spent in self.ledger.items()},
             "waiting": {limit: round(waited, 3) for limit, waited in self.waiting.items()},
+            "memory": self.memory.document(priced=self.priced),
             "applications": self.applications(),
             "settings": self.settings(),
             "reasons": self.reasons(),

@@ -42,6 +42,7 @@ def show_fleet(page: Page, document: Mapping[str, Any]) -> None:
         _waste(page, document, totals["billed_seconds"])
         _waits(page, document, totals["waited_s"])
         _settings(page, document)
+        _memory(page, document)
         _applications(page, document)
     _reasons(page, document)
 
@@ -100,6 +101,27 @@ def _settings(page: Page, document: Mapping[str, Any]) -> None:
         for one in document["settings"][:SETTINGS]
     ]
     page.lines(page.table(rows, (False, True, True)))
+
+
+def _memory(page: Page, document: Mapping[str, Any]) -> None:
+    memory = document["memory"]
+    less, more = memory["less"], memory["more"]
+    if not (memory["spilled_logs"] or memory["short_logs"] or less["logs"]):
+        return
+    page.title("memory", "from the peaks, spills and losses in the logs; of the bill as it ran")
+    if less["logs"]:
+        page.bullet("·", f"less would do in {count(less['logs'], 'log')}: {_memory_price(document, less)} saved")
+    if memory["spilled_logs"]:
+        page.bullet("·", f"{count(memory['spilled_logs'], 'log')} spilled {memory['spilled_bytes'] / 2**30:,.1f} GiB")
+    if memory["short_logs"]:
+        page.bullet("!", f"{count(memory['short_logs'], 'log')} lost tasks or executors for want of memory", "bad")
+    if more["logs"]:
+        page.bullet("·", f"more is recommended in {count(more['logs'], 'log')}: {_memory_price(document, more)}")
+
+
+def _memory_price(document: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
+    paid = "" if sums["cost"] is None else f", {_money(sums['cost'], document)}"
+    return f"{_amount(sums['gb_hours'])} GB-hours{paid}"
 
 
 def _applications(page: Page, document: Mapping[str, Any]) -> None:

@@ -10,17 +10,18 @@ most ``within`` longer than the log's own config run again. A saving of less tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from returns.pipeline import is_successful
 
 from podtide.adapters.eventlog.bytes.source import open_log
 from podtide.adapters.fleet.rows import FleetRow, RowStatus, shortened
-from podtide.domain.base.units import Millis
+from podtide.domain.base.units import DEFAULT_PROFILE, Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.recorded.unknowns import lost_parts, nothing_to_run
 from podtide.domain.rerun.ledger.causes import Limit, SpendCause
+from podtide.domain.whatif.memory import memory_finding
 from podtide.domain.whatif.prices import Prices, usage_of
 from podtide.domain.whatif.summary import VariantAnswer
 from podtide.entrypoints.fleet.candidates import default_settings
@@ -124,6 +125,7 @@ def _answered(
         waited_s=_seconds(outcome.waited_ms),
         waiting={limit.value: _seconds(outcome.waiting.get(limit, 0.0)) for limit in Limit},
         compared=compared,
+        **_memory(found, usage.gb_hours, options.prices),
     )
     bound = outcome.runtime_ms * (1.0 + options.within)
     priced = [
@@ -152,6 +154,22 @@ def _answered(
         saving_cost=None if cost is None or best_cost is None else round(cost - best_cost, 6),
         saving_share=round(1.0 - least / whole, 6),
     )
+
+
+def _memory(found: Study, gb_hours: float, prices: Prices | None) -> dict[str, Any]:
+    """What the log says of memory; {} where it says nothing."""
+    seen = memory_finding(found.application, found.conf.conf, found.replay.plan.shapes[DEFAULT_PROFILE])
+    if seen is None:
+        return {}
+    saved = seen.saved_share * gb_hours
+    return {
+        "memory_spilled_bytes": seen.memory_spilled,
+        "memory_losses": seen.losses.heap + seen.losses.container + seen.losses.tasks,
+        "memory_conf": dict(seen.changes) or None,
+        "memory_risk": None if seen.risk is None else seen.risk.value,
+        "saving_memory_gb_hours": round(saved, 6) if seen.changes else None,
+        "saving_memory_cost": round(saved * prices.gb_hour * prices.factor, 6) if seen.changes and prices else None,
+    }
 
 
 def _measure(one: VariantAnswer, prices: Prices | None) -> float:
