@@ -146,12 +146,16 @@ class WhatIfView:
         rows = []
         for cause, amount in figures.parts_of(base.ledger, figures.CAUSES):
             bar = page.text("█" * max(1, round(amount / most * BAR)), "busy")
-            if cause == figures.WORK and base.filled < amount:
-                filled = figures.percent(base.filled_share)
-                bar = Text.assemble(bar, page.text(f"  slot by slot {filled}", "dim"))
+            partly = cause == figures.WORK and amount - base.filled >= findings.SLOTS_NOTED * base.billed
+            slots = f" ({figures.percent(base.filled_share)} by slots)" if partly else ""
             share = figures.share_of(amount, base.billed)
             rows.append(
-                [page.text(escaped(cause)), page.text(figures.whole(amount)), page.text(figures.percent(share)), bar]
+                [
+                    page.text(f"{escaped(cause)}{slots}"),
+                    page.text(figures.whole(amount)),
+                    page.text(figures.percent(share)),
+                    bar,
+                ]
             )
         page.lines(page.table(rows, (False, True, True, False)))
         if not document.variants:

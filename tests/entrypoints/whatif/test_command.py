@@ -100,6 +100,7 @@ def test_work_is_counted_in_slots(tmp_path: Path) -> None:
     assert f"{share} of {replay['billed_seconds']:.0f} billed executor-seconds did work, slot by slot" in said
     assert f"{1 - 5 / replay['billed_seconds']:.0%} of the bill did no work" in said
     assert "slots free beside running tasks" in said
+    assert f"running ({share} by slots)" in said
 
 
 def test_an_even_stage_with_a_task_too_many_is_not_told_to_mind_its_skew(tmp_path: Path) -> None:
