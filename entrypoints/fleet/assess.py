@@ -69,7 +69,7 @@ def _tuned(path: str, found: Study, options: FleetOptions) -> tuple[list[Variant
     from podtide.entrypoints.whatif.logs import UsableLog  # noqa: PLC0415 - the same
     from podtide.entrypoints.whatif.tune import TuneWish, tune  # noqa: PLC0415 - the same
 
-    space = default_space([footing(found.application, found.conf.conf)])
+    space = default_space([footing(found.application, found.conf.conf)], priced=options.prices is not None)
     wish = TuneWish(within=options.within, worth=WORTH, budget=QUICK, prices=options.prices, processes=1)
     tuned = tune([UsableLog(path, found)], space, wish)
     recommended = tuned.found.verdict.recommended

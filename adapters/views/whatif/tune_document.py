@@ -101,8 +101,15 @@ def _means(documents: Sequence[model.Document]) -> model.Document:
         recorded=_mean([one.recorded for one in documents]),
         self_replay=structs.replace(_mean(replays), error=_largest([one.error for one in replays])),
         variants=tuple(_mean(variants) for variants in zip(*(one.variants for one in documents), strict=True)),
+        memory=_shortest([one.memory for one in documents]),
         unknowns=tuple(unknowns.values()),
     )
+
+
+def _shortest(found: Sequence[model.MemoryEntry | None]) -> model.MemoryEntry | None:
+    """What is said of memory: that of the run that was most short of it; None where none was."""
+    short = [one for one in found if one is not None and (one.memory_spilled or any(one.losses.values()))]
+    return max(short, key=lambda one: (sum(one.losses.values()), one.memory_spilled), default=None)
 
 
 def _apps(apps: Sequence[model.AppEntry]) -> model.AppEntry:

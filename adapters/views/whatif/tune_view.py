@@ -18,7 +18,7 @@ from podtide.adapters.text.safe import escaped
 from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.conf_snippets import DEFAULTS, MANIFEST, SUBMIT
 from podtide.adapters.views.whatif.model import Document, Recommendation, RunEntry, Searched
-from podtide.adapters.views.whatif.view import header, remarks
+from podtide.adapters.views.whatif.view import header, remarks, show_memory
 
 AS_RAN: Final = "as it ran"
 NAME_MAX: Final = 200
@@ -41,6 +41,7 @@ class TuneView:
         self.sureness()
         self.frontier()
         self.recommendation()
+        show_memory(self.page, self.document)
         self.searched()
         self.notes()
 

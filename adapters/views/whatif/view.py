@@ -73,7 +73,7 @@ class WhatIfView:
         self.variants()
         self.ledger()
         self.waiting()
-        self.memory()
+        show_memory(self.page, self.document)
         self.limits()
 
     def header(self) -> None:
@@ -191,14 +191,6 @@ class WhatIfView:
             lead = page.text(f"  {_name(run)}  ", "bold")
             page.lines(list(page.hanging(lead, page.text(findings.why(run)))))
 
-    def memory(self) -> None:
-        """What memory would have sufficed."""
-        lines = memory_lines(self.document)
-        if lines:
-            self.page.title("Memory", "of executors, from the peaks and spills in the log")
-            for line in lines:
-                self.page.bullet("·", escaped(line, 1000))
-
     def limits(self) -> None:
         """What could not be known, and what is odd."""
         document, page = self.document, self.page
@@ -315,6 +307,15 @@ def header(page: Page, app: AppEntry, *facts: str) -> None:
     page.line(page.text(name, "bold"), page.text(f"  {escaped(app.id)}" if app.id else "", "dim"))
     version = f"Spark {escaped(app.spark_version)}" if app.spark_version else "Spark version not logged"
     page.lines(list(page.packed(Text(), [page.text(fact) for fact in (version, *facts)])))
+
+
+def show_memory(page: Page, document: Document) -> None:
+    """Print what memory would have sufficed."""
+    lines = memory_lines(document)
+    if lines:
+        page.title("Memory", "of executors, from the peaks and spills in the log")
+        for line in lines:
+            page.bullet("·", escaped(line, 1000))
 
 
 def remarks(page: Page, notes: Sequence[str], shown_max: int = NOTES_SHOWN) -> None:

@@ -10,7 +10,10 @@ timeout longer than its longest pause. So the grid is made from what the runs sh
 - Timeouts are ladders of the values that people set, within a share of the shortest run.
 - The executor's shape is varied where that is asked for (``shaped``: only money or core-hours compare shapes), the conf says
   it in whole cores (``spark.executor.cores``, or a manager whose default is one core), all runs have the same, and only the
-  default profile is used; half of it and twice of it, whole tasks, memory per core kept.
+  default profile is used; half of it and twice of it, whole tasks, memory per core kept. What tasks of another shape would
+  need is not in a log that shows them short of memory (they spilled, or ended for want of it): there it stays.
+- Less memory is tried where the evidence of every log carries it (``whatif.memory``), in the place of another shape: the
+  evidence is of the executors that ran.
 - On Kubernetes the batches are tried where the peak does not fit into one; on YARN the heartbeat, with which executors are
   let go: a second is what a resource manager stands, and three are Spark's.
 
@@ -20,7 +23,7 @@ keeps its shuffle data. Static counts stand beside the grid as something to comp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
@@ -43,6 +46,8 @@ from podtide.domain.conf.scaling_config import (
 )
 from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
+from podtide.domain.rerun.plan import ExecutorShape
+from podtide.domain.whatif.memory import MemoryFinding, memory_finding
 from podtide.domain.whatif.search.pareto import spread
 from podtide.domain.whatif.search.space import (
     CORES,
@@ -85,6 +90,10 @@ UNBOUNDED: Final = 100_000
 CORES_MAX: Final = 32
 
 
+SHORT_SHARE: Final = 0.05
+"""Of the task time in stages that spilled: less does not speak against another shape."""
+
+
 @dataclass(frozen=True, slots=True)
 class Footing:
     """What a run shows of itself; counts are executors of the shape that it had."""
@@ -95,6 +104,21 @@ class Footing:
     mean: float
     runtime_ms: Millis
     default_profile_only: bool
+    memory: MemoryFinding | None = None
+
+    @property
+    def short(self) -> bool:
+        """Whether its tasks were short of memory."""
+        found = self.memory
+        return found is not None and (found.spill_share >= SHORT_SHARE or found.losses.any)
+
+    @property
+    def spare(self) -> Mapping[str, str]:
+        """Settings of less memory that its log carries."""
+        found = self.memory
+        return (
+            found.changes if found is not None and not found.stages and not self.short and found.saved_share > 0 else {}
+        )
 
 
 def footing(application: Application, conf: SparkConf) -> Footing:
@@ -110,11 +134,15 @@ def footing(application: Application, conf: SparkConf) -> Footing:
         application.executor_ms / max(1, application.runtime_ms),
         application.runtime_ms,
         all(stage.profile == DEFAULT_PROFILE for stage in application.stages),
+        memory_finding(application, conf, ExecutorShape(slots, max(1, cores), 0)),
     )
 
 
-def default_space(runs: Sequence[Footing], *, shaped: bool = True) -> Space:
-    """The grid for these runs (at least one) of an application. ``shaped``: executors of another shape may be tried."""
+def default_space(runs: Sequence[Footing], *, shaped: bool = True, priced: bool = True) -> Space:
+    """The grid for these runs (at least one) of an application.
+
+    ``shaped``: executors of another shape may be tried; ``priced``: and less memory, which saves nothing but money.
+    """
     confs = tuple(run.conf for run in runs)
     need, peak = max(run.need for run in runs), max(run.peak for run in runs)
     mean = max(run.mean for run in runs)
@@ -136,8 +164,8 @@ def default_space(runs: Sequence[Footing], *, shaped: bool = True) -> Space:
     ]
     if any(conf.setting(SUSTAINED) is not None for conf in confs):
         axes.append(Axis(SUSTAINED, _seconds(BACKLOG_S, shortest_s // BACKLOG_SHARE, BACKLOG_VALUES, confs, SUSTAINED)))
-    if shaped and all(run.default_profile_only for run in runs) and (shape := _shapes(confs)):
-        axes.append(Axis(CORES, shape))
+    if shaped and all(run.default_profile_only for run in runs):
+        axes.extend(_sizes(runs, priced=priced))
     if all(conf.master.startswith("k8s://") for conf in confs) and top > min(whole(conf, BATCH) for conf in confs):
         sizes = {size for size in BATCHES if size < 2 * top} | {whole(conf, BATCH) for conf in confs}
         axes += [Axis(BATCH, _texts(sizes)), Axis(DELAY, _with_settled(DELAYS, confs, DELAY))]
@@ -145,6 +173,26 @@ def default_space(runs: Sequence[Footing], *, shaped: bool = True) -> Space:
         axes.append(Axis(HEARTBEAT, _with_settled(HEARTBEATS, confs, HEARTBEAT)))
     statics = tuple(sorted(_counts([share * peak for share in STATIC_SHARES], max(top, peak))))
     return Space(confs, tuple(axes), statics, always(confs))
+
+
+def _sizes(runs: Sequence[Footing], *, priced: bool) -> list[Axis]:
+    """What of an executor's size is tried: less memory, or other cores."""
+    confs = [run.conf for run in runs]
+    alike = priced and len({tuple(conf.setting(key) for key in MEMORY_KEYS) for conf in confs}) == 1
+    spare = [
+        Axis(key, _with_settled([_largest(key, runs), *([None] if confs[0].setting(key) is None else [])], confs, key))
+        for key in MEMORY_KEYS
+        if alike and all(key in run.spare for run in runs)
+    ]
+    if spare or any(run.short for run in runs):
+        return spare
+    shape = _shapes(confs)
+    return [Axis(CORES, shape)] if shape else []
+
+
+def _largest(key: str, runs: Sequence[Footing]) -> str:
+    """The least memory that is enough for all runs."""
+    return f"{max(int(run.spare[key].removesuffix('m')) for run in runs)}m"
 
 
 def always(confs: Sequence[SparkConf]) -> tuple[Change, ...]:
@@ -188,9 +236,9 @@ def _seconds(ladder: Sequence[int], longest: int, most: int, confs: Sequence[Spa
     return tuple(f"{value}s" for value in sorted(chosen | {whole(conf, key) for conf in confs}))
 
 
-def _with_settled(values: Sequence[str], confs: Sequence[SparkConf], key: str) -> tuple[str | None, ...]:
+def _with_settled(values: Sequence[str | None], confs: Sequence[SparkConf], key: str) -> tuple[str | None, ...]:
     """The values, and those that the runs have."""
-    texts = list(values)
+    texts: list[str | None] = list(values)
     for conf in confs:
         setting = conf.setting(key)
         if setting is not None and settled(conf, key) is not None:

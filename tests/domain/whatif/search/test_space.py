@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from podtide.domain.conf.scaling_config import ENABLED, INITIAL, INSTANCES, MAX, MIN, TRACKING
 from podtide.domain.conf.spark_conf import EVENT_LOG, SparkConf, from_mapping
 from podtide.domain.conf.spark_versions import DEFAULT_VERSION, parse_version
 from podtide.domain.recorded.application import Application
+from podtide.domain.recorded.memory import MemoryEvidence, Peaks, StageMemory
 from podtide.domain.whatif.search.defaults import BATCH, HEARTBEAT, IDLE, always, default_space, footing
 from podtide.domain.whatif.search.space import (
     AS_RAN,
     CORES,
     MEMORY,
+    MEMORY_KEYS,
     Axis,
     Candidate,
     Space,
@@ -169,3 +173,29 @@ def test_what_every_run_had_is_part_of_its_space() -> None:
     axes = axes_of(one)
     assert "7s" in axes[IDLE]
     assert "9" in axes[MAX]
+
+
+MIB = 1 << 20
+AMPLE = StageMemory(0, 40, 40, 90_000, 90_000, peaks=Peaks(heap=800 * MIB))
+SPILLING = StageMemory(0, 40, spilling=40, memory_spilled=900 * MIB, run_ms=90_000, peak=MIB, spill_need=24 * MIB)
+
+
+def sized(*stages: StageMemory, priced: bool = True) -> dict[str, tuple[str | None, ...]]:
+    """The axes of an executor's size, for a log with such evidence for each of its runs."""
+    settings = {**DYNAMIC, "spark.master": "yarn", CORES: "2", MEMORY: "4g"}
+    runs = [replace(application(settings, tasks=40), memory=MemoryEvidence((stage,))) for stage in stages]
+    space = default_space([footing(one, conf_of(one)) for one in runs], priced=priced)
+    return {axis.key: axis.values for axis in space.axes if axis.key in (CORES, *MEMORY_KEYS)}
+
+
+def test_less_memory_is_tried_where_every_log_carries_it() -> None:
+    more = AMPLE._replace(peaks=Peaks(heap=1_600 * MIB))
+    assert sized(AMPLE) == {MEMORY: ("1088m", "4g")}
+    assert sized(AMPLE, more) == {MEMORY: ("2112m", "4g")}
+    assert sized(AMPLE, StageMemory(0)) == {CORES: ("1", "2", "4")}
+    assert sized(AMPLE, priced=False) == {CORES: ("1", "2", "4")}
+
+
+def test_the_shape_is_left_alone_where_tasks_were_short_of_memory() -> None:
+    assert sized(SPILLING) == {}
+    assert sized(AMPLE, SPILLING) == {}
