@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from math import sqrt
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, Quantiles
+from podtide.domain.base.randomness import DELAY_MAX, Constant, Delay, LogNormal, Quantiles, exp, log, normal
 from podtide.domain.base.units import Millis
 
 D = TypeVar("D")
 
 SAMPLES_MAX: Final = 100_000
-_FINE: Final = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
-_COARSE: Final = (0, 50, 100)
+QUANTILES_FROM: Final = 20
+"""So many samples have a form of their own; fewer say how long and how spread, and nothing of the longest there can be."""
+
+_PERCENTS: Final = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
+_P90: Final = normal(0.9)
 
 
 class Evidence(NamedTuple):
@@ -57,17 +62,45 @@ class DurationSample:
         self.count += 1
 
     def delay(self) -> Delay:
-        """The distribution of the samples; there is at least one."""
+        """The distribution of the samples: their quantiles, or of a few a log-normal one; there is at least one."""
         values = sorted(self.values)
         last = len(values) - 1
         if last < 2 or values[0] == values[-1]:
             return Constant(values[last // 2])
-        percents = _FINE if last >= 19 else _COARSE
-        return Quantiles(tuple((float(p), values[(p * last + 50) // 100]) for p in percents))
+        if len(values) < QUANTILES_FROM:
+            return log_normal_of(values)
+        return Quantiles(tuple((float(p), values[(p * last + 50) // 100]) for p in _PERCENTS))
 
     def median(self) -> Millis:
         """The middle of the samples (the upper one of two); there is at least one."""
         return sorted(self.values)[len(self.values) // 2]
+
+
+def log_normal(mean: float, deviation: float) -> LogNormal:
+    """The log-normal distribution of this mean (above 0) and standard deviation, in ms."""
+    variance = log(1.0 + (deviation / mean) ** 2)
+    return _with(log(mean) - variance / 2, sqrt(variance))
+
+
+def log_normal_of(values: Sequence[Millis], wider: float = 1.0) -> LogNormal:
+    """The log-normal distribution that these values, two or more, come from, its deviation so much ``wider``."""
+    logs = [log(max(1, value)) for value in values]
+    middle = plain_sum(logs) / len(logs)
+    deviation = sqrt(plain_sum((one - middle) ** 2 for one in logs) / (len(logs) - 1))
+    return _with(middle, deviation * wider * (1 + 0.25 / (len(logs) - 1)))  # that of few values is a little short
+
+
+def _with(middle: float, deviation: float) -> LogNormal:
+    median = min(DELAY_MAX, max(1, round(exp(middle))))
+    return LogNormal(median, min(DELAY_MAX, max(median, round(exp(middle + _P90 * deviation)))))
+
+
+def plain_sum(values: Iterable[float]) -> float:
+    """The sum, added one by one: what sum() makes of floats is another on Python 3.12 and later."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
 
 
 def share(part: int, whole: int) -> float:

@@ -51,7 +51,8 @@ def fit(recording: str, out: str, overwrite: bool) -> int:
     stdin = None if sys.stdin is None else sys.stdin.buffer
     with refused_as(UnreadableInput, LogError), Recording(recording, stdin=stdin) as opened:
         if on_yarn(opened.header.spark_conf()):
-            yarn = yarn_fitting.fit(_observed(opened, _OBSERVED_ON_YARN), opened.header.racks)
+            header = opened.header
+            yarn = yarn_fitting.fit(_observed(opened, _OBSERVED_ON_YARN), header.racks, header.started_at)
             text_under = partial(_written, yarn)
         else:
             text_under = partial(write_fitted, fitting.fit(_observed(opened, _OBSERVED)))

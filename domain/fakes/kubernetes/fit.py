@@ -10,17 +10,16 @@ their form. What cannot be seen stays at its default and is named with 0 observa
   pulled its image; those that came once a pod ran there found it; those in between waited for it and count for neither.
 - What happened before an executor registered makes ``crash``, by weight against ``register``; what happened afterwards makes
   ``fails`` and ``evicted``, by the executor-hours seen. An executor that was told to go did not fail.
-- Refusals are shares of the calls of their kind. A quota is no fault: its limit is read from its message. An answer
-  that never came was lost if the pod was seen all the same, else the request was.
-- Room matters only where a pod was seen waiting for it: then there are as many nodes as were seen to hold pods at
-  once, each with room for the most that any held: the least that can be.
+- Calls and the quota are read in ``fakes.kubernetes.fit_api``; nodes, how large they are, how late they come and how often
+  they are lost, in ``fakes.kubernetes.fit_nodes``.
+
+Distributions of few samples are taken for log-normal: what few samples cannot show is how long it may take.
 
 Memory is bounded by the executors seen and by ``SAMPLES_MAX`` for each distribution.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -29,30 +28,46 @@ from typing import Final, TypeAlias
 from podtide.domain.base.randomness import HOUR_MS, Constant
 from podtide.domain.base.units import Millis
 from podtide.domain.fakes.fitting import DurationSample, Evidence, Fitted, share
-from podtide.domain.fakes.kubernetes.api_errors import request
-from podtide.domain.fakes.kubernetes.api_server import lane
-from podtide.domain.fakes.kubernetes.description import (
-    KIND,
-    STAGES,
-    Api,
-    Description,
-    Fault,
-    Life,
-    Lost,
-    NodeGroup,
-    PodStage,
-    Verb,
-)
+from podtide.domain.fakes.kubernetes.description import KIND, STAGES, Description, Life, PodStage
+from podtide.domain.fakes.kubernetes.fit_api import CallSightings
+from podtide.domain.fakes.kubernetes.fit_nodes import NodeSightings
 from podtide.domain.fakes.kubernetes.rows import Call
+from podtide.domain.jvm.instants import parse_instant
 from podtide.domain.protocol import executor_commands, executor_stimuli, pod_commands, pod_stimuli
 from podtide.domain.protocol.pods import EXECUTOR_LABEL, SPARK_CONTAINER, TERMINATED, UNNAMED_EXECUTOR, PodManifest
+from podtide.domain.protocol.reasons import Cause
 
 Observation: TypeAlias = pod_stimuli.PodStimulus | pod_commands.PodCommand
 """What a recording shows, each with the time at which the driver heard or said it."""
 
 _VERSIONS_KEPT: Final = 15
 _WAITED_MS: Final[Millis] = 10_000
-_LIMITED: Final = re.compile(r"exceeded quota: .{0,200}?limited: pods=([0-9]{1,9})")
+_LIST_LAG_MS: Final[Millis] = 60_000
+"""A list may be as old as that."""
+
+
+UNSEEN: Final = (
+    ("nodes.scan", "arrives is counted from there"),
+    ("nodes.orphaned", ""),
+    ("executors.cpu", "room is counted in pods of the default size"),
+    ("executors.memory", ""),
+    ("executors.grace", ""),
+    ("executors.rpc", "it is part of register"),
+    ("executors.silence", ""),
+    ("stages.hangs", "executors that hang, images that cannot be pulled"),
+    ("stages.stick", "pods that do not go"),
+    ("stages.unnamed", "Spark's time-out"),
+    ("stages.unanswered", "Spark's time-out"),
+    ("stages.give-up", ""),
+    ("api.retries", "what the client repeated is part of latency"),
+    ("api.timeout", ""),
+    ("api.stale", ""),
+    ("watch.loss", ""),
+    ("watch.breaks-per-hour", ""),
+    ("driver.ready", ""),
+    ("controllers", ""),
+)
+"""What no recording shows: keys of a cluster file, and remarks."""
 
 
 @dataclass(slots=True)
@@ -83,7 +98,10 @@ class _Seen:
     registered_at: Millis | None = None
     notice_at: Millis | None = None
     drain_notice: bool = False
+    version: str = ""
+    dismissed: bool = False  # the driver asked for its deletion
     deleting_at: Millis | None = None
+    deleted_version: str = ""
     ended_at: Millis | None = None
     watched: bool = True
     image: str = "pull"
@@ -94,7 +112,6 @@ class _Fitter:
     """Reads observations one by one and keeps what the description needs."""
 
     def __init__(self) -> None:
-        self.latency = DurationSample()
         self.watch_delay = DurationSample()
         self.schedule, self.pull, self.pulled, self.register = _Stretch(), _Stretch(), _Stretch(), _Stretch()
         self.crash, self.exit, self.drain, self.terminate = _Stretch(), _Stretch(), _Stretch(), _Stretch()
@@ -103,23 +120,14 @@ class _Fitter:
         self.evictions = 0
         self.registered = 0
         self.executor_ms = 0
-        self.calls: Counter[tuple[Verb, str]] = Counter()
-        self.refused: Counter[tuple[Verb, str, int]] = Counter()
-        self.retry_after: dict[tuple[Verb, str, int], DurationSample] = {}
-        self.unanswered: Counter[tuple[Verb, str]] = Counter()
-        self.create_unanswered: list[str] = []
-        self.quota: tuple[int, int] | None = None
         self.watch_events = self.duplicates = self.reordered = 0
         self.decommission = False
-        self.waited = 0
         self.now: Millis = 0
         self.executors: dict[str, _Seen] = {}
-        self.aboard: Counter[str] = Counter()
-        self.most_aboard: Counter[str] = Counter()
+        self.alive: dict[str, _Seen] = {}
+        self.sightings = NodeSightings()
+        self.calls = CallSightings()
         self.with_image: set[str] = set()
-        self.nodes = self.most_nodes = 0
-        self._open: dict[int, Call] = {}
-        self._lanes: dict[int, Millis] = {}
 
     def take(self, seen: Observation) -> None:
         self.now = max(self.now, seen.at)
@@ -128,8 +136,7 @@ class _Fitter:
                 for manifest in pods:
                     self._watched(manifest, at)
             case pod_stimuli.PodsReplaced(at, pods):
-                for manifest in pods:
-                    self._see(manifest, at, False)
+                self._listed(pods, at)
             case pod_stimuli.Outcome():
                 self._answered(seen)
             case executor_stimuli.RegisterExecutor():
@@ -140,64 +147,59 @@ class _Fitter:
                     for executor in seen.executors:
                         self._note_leave(str(executor), seen.at, True)
             case executor_commands.RemoveExecutor():
-                self._note_leave(str(seen.executor), seen.at, False)
+                if seen.why.cause not in _GONE:
+                    self._note_leave(str(seen.executor), seen.at, False)
+                    self._dismiss(str(seen.executor))
             case executor_commands.DecommissionExecutors():
                 if seen.notify_executors:
                     for executor in seen.executors:
                         self._note_leave(str(executor), seen.at, True)
+                        self._dismiss(str(executor))
             case executor_commands.StopSource() | pod_commands.AwaitDriverReady():
                 pass
             case _:
                 if isinstance(seen, Call):
-                    self._open[seen.serial] = seen
+                    self._asked(seen)
 
     # calls
 
-    def _answered(self, outcome: pod_stimuli.Outcome) -> None:
-        call = self._open.pop(outcome.serial, None)
-        if call is None:
-            return
-        kind = request(call)
-        self.calls[kind] += 1
-        # A call that stood behind another of its thread left when that one came back.
-        began = max(call.at, self._lanes.get(lane(call), call.at))
-        self._lanes[lane(call)] = outcome.at
-        for manifest in outcome.pods:
-            self._see(manifest, outcome.at, False)
-        failure = outcome.failure
-        if failure is None:
-            self.latency.add(outcome.at - began)
-            if isinstance(call, pod_commands.CreatePod):
-                # The pod was there when the call was half over.
-                seen = self._executor(str(call.executor))
-                seen.created_at = began + (outcome.at - began) // 2
-                if seen.first_at is not None and seen.watched:
-                    self.watch_delay.add(seen.first_at - seen.created_at)
-        else:
-            self._failed(call, kind, failure)
+    def _asked(self, call: Call) -> None:
+        self.calls.ask(call)
+        if isinstance(call, pod_commands.DeletePod):
+            self._dismiss(str(call.executor))
+        elif isinstance(call, pod_commands.DeletePods):
+            for executor in self.alive if call.executors is None else call.executors:
+                self._dismiss(str(executor))
 
-    def _failed(self, call: Call, kind: tuple[Verb, str], failure: pod_stimuli.CallFailure) -> None:
-        if failure.status is None:
-            self.unanswered[kind] += 1
-            if isinstance(call, pod_commands.CreatePod):
-                self.create_unanswered.append(str(call.executor))
+    def _answered(self, outcome: pod_stimuli.Outcome) -> None:
+        answered = self.calls.answer(outcome, len(self.alive))
+        if answered is None or outcome.failure is not None:
             return
-        limited = _LIMITED.search(failure.message[:2_000]) if failure.status == 403 else None
-        if limited is not None:
-            self.quota = (int(limited[1]), 1 + (self.quota[1] if self.quota is not None else 0))
-        elif (
-            400 <= failure.status <= 599
-            and failure.status != 404
-            and not (failure.status == 409 and "already exists" in failure.message)
-        ):
-            self.refused[(*kind, failure.status)] += 1
-            if failure.retry_after_ms is not None:
-                self.retry_after.setdefault((*kind, failure.status), DurationSample()).add(failure.retry_after_ms)
+        call = answered.command
+        if isinstance(call, pod_commands.ListPods):
+            self._listed(outcome.pods, outcome.at)
+        elif isinstance(call, pod_commands.CreatePod):
+            # The pod was there when the call was half over.
+            seen = self._executor(str(call.executor))
+            self._there(str(call.executor), seen)
+            seen.created_at = answered.began + (outcome.at - answered.began) // 2
+            if seen.first_at is not None and seen.watched:
+                self.watch_delay.add(seen.first_at - seen.created_at)
 
     # executors
 
+    def was_seen(self, executor: str) -> bool:
+        """Whether its pod was seen."""
+        seen = self.executors.get(executor)
+        return seen is not None and seen.first_at is not None
+
     def _executor(self, executor: str) -> _Seen:
         return self.executors.setdefault(executor, _Seen())
+
+    def _there(self, executor: str, seen: _Seen) -> None:
+        """A pod exists, and has not ended as far as is known."""
+        if executor not in self.alive and seen.ended_at is None:
+            self.alive[executor] = seen
 
     def _registered(self, executor: str, at: Millis) -> None:
         seen = self._executor(executor)
@@ -212,6 +214,12 @@ class _Fitter:
         if seen is not None and seen.notice_at is None:
             seen.notice_at, seen.drain_notice = at, drain
 
+    def _dismiss(self, executor: str) -> None:
+        """The driver lets it go: what becomes of it is nobody's fault."""
+        seen = self.executors.get(executor)
+        if seen is not None:
+            seen.dismissed = True
+
     def _watched(self, manifest: PodManifest, at: Millis) -> None:
         self.watch_events += 1
         seen = self._see(manifest, at, True)
@@ -223,19 +231,30 @@ class _Fitter:
                 self.reordered += 1
             seen.versions = (*seen.versions[-_VERSIONS_KEPT:], version)
 
+    def _listed(self, pods: Iterable[PodManifest], at: Millis) -> None:
+        """All pods that there are. Who was seen long before and is not among them is gone."""
+        names = set()
+        for manifest in pods:
+            names.add(manifest.labels.get(EXECUTOR_LABEL))
+            self._see(manifest, at, False)
+        for executor, seen in list(self.alive.items()):
+            if executor not in names and seen.first_at is not None and at - seen.first_at > _LIST_LAG_MS:
+                self._over(executor, seen, at)
+
     def _see(self, manifest: PodManifest, at: Millis, by_watch: bool) -> _Seen | None:
         executor = manifest.labels.get(EXECUTOR_LABEL)
         if executor is None or executor == UNNAMED_EXECUTOR:
             return None
         seen = self._executor(executor)
-        if seen.first_at is None:
-            seen.first_at, seen.watched = at, by_watch
-            if by_watch and seen.created_at is not None:
-                self.watch_delay.add(at - seen.created_at)
         if seen.ended_at is not None:
             return seen
-        if seen.node_at is None and manifest.node is not None:
-            self._bound(seen, manifest.node, at)
+        self._there(executor, seen)
+        if seen.first_at is None:
+            seen.first_at, seen.watched, seen.version = at, by_watch, manifest.version
+            if by_watch and seen.created_at is not None:
+                self.watch_delay.add(at - seen.created_at)
+        if seen.node_at is None:
+            self._place(executor, seen, manifest, at, by_watch)
         if seen.running_at is None and manifest.phase == "Running":
             seen.running_at = at
             since = seen.node_at if seen.node_at is not None else seen.first_at
@@ -243,43 +262,63 @@ class _Fitter:
                 (self.pull if seen.image == "pull" else self.pulled).add(at - since, seen.watched)
             if seen.node is not None:
                 self.with_image.add(seen.node)
-        if seen.deleting_at is None and manifest.deleted_at is not None:
-            seen.deleting_at = at
+        if manifest.deleted_at is not None and seen.deleting_at is None:
+            seen.deleting_at, seen.deleted_version = at, manifest.version
+            if seen.node is not None and not seen.dismissed:
+                ends = parse_instant(manifest.deleted_at)
+                self.sightings.taken(seen.node, at, None if ends is None else max(0, ends - at))
         code = _exit_code(manifest)
         if manifest.phase in {"Failed", "Succeeded"} or code is not None:
-            self._ended(seen, manifest, code, at)
+            self._ended(executor, seen, manifest, code, at)
+        elif manifest.deleted_at is not None and (seen.node is None or manifest.version != seen.deleted_version):
+            self._over(executor, seen, at)  # it never ran: nothing more is seen of it than that it goes
         return seen
 
-    def _bound(self, seen: _Seen, node: str, at: Millis) -> None:
+    def _place(self, executor: str, seen: _Seen, manifest: PodManifest, at: Millis, by_watch: bool) -> None:
+        """Whether a pod that was on no node is on one now, or was found unschedulable."""
+        assert seen.first_at is not None
+        if manifest.node is not None:
+            self._bound(executor, seen, manifest.node, at)
+        elif manifest.phase == "Pending" and manifest.deleted_at is None:
+            changed = by_watch and manifest.version != seen.version
+            if changed and executor not in self.sightings.waiting:
+                self.schedule.add(at - seen.first_at, seen.watched)
+            if changed or at - seen.first_at >= _WAITED_MS:
+                self.sightings.waits(executor, at if changed else seen.first_at)
+
+    def _bound(self, executor: str, seen: _Seen, node: str, at: Millis) -> None:
         assert seen.first_at is not None
         seen.node, seen.node_at = node, at
         if node in self.with_image:
             seen.image = "pulled"
-        elif node in self.most_aboard:
+        elif node in self.sightings.nodes:
             seen.image = ""  # it waits for the pull that another pod began
-        self.nodes += not self.aboard[node]
-        self.most_nodes = max(self.most_nodes, self.nodes)
-        self.aboard[node] += 1
-        self.most_aboard[node] = max(self.most_aboard[node], self.aboard[node])
         waited = at - seen.first_at
-        if waited >= _WAITED_MS:
-            self.waited += 1
-        elif waited > 0:
-            self.schedule.add(waited, seen.watched)
+        if executor not in self.sightings.waiting:
+            if waited >= _WAITED_MS:
+                self.sightings.waits(executor, seen.first_at)
+            elif waited > 0:
+                self.schedule.add(waited, seen.watched)
+        self.sightings.binds(executor, node, at)
 
-    def _ended(self, seen: _Seen, manifest: PodManifest, code: int | None, at: Millis) -> None:
+    def _over(self, executor: str, seen: _Seen, at: Millis) -> None:
+        """A pod is gone, or ended: it takes no room any more."""
         seen.ended_at = at
-        if seen.node is not None:
-            self.aboard[seen.node] -= 1
-            self.nodes -= not self.aboard[seen.node]
+        self.sightings.leaves(executor, seen.node, at)
+        self.alive.pop(executor, None)
         if seen.registered_at is not None:
             self.executor_ms += at - seen.registered_at
+
+    def _ended(self, executor: str, seen: _Seen, manifest: PodManifest, code: int | None, at: Millis) -> None:
         if seen.deleting_at is not None:
             self.terminate.add(at - seen.deleting_at, seen.watched)
         elif seen.notice_at is not None:
             (self.drain if seen.drain_notice else self.exit).add(at - seen.notice_at, seen.watched)
         elif manifest.reason == "Evicted":
             self.evictions += 1
+        elif code is None and manifest.phase == "Failed" and seen.node is not None:
+            # No container of it ended: the pod was collected because its node is gone.
+            self.sightings.taken(seen.node, at, None)
         elif seen.registered_at is not None:
             if manifest.phase != "Succeeded" and code != 0:
                 self.fail_codes[_plain_code(code)] += 1
@@ -287,15 +326,21 @@ class _Fitter:
             self.crash_codes[_plain_code(code)] += 1
             if seen.running_at is not None:
                 self.crash.add(at - seen.running_at, seen.watched)
+        self._over(executor, seen, at)
 
     def finish(self) -> None:
-        """Count the hours of those that still run, and who never got a node."""
-        for seen in self.executors.values():
-            if seen.ended_at is None:
-                if seen.registered_at is not None:
-                    self.executor_ms += self.now - seen.registered_at
-                if seen.node_at is None and seen.running_at is None and seen.first_at is not None:
-                    self.waited += self.now - seen.first_at >= _WAITED_MS and bool(self.most_aboard)
+        """Count the hours of those that still run."""
+        self.evictions += self.sightings.strays
+        for seen in self.alive.values():
+            if seen.registered_at is not None:
+                self.executor_ms += self.now - seen.registered_at
+
+
+_GONE: Final = frozenset(
+    {Cause.POD_FAILED, Cause.POD_SUCCEEDED, Cause.POD_DELETED, Cause.POD_MISSING, Cause.DISCONNECTED, Cause.EXITED,
+     Cause.HEARTBEAT_TIMEOUT}
+)  # fmt: skip
+"""Why the driver removes an executor that is gone already, or not heard from: it did not want that."""
 
 
 def _exit_code(manifest: PodManifest) -> int | None:
@@ -321,7 +366,8 @@ def fit(observations: Iterable[Observation]) -> Fitted[Description]:
     stages = _stages(fitter, evidence)
     executors = replace(KIND.executors, stages=stages, decommission=fitter.decommission)
     description = replace(KIND, executors=executors)
-    description = replace(description, groups=_groups(fitter, evidence), api=_api(fitter, evidence))
+    groups = fitter.sightings.groups(fitter.now, evidence)
+    description = replace(description, groups=groups, api=fitter.calls.api(fitter.was_seen, evidence))
     watch = KIND.watch
     if fitter.watch_delay.count:
         watch = replace(watch, delay=fitter.watch_delay.delay())
@@ -334,6 +380,7 @@ def fit(observations: Iterable[Observation]) -> Fitted[Description]:
         )
     evidence.append(Evidence("watch.duplicates", fitter.duplicates, f"of {fitter.watch_events} events"))
     evidence.append(Evidence("watch.reordered", fitter.reordered, f"of {fitter.watch_events} events"))
+    evidence += [Evidence(key, 0, note) for key, note in UNSEEN]
     return Fitted(replace(description, watch=watch), tuple(evidence))
 
 
@@ -374,58 +421,3 @@ def _stages(fitter: _Fitter, evidence: list[Evidence]) -> tuple[PodStage, ...]:
 
 def _exits(codes: Counter[int]) -> tuple[tuple[int, float], ...]:
     return tuple((code, float(count)) for code, count in sorted(codes.items()))
-
-
-def _groups(fitter: _Fitter, evidence: list[Evidence]) -> tuple[NodeGroup, ...]:
-    nodes = fitter.most_nodes
-    if not fitter.waited or not nodes:
-        evidence.append(Evidence("nodes.groups", 0, f"{nodes} nodes seen, and no pod that waited for room"))
-        # As many as were seen: with fewer, pods would wait for nodes that were there.
-        return tuple(replace(group, count=max(group.count, nodes)) for group in KIND.groups)
-    most = max(fitter.most_aboard.values())
-    shape = KIND.executors.shape
-    group = NodeGroup("seen", nodes, most * shape.cpu_millis, most * shape.memory_mib, most)
-    evidence.append(
-        Evidence("nodes.groups", fitter.waited, f"pods that waited; {nodes} nodes, at most {most} pods on one")
-    )
-    return (group,)
-
-
-def _api(fitter: _Fitter, evidence: list[Evidence]) -> Api:
-    api = KIND.api
-    if fitter.latency.count:
-        api = replace(api, latency=fitter.latency.delay())
-    evidence.append(Evidence("api.latency", fitter.latency.count))
-    if fitter.quota is not None:
-        api = replace(api, quota_pods=fitter.quota[0])
-        evidence.append(Evidence("api.quota", fitter.quota[1]))
-    faults: list[Fault] = []
-    left = Counter(fitter.calls)  # the first fault that hits decides: the next is asked only about the others
-
-    def add(count: int, verb: Verb, resource: str, status: int | None, lost: Lost | None, after: Millis | None) -> None:
-        part = max(1e-6, share(count, left[verb, resource]))
-        note = f"of {fitter.calls[verb, resource]} calls"
-        evidence.append(Evidence(f"api.faults[{len(faults)}]", count, note))
-        faults.append(Fault(status, lost, part, (verb,), (resource,), after))
-        left[verb, resource] -= count
-
-    for (verb, resource, status), count in sorted(fitter.refused.items(), key=_by_text):
-        delay = fitter.retry_after.get((verb, resource, status))
-        add(count, verb, resource, status, None, None if delay is None else delay.median())
-    for (verb, resource), count in sorted(fitter.unanswered.items(), key=_by_text):
-        done = 0
-        if (verb, resource) == (Verb.CREATE, "pods"):
-            done = sum(fitter.executors.get(e, _NOBODY).first_at is not None for e in fitter.create_unanswered)
-        if done:
-            add(done, verb, resource, None, Lost.ANSWER, None)
-        if count > done:
-            add(count - done, verb, resource, None, Lost.REQUEST, None)
-    return replace(api, faults=tuple(faults))
-
-
-_NOBODY: Final = _Seen()
-
-
-def _by_text(item: tuple[tuple[Verb, str] | tuple[Verb, str, int], int]) -> tuple[str, ...]:
-    verb, resource, *status = item[0]
-    return verb.value, resource, *(str(s) for s in status)

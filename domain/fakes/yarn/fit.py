@@ -4,24 +4,28 @@ The counterpart of ``fakes.kubernetes.fit``: what entered and left the applicati
 Distributions are the samples' own quantiles; what cannot be seen stays at its default and is named with 0 observations:
 
 - Nodes are those that containers ran on and those whose racks are known, a row for each rack; what else the resource manager
-  counted is there without a name. How large a node is nobody says: the default, or what was seen on it at once.
-- The queue's share is what the application had together with what the resource manager said was left, at the median of
-  the answers that said so. Who else was in the queue shows in that number, and not by itself.
+  counted is there without a name. How large a node is nobody says. Where the fullest one had as much as the share of the
+  queue makes for each node, to less than a container, that is its size: nodes were full, and the queue all there was. Else
+  it is the default, or what was seen on it at once.
+- The queue over time, who else was in it and what they took back: ``fakes.yarn.fit_queue``.
 - Localizing and starting cannot be told apart: ``localize`` and ``localized`` hold both and ``start`` is 0. The first
   container on a node fetched the files; those that were launched once an executor had registered there found them; those in
   between waited for the first and count for neither.
 - A container that ended before its executor registered makes a death while starting, by its share; one that ended afterwards
-  without having been given back makes one while running, by the executor-hours seen, whatever its status: preemption
-  and lost nodes, too, since why they came is not seen.
+  without having been given back makes one while running, by the executor-hours seen. Preemptions count only where the
+  queue does not explain them, ends on a lost node not at all: the node's loss counts, by the hours of nodes.
 - Failed heartbeats and launches are shares of all that were made.
+
+A container that is given back is no part of the share from the call on that says so.
 
 Memory is bounded by the containers that run and by ``SAMPLES_MAX`` for each distribution.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -36,9 +40,12 @@ from podtide.domain.fakes.yarn.description import (
     LaunchFault,
     Manager,
     Nodes,
+    Queue,
     YarnDescription,
     YarnExecutors,
 )
+from podtide.domain.fakes.yarn.fit_queue import QueueSightings
+from podtide.domain.protocol.completions import PREEMPTED
 from podtide.domain.protocol.containers import DECOMMISSIONING, DEFAULT_RACK, Completion, Container, Resource
 from podtide.domain.protocol.executor_stimuli import ExecutorDisconnected, RegisterExecutor
 from podtide.domain.protocol.yarn_messages import (
@@ -56,8 +63,36 @@ Observation: TypeAlias = (
 )
 """What a recording shows of a YARN cluster, each with the time at which the application heard or said it."""
 
+NOTHING: Final = Resource(0, 0)
+
 FAULTS_MAX: Final = 20
 """Kinds of failures that are told apart, by their exception and message; further ones count with the most frequent."""
+
+LOST_STATES: Final = frozenset({"LOST", "UNHEALTHY"})
+"""YARN's names of a node whose containers are over all at once."""
+
+UNSEEN: Final = (
+    ("nodes.heartbeat", ""),
+    ("nodes.expiry", ""),
+    ("nodes.decommission", ""),
+    ("nodes.groups[0].back", ""),
+    ("manager.node-delay", ""),
+    ("manager.rack-delay", ""),
+    ("manager.anywhere-per-heartbeat", ""),
+    ("manager.minimum-memory", ""),
+    ("manager.maximum-memory", ""),
+    ("manager.dominant", ""),
+    ("manager.expiry", ""),
+    ("manager.mistakes", ""),
+    ("executors.start", "it is part of localize and localized"),
+    ("executors.drain", ""),
+    ("executors.rpc", "it is part of localize and localized"),
+    ("executors.silence", ""),
+    ("executors.unreachable", ""),
+    ("master.registers", ""),
+    ("master.restarts", ""),
+)
+"""What no recording shows: keys of a cluster file, and remarks."""
 
 
 @dataclass(slots=True)
@@ -70,6 +105,7 @@ class _Box:
     first: bool | None = None  # whether it was the first on its node; None: in between
     registered: Millis | None = None
     notice: Millis | None = None
+    aboard: bool = True  # it takes room of the queue and of its node
 
 
 @dataclass(slots=True)
@@ -81,8 +117,7 @@ class _Fitter:
     localize: DurationSample = field(default_factory=DurationSample)
     localized: DurationSample = field(default_factory=DurationSample)
     exit: DurationSample = field(default_factory=DurationSample)
-    shares: DurationSample = field(default_factory=DurationSample)  # of the queue, in MiB
-    share_cores: DurationSample = field(default_factory=DurationSample)
+    queue: QueueSightings = field(default_factory=QueueSightings)
     calls: dict[int, Millis] = field(default_factory=dict)
     heartbeats: int = 0
     refusals: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -95,9 +130,13 @@ class _Fitter:
     touched: set[str] = field(default_factory=set)  # hosts on which one was launched
     hosts: set[str] = field(default_factory=set)
     here: dict[str, Resource] = field(default_factory=dict)
+    held: Resource = NOTHING
     most: dict[str, Resource] = field(default_factory=dict)
+    largest: Resource = NOTHING  # of the containers
     nodes: int = 0
     decommissioned: int = 0
+    lost: int = 0
+    taken_back: list[tuple[Millis, bool]] = field(default_factory=list)  # preempted; whether it had registered
     began: int = 0
     ended_early: Counter[int] = field(default_factory=Counter)
     ended: Counter[int] = field(default_factory=Counter)
@@ -139,18 +178,39 @@ class _Fitter:
             self.latency.add(answer.at - called)
         self.nodes = max(self.nodes, answer.nodes)
         self.decommissioned += sum(node.state == DECOMMISSIONING for node in answer.updated)
+        self.lost += sum(node.state in LOST_STATES for node in answer.updated)
+        before = self.held
+        taken = [
+            box.container.resource
+            for one in answer.completed
+            if one.status == PREEMPTED and (box := self.boxes.get(one.container)) is not None and box.aboard
+        ]
+        if taken:
+            self.queue.preempt(answer.at, taken, before)
+        early = [one for one in answer.completed if one.container in self.boxes]
+        for one in early:  # their room was free before it was given to others
+            self.completed(one, answer.at)
         for container in answer.allocated:
-            self.boxes[container.id] = _Box(container)
-            self.hosts.add(container.host)
-            held = self.here.get(container.host, Resource(0, 0)).plus(container.resource)
-            self.here[container.host] = held
-            most = self.most.get(container.host, Resource(0, 0))
-            self.most[container.host] = Resource(max(most.memory_mib, held.memory_mib), max(most.vcores, held.vcores))
+            self.allocated(container)
         for one in answer.completed:
             self.completed(one, answer.at)
         if answer.available is not None:
-            self.shares.add(answer.available.memory_mib + sum(there.memory_mib for there in self.here.values()))
-            self.share_cores.add(answer.available.vcores + sum(there.vcores for there in self.here.values()))
+            self.queue.say(answer.at, answer.available, self.held, answer.nodes)
+
+    def allocated(self, container: Container) -> None:
+        self.boxes[container.id] = _Box(container)
+        self.hosts.add(container.host)
+        self.held = self.held.plus(container.resource)
+        here = self.here[container.host] = self.here.get(container.host, NOTHING).plus(container.resource)
+        self.most[container.host] = _larger(here, self.most.get(container.host, NOTHING))
+        self.largest = _larger(container.resource, self.largest)
+
+    def free(self, box: _Box) -> None:
+        """Its room is the queue's and the node's again."""
+        if box.aboard:
+            box.aboard = False
+            self.held = self.held.plus(box.container.resource, -1)
+            self.here[box.container.host] = self.here[box.container.host].plus(box.container.resource, -1)
 
     def launched(self, command: LaunchExecutor) -> None:
         box = self.boxes.get(command.container)
@@ -189,52 +249,66 @@ class _Fitter:
         box = self.boxes.get(container)
         if box is not None and box.notice is None:
             box.notice = at
+            self.free(box)
             self.lived_ms += 0 if box.registered is None else at - box.registered
             if box.launched is None:  # nobody started anything in it
-                self.leave(container)
+                del self.boxes[container]
 
     def completed(self, one: Completion, at: Millis) -> None:
-        box = self.boxes.get(one.container)
+        box = self.boxes.pop(one.container, None)
         if box is None:
             return
-        if box.notice is None and box.registered is not None:
-            self.ended[one.status] += 1
+        self.free(box)
+        if box.notice is not None or (box.registered is None and box.up is None):
+            return
+        if box.registered is not None:
             self.lived_ms += at - box.registered
-        elif box.notice is None and box.up is not None:
-            self.ended_early[one.status] += 1
-        self.leave(one.container)
-
-    def leave(self, container: str) -> None:
-        """It is gone; so is its room on its node."""
-        box = self.boxes.pop(container)
-        self.here[box.container.host] = self.here[box.container.host].plus(box.container.resource, -1)
+        if one.status == PREEMPTED:
+            self.taken_back.append((at, box.registered is not None))
+        elif not _LOST_NODE.search(one.diagnostics[:2_000]):
+            (self.ended_early if box.registered is None else self.ended)[one.status] += 1
 
     def finish(self) -> None:
         for box in self.boxes.values():
             if box.registered is not None and box.notice is None:
                 self.lived_ms += self.last - box.registered
 
+    def unexplained(self, times: Collection[Millis]) -> None:
+        """Preemptions that the queue does not explain are deaths like others."""
+        for at, registered in self.taken_back:
+            if at in times:
+                (self.ended if registered else self.ended_early)[PREEMPTED] += 1
 
-def fit(observations: Iterable[Observation], racks: Mapping[str, str]) -> Fitted[YarnDescription]:
-    """The cluster that these observations, in order, show. ``racks``: where hosts are, as far as that is known."""
+
+_LOST_NODE: Final = re.compile(r"released on a \*?lost\*? node")
+
+
+def _larger(one: Resource, other: Resource) -> Resource:
+    return Resource(max(one.memory_mib, other.memory_mib), max(one.vcores, other.vcores))
+
+
+def fit(
+    observations: Iterable[Observation], racks: Mapping[str, str], began: Millis | None = None
+) -> Fitted[YarnDescription]:
+    """The cluster that these observations, in order, show.
+
+    ``racks``: where hosts are, as far as that is known. ``began``: when the cluster did (None: with the first observation).
+    """
     fitter = _Fitter()
     for observation in observations:
         fitter.take(observation)
     fitter.finish()
     evidence: list[Evidence] = []
-    nodes = _nodes(fitter, racks, evidence)
-    queue = YARN.queue
-    evidence.append(Evidence("queue.memory", fitter.shares.count, "what it had and what was left"))
-    evidence.append(Evidence("queue.vcores", fitter.share_cores.count))
-    if fitter.shares.count:
-        queue = replace(queue, memory_mib=fitter.shares.median(), vcores=max(1, fitter.share_cores.median()))
-    description = replace(
-        YARN, nodes=nodes, queue=queue, manager=_manager(fitter, evidence), executors=_executors(fitter, evidence)
-    )
+    queue, unexplained = fitter.queue.queue(began if began is not None else fitter.first or 0, fitter.last, evidence)
+    fitter.unexplained(unexplained)
+    nodes = _nodes(fitter, queue, racks, evidence)
+    manager, executors = _manager(fitter, evidence), _executors(fitter, evidence)
+    evidence += [Evidence(key, 0, note) for key, note in UNSEEN]
+    description = replace(YARN, nodes=nodes, queue=queue, manager=manager, executors=executors)
     return Fitted(description, tuple(evidence))
 
 
-def _nodes(fitter: _Fitter, racks: Mapping[str, str], evidence: list[Evidence]) -> tuple[Nodes, ...]:
+def _nodes(fitter: _Fitter, queue: Queue, racks: Mapping[str, str], evidence: list[Evidence]) -> tuple[Nodes, ...]:
     by_rack: dict[str, list[str]] = {}
     for host in sorted(fitter.hosts.union(racks)):
         by_rack.setdefault(racks.get(host, DEFAULT_RACK), []).append(host)
@@ -242,20 +316,49 @@ def _nodes(fitter: _Fitter, racks: Mapping[str, str], evidence: list[Evidence]) 
     evidence.append(Evidence("nodes.groups", known, f"of {max(fitter.nodes, known)} nodes"))
     if not by_rack:
         return YARN.nodes
-    most = list(fitter.most.values()) or [Resource(0, 0)]
-    size = YARN.nodes[0]
-    memory = max(size.memory_mib, *(one.memory_mib for one in most))
-    cores = max(size.vcores, *(one.vcores for one in most))
-    hours = 0 if fitter.first is None else (fitter.last - fitter.first) / HOUR_MS
     nodes = max(fitter.nodes, known)
-    leaving = round(fitter.decommissioned / (nodes * hours), 6) if hours else 0.0
+    size = _size(fitter, queue, nodes, evidence)
+    hours = 0 if fitter.first is None else (fitter.last - fitter.first) / HOUR_MS
+    leaving, lost = (round(one / (nodes * hours), 6) if hours else 0.0 for one in (fitter.decommissioned, fitter.lost))
     evidence.append(Evidence("nodes.groups[0].decommissioned-per-hour", fitter.decommissioned, "nodes that left"))
+    evidence.append(Evidence("nodes.groups[0].lost-per-hour", fitter.lost, "nodes that were lost or unhealthy"))
     rows = []
     for place, (rack, hosts) in enumerate(sorted(by_rack.items())):
         more = nodes - known if place == 0 else 0
-        row = Nodes(f"row-{place + 1}", len(hosts) + more, memory, cores, racks=(rack,), hosts=tuple(hosts))
-        rows.append(replace(row, decommissioned_per_hour=leaving))
+        row = Nodes(
+            f"row-{place + 1}", len(hosts) + more, size.memory_mib, size.vcores, racks=(rack,), hosts=tuple(hosts)
+        )
+        rows.append(replace(row, decommissioned_per_hour=leaving, lost_per_hour=lost))
     return tuple(rows)
+
+
+def _size(fitter: _Fitter, queue: Queue, nodes: int, evidence: list[Evidence]) -> Resource:
+    """How large each node is."""
+    most = NOTHING
+    for one in fitter.most.values():
+        most = _larger(most, one)
+    default = YARN.nodes[0].capacity
+    shares = [(share.memory_mib, share.vcores, share.nodes) for share in fitter.queue.shares if share.nodes]
+    if queue.memory_mib is not None and queue.vcores is not None:
+        each = Resource(queue.memory_mib // nodes, queue.vcores // nodes)
+    elif shares:  # the queue is all there is
+        each = Resource(max(m // n for m, _, n in shares), max(c // n for _, c, n in shares))
+    else:
+        each = NOTHING
+    tight = (
+        most.memory_mib <= each.memory_mib
+        and most.vcores <= each.vcores
+        and (
+            each.memory_mib < most.memory_mib + fitter.largest.memory_mib
+            or each.vcores < most.vcores + fitter.largest.vcores
+        )
+    )
+    fullest = sum(one == most for one in fitter.most.values())
+    note = "nodes as full as the queue's share makes each" if tight else "no node was seen to be full"
+    evidence.append(Evidence("nodes.groups[0].memory", fullest if tight else 0, note))
+    if tight or (queue.memory_mib is None and shares):
+        return _larger(each, most)
+    return _larger(default, most)
 
 
 def _manager(fitter: _Fitter, evidence: list[Evidence]) -> Manager:

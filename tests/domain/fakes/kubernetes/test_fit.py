@@ -161,6 +161,50 @@ def test_a_quota_is_no_fault() -> None:
     assert evidence(found, "api.quota").observations == 13
 
 
+def test_what_others_use_of_a_quota_is_not_left() -> None:
+    driver = played(plain(api=quick(quota_pods=7)), count=20, until=100)
+    others = [
+        one._replace(failure=one.failure._replace(message=one.failure.message.replace("used: pods=7, limited: pods=7",
+                                                                                      "used: pods=50, limited: pods=50")))
+        if isinstance(one, Outcome) and one.failure is not None
+        else one
+        for one in driver.observed
+    ]  # fmt: skip
+    assert fit(others).description.api.quota_pods == 7
+
+
+def test_nodes_that_pods_waited_for_are_found() -> None:
+    late = NodeGroup("worker", 2, 4_000, 65_536, maximum=9, arrives=Constant(60_000))
+    found = fitted(played(plain(groups=(late,)), count=30, until=700))
+    there, ordered = found.description.groups
+    assert (there.name, there.count, there.maximum, there.pods) == ("there", 2, None, 4)
+    # 30 pods need 8 nodes of 4, so 6 come, each a minute after it was ordered: 10 s after the first pod was found to wait.
+    assert (ordered.name, ordered.count, ordered.pods, ordered.arrives) == ("ordered", 0, 4, Constant(60_000))
+    assert evidence(found, "nodes.groups[1].arrives").observations == 6
+    assert evidence(found, "nodes.groups[1].maximum").observations == 0
+
+
+def test_orders_that_nobody_answers_are_the_maximum() -> None:
+    few = NodeGroup("worker", 2, 4_000, 65_536, maximum=5, arrives=Constant(60_000))
+    found = fitted(played(plain(groups=(few,)), count=40, until=1_200, polls=True))
+    assert [(g.count, g.maximum) for g in found.description.groups] == [(2, None), (0, 3)]
+    none = replace(few, maximum=None)
+    found = fitted(played(plain(groups=(none,)), count=40, until=1_200, polls=True))
+    assert [(g.count, g.maximum, g.pods) for g in found.description.groups] == [(2, None, 4)]
+
+
+def test_nodes_that_are_taken_back_are_no_failures_of_their_pods() -> None:
+    spot = NodeGroup("spot", 20, 4_000, 65_536, interruptions_per_hour=3.0)
+    gone = replace(spot, drained=False, notice_ms=0)
+    for group in (spot, gone):
+        found = fitted(played(plain(groups=(group,)), count=70, until=1_800))
+        (there,) = found.description.groups
+        assert there.interruptions_per_hour == pytest.approx(3.0, rel=0.35)
+        assert there.drained is group.drained
+        assert not {"crash", "fails", "evicted"} & stages(found).keys()
+        assert "node-hours" in evidence(found, "nodes.groups[0].interruptions-per-hour").text
+
+
 def test_without_a_watch_lists_must_do() -> None:
     sources = SourcesConfig(watch=False, poll_interval_ms=500)
     found = fitted(played(plain(), count=40, polls=True, sources=sources))
