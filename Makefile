@@ -11,7 +11,7 @@ SPARK := .venv-spark
 SPARK_STAMP := $(SPARK)/.installed
 DEMO := $(firstword $(wildcard demo/eventlog_v2_*))
 
-.PHONY: help demo test check lint types contracts schemas mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy soak bench wheel clean
+.PHONY: help demo test check lint types contracts schemas mutants search unit domain outside plain-python live-quick live conformance truth-check accuracy intervals soak bench wheel clean
 
 help:
 	@echo "make demo         replay the event log that ships with the project, ask it what if, simulate a cluster with bad weather"
@@ -20,6 +20,7 @@ help:
 	@echo "make conformance  draw fresh random scenarios, ask real Spark, compare   (Java 17; KINDS= N= STEPS= SEED=)"
 	@echo "make truth-check  replay real runs and compare with what their drivers decided"
 	@echo "make accuracy     predict real runs from other real runs, into benchmarks/ACCURACY.md"
+	@echo "make intervals    calibrate the prediction intervals on every forecast of a real run, into benchmarks/INTERVALS.md"
 	@echo "make soak         a million steps against clusters that misbehave   (STEPS=, MODE=faithful|fixed, SEED=)"
 	@echo "make search       try every property with 1,500 fresh examples instead of 50"
 	@echo "make mutants      plant small mistakes in the domain, one at a time, and count those that the tests see   (SHARE=)"
@@ -105,6 +106,9 @@ truth-check: $(STAMP)
 accuracy: $(STAMP)
 	$(BIN)/python scripts/accuracy.py --truth tests/truth --public tests/truth --out benchmarks/ACCURACY_UNSEEN.md
 	$(if $(wildcard ../shared/data/truth),$(BIN)/python scripts/accuracy.py)
+
+intervals: $(STAMP)
+	$(BIN)/python -m scripts.calibrate
 
 soak: $(STAMP)
 	$(BIN)/python scripts/soak.py

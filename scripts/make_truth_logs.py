@@ -22,12 +22,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import zstandard
 
@@ -69,8 +69,29 @@ logger.cluster.appenderRef.decisions.ref = decisions
 _GRANTED: Final = re.compile(r"^(\S+ \S+) INFO \S+: Granted executor ID \S+/(\d+) on")
 
 
+class TruthRun(NamedTuple):
+    """A run to record: the application with this conf, on so many workers."""
+
+    application: str
+    config: str
+    number: int
+    settings: Mapping[str, str]
+    workers: int
+
+    @property
+    def name(self) -> str:
+        """As its folder in the truth."""
+        return f"{self.application}/{self.config}/run{self.number}"
+
+
+def run_of(application: str, config: str, number: int) -> TruthRun:
+    """A run of the set."""
+    workers = APPS[application].configs[config].workers
+    return TruthRun(application, config, number, settings_of(application, config), workers)
+
+
 def manifest_of(
-    application: str, config: str, log: Path, decisions: Sequence[str], delays: Sequence[float] | None
+    wanted: TruthRun, log: Path, decisions: Sequence[str], delays: Sequence[float] | None
 ) -> dict[str, Any]:
     """What is known of a run besides its log."""
     with open_log(str(log)) as source:
@@ -86,16 +107,16 @@ def manifest_of(
         return None if at is None else (at - start) / 1000
 
     return {
-        "workload": application,
-        "config": config,
+        "workload": wanted.application,
+        "config": wanted.config,
         "log": f"log/{log.name}",
         "spark_version": recorded.spark_version,
-        "workers": APPS[application].configs[config].workers,
+        "workers": wanted.workers,
         "app_s": recorded.runtime_ms / 1000,
         "executor_seconds": recorded.executor_ms / 1000,
         "peak_executors": recorded.peak_executors,
         "tasks": recorded.tasks,
-        "conf": settings_of(application, config),
+        "conf": dict(wanted.settings),
         "executors": [
             {
                 "id": one.executor,
@@ -138,16 +159,16 @@ class Recorder:
         self._home = work / "spark" if (work / "spark").exists() else spark_home(spark_python, work)
         self._java: Path | None = None
 
-    def record(self, application: str, config: str, number: int) -> str:
+    def record(self, wanted: TruthRun) -> str:
         """Run, scrub, check, install; a line about it. Ends the program where the run fails."""
-        app = APPS[application]
+        app = APPS[wanted.application]
         # Drawn by executor: every run of an application meets the same luck, so that what differs is its config.
-        delays = cluster_java.start_delays(application) if app.cluster_start else None
+        delays = cluster_java.start_delays(wanted.application) if app.cluster_start else None
         begun = time.monotonic()
-        place = self._truth / application / config / f"run{number}"
+        place = self._truth / wanted.name
         with tempfile.TemporaryDirectory(prefix="run-", dir=self._work) as name:
             folder = Path(name)
-            log, raw = self._run(folder, application, config, delays)
+            log, raw = self._run(folder, wanted, delays)
             paths = {
                 **neutral_paths(log, folder, self._python),
                 str(self._home): "/opt/spark",
@@ -156,7 +177,7 @@ class Recorder:
             out = folder / "out"
             lines = scrub_log(log, out / "log" / log.name, paths)
             decisions = [replaced(line, paths) for line in scrub_decisions(raw, folder / "decisions.kept")]
-            manifest = manifest_of(application, config, out / "log" / log.name, decisions, delays)
+            manifest = manifest_of(wanted, out / "log" / log.name, decisions, delays)
             text = json.dumps(manifest, indent=1) + "\n"
             if left := traces([*lines, *decisions, *text.splitlines()], paths):
                 sys.exit("the log still names this machine:\n" + "\n".join(left[:20]))
@@ -170,29 +191,27 @@ class Recorder:
             shutil.copytree(out, unfinished)
             unfinished.rename(place)
         return (
-            f"{application}/{config}/run{number}: {manifest['app_s']:.1f} s, {manifest['executor_seconds']:.1f} "
+            f"{wanted.name}: {manifest['app_s']:.1f} s, {manifest['executor_seconds']:.1f} "
             f"executor-seconds, {manifest['peak_executors']} executors at most, {manifest['tasks']} tasks; "
             f"{time.monotonic() - begun:.0f} s of the clock, {size / 1000:.0f} kB"
         )
 
-    def _run(self, folder: Path, application: str, config: str, delays: list[float] | None) -> tuple[Path, Path]:
+    def _run(self, folder: Path, wanted: TruthRun, delays: list[float] | None) -> tuple[Path, Path]:
         variables = None
         if delays is not None:
             variables = cluster_java.environment(folder, self._java_home(), delays)
         try:
-            return self._start(folder, application, config, variables)
+            return self._start(folder, wanted, variables)
         finally:
             shutil.rmtree(self._home / "work", ignore_errors=True)
 
-    def _start(
-        self, folder: Path, application: str, config: str, variables: dict[str, str] | None
-    ) -> tuple[Path, Path]:
-        program = TRUTH / f"{APPS[application].program}.py"
+    def _start(self, folder: Path, wanted: TruthRun, variables: dict[str, str] | None) -> tuple[Path, Path]:
+        program = TRUTH / f"{APPS[wanted.application].program}.py"
         return run(
             self._python,
             folder,
             program,
-            settings_of(application, config),
+            wanted.settings,
             home=self._home,
             log4j=_LOG4J,
             variables=variables,
@@ -213,7 +232,7 @@ class Recorder:
         with tempfile.TemporaryDirectory(prefix="archives-", dir=self._work) as name:
             folder = Path(name)
             variables = cluster_java.environment(folder, home, cluster_java.start_delays(""), classes_listed=True)
-            self._start(folder, *ARCHIVED, variables)
+            self._start(folder, run_of(*ARCHIVED, 1), variables)
         cluster_java.make_archives(home, cluster_java.real_java())
 
 
@@ -259,7 +278,7 @@ def main() -> int:
                 left = len(wanted) - count + 1
                 break
             try:
-                line = recorder.record(*one)
+                line = recorder.record(run_of(*one))
             except (SystemExit, LogError, NothingToRun, OSError) as fault:
                 failed.append("/".join(map(str, one)))
                 line = f"{failed[-1]} FAILED: {fault}"

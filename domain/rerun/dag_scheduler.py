@@ -60,7 +60,7 @@ class DagScheduler:
 
     ``thinks``: the first jobs wait until the driver has ``thought``, which starting executors may delay.
     ``by_cores``: stages that are cut for the cores that are registered when they are first submitted; ``cut_anew``: how
-    many of them came to another number of tasks.
+    many of them came to another number of tasks. ``priorities``: of the jobs whose own is not their id.
     ``profiles_served``: the profiles that there are executors of, the first for tasks of any other; None: each has its own.
     """
 
@@ -73,8 +73,10 @@ class DagScheduler:
         thinks: bool = False,
         profiles_served: Mapping[ProfileId, int] | None = None,
         by_cores: Sequence[StageByCores] = (),
+        priorities: Mapping[int, int] | None = None,
     ) -> None:
         self.app = app
+        self._priorities = priorities or {}
         self.jobs_left = len(app.jobs)
         self.ended_ms: Millis | None = None
         self.aborted: str | None = None
@@ -120,6 +122,7 @@ class DagScheduler:
             state.ids = {need.shuffle: need.stage for need in job.needs if need.shuffle is not None}
             for row in state.rows:
                 row.priority = job.job
+                row.rank = self._priorities.get(job.job, job.job)
             before = [one for one in job.after if one in self._jobs and one != job.job]
             state.waits = len(before)
             for one in before:
@@ -232,7 +235,7 @@ class DagScheduler:
         """A stage whose job is over runs again for the job of its child, which lists it under an id of its own."""
         own, job = self._jobs.get(row.priority), self._jobs.get(child.priority)
         if row.ever and own is not None and own.ended_ms != NEVER and job is not None:
-            row.priority = child.priority
+            row.priority, row.rank = child.priority, child.rank
             assert row.recorded.shuffle is not None
             listed = job.ids.get(row.recorded.shuffle, row.id)
             if listed != row.id:

@@ -128,6 +128,7 @@ class RerunStage:
     spares: bool = False
     attempt: TaskSet | None = None
     priority: int = 0
+    rank: int = 0
     submitted_ms: Millis = NEVER
     completed_ms: Millis = NEVER
     _skewed: bool | None = None
@@ -203,7 +204,7 @@ class TaskSet:
     def __post_init__(self) -> None:
         stage, recorded = self.stage, self.stage.recorded
         self.profile = stage.profile
-        self.key = (stage.priority, stage.id, self.number)
+        self.key = (stage.rank, stage.id, self.number)
         self.bodies = recorded.body_ms
         self.stores, self.reads, self.done, self.holder = stage.stores, stage.reads, stage.done, stage.holder
         self.barrier = recorded.barrier

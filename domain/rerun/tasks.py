@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import heappop, heappush, heapreplace
 
+from podtide.domain.base.randomness import stream
 from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import TICK_INTERVAL_MS
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.dag_scheduler import DagScheduler
+from podtide.domain.rerun.job_order import drawn_priorities
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import (
@@ -67,6 +69,7 @@ class Tasks(TaskScheduler):
             thinks=thinks,
             profiles_served=profiles_served,
             by_cores=behaviour.by_cores,
+            priorities=drawn_priorities(app.jobs, stream(seed)) if seed else None,
         )
         self.grid: Millis | None = None
         # Of a host that is taken back, or of a pod that is deleted, Spark does not say that the application caused it.

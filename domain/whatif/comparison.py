@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.rerun.outcome import Decision, RerunOutcome
 from podtide.domain.rerun.plan import Plan
+from podtide.domain.whatif.prediction import CERTAIN, Certainty, Factors
 from podtide.domain.whatif.prices import Prices, usage_of
 
 
@@ -37,6 +38,9 @@ class Metric(Enum):
 
 Sums: TypeAlias = Mapping[Metric, float]
 """What a side takes; without prices there is no cost in it."""
+
+_SURE: Final = frozenset({Metric.PEAK, Metric.REQUESTS, Metric.WAITED})
+"""No truth says how far forecasts of these are off: they count as they are."""
 
 LARGEST: Final = frozenset({Metric.PEAK})
 """Of several applications the largest counts; everything else is added up."""
@@ -67,6 +71,13 @@ def taken(outcome: RerunOutcome, plan: Plan, prices: Prices | None) -> dict[Metr
     if prices is not None:
         sums[Metric.COST] = used.cost(prices)
     return sums
+
+
+def factors_of(metric: Metric, certainty: Certainty) -> Factors:
+    """How sure the forecast of a metric is: what is paid for goes with the executor-seconds."""
+    if metric is Metric.RUNTIME:
+        return certainty.runtime
+    return CERTAIN if metric in _SURE else certainty.executor_seconds
 
 
 def mean(sums: Sequence[Sums]) -> dict[Metric, float]:

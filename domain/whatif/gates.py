@@ -8,7 +8,11 @@
 
 ``cost>+2%`` fails when all applications together cost over two percent more than under the base; ``any(runtime)>+30s`` when
 any one of them takes over thirty seconds longer; ``cost>-10%`` unless the change saves ten percent. A number without percent
-is a change in the metric's own unit. Blanks make no difference. Sums are over the applications that could be compared; of
+is a change in the metric's own unit. Blanks make no difference.
+
+Figures are forecasts, and a gate decides by what nine of ten real runs would show (``whatif.prediction``). A gate against a
+loss (its change is not below zero) fails where the loss is that sure; a gate that demands a gain fails unless the gain is
+that sure. Sums are over the applications that could be compared; of
 ``peak_executors`` the largest counts.
 
 An application that comes to its end under the base and not under the candidate, or that Spark would not start, fails every
@@ -19,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Final, NamedTuple, NoReturn
 
-from podtide.domain.whatif.comparison import Metric, Sums, share
+from podtide.domain.whatif.comparison import LARGEST, Metric, Sums, share
 
 GATES_MAX: Final = 100
 TEXT_MAX: Final = 100
@@ -53,12 +58,21 @@ class Gate:
     equal: bool = False
     relative: bool = True
 
-    def fails(self, base: float, candidate: float) -> bool:
+    def fails(self, base: float, candidate: Bounded) -> bool:
         """Whether a change trips it."""
-        change = share(base, candidate) if self.relative else candidate - base
+        takes = candidate.most if self.change < 0 else candidate.least
+        change = share(base, takes) if self.relative else takes - base
         if change == self.change or abs(change - self.change) <= _SLACK * max(1.0, abs(self.change)):
             return self.equal
         return change > self.change
+
+
+class Bounded(NamedTuple):
+    """A forecast, and what nine of ten real runs lie above (``least``) and below (``most``)."""
+
+    forecast: float
+    least: float
+    most: float
 
 
 class Pair(NamedTuple):
@@ -66,7 +80,7 @@ class Pair(NamedTuple):
 
     name: str
     base: Sums
-    candidate: Sums
+    candidate: Mapping[Metric, Bounded]
     why: str | None = None
 
 
@@ -104,16 +118,18 @@ def parse(text: str) -> Gate:
     return Gate(text.strip(), metric, sign * number, every, equal, relative)
 
 
-def breaches(gate: Gate, pairs: Sequence[Pair], totals: tuple[Sums, Sums]) -> tuple[Breach, ...]:
-    """What trips a gate; () where it holds. ``totals``: of base and candidate, over the pairs that have figures."""
+def breaches(gate: Gate, pairs: Sequence[Pair]) -> tuple[Breach, ...]:
+    """What trips a gate; () where it holds. Sums are over the pairs that have figures."""
     found = [Breach(pair.name, why=pair.why) for pair in pairs if pair.why is not None]
+    measured = [(one.name, one.base[gate.metric], one.candidate[gate.metric]) for one in pairs if one.why is None]
     if gate.every:
-        measured = [(one.name, one.base[gate.metric], one.candidate[gate.metric]) for one in pairs if one.why is None]
-        found += [Breach(name, base, candidate) for name, base, candidate in measured if gate.fails(base, candidate)]
-    else:
-        base, candidate = totals
-        if base and gate.fails(base[gate.metric], candidate[gate.metric]):
-            found.append(Breach(None, base[gate.metric], candidate[gate.metric]))
+        found += [Breach(name, base, takes.forecast) for name, base, takes in measured if gate.fails(base, takes)]
+    elif measured:
+        gather = max if gate.metric in LARGEST else fsum
+        base = gather([one for _, one, _ in measured])
+        takes = Bounded(*(gather(column) for column in zip(*(one for _, _, one in measured), strict=True)))
+        if gate.fails(base, takes):
+            found.append(Breach(None, base, takes.forecast))
     return tuple(found)
 
 

@@ -4,13 +4,12 @@ A variant is run once for each seed: the same application, other luck. The *typi
 whose run time and executor-seconds lie nearest to the medians of both. It is a run that could have happened, so its ledger
 sums to its bill and its curve belongs to its figures, which medians of each figure by itself would not.
 
-A range covers all seeds, and is widened by the own error: what the model got wrong about the run that it knows, it may get
-wrong about the one that it does not. With a relative error ``e`` (of either sign) the range goes from the lowest divided by
-``1 + e`` to the highest multiplied by it, each quantity by its own error.
+A range is the 90% prediction interval around the typical run (``whatif.prediction``).
 
 The own error compares the log's own config, run again, with what the log says: run time, executor-seconds, the peak, and
 the curve of running executors: the mean absolute difference over the longer of both runs, over the recorded
-executor-seconds (0: the same curve; 1: as much difference as there were executors).
+executor-seconds (0: the same curve; 1: as much difference as there were executors). Seed 0 has no part in it: it meets the
+recorded luck again, and would be right for that reason alone.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
+from podtide.domain.whatif.prediction import SURE, Amounts, Certainty, Change, Quantity, Range
 
 MAX_ERROR: Final = 0.25
 """The own error beyond which the model does not fit, unless somebody says otherwise."""
@@ -30,17 +30,8 @@ MAX_ERROR: Final = 0.25
 SEEDS: Final = 5
 """How many seeds a variant is run with, unless somebody says otherwise; the first is 0, the recorded luck."""
 
-
-class Range(NamedTuple):
-    """A range, both ends included."""
-
-    low: float
-    high: float
-
-    def widened(self, error: float) -> Range:
-        """With a relative error of either sign on both sides."""
-        factor = 1.0 + abs(error)
-        return Range(self.low / factor, self.high * factor)
+OWN_SEEDS: Final = 5
+"""How many seeds the log's own config is run with at least, for its error: the recorded luck and others."""
 
 
 class OwnError(NamedTuple):
@@ -60,21 +51,41 @@ class OwnError(NamedTuple):
         """The larger of the two relative errors that ``--max-error`` bounds."""
         return max(abs(self.runtime), abs(self.executor_seconds))
 
+    @property
+    def shares(self) -> Amounts:
+        """The two relative errors by quantity."""
+        return {Quantity.RUNTIME: self.runtime, Quantity.EXECUTOR_SECONDS: self.executor_seconds}
+
 
 @dataclass(frozen=True, slots=True)
 class VariantAnswer:
     """What comes of a variant. ``outcomes``: by seed, in order, never empty; the ``typical`` one is the one to show.
 
-    ``runtime_ms``, ``executor_ms``, ``billed_ms``: ranges over all seeds, widened by the own error.
+    ``change``: what it changes of the run that is known; ``certainty``: how sure its figures are for that reason.
+    ``runtime_ms``, ``executor_ms``, ``billed_ms``: 90% prediction intervals of real runs.
     """
 
     variant: Variant
     plan: Plan
     outcomes: tuple[RerunOutcome, ...]
     typical: RerunOutcome
-    runtime_ms: Range
-    executor_ms: Range
-    billed_ms: Range
+    change: Change = Change.NOTHING
+    certainty: Certainty = SURE
+
+    @property
+    def runtime_ms(self) -> Range:
+        """Of the run time."""
+        return self.certainty.runtime.around(self.typical.runtime_ms)
+
+    @property
+    def executor_ms(self) -> Range:
+        """Of the executor-seconds."""
+        return self.certainty.executor_seconds.around(self.typical.executor_ms)
+
+    @property
+    def billed_ms(self) -> Range:
+        """Of what is billed."""
+        return self.certainty.executor_seconds.around(self.typical.billed_ms)
 
     @property
     def idle_share(self) -> float:
@@ -101,20 +112,15 @@ def typical(outcomes: Sequence[RerunOutcome]) -> RerunOutcome:
     return min(outcomes, key=distance)
 
 
-def answer(
-    variant: Variant, plan: Plan, outcomes: Sequence[RerunOutcome], error: OwnError | None = None
-) -> VariantAnswer:
-    """The answer that these runs (by seed, at least one) give; ``error``: the model's own, None before it is known."""
-    error = OwnError() if error is None else error
-    return VariantAnswer(
-        variant,
-        plan,
-        tuple(outcomes),
-        typical(outcomes),
-        _span([one.runtime_ms for one in outcomes]).widened(error.runtime),
-        _span([one.executor_ms for one in outcomes]).widened(error.executor_seconds),
-        _span([one.billed_ms for one in outcomes]).widened(error.executor_seconds),
-    )
+def answer(variant: Variant, plan: Plan, outcomes: Sequence[RerunOutcome]) -> VariantAnswer:
+    """The answer that these runs (by seed, at least one) give, before it is known how sure it is."""
+    return VariantAnswer(variant, plan, tuple(outcomes), typical(outcomes))
+
+
+def own_typical(outcomes: Sequence[RerunOutcome]) -> RerunOutcome:
+    """The typical one of the log's own config, run again (by seed from 0, at least one): without the recorded luck, where
+    there are others."""
+    return typical(outcomes[1:] or outcomes)
 
 
 def own_error(application: Application, outcome: RerunOutcome) -> OwnError:
@@ -158,7 +164,3 @@ def _median(values: Sequence[Millis]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _span(values: Sequence[Millis]) -> Range:
-    return Range(min(values), max(values))

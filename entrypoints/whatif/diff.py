@@ -19,9 +19,12 @@ from podtide.domain.conf.spark_conf import ConfError
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.calibration import CALIBRATION
 from podtide.domain.whatif.comparison import decisions_compared, taken
 from podtide.domain.whatif.planning import plan
+from podtide.domain.whatif.prediction import SURE, Certainty, amounts, certainty, change_of
 from podtide.domain.whatif.prices import Prices
+from podtide.domain.whatif.summary import typical
 from podtide.entrypoints.whatif.diff_sides import ConfigSide
 from podtide.entrypoints.whatif.logs import Ground, LogFault, Read, UnusableLog, read_log, shown_error, studied
 from podtide.entrypoints.whatif.run import RerunFunction, Study
@@ -54,6 +57,7 @@ class Differ:
             plans.append(made)
         outcomes = [self._outcomes(study, made) for made in plans]
         sides = [_run(made, outs, self.prices) for made, outs in zip(plans, outcomes, strict=True)]
+        sides[1] = sides[1]._replace(certainty=_sure(study, plans, outcomes))
         decisions = decisions_compared(outcomes[0][0].decisions, outcomes[1][0].decisions)
         return row(log, study.application, study.error, sides[0], sides[1], decisions)
 
@@ -113,6 +117,21 @@ def _planned(study: Study, side: ConfigSide, base: ConfigSide | None) -> Plan | 
     return made.unwrap() if is_successful(made) else made.failure()
 
 
+def _sure(study: Study, plans: Sequence[Plan], outcomes: Sequence[Sequence[RerunOutcome]]) -> Certainty:
+    """How sure the candidate's figures are beside those of the base; both are certain to be alike where every run is."""
+    base, candidate = outcomes
+    if all(_taken_alike(one, other) for one, other in zip(base, candidate, strict=True)):
+        return SURE
+    change = change_of(plans[1], plans[0])
+    known = amounts(typical(base))
+    return certainty(CALIBRATION, change, candidate, typical(candidate), known, study.error.shares)
+
+
+def _taken_alike(one: RerunOutcome, other: RerunOutcome) -> bool:
+    return (one.runtime_ms, one.executor_ms, one.billed_ms) == (other.runtime_ms, other.executor_ms, other.billed_ms)
+
+
 def _run(made: Plan, outcomes: Sequence[RerunOutcome], prices: Prices | None) -> DiffRun:
     unfinished = next((one.unfinished for one in outcomes if one.unfinished is not None), None)
-    return DiffRun(made.conf, tuple(taken(one, made, prices) for one in outcomes), unfinished, made.notes)
+    sums = tuple(taken(one, made, prices) for one in outcomes)
+    return DiffRun(made.conf, sums, unfinished=unfinished, notes=made.notes)

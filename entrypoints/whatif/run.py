@@ -17,7 +17,7 @@ Cost: one run again per seed, and one more to watch the typical one (curve, stag
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from returns.pipeline import is_successful
@@ -31,10 +31,22 @@ from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import AS_SIMULATED, AnyCluster, FairPool, Plan, Variant
 from podtide.domain.rerun.rerun import rerun as run_again
+from podtide.domain.whatif.calibration import CALIBRATION
 from podtide.domain.whatif.fit_behaviour import fit
 from podtide.domain.whatif.misfit import misfit
 from podtide.domain.whatif.planning import RecordedConf, plan, recorded_conf
-from podtide.domain.whatif.summary import MAX_ERROR, SEEDS, OwnError, VariantAnswer, answer, own_error, typical
+from podtide.domain.whatif.prediction import amounts, certainty, change_of
+from podtide.domain.whatif.summary import (
+    MAX_ERROR,
+    OWN_SEEDS,
+    SEEDS,
+    OwnError,
+    VariantAnswer,
+    answer,
+    own_error,
+    own_typical,
+    typical,
+)
 
 SELF: Variant = Variant(AS_SIMULATED)
 """The variant that changes nothing."""
@@ -62,7 +74,8 @@ class Study:
     """An application that is ready to be asked.
 
     ``conf``: the log's own, settled; ``cluster``: that of variants on Kubernetes or on YARN, None for one as in the log;
-    ``seeds``: by which everything is run; ``replay``: the log's own config run again; ``error``: how far that is off;
+    ``seeds``: by which everything is run; ``replay``: the log's own config run again, with ``OWN_SEEDS`` at least;
+    ``error``: how far that is off;
     ``pools``: of FAIR scheduling, where they are known.
     """
 
@@ -125,17 +138,24 @@ def study(
     made = plan(application, conf.conf, SELF, cluster=cluster, behaviour=fitted, pools=pools)
     if not is_successful(made):
         return Failure(made.failure())
-    numbers = tuple(range(seeds))
-    outcomes = evaluate(application, fitted, made.unwrap(), numbers, watch=True, rerun=rerun)
-    error = own_error(application, typical(outcomes))
-    replay = answer(SELF, made.unwrap(), outcomes, error)
-    return Success(Study(application, fitted, conf, cluster, numbers, replay, error, pools or {}))
+    own = made.unwrap()
+    outcomes = [rerun(application, fitted, own, seed) for seed in range(max(seeds, OWN_SEEDS))]
+    place = outcomes.index(own_typical(outcomes))
+    outcomes[place] = rerun(application, fitted, own, place, watch=True)
+    replay = VariantAnswer(SELF, own, tuple(outcomes), outcomes[place])
+    error = own_error(application, replay.typical)
+    made_study = Study(application, fitted, conf, cluster, tuple(range(seeds)), replay, error, pools or {})
+    return Success(replace(made_study, replay=sure(made_study, replay)))
 
 
 def refusal(study: Study, max_error: float = MAX_ERROR) -> tuple[str, ...]:
-    """Why the model does not fit this application, the main thing first; () where it does."""
+    """Why the model does not fit this application, the main thing first; () where it does: with the luck of the log, or as a
+    rule with other luck."""
     application = study.application
     reasons = misfit(application, study.replay.typical, study.error, max_error)
+    lucky = study.replay.outcomes[0]
+    if lucky.unfinished is None and own_error(application, lucky).worst <= max_error:
+        reasons = ()
     conf = unknown_conf(application)
     if lost := [why for why in (lost_parts(application), holes(application)) if why is not None]:
         return (*lost, *reasons)
@@ -167,7 +187,7 @@ def answered(
 ) -> VariantAnswer:
     """Run a plan of a study over its seeds."""
     outcomes = evaluate(study.application, study.behaviour, plan, study.seeds, watch=watch, rerun=rerun)
-    return answer(variant, plan, outcomes, study.error)
+    return sure(study, answer(variant, plan, outcomes))
 
 
 class Announced:
@@ -201,3 +221,11 @@ class Announced:
         self._runs += 1
         self._say(f"{self._what}, run {self._runs}")
         return self._rerun(app, behaviour, plan, seed, watch=watch, limit_ms=limit_ms)
+
+
+def sure(study: Study, given: VariantAnswer) -> VariantAnswer:
+    """An answer with how sure it is: by what its plan changes of the log's own, and by how hard its runs are to forecast."""
+    change = change_of(given.plan, study.replay.plan)
+    known = amounts(study.application)
+    factors = certainty(CALIBRATION, change, given.outcomes, given.typical, known, study.error.shares)
+    return replace(given, change=change, certainty=factors)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from returns.pipeline import is_successful
@@ -22,12 +23,12 @@ from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rerun import rerun as run_again
 from podtide.domain.whatif.prices import Prices, usage, usage_of
 from podtide.domain.whatif.search.bounds import Work, work_of
-from podtide.domain.whatif.search.recommendation import Figures, Miss, TuneDemand
+from podtide.domain.whatif.search.recommendation import Figures, TuneDemand
 from podtide.domain.whatif.search.search import Floor, Found, Terms, Trial, search
 from podtide.domain.whatif.search.space import AS_RAN, CORES, Candidate, Space
-from podtide.domain.whatif.summary import OwnError, VariantAnswer, answer, own_error
+from podtide.domain.whatif.summary import VariantAnswer, answer, typical
 from podtide.entrypoints.whatif.logs import UsableLog
-from podtide.entrypoints.whatif.run import RerunFunction, planned
+from podtide.entrypoints.whatif.run import RerunFunction, planned, sure
 from podtide.entrypoints.whatif.workers import Errand, Runner, processes_for, runner
 
 WITHIN: Final = 0.10
@@ -35,6 +36,8 @@ WORTH: Final = 0.02
 BUDGET: Final = 100
 BUDGET_MAX: Final = 100_000
 SEEDS: Final = 3
+CONFIRMING: Final = 10
+"""Seeds of what is recommended, and of the config that ran beside it."""
 
 
 class Measure(Enum):
@@ -60,16 +63,14 @@ class TuneWish:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What came of it. ``cases``: in their own order, ``errors``: the own error of each, with the recorded luck;
-    ``answers``: for each candidate that is shown or on the frontier, by case, the recorded luck speaking for it. What ran
-    and what is recommended were watched: their answers have curve, stages and decisions."""
+    """What came of it. ``cases``: in their own order; ``answers``: for each candidate that is shown or on the frontier, by
+    case. What ran and what is recommended were watched: their answers have curve, stages and decisions."""
 
     cases: tuple[UsableLog, ...]
     space: Space
     wish: TuneWish
     measure: Measure
     found: Found
-    errors: tuple[OwnError, ...]
     answers: dict[Candidate, tuple[VariantAnswer, ...]] = field(default_factory=dict)
 
 
@@ -112,11 +113,8 @@ def tune(
     work = _Tuning(tuple(cases), measure, wish)
     studies = [case.study for case in cases]
     seeds = len(studies[0].seeds)
-    misses = tuple(
-        Miss(error.runtime, error.executor_seconds)
-        for error in (own_error(one.application, one.replay.outcomes[0]) for one in studies)
-    )
-    terms = Terms(wish.budget, TuneDemand(wish.within, wish.worth, misses, seeds), wish.seed, work.pilot())
+    demand = TuneDemand(wish.within, wish.worth, len(cases), seeds, max(seeds, CONFIRMING))
+    terms = Terms(wish.budget, demand, wish.seed, work.pilot())
     processes = processes_for(studies, wish.budget) if wish.processes is None else wish.processes
     made = 0
 
@@ -135,13 +133,11 @@ def tune(
                 batch = talk.send(figures)
         except StopIteration as end:
             found: Found = end.value
-        work.watch([AS_RAN, *([row.candidate] if (row := found.verdict.recommended) is not None else [])], run)
+        if (row := found.verdict.recommended) is not None:
+            work.watch(row.candidate, run)
     shown = dict.fromkeys([row.candidate for row in (*found.shown, *found.frontier)])
-    errors = tuple(
-        own_error(case.study.application, work.outcomes[AS_RAN, place, 0]) for place, case in enumerate(cases)
-    )
     answers = {one: work.answers(one) for one in shown}
-    return Tuned(tuple(cases), space, wish, measure, found, errors, answers)
+    return Tuned(tuple(cases), space, wish, measure, found, answers)
 
 
 class _Tuning:
@@ -156,9 +152,10 @@ class _Tuning:
             all(stage.profile == DEFAULT_PROFILE for stage in case.study.application.stages) for case in cases
         ]
         self.plans: dict[tuple[Candidate, int], Plan | None] = {}
+        self.seeds = range(max(CONFIRMING, *(len(case.study.replay.outcomes) for case in cases)))
         self.outcomes: dict[tuple[Candidate, int, int], RerunOutcome] = {}
         for run, case in enumerate(cases):  # the log's own config was run again already
-            for seed, outcome in zip(case.study.seeds, case.study.replay.outcomes, strict=True):
+            for seed, outcome in enumerate(case.study.replay.outcomes):
                 self.outcomes[AS_RAN, run, seed] = outcome
 
     def pilot(self) -> int:
@@ -204,27 +201,37 @@ class _Tuning:
             self.outcomes[trial.candidate, trial.run, trial.seed] = outcome
         return [self._figures(trial) for trial in batch]
 
-    def watch(self, wanted: Sequence[Candidate], run: Runner) -> None:
-        """Run candidates once more with the recorded luck, keeping what happens."""
-        errands = [Errand(case, one.variant(), 0, watch=True) for one in wanted for case in range(len(self.cases))]
+    def watch(self, one: Candidate, run: Runner) -> None:
+        """Run the typical run of a candidate once more, keeping what happens."""
+        seeds = [typical(known).seed for known in map(partial(self._known, one), range(len(self.cases)))]
+        errands = [Errand(case, one.variant(), seed, watch=True) for case, seed in enumerate(seeds)]
         for errand, outcome in zip(errands, run(errands), strict=True):
-            candidate = next(one for one in wanted if one.name == errand.variant.name)
-            self.outcomes[candidate, errand.study, 0] = outcome
+            self.outcomes[one, errand.study, errand.seed] = outcome
 
     def answers(self, one: Candidate) -> tuple[VariantAnswer, ...]:
         """What is known of a candidate, by run."""
-        made = []
-        for run, case in enumerate(self.cases):
-            plan = self.plan(one, run)
-            assert plan is not None
-            known = [self.outcomes[key] for seed in case.study.seeds if (key := (one, run, seed)) in self.outcomes]
-            reply = answer(one.variant(), plan, known, case.study.error)
-            made.append(replace(reply, typical=known[0]))
-        return tuple(made)
+        if one.as_ran:
+            return tuple(replace(case.study.replay, variant=one.variant()) for case in self.cases)
+        return tuple(self._answer(one, run, self._known(one, run)) for run in range(len(self.cases)))
+
+    def _known(self, one: Candidate, run: int) -> list[RerunOutcome]:
+        """By seed, from 0."""
+        return [outcome for seed in self.seeds if (outcome := self.outcomes.get((one, run, seed))) is not None]
+
+    def _answer(self, one: Candidate, run: int, known: Sequence[RerunOutcome]) -> VariantAnswer:
+        plan = self.plan(one, run)
+        assert plan is not None
+        return sure(self.cases[run].study, answer(one.variant(), plan, known))
 
     def _figures(self, trial: Trial) -> Figures:
         outcome = self.outcomes[trial.candidate, trial.run, trial.seed]
-        plan = self.plan(trial.candidate, trial.run)
-        assert plan is not None
-        price = amount(self.measure, outcome, plan, self.prices)
-        return Figures(outcome.runtime_ms, price, outcome.unfinished is None)
+        alone = self._answer(trial.candidate, trial.run, [outcome])
+        price = amount(self.measure, outcome, alone.plan, self.prices)
+        certainty = alone.certainty
+        return Figures(
+            outcome.runtime_ms,
+            price,
+            outcome.unfinished is None,
+            certainty.runtime.most,
+            certainty.executor_seconds.most,
+        )

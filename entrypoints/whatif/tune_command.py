@@ -115,7 +115,7 @@ def percent_of(context: click.Context, option: click.Parameter, value: str) -> f
     show_default=True,
     callback=percent_of,
     metavar="PERCENT",
-    help="How much longer any run may take, with any seed, the model's own error against it; below zero asks for speed.",
+    help="How much longer any run may take, in nine of ten cases; below zero asks for speed.",
 )
 @click.option(
     "--worth",
@@ -123,7 +123,7 @@ def percent_of(context: click.Context, option: click.Parameter, value: str) -> f
     show_default=True,
     callback=percent_of,
     metavar="PERCENT",
-    help="The least saving that is worth a change; one within the model's own error never is.",
+    help="The least saving that is worth a change; one that is not there in nine of ten runs never is.",
 )
 @click.option(
     "--space",
@@ -218,7 +218,7 @@ def document_of(tuned: Tuned, options: TuneOptions, notes: Sequence[str], unusab
             case.log,
             case.study.application,
             case.study.conf.conf,
-            tuned.errors[place],
+            case.study.error,
             tuple(tuned.answers[one][place] for one in candidates),
         )
         for place, case in enumerate(tuned.cases)

@@ -60,7 +60,7 @@ def warnings(document: Document) -> list[str]:
     """Why no decision is to be taken from the figures, if so, and what is missing of the log."""
     if document.refused:
         return [" ".join(document.refused), *incomplete(document)]
-    if trust(document.self_replay.error, document.max_error) is not Trust.MISFIT:
+    if trust(document) is not Trust.MISFIT:
         return list(incomplete(document))
     bound = percent(document.max_error)
     return [

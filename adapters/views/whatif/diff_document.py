@@ -2,7 +2,7 @@
 
 ``podtide diff --json`` prints a ``DiffDocument``: its fields are the keys, in their order. A row is made where the log was
 read - in another process, as a rule - so that nothing but it travels. Times are seconds, changes are shares of the base
-(None where the base has nothing), ranges are over the seeds. docs/diff.md tells the keys in prose.
+(None where the base has nothing), their ranges are 90% prediction intervals. docs/diff.md tells the keys in prose.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from podtide.domain.conf.spark_conf import SparkConf, read
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun import outcome
 from podtide.domain.whatif import gates as whatif_gates
-from podtide.domain.whatif.comparison import DecisionsCompared, Metric, Sums, mean, share, total
-from podtide.domain.whatif.gates import Pair, breaches
+from podtide.domain.whatif.comparison import DecisionsCompared, Metric, Sums, factors_of, mean, share, total
+from podtide.domain.whatif.gates import Bounded, Pair, breaches
+from podtide.domain.whatif.prediction import SURE, Certainty
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import OwnError
 
@@ -58,10 +59,13 @@ class DiffSide(Struct, frozen=True):
 
 
 class DiffChange(Struct, frozen=True):
-    """The change of the means, and the least and the most of the changes seed by seed."""
+    """The change of the means; nine of ten real runs change from ``low`` to ``high``, nine of ten by more than ``least``,
+    nine of ten by less than ``most``."""
 
     share: float | None
     low: float | None
+    least: float | None
+    most: float | None
     high: float | None
 
 
@@ -180,10 +184,12 @@ class DiffDocument(Struct, frozen=True, kw_only=True):
 
 
 class DiffRun(NamedTuple):
-    """One side of a row: what each seed took, and why it did not come to its end, if it did not."""
+    """One side of a row: what each seed took, how sure that is beside the other side (of the base: certain), and why it did
+    not come to its end, if it did not."""
 
     conf: SparkConf
     sums: tuple[Sums, ...]
+    certainty: Certainty = SURE
     unfinished: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -211,7 +217,7 @@ def row(
         error=error_entry(error),
         base=_sums(mean(base.sums)),
         candidate=_sums(mean(candidate.sums)),
-        change=_change(base.sums, candidate.sums),
+        change=_change(mean(base.sums), mean(candidate.sums), candidate.certainty),
         decisions=_decisions(decisions),
         settings=_settings(base.conf, candidate.conf),
         notes=tuple(Note(name, note) for name, run in sides for note in run.notes[:NOTES_MAX]),
@@ -252,7 +258,7 @@ def document(
         totals=totals,
         gates=tuple(
             DiffGate(gate.text, gate.metric, bool(by), tuple(map(_breach, by)))
-            for gate, by in ((gate, breaches(gate, pairs, sums)) for gate in gates)
+            for gate, by in ((gate, breaches(gate, pairs)) for gate in gates)
         ),
         notes=(*([DEFAULTS_ONLY] if versions else []), *notes),
     )
@@ -265,7 +271,7 @@ def _compared(rows: Sequence[DiffRow]) -> list[ComparedRow]:
 def _pair(one: DiffRow) -> Pair | None:
     """A row as gates look at it; None where the candidate is not to blame for having no figures."""
     if isinstance(one, ComparedRow) and one.status is DiffStatus.COMPARED:
-        return Pair(one.log, one.base, one.candidate)
+        return Pair(one.log, one.base, {metric: _bounded(one, metric) for metric in one.candidate})
     ended = one.status in (DiffStatus.UNFINISHED, DiffStatus.NOT_STARTED)
     return Pair(one.log, {}, {}, one.why) if ended and one.side == "candidate" else None
 
@@ -281,15 +287,22 @@ def _sums(sums: Sums) -> dict[Metric, float]:
     return {metric: _rounded(value) for metric, value in sums.items()}
 
 
-def _change(base: Sequence[Sums], candidate: Sequence[Sums]) -> dict[Metric, DiffChange]:
-    was, takes = mean(base), mean(candidate)
-    made = {}
-    for metric in was:
-        shares = [share(one[metric], other[metric]) for one, other in zip(base, candidate, strict=True)]
-        made[metric] = DiffChange(
-            _finite(share(was[metric], takes[metric])), _finite(min(shares)), _finite(max(shares))
-        )
-    return made
+def _change(base: Sums, candidate: Sums, certainty: Certainty) -> dict[Metric, DiffChange]:
+    def changed(metric: Metric, factor: float) -> float | None:
+        return _finite(share(base[metric], candidate[metric] * factor))
+
+    return {
+        metric: DiffChange(changed(metric, 1.0), *(changed(metric, one) for one in factors_of(metric, certainty)))
+        for metric in base
+    }
+
+
+def _bounded(one: ComparedRow, metric: Metric) -> Bounded:
+    """What a gate looks at: the candidate's figure with what nine of ten runs lie above and below."""
+    takes, was, change = one.candidate[metric], one.base[metric], one.change[metric]
+    if change.least is None or change.most is None:  # of nothing there are no shares
+        return Bounded(takes, takes, takes)
+    return Bounded(takes, was * (1 + change.least), was * (1 + change.most))
 
 
 def _decisions(compared: DecisionsCompared) -> Decisions:

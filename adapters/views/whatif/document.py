@@ -28,8 +28,9 @@ from podtide.domain.rerun.ledger.causes import Limit, SpendCause
 from podtide.domain.rerun.outcome import CurvePoint, RerunOutcome
 from podtide.domain.rerun.plan import NO_FAULTS, ExecutorShape, Faults
 from podtide.domain.whatif.memory import memory_finding
+from podtide.domain.whatif.prediction import Range
 from podtide.domain.whatif.prices import Prices, Usage, usage, usage_of
-from podtide.domain.whatif.summary import OwnError, Range, VariantAnswer
+from podtide.domain.whatif.summary import OwnError, VariantAnswer
 
 CURVE_MAX: Final = 2_000
 """Points of one curve."""
@@ -63,7 +64,7 @@ def document(
     """The whole document. ``conf``: the log's own; ``replay``: its run again, ``error`` away from the log."""
     redaction = redaction_of(conf)
     prices = request.prices
-    own = _run(replay, application, redaction, prices, error)
+    own = _run(replay, application, redaction, prices)
     recorded = _recorded(application, replay.plan.shapes, prices)
     remembered = memory_finding(application, conf, replay.plan.shapes[DEFAULT_PROFILE])
     return model.Document(
@@ -71,7 +72,7 @@ def document(
         app=app_entry(application, request.log),
         recorded=recorded,
         self_replay=model.SelfReplay(**structs.asdict(own), error=error_entry(error)),
-        variants=tuple(_run(one, application, redaction, prices, error) for one in answers),
+        variants=tuple(_run(one, application, redaction, prices) for one in answers),
         prices=prices_entry(prices),
         max_error=request.max_error,
         seeds=request.seeds,
@@ -139,7 +140,6 @@ def _run(
     application: Application,
     redaction: Redaction,
     prices: Prices | None,
-    error: OwnError,
 ) -> model.RunEntry:
     """A variant, or the log's own config run again. ``application``: for the names of its stages."""
     outcome, variant, plan = answer.typical, answer.variant, answer.plan
@@ -163,7 +163,8 @@ def _run(
         executors_started=outcome.executors_started,
         executors_lost=outcome.executors_lost,
         **_usage(usage_of(outcome, plan.shapes), prices),
-        cost_range=_cost_range(answer, prices, error),
+        cost_range=_cost_range(answer, prices),
+        changes=answer.change.value,
         idle_share=_fine(answer.idle_share),
         requests=outcome.requests,
         waited_s=seconds(outcome.waited_ms),
@@ -184,11 +185,11 @@ def _run(
     )
 
 
-def _cost_range(answer: VariantAnswer, prices: Prices | None, error: OwnError) -> model.Range | None:
+def _cost_range(answer: VariantAnswer, prices: Prices | None) -> model.Range | None:
     if prices is None:
         return None
-    costs = [usage_of(one, answer.plan.shapes).cost(prices) for one in answer.outcomes]
-    low, high = Range(min(costs), max(costs)).widened(error.executor_seconds)
+    cost = usage_of(answer.typical, answer.plan.shapes).cost(prices)
+    low, high = answer.certainty.executor_seconds.around(cost)
     return _fine(low), _fine(high)
 
 

@@ -3,7 +3,7 @@
 The sentences are made of the document's figures alone and are plain text, the same in the HTML report, in a notebook and in
 a terminal; names in them are as they are in the document, and whoever shows them escapes them. Differences of a variant are
 to the recorded config as simulated, like with like: what the model gets wrong it gets wrong on both sides. A difference
-counts only where the range of the figure leaves no difference out: otherwise it is called unclear.
+counts only where nine of ten real runs would show one: otherwise it is called unclear.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from podtide.adapters.views.whatif.figures import (
     whole,
 )
 from podtide.adapters.views.whatif.memory import memory_headline
-from podtide.adapters.views.whatif.model import Document, OwnErrorEntry, Range, RunEntry
+from podtide.adapters.views.whatif.model import Document, Range, RunEntry
 
-CLOSE: Final = 0.05
-FAIR: Final = 0.15
-"""Own errors up to which a model is called close, or fair."""
+CLOSE: Final = 0.10
+FAIR: Final = 0.25
+"""How far the ends of the intervals of the recorded config may be from its forecast for a model that is called close, or
+fair."""
 
 FREE_SLOTS: Final = "slots free beside running tasks"
 """What running tasks leave of their executors."""
@@ -74,7 +75,8 @@ class Compared(NamedTuple):
 
 
 class Trust(Enum):
-    """How well the model fits, by the larger of its own errors."""
+    """How well the model forecasts the recorded config once more: by its prediction intervals, not by its own error, which
+    is small wherever there is little to simulate."""
 
     CLOSE = "close"
     FAIR = "fair"
@@ -194,18 +196,26 @@ def standing(run: RunEntry, document: Document) -> str:
 
 
 def sure(document: Document) -> str:
-    """``The recorded config, simulated, is off by +1.2% in run time and −3.4% in executor-seconds: a close fit. ...``"""
-    error = document.self_replay.error
+    """``The recorded config, simulated, is off by +1.2% in run time and −3.4% in executor-seconds. Nine of ten ...``"""
+    run, error = document.self_replay, document.self_replay.error
     fit = {
-        Trust.CLOSE: "a close fit",
-        Trust.FAIR: "a fair fit",
-        Trust.ROUGH: "a rough fit: trust large differences only",
-        Trust.MISFIT: "beyond the limit: do not rely on the figures",
-    }[trust(error, document.max_error)]
+        Trust.CLOSE: "a close forecast",
+        Trust.FAIR: "a fair forecast",
+        Trust.ROUGH: "a rough forecast: only large differences can be told",
+        Trust.MISFIT: "and the error is beyond the limit: do not rely on the figures",
+    }[trust(document)]
     distance = f"{change(error.runtime)} in run time and {change(error.executor_seconds)} in executor-seconds"
-    ranges = f"Ranges come from {count(document.seeds, 'seed')} and from that error."
+    again = ""
+    time, work = compared_time(run, run), compared_executor_seconds(run, run)
+    if time.low is not None and work.low is not None:
+        spans = [span(change(one.low), change(one.high)) for one in (time, work)]
+        again = (
+            f" Nine of ten real runs of it would differ from the simulated one by {spans[0]} in run time and by {spans[1]} "
+            f"in executor-seconds: {fit}."
+        )
+    ranges = " Ranges hold nine of ten real runs; they are calibrated on forecasts of real runs."
     unknown = f" {count(len(document.unknowns), 'thing')} the log does not tell." if document.unknowns else ""
-    return f"The recorded config, simulated, is off by {distance}: {fit}. {ranges}{unknown}"
+    return f"The recorded config, simulated, is off by {distance}.{again}{ranges}{unknown}"
 
 
 def incomplete(document: Document) -> tuple[str, ...]:
@@ -236,13 +246,21 @@ def error_rows(document: Document) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def trust(error: OwnErrorEntry, max_error: float | None = None) -> Trust:
+def trust(document: Document) -> Trust:
     """How far the answers can be trusted."""
-    if max_error is not None and error.worst > max_error:
+    run = document.self_replay
+    if document.max_error is not None and run.error.worst > document.max_error:
         return Trust.MISFIT
-    if error.worst <= CLOSE:
+    ends = [
+        abs(end)
+        for one in (compared_time(run, run), compared_executor_seconds(run, run))
+        for end in (one.low, one.high)
+        if end is not None
+    ]
+    widest = max(ends, default=run.error.worst)
+    if widest <= CLOSE:
         return Trust.CLOSE
-    return Trust.FAIR if error.worst <= FAIR else Trust.ROUGH
+    return Trust.FAIR if widest <= FAIR else Trust.ROUGH
 
 
 def compared(value: float | None, extent: Range | None, base: float | None) -> Compared:

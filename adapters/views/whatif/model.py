@@ -117,13 +117,15 @@ class DecisionEntry(Struct, frozen=True):
 
 
 class RunEntry(Struct, frozen=True, kw_only=True):
-    """A config, simulated. Ranges are None where there is but a point; ``conf`` is what differs from the log's.
+    """A config, simulated. Ranges are 90% prediction intervals, None where there is but a point; ``conf`` is what differs
+    from the log's, and ``changes`` says what kind of change that is, by which the intervals are calibrated.
 
     ``filled_seconds``: what tasks whose result counted fill of the bill, a slot being its share of its executor.
     ``runtime_s`` and its range are None where it does not come to its end (``unfinished``): it has no run time then."""
 
     name: str
     conf: dict[str, str | None] = {}
+    changes: str | None = None
     static: int | None = None
     faults: FaultsEntry | None = None
     runtime_s: Seconds | None

@@ -25,13 +25,13 @@ from podtide.domain.conf.spark_conf import SparkConf
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.plan import AS_SIMULATED
 from podtide.domain.whatif.prices import Prices
-from podtide.domain.whatif.search.recommendation import Reason, Row, TuneVerdict
+from podtide.domain.whatif.search.recommendation import Reason, Row, TuneVerdict, latest, prices, times
 from podtide.domain.whatif.search.search import Found
 from podtide.domain.whatif.search.space import Candidate, Space
 from podtide.domain.whatif.summary import OwnError, VariantAnswer
 
 IDS_SHOWN: Final = 3
-_NOT_AVERAGED: Final = frozenset({"name", "conf", "static", "faults", "decisions_left_out", "error"})
+_NOT_AVERAGED: Final = frozenset({"name", "conf", "changes", "static", "faults", "decisions_left_out", "error"})
 _RUN_TIMES: Final = frozenset({"runtime_s", "runtime_range_s"})
 """Of a config that does not come to its end in one run, there are none."""
 
@@ -171,7 +171,7 @@ def _recommendation(search: Found, runs: Sequence[TunedRun], request: TuneReques
             "share": round(verdict.saving, 6),
             "least_share": round(verdict.least, 6),
             "longer_share": round(verdict.longer, 6),
-            "own_error": round(verdict.error, 6),
+            "longest_share": round(verdict.longest, 6),
         }
     advice = model.Recommendation(
         reason=verdict.reason.value, text=_text(verdict, search.base, runs, request), saving=saving
@@ -192,40 +192,41 @@ def _text(verdict: TuneVerdict, base: Row, runs: Sequence[TunedRun], request: Tu
     match verdict.reason:
         case Reason.SAVES:
             return (
-                f"It saves {percent(verdict.saving)} of the {what} (at least {percent(verdict.least)} with other luck; "
-                f"the model's own error is {percent(verdict.error)}) and takes {_longer(verdict.longer)}{over}."
+                f"It saves {percent(verdict.saving)} of the {what}, at least {percent(verdict.least)} in nine of ten runs, "
+                f"and takes {_longer(verdict.longer)}{over}, {_longest(verdict.longest)} in nine of ten runs."
             )
         case Reason.FASTER:
             saving = change(-verdict.saving)
-            return f"The cheapest that is at least {bound}{over}: {_longer(verdict.longer)}, {saving} in {what}."
+            return (
+                f"The cheapest that is at least {bound}{over} in nine of ten runs: {_longer(verdict.longer)}, {saving} in "
+                f"{what}."
+            )
         case Reason.NOTHING_FAST_ENOUGH:
-            return f"Nothing that was tried is at least {bound}{over}, the model's own error against it."
+            return f"Nothing that was tried is at least {bound}{over} in nine of ten runs."
         case Reason.NOTHING_CHEAPER:
             return (
-                f"Nothing is worth changing: nothing that was tried takes less {what} and at most {bound}{over}, "
-                f"{took(base.figures[0, 0].runtime_ms / 1000)} as it ran{_against(runs)}."
+                f"Nothing is worth changing: nothing that was tried takes less {what} and at most {bound}{over} in nine of "
+                f"ten runs, {took(base.figures[0, 0].runtime_ms / 1000)} as it ran."
             )
-        case Reason.OWN_ERROR:
+        case Reason.UNSURE:
             return (
-                f"Nothing is worth changing: the best that was tried would save {percent(verdict.least)} of the {what}, "
-                f"and the model's own error is {percent(verdict.error)}."
+                f"Nothing is worth changing: the best that was tried would save {percent(verdict.saving)} of the {what}, "
+                f"but that is not sure: one run in ten may cost {percent(-verdict.least)} more than today's, or worse."
             )
         case Reason.TOO_LITTLE:
             return (
-                f"Nothing is worth changing: the best that was tried would save {percent(verdict.least)} of the {what}, "
+                f"Nothing is worth changing: the best that was tried would save {percent(verdict.saving)} of the {what}, "
                 f"less than the {percent(request.worth)} that are worth a change."
             )
-
-
-def _against(runs: Sequence[TunedRun]) -> str:
-    """That the own error counts against a config, where there is one to speak of."""
-    worst = max(abs(run.error.runtime) for run in runs)
-    return f"; the model's own error of {percent(worst)} in run time counts against a change" if worst >= 0.005 else ""
 
 
 def _longer(share: float) -> str:
     if abs(share) < 0.0005:
         return "as long as it took"
+    return f"{percent(share)} longer" if share > 0 else f"{percent(-share)} less time"
+
+
+def _longest(share: float) -> str:
     return f"at most {percent(share)} longer" if share > 0 else f"at least {percent(-share)} less time"
 
 
@@ -267,13 +268,9 @@ def _run(run: TunedRun, place: int, search: Found) -> model.OneRun:
 
 
 def _advised(row: Row, place: int, search: Found) -> model.Advised:
-    base = search.base.figures
-    times = [
-        figures.runtime_ms / max(1, base[key].runtime_ms) - 1 for key, figures in row.figures.items() if key[0] == place
-    ]
-    was, takes = base[place, 0].price, row.figures[place, 0].price
+    was, takes = prices(row, search.base, place)
     return model.Advised(
-        runtime_share=round(row.figures[place, 0].runtime_ms / max(1, base[place, 0].runtime_ms) - 1, 6),
-        runtime_share_worst=round(max(times), 6),
+        runtime_share=round(times(row, search.base, place) - 1, 6),
+        runtime_share_worst=round(latest(row, search.base, place) - 1, 6),
         price_share=round(takes / was - 1, 6) if was > 0 else 0.0,
     )

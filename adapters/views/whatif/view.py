@@ -109,7 +109,7 @@ class WhatIfView:
         page.title("How sure", "the log's own config, simulated")
         heads = ("", "recorded", "simulated", "difference")
         page.grid(heads, findings.error_rows(document), (False, True, True, True))
-        bad = findings.trust(document.self_replay.error, document.max_error) is findings.Trust.MISFIT
+        bad = findings.trust(document) is findings.Trust.MISFIT
         page.bullet("!" if bad else "·", findings.sure(document), "bad" if bad else "")
         for line in document.refused:
             page.bullet("!", escaped(line, 1000), "bad")
@@ -119,7 +119,7 @@ class WhatIfView:
         document, page = self.document, self.page
         if not document.variants:
             return
-        page.title("Variants", "differences are to the config as simulated; (~) its range includes no difference")
+        page.title("Variants", "differences are to the config as simulated; (~) nine of ten real runs may show none")
         for run in document.variants:
             page.lines(list(page.packed(page.text(f"  {_name(run)}  ", "bold"), self._changes(run))))
         base = document.self_replay

@@ -1,16 +1,16 @@
-"""Which config to recommend: the cheapest that holds a bound of time on every run, with the model's own error against it.
+"""Which config to recommend: the cheapest that holds a bound of time on every run, in nine of ten real runs.
 
-A ``Row`` is what is known of a config: for each run and seed its run time and its price. Each is compared with the config
-that the run had (the row ``base``), on the same run and seed, so that both meet the same luck. A config *holds* the bound
-``within`` when on no run and with no seed
+A ``Row`` is what is known of a config: for each run and seed its run time and its price, and what nine of ten real runs
+would stay below (``whatif.prediction``). Each run is compared with the config that it had (the row ``base``); of several
+seeds the median speaks. A config *holds* the bound ``within`` when on every run
 
-    time / time as it ran * (1 + the own error of run time on that run)  >  1 + within
+    time that nine of ten of its runs stay below / time that nine of ten runs as it ran stay below  <=  1 + within
 
-so a bound that is tighter than the model's own error can only be held by a config that is faster than what there was. Its
-*saving* is 1 - price / price as it ran, both summed over the runs, in the seed that saves least; it is *worth* changing
-for when it exceeds both what the user calls worth it and the model's own error (of the price, weighed by what the runs
-cost): a threshold smaller than the own error cannot be told from the model's mistakes. A bound below zero asks for speed:
-then the cheapest that is so much faster is the answer, whatever it costs.
+where a change never makes a run surer than no change. Luck, which both meet, is no reason against a config.
+
+Its *saving* is 1 - price / price as it ran, both summed over the runs; its *least* saving the same with the price that
+nine of ten runs stay below. It is *worth* changing for when the least saving exceeds zero and the saving what the user calls
+worth it. A bound below zero asks for speed: then the cheapest that is so much faster is the answer, whatever it costs.
 
 Of the configs that hold the bound and are worth it the cheapest is recommended (price with the recorded luck, seed 0,
 summed over the runs; of equals the faster, then the one that changes least). With a wider bound the answer never costs more,
@@ -19,33 +19,33 @@ and the order of runs and rows does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import fsum
-from typing import NamedTuple, TypeAlias
+from statistics import median
+from typing import Final, NamedTuple, TypeAlias
 
 from podtide.domain.base.units import Millis
 from podtide.domain.whatif.search.pareto import ParetoPoint
 from podtide.domain.whatif.search.space import Candidate
+
+SLACK: Final = 1e-9
+"""Relative: what arithmetic may be off by and still be equal."""
 
 RunSeed: TypeAlias = tuple[int, int]
 """A run (its place) and a seed."""
 
 
 class Figures(NamedTuple):
-    """What came of one simulation. ``finished``: False when it was stopped, or never came to its end."""
+    """What came of one simulation. ``finished``: False when it was stopped, or never came to its end. ``slower``,
+    ``dearer``: by what factor nine of ten real runs stay below its run time and its price."""
 
     runtime_ms: Millis
     price: float
     finished: bool = True
-
-
-class Miss(NamedTuple):
-    """The model's own error on a run, relative, of either sign: of the run time and of the price."""
-
-    runtime: float = 0.0
-    price: float = 0.0
+    slower: float = 1.0
+    dearer: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,14 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class TuneDemand:
     """What is asked of a recommendation. ``within``: 0.1 lets it take ten percent longer, -0.1 asks for ten percent less;
-    ``worth``: the least saving; ``misses``: the own error on each run; ``seeds``: how many have to be known."""
+    ``worth``: the least saving; ``runs``: how many there are; ``seeds``: how many have to be known of what is shown,
+    ``confirming``: of what is recommended."""
 
     within: float
     worth: float
-    misses: tuple[Miss, ...]
+    runs: int = 1
     seeds: int = 1
-
-    @property
-    def runs(self) -> int:
-        """How many runs there are."""
-        return len(self.misses)
+    confirming: int = 1
 
 
 class Reason(Enum):
@@ -87,22 +84,22 @@ class Reason(Enum):
     """No config that was tried is cheaper and holds the bound."""
     TOO_LITTLE = "too little"
     """The best saves less than is worth it."""
-    OWN_ERROR = "own error"
-    """The best saves less than the model's own error."""
+    UNSURE = "unsure"
+    """The best would save enough, but not in nine of ten runs."""
     NOTHING_FAST_ENOUGH = "nothing fast enough"
 
 
 class TuneVerdict(NamedTuple):
-    """``row``: what is recommended, or what came nearest; ``saving``: its share of the price with the recorded luck,
-    ``least``: with the worst; ``longer``: the worst relative change of run time over runs and seeds, own error left out;
-    ``error``: the own error of the price over all runs."""
+    """``row``: what is recommended, or what came nearest; ``saving``: its share of the price, ``least``: what nine of ten
+    runs save at least; ``longer``: the worst relative change of run time over the runs, ``longest``: what nine of ten runs
+    stay below."""
 
     reason: Reason
     row: Row | None
     saving: float = 0.0
     least: float = 0.0
     longer: float = 0.0
-    error: float = 0.0
+    longest: float = 0.0
 
     @property
     def recommended(self) -> Row | None:
@@ -111,39 +108,80 @@ class TuneVerdict(NamedTuple):
 
 
 def holds(row: Row, base: Row, demand: TuneDemand) -> bool:
-    """Whether nothing that is known of the config breaks the bound of time."""
-    for (run, seed), one in row.figures.items():
-        if not one.finished:
-            return False
-        allowed = (1.0 + demand.within) * base.figures[run, seed].runtime_ms
-        if one.runtime_ms * (1.0 + abs(demand.misses[run].runtime)) > allowed:
-            return False
-    return True
+    """Whether the config comes to its end, and nine of ten runs within the bound of time."""
+    if not all(one.finished for one in row.figures.values()):
+        return False
+    worst = max(
+        median(
+            one.runtime_ms * max(1.0, one.slower / was.slower) / max(1, was.runtime_ms)
+            for one, was in _with_same_luck(row, base, run)
+        )
+        for run in range(demand.runs)
+    )
+    return worst <= (1.0 + demand.within) * (1.0 + SLACK)
 
 
-def longer(row: Row, base: Row) -> float:
-    """The worst relative change of run time over what is known: 0.05 is five percent longer."""
-    return max(one.runtime_ms / max(1, base.figures[key].runtime_ms) for key, one in row.figures.items()) - 1.0
+def longer(row: Row, base: Row, demand: TuneDemand) -> float:
+    """The worst relative change of run time over the runs: 0.05 is five percent longer."""
+    return max(times(row, base, run) for run in range(demand.runs)) - 1.0
 
 
-def saving(row: Row, base: Row, demand: TuneDemand, seed: int = 0) -> float:
-    """The share of the price, over all runs, that the config saves with this seed; below zero: it costs more."""
-    was = fsum(base.figures[run, seed].price for run in range(demand.runs))
-    takes = fsum(row.figures[run, seed].price for run in range(demand.runs))
-    return 0.0 if was <= 0 else 1.0 - takes / was
+def longest(row: Row, base: Row, demand: TuneDemand) -> float:
+    """The same of the time that nine of ten runs stay below, beside the run that is known."""
+    return max(latest(row, base, run) for run in range(demand.runs)) - 1.0
+
+
+def saving(row: Row, base: Row, demand: TuneDemand) -> float:
+    """The share of the price, over all runs, that the config saves; below zero: it costs more."""
+    return _saved(row, base, demand, _price)
 
 
 def least_saving(row: Row, base: Row, demand: TuneDemand) -> float:
-    """The same with the seed, of those that are known for all runs, that saves least."""
-    known = [seed for seed in range(demand.seeds) if all((run, seed) in row.figures for run in range(demand.runs))]
-    return min(saving(row, base, demand, seed) for seed in known)
+    """What nine of ten runs save at least."""
+    return _saved(row, base, demand, _dearest)
 
 
-def own_error(base: Row, demand: TuneDemand) -> float:
-    """The model's error of the price, weighed by what the runs cost."""
-    was = fsum(base.figures[run, 0].price for run in range(demand.runs))
-    missed = fsum(base.figures[run, 0].price * abs(miss.price) for run, miss in enumerate(demand.misses))
-    return 0.0 if was <= 0 else missed / was
+def times(row: Row, base: Row, run: int) -> float:
+    """How many times as long as it ran the config takes on a run."""
+    return _times(row, base, run, lambda one: one.runtime_ms)
+
+
+def latest(row: Row, base: Row, run: int) -> float:
+    """The same of the time that nine of ten runs stay below."""
+    return _times(row, base, run, lambda one: one.runtime_ms * one.slower)
+
+
+def prices(row: Row, base: Row, run: int) -> tuple[float, float]:
+    """The price of a run as it ran, and with the config."""
+    return _prices(row, base, run, _price)
+
+
+def _times(row: Row, base: Row, run: int, of: Callable[[Figures], float]) -> float:
+    return median(of(one) / max(1, was.runtime_ms) for one, was in _with_same_luck(row, base, run))
+
+
+def _prices(row: Row, base: Row, run: int, of: Callable[[Figures], float]) -> tuple[float, float]:
+    pairs = _with_same_luck(row, base, run)
+    return median(was.price for _, was in pairs), median(of(one) for one, _ in pairs)
+
+
+def _saved(row: Row, base: Row, demand: TuneDemand, of: Callable[[Figures], float]) -> float:
+    by_run = [_prices(row, base, run, of) for run in range(demand.runs)]
+    was, takes = (fsum(column) for column in zip(*by_run, strict=True))
+    return 0.0 if was <= 0 else 1.0 - takes / was
+
+
+def _with_same_luck(row: Row, base: Row, run: int) -> list[tuple[Figures, Figures]]:
+    """What is known of a run, seed by seed, beside the same as it ran."""
+    return [(one, base.figures[key]) for key, one in row.figures.items() if key[0] == run]
+
+
+def _price(one: Figures) -> float:
+    return one.price
+
+
+def _dearest(one: Figures) -> float:
+    return one.price * one.dearer
 
 
 def order(row: Row, runs: int) -> tuple[float, float, int, str]:
@@ -153,8 +191,8 @@ def order(row: Row, runs: int) -> tuple[float, float, int, str]:
 
 
 def confirmed(row: Row, demand: TuneDemand) -> bool:
-    """Whether every run is known with every seed."""
-    return all((run, seed) in row.figures for run in range(demand.runs) for seed in range(demand.seeds))
+    """Whether every run is known with every seed that confirms an answer."""
+    return all((run, seed) in row.figures for run in range(demand.runs) for seed in range(demand.confirming))
 
 
 def verdict(rows: Iterable[Row], base: Row, demand: TuneDemand) -> TuneVerdict:
@@ -166,18 +204,18 @@ def verdict(rows: Iterable[Row], base: Row, demand: TuneDemand) -> TuneVerdict:
         (row for row in rows if not row.candidate.as_ran), key=lambda row: order(row, demand.runs)
     )
     fast = [row for row in ranked if holds(row, base, demand)]
-    error = own_error(base, demand)
 
     def about(reason: Reason, row: Row) -> TuneVerdict:
-        least = least_saving(row, base, demand)
-        return TuneVerdict(reason, row, saving(row, base, demand), least, longer(row, base), error)
+        shares = (one(row, base, demand) for one in (saving, least_saving, longer, longest))
+        return TuneVerdict(reason, row, *shares)
 
     if demand.within < 0:
-        return about(Reason.FASTER, fast[0]) if fast else TuneVerdict(Reason.NOTHING_FAST_ENOUGH, None, error=error)
-    cheaper = [row for row in fast if least_saving(row, base, demand) > 0]
-    for row in cheaper:
-        if least_saving(row, base, demand) > max(demand.worth, error):
+        return about(Reason.FASTER, fast[0]) if fast else TuneVerdict(Reason.NOTHING_FAST_ENOUGH, None)
+    cheaper = [row for row in fast if saving(row, base, demand) > 0]
+    worth = [row for row in cheaper if saving(row, base, demand) >= demand.worth]
+    for row in worth:
+        if least_saving(row, base, demand) > 0:
             return about(Reason.SAVES, row)
     if not cheaper:
-        return TuneVerdict(Reason.NOTHING_CHEAPER, None, error=error)
-    return about(Reason.OWN_ERROR if error >= demand.worth else Reason.TOO_LITTLE, cheaper[0])
+        return TuneVerdict(Reason.NOTHING_CHEAPER, None)
+    return about(Reason.UNSURE, worth[0]) if worth else about(Reason.TOO_LITTLE, cheaper[0])

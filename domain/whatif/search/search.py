@@ -9,7 +9,8 @@ alone, so the answer is the same however many processes carry them out.
    setting by itself, then a share of the budget on points spread evenly over the grid, and the rest on neighbours of the
    best so far (the frontier, about as long as it ran first), near and far in turn, until it has none that are new.
 3. *Halve*: on every further run, the better half of what is left (whole fronts first), but never fewer than a few.
-4. *Confirm*: the cheapest that is worth it by all that is known gets the seeds that it lacks, until the answer stands.
+4. *Confirm*: the cheapest that is worth it by all that is known gets as many seeds as confirm an answer, and so does the
+   config that ran, until the answer stands.
 5. *Simplify*: a change that makes no difference to time and price on any run is left out of the answer.
 6. The frontier, thinned out to what can be looked at, and the static counts get their seeds: for ranges.
 
@@ -242,7 +243,7 @@ class _Search:
             row = self.verdict.row
             if row is None or confirmed(row, demand):
                 return
-            yield from self._seeds([row.candidate])
+            yield from self._seeds([AS_RAN, row.candidate], demand.confirming)
 
     def simplify(self) -> Talk:
         """Leave out of the answer what makes no difference."""
@@ -261,7 +262,7 @@ class _Search:
                 continue
             limits = [self.known[whole][run, 0].runtime_ms for run in self.runs]
             yield from self._ask([Trial(simpler, run, 0, limits[run]) for run in self.runs if simpler not in self.out])
-            yield from self._seeds([simpler])
+            yield from self._seeds([simpler], self.terms.demand.confirming)
             if self.known[simpler] == self.known[whole]:
                 self.out.add(whole)
                 self.out.discard(simpler)
@@ -368,15 +369,15 @@ class _Search:
                 self.counts.simulations += 1
                 self.counts.full += figures.finished
 
-    def _seeds(self, wanted: Sequence[Candidate]) -> Talk:
-        """Every seed on every run, for those that came to their end so far."""
+    def _seeds(self, wanted: Sequence[Candidate], seeds: int | None = None) -> Talk:
+        """Every seed on every run, for those that came to their end so far; ``seeds``: None: as many as are shown."""
         yield from self._ask(
             [
                 Trial(one, run, seed)
                 for one in wanted
                 if self._finished(one)
                 for run in self.runs
-                for seed in range(self.terms.demand.seeds)
+                for seed in range(self.terms.demand.seeds if seeds is None else seeds)
             ]
         )
 

@@ -6,14 +6,14 @@ import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
 from returns.pipeline import is_successful
 
 from podtide.domain.rerun.outcome import CurvePoint, RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
 from podtide.domain.whatif.misfit import deviations, misfit
 from podtide.domain.whatif.planning import plan, recorded_conf
-from podtide.domain.whatif.summary import OwnError, Range, answer, own_error, typical
+from podtide.domain.whatif.prediction import Certainty, Factors
+from podtide.domain.whatif.summary import OwnError, answer, own_error, own_typical, typical
 from tests.support.whatif_play import application, outcome
 
 SELF = Variant("v")
@@ -42,20 +42,18 @@ def test_both_quantities_count() -> None:
     assert typical(runs) is runs[1]
 
 
-def test_ranges_are_those_of_the_seeds_and_widened_by_the_own_error() -> None:
-    runs = [outcome(10_000, 40_000), outcome(12_000, 44_000)]
-    plain = answer(SELF, PLAN, runs)
-    assert (plain.runtime_ms, plain.executor_ms) == (Range(10_000, 12_000), Range(40_000, 44_000))
-    wide = answer(SELF, PLAN, runs, OwnError(runtime=-0.25, executor_seconds=0.1))
-    assert wide.runtime_ms == Range(8_000, 15_000)
-    assert wide.executor_ms == pytest.approx((40_000 / 1.1, 44_000 * 1.1))
+def test_ranges_are_around_the_typical_run() -> None:
+    sure = Certainty(Factors(0.9, 0.95, 1.1, 1.2), Factors(0.8, 0.9, 1.2, 1.5))
+    made = replace(answer(SELF, PLAN, [outcome(10_000, 40_000)] * 3), certainty=sure)
+    assert made.runtime_ms == (9_000, 12_000)
+    assert made.executor_ms == (32_000, 60_000)
+    assert made.billed_ms == (0.8 * made.typical.billed_ms, 1.5 * made.typical.billed_ms)
 
 
-@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=9), st.floats(-0.9, 5))
-def test_the_answer_lies_in_its_range(runtimes: list[int], error: float) -> None:
-    made = answer(SELF, PLAN, [outcome(one + 1_000) for one in runtimes], OwnError(error, error))
-    assert made.runtime_ms.low <= made.typical.runtime_ms <= made.runtime_ms.high
-    assert made.billed_ms.low <= made.typical.billed_ms <= made.billed_ms.high
+def test_the_recorded_luck_has_no_part_in_the_own_error() -> None:
+    lucky, slow, slower = outcome(10_000), outcome(12_000), outcome(12_100)
+    assert own_typical([lucky, slow, slower]) is slow
+    assert own_typical([lucky]) is lucky
 
 
 def test_the_ledger_of_the_answer_is_its_bill() -> None:

@@ -137,7 +137,7 @@ def test_the_report_for_people(log: Path) -> None:
     text = asked(log, "--static", "4", "--price", "core-hour=1").out
     assert "Ran 24 s on up to 2 executors" in text
     assert "14 s −42%" in text
-    assert "a close fit" in " ".join(text.split())
+    assert "in executor-seconds: a " in " ".join(text.split())
 
 
 def test_standard_input(log: Path) -> None:

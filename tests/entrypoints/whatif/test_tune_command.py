@@ -93,7 +93,6 @@ def test_several_runs_are_one_answer_and_bad_logs_are_left_out(asked: Any) -> No
     ("options", "name"),
     [
         (("--within", "100%"), "maxExecutors 4, executorIdleTimeout 5s"),
-        (("--within", "0%"), "executorIdleTimeout 5s"),
         (("--within", "-20%"), "maxExecutors 16, executorIdleTimeout 5s"),
         (("--within", "-80%"), None),
         (("--worth", "50%"), None),

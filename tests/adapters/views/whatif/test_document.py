@@ -18,6 +18,7 @@ from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.outcome import CurvePoint, Decision, RerunOutcome
 from podtide.domain.rerun.plan import AS_SIMULATED, Faults, Variant
 from podtide.domain.whatif.planning import plan, recorded_conf
+from podtide.domain.whatif.prediction import Certainty, Factors
 from podtide.domain.whatif.prices import Prices
 from podtide.domain.whatif.summary import VariantAnswer, answer, own_error
 from tests.support.project import PROJECT
@@ -31,7 +32,8 @@ PRICES = Prices(0.04, 0.005, spot_share=0.5, spot_discount=0.5, currency="EUR")
 def answered(app: Application, variant: Variant, *outcomes: RerunOutcome) -> VariantAnswer:
     made = plan(app, recorded_conf(app).unwrap().conf, variant)
     assert is_successful(made), made.failure()
-    return answer(variant, made.unwrap(), outcomes or (outcome(),), own_error(app, outcome()))
+    sure = Factors(0.9, 0.95, 1.1, 1.2)
+    return replace(answer(variant, made.unwrap(), outcomes or (outcome(),)), certainty=Certainty(sure, sure))
 
 
 def printed(document: Document) -> dict[str, Any]:

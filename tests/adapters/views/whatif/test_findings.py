@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from podtide.adapters.views.whatif import findings
+from podtide.adapters.views.whatif import figures, findings
 from podtide.adapters.views.whatif.findings import FigureVerdict, Trust
-from podtide.adapters.views.whatif.model import Document, OwnErrorEntry, read
+from podtide.adapters.views.whatif.model import Document, read
 
 REPLAY: dict[str, Any] = {
     "name": "as simulated",
@@ -144,16 +144,27 @@ def test_a_recommendation_speaks_for_itself(advice: dict[str, Any], words: str) 
 
 
 @pytest.mark.parametrize(
-    ("error", "trust"),
-    [((0.01, -0.05), Trust.CLOSE), ((-0.15, 0), Trust.FAIR), ((0.2, 0), Trust.ROUGH), ((0, 0.26), Trust.MISFIT)],
+    ("error", "off", "trust"),
+    [
+        (0.01, 0.10, Trust.CLOSE),
+        (0.0, 0.25, Trust.FAIR),  # a model that is right about the run that it knows may be unsure about the next
+        (0.0, 0.3, Trust.ROUGH),
+        (0.26, 0.01, Trust.MISFIT),
+    ],
 )
-def test_how_sure(error: tuple[float, float], trust: Trust) -> None:
-    runtime, seconds = error
-    found = document(replay={"error": {"runtime": runtime, "executor_seconds": seconds}}, unknowns=[{"what": "x"}])
-    assert findings.trust(found.self_replay.error, found.max_error) is trust
+def test_how_sure(error: float, off: float, trust: Trust) -> None:
+    replay = {
+        "error": {"runtime": 0.0, "executor_seconds": error},
+        "runtime_range_s": [710.0, 730.0],
+        "runtime_s": 720.0,
+        "executor_seconds": 1_000.0,
+        "executor_seconds_range": [990.0, 1_000.0 * (1 + off)],
+    }
+    found = document(replay=replay, unknowns=[{"what": "x"}])
+    assert findings.trust(found) is trust
     assert trust is not Trust.MISFIT or "do not rely" in findings.sure(found)
+    assert f" and by {figures.span(figures.change(-0.01), figures.change(off))} in exec" in findings.sure(found)
     assert "1 thing the log does not tell" in findings.sure(found)
-    assert findings.trust(OwnErrorEntry(3.0)) is Trust.ROUGH
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from podtide.domain.conf.scaling_config import ENABLED, MAX, MIN, RATIO
 from podtide.domain.conf.spark_conf import from_mapping
 from podtide.domain.whatif.search.defaults import IDLE
 from podtide.domain.whatif.search.pareto import ParetoPoint, dominates, frontier
-from podtide.domain.whatif.search.recommendation import Figures, Miss, Reason, TuneDemand
+from podtide.domain.whatif.search.recommendation import Figures, Reason, TuneDemand
 from podtide.domain.whatif.search.search import FINALISTS, Floor, Found, Terms, Trial, search
 from podtide.domain.whatif.search.space import AS_RAN, Axis, Candidate, Space, candidate, places, spread_out
 from tests.support.search_play import Model, converse
@@ -44,8 +44,8 @@ def model(trial: Trial) -> Figures:
     return Figures(time, (size + count * value(one, IDLE, 60) * 1000) / 1000)
 
 
-def demand(within: float = 0.1, seeds: int = 1, runs: int = 1, error: float = 0.0) -> TuneDemand:
-    return TuneDemand(within, 0.0, (Miss(error, error),) * runs, seeds)
+def demand(within: float = 0.1, seeds: int = 1, runs: int = 1) -> TuneDemand:
+    return TuneDemand(within, 0.0, runs, seeds, seeds + 2)
 
 
 def found(
@@ -92,15 +92,18 @@ def test_the_cheapest_within_the_bound_is_recommended(within: float, name: str) 
     assert row.candidate.name == name
 
 
-def test_nothing_is_worth_changing_where_the_own_error_is_larger_than_the_saving() -> None:
-    assert found(SMALL, demand(0.5, error=0.45)).verdict.reason is Reason.OWN_ERROR
+def test_nothing_is_worth_changing_where_the_saving_is_not_sure() -> None:
+    def unsure(trial: Trial) -> Figures:
+        return model(trial)._replace(dearer=2.5)
+
+    assert found(SMALL, demand(0.5), told=unsure).verdict.reason is Reason.UNSURE
     assert found(space(Axis(IDLE, ("60s", "120s"))), demand()).verdict.reason is Reason.NOTHING_CHEAPER
 
 
-def test_every_run_and_every_seed_has_to_hold_the_bound() -> None:
+def test_an_answer_that_held_by_luck_falls_with_the_seeds_that_confirm_it() -> None:
     def unlucky(trial: Trial) -> Figures:
         figures = model(trial)
-        if value(trial.candidate, IDLE, 60) == 5 and (trial.run, trial.seed) == (1, 2):
+        if value(trial.candidate, IDLE, 60) == 5 and trial.run == 1 and trial.seed > 1:
             return figures._replace(runtime_ms=figures.runtime_ms * 2)
         return figures
 
@@ -108,6 +111,7 @@ def test_every_run_and_every_seed_has_to_hold_the_bound() -> None:
     answer = found(over, demand(0.1, seeds=3, runs=2), told=unlucky)
     assert answer.verdict.recommended is not None
     assert answer.verdict.recommended.candidate.name == "executorIdleTimeout 20s"
+    assert {seed for _, seed in answer.verdict.recommended.figures} == set(range(5))
 
 
 def test_a_change_that_makes_no_difference_is_left_out() -> None:
@@ -172,7 +176,7 @@ def test_on_several_runs_the_better_half_goes_on() -> None:
     assert FINALISTS <= len(second) <= len(explored) // 2 + 3  # those that simplify the answer among them
     assert answer.counts.halved > 0
     assert all((run, 0) in row.figures for row in answer.rows for run in range(3))
-    assert all(len(row.figures) == 6 for row in answer.shown)
+    assert all(len(row.figures) >= 6 for row in answer.shown)
 
 
 @pytest.mark.uncounted
