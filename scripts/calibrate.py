@@ -25,7 +25,7 @@ from returns.pipeline import is_successful
 
 from podtide.domain.whatif.prediction import (
     Calibration,
-    Change,
+    ChangeKind,
     Difficulty,
     Quantity,
     Scale,
@@ -62,7 +62,7 @@ class Forecast(NamedTuple):
     application: str
     source: str
     target: str
-    change: Change
+    change: ChangeKind
     quantity: Quantity
     real: float
     forecast: float
@@ -111,7 +111,7 @@ def write(found: Iterable[Forecast], path: Path) -> None:
         out.writerow(_COLUMNS)
         for one in found:
             *words, real, guess, hard = one
-            texts = [word.value if isinstance(word, Change | Quantity) else word for word in words]
+            texts = [word.value if isinstance(word, ChangeKind | Quantity) else word for word in words]
             out.writerow([*texts, f"{real:.3f}", f"{guess:.3f}", *(f"{value:.5f}" for value in hard)])
 
 
@@ -124,7 +124,7 @@ def read(path: Path) -> list[Forecast]:
             row[0],
             row[1],
             row[2],
-            Change(row[3]),
+            ChangeKind(row[3]),
             Quantity(row[4]),
             float(row[5]),
             float(row[6]),
@@ -159,16 +159,16 @@ def tails(found: Sequence[Forecast], scale: Scale, widening: float = 1.0) -> Tai
     return Tails(*(widening * quantile(scores, share) for share in (beyond, 1 - LEVEL, LEVEL, 1 - beyond)))
 
 
-def by_change(found: Sequence[Forecast], scale: Scale, widening: float = 1.0) -> dict[Change, Tails]:
+def by_change(found: Sequence[Forecast], scale: Scale, widening: float = 1.0) -> dict[ChangeKind, Tails]:
     """The tails of each change; those that few applications have get the widest of all."""
     made = {}
-    for change in Change:
+    for change in ChangeKind:
         those = [one for one in found if one.change is change]
         if len({one.application for one in those}) >= FEW:
             made[change] = tails(those, scale, widening)
     columns = list(zip(*made.values(), strict=True))
     widest = Tails(min(columns[0]), min(columns[1]), max(columns[2]), max(columns[3]))
-    return {change: made.get(change, widest) for change in Change}
+    return {change: made.get(change, widest) for change in ChangeKind}
 
 
 def width(found: Sequence[Forecast], scale: Scale) -> float:
@@ -189,7 +189,7 @@ def best_scale(found: Sequence[Forecast]) -> Scale:
     return min(grid, key=lambda scale: width(found, scale))
 
 
-def inside(one: Forecast, scale: Scale, ends: Mapping[Change, Tails]) -> bool:
+def inside(one: Forecast, scale: Scale, ends: Mapping[ChangeKind, Tails]) -> bool:
     """Whether the real value is in the interval."""
     low, _, _, high = ends[one.change]
     return low <= one.error / scale.of(one.hard) <= high
@@ -230,7 +230,7 @@ class Fit(NamedTuple):
 
     scale: Scale
     widening: float
-    ends: dict[Change, Tails]
+    ends: dict[ChangeKind, Tails]
     held: list[tuple[Forecast, bool]]
 
 
@@ -262,7 +262,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from podtide.domain.whatif.prediction import Calibration, Change, Quantity, Scale, Tails
+from podtide.domain.whatif.prediction import Calibration, ChangeKind, Quantity, Scale, Tails
 
 CALIBRATION: Final = Calibration(
     scales={{
@@ -287,7 +287,7 @@ def module(found: Sequence[Forecast], made: Calibration) -> str:
         applications=len({one.application for one in found}),
         scales="\n".join(f"        Quantity.{key.name}: {call('Scale', one)}," for key, one in made.scales.items()),
         tails="\n".join(
-            f"        (Quantity.{quantity.name}, Change.{change.name}): {call('Tails', one)},"
+            f"        (Quantity.{quantity.name}, ChangeKind.{change.name}): {call('Tails', one)},"
             for (quantity, change), one in made.tails.items()
         ),
     )
@@ -316,7 +316,7 @@ def _table(quantity: Quantity, made: Fit) -> str:
         "| forecasts of | n | inside | median width (high / low - 1) |",
         "|---|---|---|---|",
     ]
-    groups = [(f"{change.value}", [one for one in made.held if one[0].change is change]) for change in Change]
+    groups = [(f"{change.value}", [one for one in made.held if one[0].change is change]) for change in ChangeKind]
     names = sorted({one.application for one, _ in made.held})
     groups += [(name, [one for one in made.held if one[0].application == name]) for name in names]
     for title, held in [*groups, ("all", made.held)]:

@@ -20,9 +20,9 @@ from podtide.domain.base.units import NEVER, Millis, ProfileId
 from podtide.domain.protocol import stimuli
 from podtide.domain.protocol.config import TICK_INTERVAL_MS
 from podtide.domain.recorded.application import Application
+from podtide.domain.recorded.job_order import drawn_priorities
 from podtide.domain.rerun.behaviour import Behaviour
 from podtide.domain.rerun.dag_scheduler import DagScheduler
-from podtide.domain.rerun.job_order import drawn_priorities
 from podtide.domain.rerun.ledger.ledger import Ledger
 from podtide.domain.rerun.plan import Plan
 from podtide.domain.rerun.rows import (

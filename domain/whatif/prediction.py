@@ -7,7 +7,7 @@ split conformal interval with normalised scores (Lei et al., "Distribution-free 
     score = ln(real / forecast) / scale        scale = base + starting * s + idle * i + distance * d + spread * p + own * e
 
 The ``Difficulty`` of a forecast has what the scale is made of, ``Scale`` the coefficients, and ``Tails`` the quantiles of
-the scores, for each ``Change``: what differs from the run that is known. ``calibration`` holds both, written by
+the scores, for each ``ChangeKind``: what differs from the run that is known. ``calibration`` holds both, written by
 scripts/calibrate.py from every pair of real runs. docs/model.md shows what the intervals hold on applications that they were
 not made of.
 """
@@ -26,7 +26,7 @@ from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan
 
 
-class Change(Enum):
+class ChangeKind(Enum):
     """What a forecast changes of the run that is known: of several the last."""
 
     NOTHING = "nothing"
@@ -101,9 +101,9 @@ class Calibration:
     """How scores are scaled, by quantity, and how they are distributed, by quantity and change."""
 
     scales: Mapping[Quantity, Scale]
-    tails: Mapping[tuple[Quantity, Change], Tails]
+    tails: Mapping[tuple[Quantity, ChangeKind], Tails]
 
-    def factors(self, quantity: Quantity, change: Change, difficulty: Difficulty) -> Factors:
+    def factors(self, quantity: Quantity, change: ChangeKind, difficulty: Difficulty) -> Factors:
         """What a forecast has to be multiplied with for its interval and bounds."""
         scale = self.scales[quantity].of(difficulty)
         return Factors(*(exp(scale * one) for one in self.tails[quantity, change]))
@@ -138,15 +138,15 @@ SURE: Final = Certainty()
 """Of what cannot differ."""
 
 
-def change_of(plan: Plan, own: Plan) -> Change:
+def change_of(plan: Plan, own: Plan) -> ChangeKind:
     """What a plan changes of that of the run that is known."""
     if _manager(plan) is not _manager(own):
-        return Change.MASTER
+        return ChangeKind.MASTER
     if plan.shapes != own.shapes:
-        return Change.SHAPE
+        return ChangeKind.SHAPE
     if plan.dynamic is None or own.dynamic is None:
         same = plan.dynamic is own.dynamic and plan.static == own.static
-        return _other_settings(plan, own) if same else Change.STATIC
+        return _other_settings(plan, own) if same else ChangeKind.STATIC
     return _other_settings(plan, own)
 
 
@@ -154,9 +154,9 @@ def _manager(plan: Plan) -> str:
     return "kubernetes" if plan.kubernetes is not None else "yarn" if plan.yarn is not None else "plain"
 
 
-def _other_settings(plan: Plan, own: Plan) -> Change:
+def _other_settings(plan: Plan, own: Plan) -> ChangeKind:
     """Of plans that differ in no more than settings."""
-    return Change.NOTHING if plan.conf == own.conf and plan.faults == own.faults else Change.COUNTS
+    return ChangeKind.NOTHING if plan.conf == own.conf and plan.faults == own.faults else ChangeKind.COUNTS
 
 
 Amounts: TypeAlias = Mapping[Quantity, float]
@@ -185,7 +185,7 @@ def difficulty(
 
 def certainty(
     calibration: Calibration,
-    change: Change,
+    change: ChangeKind,
     outcomes: Sequence[RerunOutcome],
     typical: RerunOutcome,
     known: Amounts,

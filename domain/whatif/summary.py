@@ -22,7 +22,7 @@ from podtide.domain.base.units import Millis
 from podtide.domain.recorded.application import Application
 from podtide.domain.rerun.outcome import RerunOutcome
 from podtide.domain.rerun.plan import Plan, Variant
-from podtide.domain.whatif.prediction import SURE, Amounts, Certainty, Change, Quantity, Range
+from podtide.domain.whatif.prediction import SURE, Amounts, Certainty, ChangeKind, Quantity, Range
 
 MAX_ERROR: Final = 0.25
 """The own error beyond which the model does not fit, unless somebody says otherwise."""
@@ -69,7 +69,7 @@ class VariantAnswer:
     plan: Plan
     outcomes: tuple[RerunOutcome, ...]
     typical: RerunOutcome
-    change: Change = Change.NOTHING
+    change: ChangeKind = ChangeKind.NOTHING
     certainty: Certainty = SURE
 
     @property

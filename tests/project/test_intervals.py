@@ -7,7 +7,7 @@ import random
 import pytest
 
 from podtide.domain.whatif.calibration import CALIBRATION
-from podtide.domain.whatif.prediction import Change, Quantity
+from podtide.domain.whatif.prediction import ChangeKind, Quantity
 from podtide.entrypoints.whatif.run import study
 from scripts import accuracy, calibrate
 
@@ -24,8 +24,8 @@ def test_the_calibration_is_that_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("quantity", Quantity)
-@pytest.mark.parametrize("change", [one for one in Change if one is not Change.MASTER])  # no truth changes it
-def test_real_runs_of_applications_that_were_left_out_are_inside(quantity: Quantity, change: Change) -> None:
+@pytest.mark.parametrize("change", [one for one in ChangeKind if one is not ChangeKind.MASTER])  # no truth changes it
+def test_real_runs_of_applications_that_were_left_out_are_inside(quantity: Quantity, change: ChangeKind) -> None:
     held = [one for one in FITS[quantity].held if one[0].change is change]
     assert len({one.application for one, _ in held}) >= calibrate.FEW
     assert calibrate.coverage(held) >= PROMISED

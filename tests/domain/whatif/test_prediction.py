@@ -15,7 +15,7 @@ from podtide.domain.whatif.calibration import CALIBRATION
 from podtide.domain.whatif.planning import plan, recorded_conf
 from podtide.domain.whatif.prediction import (
     Calibration,
-    Change,
+    ChangeKind,
     Difficulty,
     Quantity,
     Scale,
@@ -45,19 +45,19 @@ def dynamic(**changes: str) -> Plan:
 @pytest.mark.parametrize(
     ("own", "other", "change"),
     [
-        (dynamic(), dynamic(), Change.NOTHING),
-        (planned(3), planned(3), Change.NOTHING),
-        (dynamic(), dynamic(spark_dynamicAllocation_maxExecutors="4"), Change.COUNTS),
-        (dynamic(), dynamic(spark_scheduler_mode="FAIR"), Change.COUNTS),
-        (dynamic(), planned(3), Change.STATIC),
-        (planned(3), dynamic(), Change.STATIC),
-        (planned(3), planned(4), Change.STATIC),
-        (dynamic(), dynamic(spark_executor_cores="4"), Change.SHAPE),
-        (dynamic(), planned(3, spark_executor_cores="4"), Change.SHAPE),
-        (dynamic(), dynamic(spark_master="spark://host:7077", spark_executor_cores="4"), Change.MASTER),
+        (dynamic(), dynamic(), ChangeKind.NOTHING),
+        (planned(3), planned(3), ChangeKind.NOTHING),
+        (dynamic(), dynamic(spark_dynamicAllocation_maxExecutors="4"), ChangeKind.COUNTS),
+        (dynamic(), dynamic(spark_scheduler_mode="FAIR"), ChangeKind.COUNTS),
+        (dynamic(), planned(3), ChangeKind.STATIC),
+        (planned(3), dynamic(), ChangeKind.STATIC),
+        (planned(3), planned(4), ChangeKind.STATIC),
+        (dynamic(), dynamic(spark_executor_cores="4"), ChangeKind.SHAPE),
+        (dynamic(), planned(3, spark_executor_cores="4"), ChangeKind.SHAPE),
+        (dynamic(), dynamic(spark_master="spark://host:7077", spark_executor_cores="4"), ChangeKind.MASTER),
     ],
 )
-def test_what_a_plan_changes(own: Plan, other: Plan, change: Change) -> None:
+def test_what_a_plan_changes(own: Plan, other: Plan, change: ChangeKind) -> None:
     assert change_of(other, own) is change
     assert change_of(own, other) is change
 
@@ -83,8 +83,8 @@ def test_a_forecast_of_nothing_is_not_hard() -> None:
 
 def test_factors_are_the_scaled_tails() -> None:
     scale, tails = Scale(0.01, starting=0.1, own=1.0), Tails(-2.0, -1.0, 3.0, 4.0)
-    made = Calibration({Quantity.RUNTIME: scale}, {(Quantity.RUNTIME, Change.SHAPE): tails})
-    factors = made.factors(Quantity.RUNTIME, Change.SHAPE, Difficulty(starting=0.5, idle=0.9, own=0.04))
+    made = Calibration({Quantity.RUNTIME: scale}, {(Quantity.RUNTIME, ChangeKind.SHAPE): tails})
+    factors = made.factors(Quantity.RUNTIME, ChangeKind.SHAPE, Difficulty(starting=0.5, idle=0.9, own=0.04))
     assert factors == pytest.approx((exp(-0.2), exp(-0.1), exp(0.3), exp(0.4)))
     assert factors.around(100.0) == pytest.approx((100 * exp(-0.2), 100 * exp(0.4)))
 
@@ -92,9 +92,9 @@ def test_factors_are_the_scaled_tails() -> None:
 HARD = st.builds(Difficulty, *(st.floats(0, 1),) * 5)
 
 
-@given(st.sampled_from(Quantity), st.sampled_from(Change), HARD, HARD)
+@given(st.sampled_from(Quantity), st.sampled_from(ChangeKind), HARD, HARD)
 def test_the_forecast_is_within_its_interval_and_the_harder_the_wider(
-    quantity: Quantity, change: Change, hard: Difficulty, more: Difficulty
+    quantity: Quantity, change: ChangeKind, hard: Difficulty, more: Difficulty
 ) -> None:
     one = CALIBRATION.factors(quantity, change, hard)
     other = CALIBRATION.factors(quantity, change, Difficulty(*map(sum, zip(hard, more, strict=True))))
