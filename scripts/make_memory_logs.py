@@ -22,8 +22,8 @@ from scripts.make_demo_log import LOG4J, PROJECT, neutral_paths, run, spark_home
 from scripts.make_truth_logs import scrub_log
 
 PLACE: Final = PROJECT / "tests" / "memory"
-FIRST: Final = {"sorted": 640, "joined": 640, "grouped": 3_072}
-"""MiB of heap: too little for those that sort, too much for the other."""
+FIRST: Final = {"sorted": 640, "joined": 640, "ample": 3_072}
+"""MiB of heap: too little for two of them, too much for the last."""
 
 LIMIT_S: Final = 300
 CONF: Final = {

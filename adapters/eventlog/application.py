@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from podtide.adapters.eventlog import events as wire
 from podtide.domain.base.units import Millis
 from podtide.domain.protocol.stimuli import ResourceProfileAdded
 from podtide.domain.recorded.job_dependencies import JobTraits
-from podtide.domain.recorded.memory import Peaks
 from podtide.domain.recorded.reading import BLOCK_MANAGERS, DRIVERS, LogReading
 from podtide.domain.recorded.shuffles import ROW_RDD
 from podtide.domain.recorded.stages import LoggedStage
@@ -44,7 +44,7 @@ class Input(Struct, gc=False, frozen=True):
 
 
 class ExecutorMetrics(Struct, gc=False, frozen=True):
-    """ExecutorMetrics: the peaks that were polled (``recorded.memory.Peaks``)."""
+    """ExecutorMetrics: the peaks that were polled, with the fields of ``recorded.memory.Peaks`` in their order."""
 
     heap: wire.Long = field(name="JVMHeapMemory", default=0)
     non_heap: wire.Long = field(name="JVMOffHeapMemory", default=0)
@@ -58,16 +58,6 @@ class ExecutorMetrics(Struct, gc=False, frozen=True):
     python_resident: wire.Long = field(name="ProcessTreePythonRSSMemory", default=0)
     other_resident: wire.Long = field(name="ProcessTreeOtherRSSMemory", default=0)
 
-    @property
-    def peaks(self) -> Peaks | None:
-        """As the domain knows them; None where nothing was polled."""
-        if self.heap <= 0:
-            return None
-        return Peaks(
-            self.heap, self.non_heap, self.execution, self.storage, self.unified, self.off_heap_storage,
-            self.off_heap_unified, self.direct, self.jvm_resident, self.python_resident, self.other_resident,
-        )  # fmt: skip
-
 
 class Metrics(Struct, frozen=True):
     """Task Metrics. Until Spark 2.0 the inner objects are there only where they say something."""
@@ -75,7 +65,6 @@ class Metrics(Struct, frozen=True):
     run: wire.Long = field(name="Executor Run Time", default=-1)
     gc: wire.Long = field(name="JVM GC Time", default=0)
     peak: wire.Long = field(name="Peak Execution Memory", default=0)
-    result: wire.Long = field(name="Result Size", default=0)
     memory_spilled: wire.Long = field(name="Memory Bytes Spilled", default=0)
     disk_spilled: wire.Long = field(name="Disk Bytes Spilled", default=0)
     shuffle_read: ShuffleRead | None = field(name="Shuffle Read Metrics", default=None)
@@ -265,9 +254,10 @@ class ApplicationLog:
                 if line.reason.exception is not None:
                     reading.memory.task_failed(line.stage, line.reason.exception)
                 if metrics is not none:
+                    peaks = line.peaks
                     remembered(
                         line.stage, metrics.run, metrics.gc, metrics.peak, metrics.memory_spilled, metrics.disk_spilled,
-                        metrics.result, None if line.peaks is None else line.peaks.peaks,
+                        None if peaks is None or peaks.heap <= 0 else astuple(peaks),
                     )  # fmt: skip
                 if stage is not None and metrics is not none:
                     inward, outward, source = metrics.shuffle_read, metrics.shuffle_write, metrics.input
@@ -333,8 +323,8 @@ class ApplicationLog:
             case wire.BlockManagerRemovedLine(manager):
                 reading.executor_removed(manager.executor, at, BLOCK_MANAGERS)
             case StagePeaksLine(stage, executor, peaks):
-                if executor not in DRIVERS and (polled := peaks.peaks) is not None:
-                    reading.memory.executor_peaks(stage, polled)
+                if executor not in DRIVERS and peaks.heap > 0:
+                    reading.memory.executor_peaks(stage, astuple(peaks))
             case wire.UnpersistLine(rdd):
                 reading.unpersisted(rdd, at)
             case wire.BlockUpdatedLine():

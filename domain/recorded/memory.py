@@ -62,8 +62,7 @@ class StageMemory(NamedTuple):
 
     ``tasks``: that ended and have metrics; ``polled``: those of them with peaks; ``run_ms``, ``gc_ms``: of all of them;
     ``spilling``: those that spilled; ``need``: the largest need of a task, and ``need_sum`` that of all; ``peak``: the
-    largest peak alone; ``spill_need``: the largest need of one that spilled; ``results``: what was sent to the driver;
-    ``failed``: tasks that found no memory.
+    largest peak alone; ``spill_need``: the largest need of one that spilled; ``failed``: tasks that found no memory.
     """
 
     stage: int
@@ -78,7 +77,6 @@ class StageMemory(NamedTuple):
     peak: int = 0
     spill_need: int = 0
     need_sum: int = 0
-    results: int = 0
     failed: int = 0
     peaks: Peaks = NO_PEAKS
 
@@ -130,13 +128,12 @@ class _Stage:
     peak: int = 0
     spill_need: int = 0
     need_sum: int = 0
-    results: int = 0
     failed: int = 0
-    peaks: Peaks = NO_PEAKS
+    peaks: tuple[int, ...] = NO_PEAKS
 
-    def rise(self, seen: Peaks) -> None:
+    def rise(self, seen: tuple[int, ...]) -> None:
         """Take peaks."""
-        self.peaks = Peaks(*map(max, self.peaks, seen))
+        self.peaks = tuple(map(max, self.peaks, seen))
 
 
 class MemoryReading:
@@ -153,14 +150,13 @@ class MemoryReading:
         return found
 
     def task_ended(
-        self, stage: int, run: Millis, gc: Millis, peak: int, memory_spilled: int, disk_spilled: int, result: int,
-        polled: Peaks | None,
+        self, stage: int, run: Millis, gc: Millis, peak: int, memory_spilled: int, disk_spilled: int,
+        polled: tuple[int, ...] | None,
     ) -> None:  # fmt: skip
-        """A task with metrics ended, however. ``peak``: Peak Execution Memory."""
+        """A task with metrics ended, however. ``peak``: Peak Execution Memory; ``polled``: the fields of ``Peaks``."""
         found = self._stages.get(stage) or self._of(stage)
         found.tasks += 1
         found.gc_ms += gc
-        found.results += result
         if run > 0:
             found.run_ms += run
         if peak > found.peak:
@@ -184,7 +180,7 @@ class MemoryReading:
         if exception in OUT_OF_MEMORY:
             self._of(stage).failed += 1
 
-    def executor_peaks(self, stage: int, polled: Peaks) -> None:
+    def executor_peaks(self, stage: int, polled: tuple[int, ...]) -> None:
         """An executor's peaks while a stage ran, that are not of one task."""
         self._of(stage).rise(polled)
 
@@ -194,8 +190,8 @@ class MemoryReading:
             tuple(
                 StageMemory(
                     number, one.tasks, one.polled, one.run_ms, one.polled_ms, one.gc_ms, one.spilling,
-                    one.memory_spilled, one.disk_spilled, one.peak, one.spill_need, one.need_sum, one.results, one.failed,
-                    one.peaks,
+                    one.memory_spilled, one.disk_spilled, one.peak, one.spill_need, one.need_sum, one.failed,
+                    Peaks(*one.peaks),
                 )
                 for number, one in sorted(self._stages.items())
             ),

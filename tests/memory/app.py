@@ -1,7 +1,7 @@
 """Applications whose need of memory can be seen: the name of the application says which of them runs.
 
-``sorted``: every task sorts as many rows; ``joined``: two sides are sorted and merged, one key has more rows than the
-others; ``grouped``: hash maps of an aggregation.
+``sorted`` and ``ample``: every task sorts as many rows; ``joined``: two sides are sorted and merged, one key has more rows
+than the others.
 """
 
 from pyspark.sql import DataFrame, SparkSession, functions as F  # noqa: N812 - as everybody calls it
@@ -29,11 +29,6 @@ def join(spark: SparkSession) -> None:
     left.join(right.hint("merge"), "key").write.format("noop").mode("overwrite").save()
 
 
-def group(spark: SparkSession) -> None:
-    """Hash maps with as many groups as rows."""
-    rows(spark, ROWS).groupBy("key").agg(F.collect_set("text").alias("texts")).agg(F.count("*")).collect()
-
-
 session = SparkSession.builder.getOrCreate()
-{"sorted": sort, "joined": join, "grouped": group}[session.conf.get("spark.app.name")](session)
+{"sorted": sort, "ample": sort, "joined": join}[session.conf.get("spark.app.name")](session)
 session.stop()

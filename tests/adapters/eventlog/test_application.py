@@ -292,7 +292,7 @@ def test_what_claims_no_time_happened_with_the_work_around_it(tmp_path: Path) ->
 
 
 def test_memory_is_told_by_tasks_stages_and_block_managers(tmp_path: Path) -> None:
-    spilling = METRICS | {"Peak Execution Memory": 100, "Result Size": 12}
+    spilling = METRICS | {"Peak Execution Memory": 100}
     first = json.loads(ended(metrics=spilling))
     first["Task Executor Metrics"] = {"JVMHeapMemory": 700, "OnHeapStorageMemory": 50, "ProcessTreeJVMRSSMemory": 900}
     second = json.loads(ended(metrics={"Peak Execution Memory": 103}))
@@ -318,7 +318,7 @@ def test_memory_is_told_by_tasks_stages_and_block_managers(tmp_path: Path) -> No
     evidence = told.memory.evidence()
     [one] = evidence.stages
     assert (evidence.pool, evidence.spilled, sensor.counts.malformed) == (4_000, 5, 0)
-    assert (one.tasks, one.polled, one.run_ms, one.gc_ms, one.results, one.failed) == (2, 1, 30, 4, 12, 1)
+    assert (one.tasks, one.polled, one.run_ms, one.gc_ms, one.failed) == (2, 1, 30, 4, 1)
     assert (one.spilling, one.memory_spilled, one.disk_spilled) == (1, 5, 6)
     assert (one.peak, one.spill_need, one.need, one.need_sum) == (103, 105, 105, 208)
     assert (one.peaks.heap, one.peaks.storage, one.peaks.unified, one.peaks.resident) == (800, 50, 60, 900)
