@@ -55,6 +55,9 @@ COMMANDS: Final = {
 COLLECTED_AFTER: Final = 100_000
 """Objects made and not released until cycles are looked for: batches of events and tables are large and have none."""
 
+RAISED_AGAIN_S: Final = 0.001
+"""After a signal's exception was dropped, the time until it is raised again: the finalizer must have returned."""
+
 CANNOT_WRITE: Final = 2
 INTERRUPTED: Final = 130
 
@@ -67,8 +70,49 @@ class Terminated(BaseException):
         self.number = number
 
 
-def _terminated(number: int, _frame: FrameType | None) -> None:
-    raise Terminated(number)
+class _Signals:
+    """SIGINT, SIGTERM and SIGHUP as exceptions of the main thread; a context manager. No code of Python can lose one for good.
+
+    Python drops an exception that strikes in a finalizer or in the callback of a weak reference, and goes on; each import has
+    such a callback. ``sys.unraisablehook`` is told of it and may not raise itself, so it has a timer raise the signal again: that
+    ends a read that waits, too. Whatever else swallows the exception, ``number`` remains, the signal that came first.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._over = False  # nobody is left to be interrupted
+
+    def __enter__(self) -> _Signals:
+        self._restored = contextlib.ExitStack()
+        restore = self._restored.callback
+        with contextlib.suppress(ValueError):  # only the main thread may
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                restore(signal.signal, number, signal.signal(number, self._raise))
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # nohup has it ignored
+                restore(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._raise))
+            self._hook = sys.unraisablehook
+            restore(setattr, sys, "unraisablehook", self._hook)
+            sys.unraisablehook = self._dropped
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._over = True
+        self._restored.close()
+
+    def _raise(self, number: int, _frame: FrameType | None) -> None:
+        self.number = self.number or number
+        if not self._over:
+            raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+
+    def _dropped(self, dropped: sys.UnraisableHookArgs) -> None:
+        number = self.number
+        if number is None or not issubclass(dropped.exc_type, KeyboardInterrupt | Terminated):
+            self._hook(dropped)
+            return
+        self._restored.callback(signal.signal, signal.SIGALRM, signal.getsignal(signal.SIGALRM))
+        self._restored.callback(signal.setitimer, signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, lambda _number, frame: self._raise(number, frame))
+        signal.setitimer(signal.ITIMER_REAL, RAISED_AGAIN_S)
 
 
 def _silence() -> None:
@@ -127,13 +171,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; nothing but the code tells success."""
-    with contextlib.suppress(ValueError):  # only the main thread may
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _terminated)
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    interrupted = False
+    with _Signals() as signals:
+        try:
+            code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        except (click.Abort, KeyboardInterrupt):
+            code, interrupted = INTERRUPTED, True
+        except Terminated as end:
+            code = 128 + end.number
+    if signals.number is not None:  # even if its exception was swallowed and the command has come to its end
+        code, interrupted = 128 + signals.number, signals.number == signal.SIGINT
+    if interrupted:
+        click.echo("interrupted", err=True)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    """Run the command line; what refuses or cannot be written becomes an exit code, signals go through."""
     try:
         # Not ``podtide.main``: it turns a closed pipe into exit code 1 by itself.
-        with podtide.make_context("podtide", given) as context:
+        with podtide.make_context("podtide", arguments) as context:
             code = podtide.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:
@@ -141,11 +198,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as refusal:
         refusal.show()
         return refusal.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return INTERRUPTED
-    except Terminated as end:
-        return 128 + end.number
     except BrokenPipeError:
         # The reader of our output has gone (``| head``): nobody is left to tell, and flushing would fail again.
         _silence()

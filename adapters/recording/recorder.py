@@ -7,8 +7,8 @@ again, so half of it is of no use to anybody. A live recording is written in its
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,10 +59,9 @@ def _beside(path: str, place: Path, *, overwrite: bool) -> Iterator[Path]:
             )
         if not os.access(place, os.W_OK):
             raise PermissionError(0, "it is write-protected")
-    handle, name = tempfile.mkstemp(prefix=".part-", suffix=f"-{place.name[-100:]}", dir=place.parent)
-    os.close(handle)
-    part = Path(name)
-    try:
+    part = place.with_name(f".part-{secrets.token_hex(6)}-{place.name[-100:]}")
+    try:  # before there is a file: an interrupt may strike as soon as there is one
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
         part.chmod(stat.S_IMODE(place.stat().st_mode) if place.exists() else PRIVATE)
         yield part
     finally:

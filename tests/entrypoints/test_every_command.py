@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from podtide.adapters.recording.reader import Recording
 from podtide.entrypoints import cli
 from tests.support.commands import answer, program, ran
-from tests.support.project import PROJECT
+from tests.support.project import PROJECT, environment
 from tests.support.recordings import calm, rewritten, stormy
 from tests.support.whatif_log import STATIC, write_log
 
@@ -260,6 +261,52 @@ def test_an_interrupt_leaves_nothing_half_written(
     assert b"Traceback" not in complaint
     assert list(tmp_path.iterdir()) == [kept]
     assert kept.read_text() == "as it was"
+
+
+SWALLOWED = """
+import click, signal, sys, types
+from contextlib import suppress
+from podtide.adapters.recording.records.decision_file import DecisionWriter
+from podtide.entrypoints import cli
+
+path, number, place = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(number)  # the handler runs here, and Python drops what it raises
+
+@click.command()
+def writing():
+    with DecisionWriter(path) as writer:
+        if place == "finalizer":
+            Finalized()
+            sys.stdin.buffer.read()  # nobody writes
+        else:
+            with suppress(BaseException):
+                signal.raise_signal(number)
+        writer.commit()
+
+sys.modules["writing"] = types.SimpleNamespace(writing=writing)
+cli.COMMANDS["writing"] = ("writing", "")
+cli.main(["writing"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["finalizer", "suppress"])
+def test_an_interrupt_whose_exception_is_swallowed_ends_the_command_all_the_same(
+    tmp_path: Path, place: str, number: signal.Signals
+) -> None:
+    kept, pipe = tmp_path / "kept.jsonl", subprocess.PIPE
+    kept.write_text("as it was")
+    arguments = [sys.executable, "-c", SWALLOWED, str(kept), str(int(number)), place]
+    with subprocess.Popen(arguments, env=environment(), stdin=pipe, stderr=pipe) as process:
+        assert process.stderr is not None
+        complaint = process.stderr.read()  # standard input stays open meanwhile
+    assert process.returncode == 128 + number
+    assert complaint == (b"interrupted\n" if number == signal.SIGINT else b"")
+    assert list(tmp_path.iterdir()) == [kept]
+    assert (kept.read_text() == "as it was") is (place == "finalizer")  # otherwise it was finished: never half of it
 
 
 def test_a_reader_that_has_gone_costs_no_recording(tmp_path: Path) -> None:
