@@ -71,11 +71,11 @@ class Terminated(BaseException):
 
 
 class _Signals:
-    """SIGINT, SIGTERM and SIGHUP as exceptions of the main thread; a context manager. No code of Python can lose one for good.
+    """SIGINT, SIGTERM and SIGHUP as exceptions of the main thread, none of which gets lost; a context manager.
 
-    Python drops an exception that strikes in a finalizer or in the callback of a weak reference, and goes on; each import has
-    such a callback. ``sys.unraisablehook`` is told of it and may not raise itself, so it has a timer raise the signal again: that
-    ends a read that waits, too. Whatever else swallows the exception, ``number`` remains, the signal that came first.
+    Python drops an exception that strikes in a finalizer or in the callback of a weak reference, and goes on; each import
+    has such a callback. ``sys.unraisablehook`` is told of it and may not raise itself, so it has a timer raise the signal
+    again: that ends a read that waits, too. Whatever else swallows the exception, ``number`` remains: the first signal.
     """
 
     def __init__(self) -> None:
