@@ -131,6 +131,7 @@ class _Fitter:
 
     def take(self, seen: Observation) -> None:
         self.now = max(self.now, seen.at)
+        self.sightings.pass_to(self.now)
         match seen:
             case pod_stimuli.PodsUpdated(at, pods):
                 for manifest in pods:
@@ -280,11 +281,10 @@ class _Fitter:
         if manifest.node is not None:
             self._bound(executor, seen, manifest.node, at)
         elif manifest.phase == "Pending" and manifest.deleted_at is None:
-            changed = by_watch and manifest.version != seen.version
-            if changed and executor not in self.sightings.waiting:
-                self.schedule.add(at - seen.first_at, seen.watched)
-            if changed or at - seen.first_at >= _WAITED_MS:
-                self.sightings.waits(executor, at if changed else seen.first_at)
+            if by_watch and manifest.version != seen.version:
+                self.sightings.change(executor, at)
+            elif at - seen.first_at >= _WAITED_MS:
+                self.sightings.waits(executor, seen.first_at)
 
     def _bound(self, executor: str, seen: _Seen, node: str, at: Millis) -> None:
         assert seen.first_at is not None

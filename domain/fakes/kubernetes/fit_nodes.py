@@ -2,8 +2,9 @@
 
 A recording names the node of each pod once it has one, and nothing else of nodes. What follows from that:
 
-- A pod whose manifest changes while it is on no node was found unschedulable (its condition changed): it waits, and every
-  node that is there is full. So the most pods that a node was seen to hold while others waited is its room.
+- A pod whose manifest changes while it is on no node, and that is on none a second later, was found unschedulable (its
+  condition changed): it waits, and every node that is there is full. So the most pods that a node was seen to hold while
+  others waited is its room. Who is on a node within the second was changed by somebody else.
 - A node that takes its first pod while others wait came for them, else one of them would be on it already; every other
   node was there before.
 - The autoscaler is played again over the pods that waited, by the fake cluster's own rule: it looks ``KIND.scan_ms`` after a
@@ -28,6 +29,9 @@ from podtide.domain.fakes.fitting import DurationSample, Evidence, log_normal, l
 from podtide.domain.fakes.kubernetes.description import KIND, NodeGroup
 
 _DEFAULT: Final = KIND.groups[0]
+_SURE_MS: Final[Millis] = 1_000
+"""A pod that is on no node for so long after it changed waits for one."""
+
 _STEADY_MS: Final[Millis] = 1_500
 """Arrivals that spread by less than this come after a constant time."""
 
@@ -77,6 +81,7 @@ class NodeSightings:
     """What was seen of nodes. Memory: the pods that waited, and the nodes."""
 
     nodes: dict[str, SeenNode] = field(default_factory=dict)
+    changed: dict[str, Millis] = field(default_factory=dict)  # pods on no node that changed, and when
     waiting: dict[str, Millis] = field(default_factory=dict)
     waited: int = 0
     notices: DurationSample = field(default_factory=DurationSample)
@@ -87,6 +92,19 @@ class NodeSightings:
     most_ordered: int = 0
     _in_use: int = 0
     _log: list[tuple[Millis, int]] = field(default_factory=list)  # 1: a pod waits, -1: no longer, 0: a node came
+
+    def change(self, executor: str, at: Millis) -> None:
+        """A pod on no node has changed: the scheduler found no room for it, or it was somebody else."""
+        if executor not in self.waiting:
+            self.changed.setdefault(executor, at)
+
+    def pass_to(self, now: Millis) -> None:
+        """Time has passed: who is still on no node waits for one."""
+        while self.changed:
+            executor, at = next(iter(self.changed.items()))
+            if now - at < _SURE_MS:
+                break
+            self.waits(executor, self.changed.pop(executor))
 
     def waits(self, executor: str, since: Millis) -> None:
         """A pod has been found unschedulable: all nodes are full."""
@@ -123,6 +141,7 @@ class NodeSightings:
         node.bound_at = at
 
     def _waits_no_more(self, executor: str, at: Millis) -> None:
+        self.changed.pop(executor, None)
         if self.waiting.pop(executor, None) is not None:
             self._log.append((at, -1))
 

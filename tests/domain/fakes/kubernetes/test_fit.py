@@ -193,6 +193,17 @@ def test_orders_that_nobody_answers_are_the_maximum() -> None:
     assert [(g.count, g.maximum, g.pods) for g in found.description.groups] == [(2, None, 4)]
 
 
+def test_a_pod_that_somebody_changed_before_it_was_placed_did_not_wait() -> None:
+    driver = played(plain(groups=(NodeGroup("worker", 20),)), count=90)
+    observed: list[object] = []
+    for one in driver.observed:
+        observed.append(one)
+        if isinstance(one, PodsUpdated) and one.pods[0].node is None:
+            observed.append(one._replace(pods=(one.pods[0]._replace(version=f"9{one.pods[0].version}"),)))
+    found = fit(observed)  # type: ignore[arg-type]
+    assert found.description.groups == (replace(KIND.groups[0], count=20),)
+
+
 def test_nodes_that_are_taken_back_are_no_failures_of_their_pods() -> None:
     spot = NodeGroup("spot", 20, 4_000, 65_536, interruptions_per_hour=3.0)
     gone = replace(spot, drained=False, notice_ms=0)
