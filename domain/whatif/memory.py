@@ -17,7 +17,8 @@ nothing is known of one that is smaller: none is recommended.
   of memory, and less than a tenth of the time was garbage collection.
 - Where executors or tasks ended for want of memory, the log tells that more is needed, not how much.
 
-Only the application's default resource profile is judged: its memory is that of the conf.
+Only the application's default resource profile is judged: its memory is that of the conf. On Databricks an executor is a
+whole node, whose type decides its memory: nothing is recommended there, but what was needed is told all the same.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ STAGES_MAX: Final = 20
 SPILL_NOTABLE: Final = 64 * MIB
 """Bytes of one stage; less is no spill to speak of."""
 
+DATABRICKS: Final = "spark.databricks."
 HEAP_KEY: Final = "spark.executor.memory"
 OVERHEAD_KEY: Final = "spark.executor.memoryOverhead"
 OFF_HEAP_SIZE: Final = "spark.memory.offHeap.size"
@@ -132,8 +134,8 @@ class MemoryFinding:
     storage. ``needed_pool_mib``: with which nothing would have spilled. ``used_heap_mib``, ``storage_mib``,
     ``resident_mib``: peaks, 0 where nothing was polled. ``enough_mib``: the heap that would have sufficed; None where too
     little is known. ``enough_cores``: cores of an executor with which the heap that there was would have sufficed.
-    ``overhead_needed_mib``: None without a process tree. ``changes``: what is recommended, of conf keys; with them an
-    executor has ``total_after_mib``.
+    ``overhead_needed_mib``: None without a process tree. ``of_node``: the type of the node decides the memory.
+    ``changes``: what is recommended, of conf keys; with them an executor has ``total_after_mib``.
     """
 
     cores: int
@@ -157,6 +159,7 @@ class MemoryFinding:
     enough_mib: int | None
     enough_cores: int | None
     overhead_needed_mib: int | None
+    of_node: bool
     changes: Mapping[str, str]
     total_after_mib: int
     risk: MemoryRisk | None
@@ -302,8 +305,10 @@ class _Sizing:
             self.pool, needed, used, self.storage, self.peaks.resident / MIB, polled_share, gc_share,
             sum(one.memory_spilled for one in spilling), sum(one.disk_spilled for one in spilling),
             sum(one.run_share for one in spilling), spilling[:STAGES_MAX], losses, enough, self._enough_cores(needed),
-            self._overhead_needed(), {}, _total(sizes), None,
+            self._overhead_needed(), any(key.startswith(DATABRICKS) for key in self.conf.settings), {}, _total(sizes), None,
         )  # fmt: skip
+        if made.of_node:
+            return made
         return self._advised(made, quiet=polled and not losses.any and gc_share <= GC_SHARE_MAX)
 
     def _advised(self, found: MemoryFinding, *, quiet: bool) -> MemoryFinding:

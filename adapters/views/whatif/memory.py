@@ -158,6 +158,9 @@ def _settings(found: MemoryEntry) -> str:
 
 def _nothing(found: MemoryEntry) -> str:
     """Why no other memory is recommended."""
+    if found.of_node:
+        enough = "" if found.enough_mib is None else f"; a heap of {size(found.enough_mib)} would have sufficed"
+        return f"On this platform the type of the node decides an executor's memory{enough}."
     if found.memory_spilled:
         if any(one.heap_mib is not None for one in found.stages):
             return "Memory alone does not mend that: it would take more than four times as much."

@@ -263,6 +263,7 @@ class MemoryEntry(Struct, frozen=True, kw_only=True):
     enough_mib: int | None = None
     enough_cores: int | None = None
     overhead_needed_mib: int | None = None
+    of_node: bool = False
     changes: dict[str, str] = {}
     total_after_mib: int
     risk: str | None = None

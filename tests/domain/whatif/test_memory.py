@@ -153,6 +153,11 @@ def test_what_ended_for_want_of_memory_is_told_by_the_reason(reason: str, losses
         assert "spark.executor.memory" not in made.changes or losses.heap
 
 
+def test_where_an_executor_is_a_node_its_memory_is_no_setting() -> None:
+    made = found(spilled(2 * GIB), conf={"spark.databricks.clusterUsageTags.clusterId": "1"})
+    assert (made.of_node, dict(made.changes), made.stages[0].partitions) == (True, {}, 3)
+
+
 def test_without_any_evidence_there_is_no_finding() -> None:
     settings = from_mapping(play.YARN, "log")
     silent = replace(play.application(play.YARN), memory=MemoryEvidence((StageMemory(0, tasks=8, run_ms=100),)))
