@@ -10,7 +10,7 @@ from typing import Final
 
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, drop, put, words
 from podtide.domain.api_server.kinds import ApiKind
-from podtide.domain.api_server.statuses import FieldFault, bad_request, not_allowed, required, unsupported, wrong
+from podtide.domain.api_server.statuses import FieldFault, not_allowed, required, unsupported, wrong
 
 FIELDS: Final = words(
     "name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp "
@@ -148,33 +148,13 @@ def _owner_faults(references: Json) -> list[FieldFault]:
     return faults
 
 
-def check_shape(kind: ApiKind, item: FrozenObject) -> None:
-    """Refuse what is not metadata at all, and fields that this server would only keep."""
-    metadata = item.get("metadata")
-    if not isinstance(metadata, FrozenObject):
-        raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: no metadata')
+def check_known(kind: ApiKind, item: FrozenObject) -> None:
+    """Refuse fields that this server would only keep."""
+    metadata = item["metadata"]
     unknown = [f'"{name}"' for name in sorted(item.keys() - kind.fields - {"apiVersion", "kind", "metadata"})]
     unknown += [f'"metadata.{name}"' for name in sorted(metadata.keys() - FIELDS)]
     if unknown:
         raise unsupported(f"the field {unknown[0]} of {kind.kind}")
-    for name in ("labels", "annotations"):
-        texts = metadata.get(name)
-        if texts is None:
-            continue
-        if not isinstance(texts, FrozenObject) or not all(isinstance(value, str) for value in texts.values()):
-            raise _not_text(kind, f"metadata.{name}")
-    for name in ("name", "generateName", "namespace", "resourceVersion", "uid"):
-        if not isinstance(metadata.get(name, ""), str):
-            raise _not_text(kind, f"metadata.{name}")
-    for name, element in (("finalizers", str), ("ownerReferences", FrozenObject)):
-        elements = metadata.get(name) or ()
-        if not isinstance(elements, tuple) or not all(isinstance(value, element) for value in elements):
-            raise _not_text(kind, f"metadata.{name}")
-
-
-def _not_text(kind: ApiKind, field: str) -> Exception:
-    why = f"{field} has a value of another type"
-    return bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def carried_over(old: FrozenObject, new: FrozenObject) -> FrozenObject:

@@ -166,8 +166,8 @@ def _removed(target: Json, path: tuple[str, ...]) -> Json:
 def strategically_merged(target: Json, patch: Json) -> FrozenObject:
     """The target with a strategic merge patch."""
     made = _merged_object(target if isinstance(target, FrozenObject) else FrozenObject(), patch)
-    assert made is not None, "the whole object is never removed by a directive"
-    return made
+    # Without a name or uid in it, what is left of an object that a directive deletes is refused by the caller.
+    return FrozenObject() if made is None else made
 
 
 def _merged_object(target: FrozenObject, patch: FrozenObject) -> FrozenObject | None:
@@ -179,9 +179,14 @@ def _merged_object(target: FrozenObject, patch: FrozenObject) -> FrozenObject | 
         return replacement
     if directive == "delete":
         return FrozenObject() if not plain else None
-    if directive not in {None, "merge"}:
+    if directive not in (None, "merge"):
         raise bad_request(f"Unknown patch type found: {directive}")
     made = dict(target)
+    directives = [
+        plain[name] for name in plain if name == "$retainKeys" or name.startswith((_ORDER, _DELETE_PRIMITIVES))
+    ]
+    if not all(isinstance(one, tuple) for one in directives):
+        raise bad_request("a directive of the patch is no list")
     kept = plain.pop("$retainKeys", None)
     if kept is not None:
         made = {name: value for name, value in made.items() if name in kept}
@@ -191,7 +196,7 @@ def _merged_object(target: FrozenObject, patch: FrozenObject) -> FrozenObject | 
             continue
         if name.startswith(_DELETE_PRIMITIVES):
             field = name.removeprefix(_DELETE_PRIMITIVES)
-            made[field] = tuple(one for one in made.get(field) or () if one not in value)
+            made[field] = tuple(one for one in _list(made.get(field)) if one not in value)
         elif value is None:
             made.pop(name, None)
         elif isinstance(value, FrozenObject):
@@ -202,11 +207,11 @@ def _merged_object(target: FrozenObject, patch: FrozenObject) -> FrozenObject | 
             else:
                 made[name] = merged_value
         elif isinstance(value, tuple):
-            made[name] = _merged_list(name, made.get(name) or (), value)
+            made[name] = _merged_list(name, _list(made.get(name)), value)
         else:
             made[name] = value
     for name, order in orders.items():
-        if name in made:
+        if isinstance(made.get(name), tuple):
             made[name] = _ordered(name, made[name], order)
     return FrozenObject(made)
 
@@ -221,9 +226,10 @@ def _merge_key(name: str, *lists: tuple[Json, ...]) -> str:
 
 def _merged_list(name: str, old: tuple[Json, ...], patch: tuple[Json, ...]) -> tuple[Json, ...]:
     if name in _PRIMITIVES:
-        return (*old, *(one for one in dict.fromkeys(patch) if one not in old))
-    if any(isinstance(one, FrozenObject) and one.get("$patch") == "replace" for one in patch):
-        return tuple(_stripped(one) for one in patch if one.get("$patch") != "replace")
+        return (*old, *(one for number, one in enumerate(patch) if one not in old and one not in patch[:number]))
+    mark = FrozenObject({"$patch": "replace"})
+    if mark in patch:
+        return tuple(_stripped(one) for one in patch if one != mark)
     key = _merge_key(name, old, patch)
     if not key:
         return tuple(_stripped(one) for one in patch)
@@ -245,8 +251,16 @@ def _ordered(name: str, items: tuple[Json, ...], order: tuple[Json, ...]) -> tup
     """Elements in the order that the patch gives; those that it does not name keep their places behind."""
     key = _merge_key(name, items)
     wanted = [one.get(key) if isinstance(one, FrozenObject) else one for one in order]
-    places = {value: number for number, value in enumerate(wanted)}
-    return tuple(sorted(items, key=lambda one: places.get(one.get(key) if key else one, len(places))))
+
+    def place(one: Json) -> int:
+        value = one.get(key) if key else one
+        return wanted.index(value) if value in wanted else len(wanted)
+
+    return tuple(sorted(items, key=place))
+
+
+def _list(value: Json) -> tuple[Json, ...]:
+    return value if isinstance(value, tuple) else ()
 
 
 def _stripped(value: Json) -> Json:

@@ -209,7 +209,10 @@ def _dry(request: HttpRequest) -> bool:
     wanted = {value for name, value in request.query if name == "dryRun"}
     body = request.body
     if request.method == "DELETE" and isinstance(body, dict):
-        wanted |= set(body.get("dryRun") or ())
+        stages = body.get("dryRun") or []
+        if not isinstance(stages, list | tuple) or not all(isinstance(stage, str) for stage in stages):
+            raise bad_request("dryRun is no list of texts")
+        wanted |= set(stages)
     for value in sorted(wanted - {"All"}):
         fault = not_one_of("dryRun", value, ["All"])
         raise invalid("meta.k8s.io", "CreateOptions", "", [fault])

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 from podtide.domain.api_server import kind_rules, metadata_rules
 from podtide.domain.api_server.json_values import EMPTY, FrozenObject, Json, at, drop, frozen, put, words
 from podtide.domain.api_server.kinds import NAMESPACES, PODS, ApiKind
+from podtide.domain.api_server.reads import integer
+from podtide.domain.api_server.shapes import well_shaped
 from podtide.domain.api_server.state import Books, ObjectKey, key_of, kind_of
 from podtide.domain.api_server.statuses import (
     FieldFault,
@@ -57,6 +59,8 @@ def readable(kind: ApiKind, body: Json) -> FrozenObject:
     if not isinstance(item, FrozenObject):
         raise bad_request("the object provided is unrecognized (must be of type Object): couldn't get version/kind")
     given_kind, version = item.get("kind") or kind.kind, item.get("apiVersion") or kind.api_version
+    if not isinstance(given_kind, str) or not isinstance(version, str):
+        raise bad_request("couldn't get version/kind; json parse error")
     what = f'{given_kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind.kind}'
     package = kind.group.partition(".")[0] or "core"
     if given_kind != kind.kind:
@@ -66,7 +70,8 @@ def readable(kind: ApiKind, body: Json) -> FrozenObject:
     if item.get("metadata") is None:
         item = put(item, ("metadata",), EMPTY)
     item = FrozenObject({**item, "kind": kind.kind, "apiVersion": kind.api_version})
-    metadata_rules.check_shape(kind, item)
+    item = well_shaped(kind, item)
+    metadata_rules.check_known(kind, item)
     return item
 
 
@@ -239,15 +244,14 @@ def delete_options(body: Json, query: dict[str, str]) -> DeleteOptions:
     texts = {name: query[name] for name in ("propagationPolicy", "orphanDependents") if query.get(name)}
     given = FrozenObject({**texts, **given})
     grace = given.get("gracePeriodSeconds")
-    if grace is None and query.get("gracePeriodSeconds"):
-        text = query["gracePeriodSeconds"]
-        if not text.lstrip("-").isdecimal():
-            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-        grace = int(text)
-    if grace is not None and not isinstance(grace, int):
+    if grace is None:
+        grace = integer(query.get("gracePeriodSeconds", ""))
+    if grace is not None and type(grace) is not int:
         raise bad_request("gracePeriodSeconds is no number")
     policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
     field, faults = "propagationPolicy", list[FieldFault]()
+    if not isinstance(policy, str | None):
+        raise bad_request("propagationPolicy is no text")
     if policy is not None and orphan is not None:
         faults.append(wrong(field, policy, "orphanDependents and deletionPropagation cannot be both set"))
     elif policy is not None and policy not in _POLICIES:
@@ -258,7 +262,9 @@ def delete_options(body: Json, query: dict[str, str]) -> DeleteOptions:
     if orphan is not None:
         propagation = ORPHAN if str(orphan).lower() == "true" else ""
     needs = given.get("preconditions") or EMPTY
-    # A negative grace has meant "at once" since 1.20's days of old.
+    if not isinstance(needs, FrozenObject):
+        raise bad_request("preconditions are no object")
+    # A negative grace is none, as on the real server.
     return DeleteOptions(
         None if grace is None else max(grace, 0), propagation, needs.get("uid"), needs.get("resourceVersion")
     )

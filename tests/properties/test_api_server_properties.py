@@ -8,15 +8,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from podtide.domain.api_server.messages import ApiResponse
 from podtide.domain.api_server.state import ApiConfig, claims_of, owners
 from tests.support.api_play import HOME, ApiPlay
-from tests.support.api_script import MERGE, pod
+from tests.support.api_script import JSON_PATCH, MERGE, SCRIPT, STRATEGIC, Ask, pod
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 LABELS = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]), max_size=2)
@@ -28,6 +29,7 @@ SELECTORS = (
     "labelSelector=y+in+(1,2)",
     "fieldSelector=spec.nodeName=n",
 )
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 POLICIES = st.sampled_from([None, "Background", "Foreground", "Orphan"])
 
 
@@ -161,3 +163,73 @@ class Clients(RuleBasedStateMachine):
 
 
 TestClients = Clients.TestCase
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, one in inner:
+        yield from _places(one, (*path, name))
+
+
+def _with(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
+    if not path:
+        return leaf
+    made = value.copy()
+    made[path[0]] = _with(value[path[0]], path[1:], leaf)
+    return made
+
+
+BODIES = [ask for ask in SCRIPT if ask.method in {"POST", "PATCH", "PUT", "DELETE"} and ask.body]
+STRANGE: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 1.5, "", "x", [], [None], ["x"], [{}], [[]], {}, {"x": None}, {"x": []}, {"name": 1}]
+)
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(BODIES), st.data(), STRANGE)
+def test_a_strange_value_anywhere_in_a_body_is_stored_or_refused_with_a_status(
+    ask: Ask, data: st.DataObject, strange: Any
+) -> None:
+    path = data.draw(st.sampled_from(list(_places(ask.body))))
+    server = ApiPlay()
+    for setup in SCRIPT[:2]:
+        server.put(setup)
+    answer = server.put(ask._replace(body=_with(ask.body, path, strange)))
+    assert answer.code < 300 or answer.body["kind"] == "Status"
+    for plural in ("pods", "services", "configmaps", "events", "persistentvolumeclaims"):
+        for accept in ("", TABLE):
+            shown = server.answer("GET", f"/api/v1/{plural}", accept=accept)
+            assert isinstance(shown, ApiResponse)
+            assert shown.code == 200
+
+
+NAMED = st.sampled_from(
+    ["name", "containers", "labels", "metadata", "spec", "finalizers", "conditions", "env", "$patch"]
+)
+DIRECTIVES = st.sampled_from(["$retainKeys", "$setElementOrder/containers", "$deleteFromPrimitiveList/finalizers"])
+PATCHES = st.recursive(
+    st.none() | st.booleans() | st.sampled_from(["replace", "delete", "merge", "executor", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMED | DIRECTIVES, inner, max_size=3),
+    max_leaves=8,
+)
+POINTERS = st.sampled_from(
+    ["", "/", "/metadata/labels", "/metadata/labels/app", "/spec/containers/0/env/-", "/spec/x/y", 7]
+)
+OPERATIONS = st.fixed_dictionaries(
+    {"op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test", 1])},
+    optional={"path": POINTERS, "from": POINTERS, "value": PATCHES},
+)
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(["", "/status"]), PATCHES, st.lists(OPERATIONS, max_size=3), st.sampled_from([MERGE, STRATEGIC]))
+def test_any_patch_is_made_or_refused_with_a_status(place: str, patch: Any, operations: list[Any], media: str) -> None:
+    server = ApiPlay()
+    server.call("POST", "pods", pod("p"))
+    bodies = [(patch, media), ({"metadata": patch}, media), ({"spec": patch}, media), ({"status": patch}, media)]
+    for body, kind in [*bodies, (operations, JSON_PATCH), (patch, JSON_PATCH)]:
+        answer = server.put(Ask("patch", "PATCH", f"{HOME}/pods/p{place}", body, kind))
+        assert answer.body["kind"] == ("Pod" if answer.code == 200 else "Status")
+        assert server.put(Ask("get", "GET", f"{HOME}/pods/p")).body["spec"]["containers"]

@@ -199,6 +199,15 @@ def test_what_would_be_ignored_is_refused(method: str, path: str, body: Any, wha
     assert what in message
 
 
+@pytest.mark.parametrize(
+    "query", ["gracePeriodSeconds=--5", "gracePeriodSeconds=²", "dryRun=Some", "propagationPolicy=x"]
+)
+def test_a_query_that_cannot_be_read_is_refused(query: str) -> None:
+    server = ApiPlay()
+    server.call("POST", "pods", pod("p"))
+    assert server.refused("DELETE", f"pods/p?{query}")[0] in {400, 422}
+
+
 def test_server_side_apply_is_refused_by_name() -> None:
     server = ApiPlay()
     server.call("POST", "pods", pod("p"))
