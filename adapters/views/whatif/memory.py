@@ -105,9 +105,8 @@ def _spilled(found: MemoryEntry) -> Iterator[str]:
             yield f"{lead} in Python workers: spark.python.worker.memory decides, or more partitions; not the heap."
             continue
         kind = "off-heap memory" if found.off_heap_mib else "heap"
-        text = (
-            f"{lead}; its largest task needs about {size(one.need_mib)}. None would with {size(one.heap_mib)} of {kind}"
-        )
+        text = f"{lead}; its largest task needs about {size(one.need_mib)}."
+        text += f" None would spill with {size(one.heap_mib)} of {kind}"
         if one.uneven:
             yield f"{text}; more partitions would not help, for that task needs far more than the others (skew)."
         else:
